@@ -1,0 +1,42 @@
+/**
+ * Opaque access tokens of our own: 256 random bits in a form that secret scanners can recognise and verify offline.
+ *
+ * `fingw_` + 43 base62 digits (the secret) + 6 base62 digits (the first 4 bytes of SHA-256 over what precedes them).
+ * The checksum tells a leaked token from a look-alike; it proves nothing about who holds it.
+ */
+import * as Digest from "effect/crypto/Digest"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+
+/** What a scanner should search for. */
+export const accessTokenPattern = /^fingw_[0-9A-Za-z]{49}$/
+
+const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+const encoder = new TextEncoder()
+
+const base62 = (bytes: Uint8Array, length: number): string => {
+  let rest = bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n)
+  let text = ""
+  for (; rest > 0n; rest /= 62n) text = digits[Number(rest % 62n)] + text
+  return text.padStart(length, "0")
+}
+
+const sha256 = Digest.sha256
+
+/** A new token. It is shown once and never stored: see `accessTokenDigest`. */
+export const generateAccessToken: Effect.Effect<
+  Redacted.Redacted<string>,
+  never,
+  SecureRandom.SecureRandom | Digest.Digest
+> = Effect.gen(function*() {
+  const random = yield* SecureRandom.SecureRandom
+  const digest = yield* Digest.Digest
+  const text = `fingw_${base62(yield* random.randomBytes(32), 43)}`
+  const checksum = (yield* digest.digest(sha256, encoder.encode(text))).subarray(0, 4)
+  return Redacted.make(text + base62(checksum, 6), { label: "access token" })
+})
+
+/** SHA-256 of a token in hex: what is stored of it. 256 random bits need no salt and no slow hash. */
+export const accessTokenDigest = (token: string): Effect.Effect<string, never, Digest.Digest> =>
+  Digest.Digest.use((digest) => digest.digestHex(sha256, encoder.encode(token)))

@@ -1,0 +1,58 @@
+/**
+ * The request binding: what makes a repeated financial request return the operation of the first one, for ever
+ * (specification, "What the service does" 4).
+ */
+import canonicalize from "canonicalize"
+import * as Digest from "effect/crypto/Digest"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { OperationType } from "./Operation.ts"
+
+/** The key that a client chooses for one financial request and repeats with each retry of it. */
+export const IdempotencyKey = Schema.String.check(
+  Schema.isPattern(/^[\x21-\x7e]{1,255}$/, { expected: "1 to 255 visible ASCII characters" })
+).pipe(Schema.brand("IdempotencyKey"))
+export type IdempotencyKey = typeof IdempotencyKey.Type
+
+/** What a client asks for: the kind of work, the key that binds retries to it, and the payload for the provider. */
+export const FinancialRequest = Schema.Struct({
+  type: OperationType,
+  key: IdempotencyKey,
+  payload: Schema.Json
+})
+export type FinancialRequest = typeof FinancialRequest.Type
+
+/** The payload has no canonical form: RFC 8785 knows no lone surrogates and no numbers beyond IEEE 754. */
+export class PayloadNotCanonical extends Schema.TaggedError<PayloadNotCanonical>()("PayloadNotCanonical", {
+  message: Schema.String
+}) {}
+
+/** The key was used before for another request. The earlier operation stands; nothing was recorded for this one. */
+export class BindingConflict extends Schema.TaggedError<BindingConflict>()("BindingConflict", {
+  key: IdempotencyKey
+}) {
+  override get message() {
+    return "the idempotency key was used before with another request"
+  }
+}
+
+const encoder = new TextEncoder()
+
+/**
+ * The canonical JSON (RFC 8785) of a value as UTF-8 bytes: equal for equal JSON values, whatever the order of their
+ * members and the spelling of their numbers.
+ */
+export const canonicalJson = (value: Schema.Json): Effect.Effect<Uint8Array, PayloadNotCanonical> =>
+  Effect.try({
+    try: () => encoder.encode(canonicalize(value)),
+    catch: (cause) => new PayloadNotCanonical({ message: cause instanceof Error ? cause.message : "not JSON" })
+  })
+
+/** SHA-256 over the canonical JSON of what is bound: the kind of work and its payload. */
+export const requestDigest = (
+  request: Pick<FinancialRequest, "type" | "payload">
+): Effect.Effect<Uint8Array, PayloadNotCanonical, Digest.Digest> =>
+  Effect.flatMap(
+    canonicalJson({ type: request.type, payload: request.payload }),
+    (bytes) => Digest.Digest.use((digest) => digest.digest(Digest.sha256, bytes))
+  )

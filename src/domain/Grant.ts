@@ -1,0 +1,124 @@
+/**
+ * A grant: what a resource owner allowed a client to do, under which pairwise subject, through which provider binding.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
+
+const identifier = (description: string) =>
+  Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,255}$/, { expected: "1 to 255 visible ASCII characters" }))
+    .annotate({ description })
+
+const Uuid = Schema.String.check(
+  Schema.isPattern(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/, { expected: "a lower-case UUID" })
+)
+
+export const GrantId = Uuid.pipe(Schema.brand("GrantId"))
+export type GrantId = typeof GrantId.Type
+
+export const ProviderBindingId = Uuid.pipe(Schema.brand("ProviderBindingId"))
+export type ProviderBindingId = typeof ProviderBindingId.Type
+
+/** The party to whom the money belongs. Internal: it never leaves the gateway. */
+export const ResourceOwner = identifier("Resource owner").pipe(Schema.brand("ResourceOwner"))
+export type ResourceOwner = typeof ResourceOwner.Type
+
+/** The owner as one client knows it (OpenID Connect Core §8.1): no two clients can compare subjects. */
+export const PairwiseSubject = identifier("Pairwise subject").pipe(Schema.brand("PairwiseSubject"))
+export type PairwiseSubject = typeof PairwiseSubject.Type
+
+/** The OAuth client, that is: the agent. */
+export const ClientId = identifier("Client").pipe(Schema.brand("ClientId"))
+export type ClientId = typeof ClientId.Type
+
+/** The upstream provider, such as a bank or a broker, by the name that the deployment gives it. */
+export const Provider = identifier("Provider").pipe(Schema.brand("Provider"))
+export type Provider = typeof Provider.Type
+
+/** A scope token (RFC 6749 §3.3). */
+export const Scope = Schema.String.check(
+  Schema.isPattern(/^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/, { expected: "a scope token of RFC 6749" })
+)
+export type Scope = typeof Scope.Type
+
+/** What reading operations requires (specification, "Authentication"). */
+export const operationsRead: Scope = "operations:read"
+
+/**
+ * What a verified credential says of the grant: who asks, and nothing that may change. Whether the grant is still good
+ * is checked in the same statement as the read (see `refusal`).
+ */
+export interface GrantIdentity {
+  readonly grantId: GrantId
+  readonly clientId: ClientId
+  readonly subject: PairwiseSubject
+}
+
+/** A grant as its operator sees it. */
+export const Grant = Schema.Struct({
+  grant_id: GrantId,
+  resource_owner: ResourceOwner,
+  subject: PairwiseSubject,
+  client_id: ClientId,
+  client_active: Schema.Boolean,
+  provider_binding_id: ProviderBindingId,
+  provider: Provider,
+  provider_connected: Schema.Boolean,
+  scopes: Schema.Array(Scope),
+  created_at: Schema.DateTimeUtcFromString,
+  expires_at: Schema.DateTimeUtcFromString,
+  revoked_at: Schema.NullOr(Schema.DateTimeUtcFromString)
+})
+export type Grant = typeof Grant.Type
+
+/** The facts of one snapshot on which a grant's standing depends. */
+export interface GrantStanding {
+  readonly revoked: boolean
+  readonly expired: boolean
+  readonly client_active: boolean
+  readonly scope_granted: boolean
+  readonly provider_connected: boolean
+}
+
+/** The credential names a grant that does not exist. */
+export class GrantUnknown extends Schema.TaggedError<GrantUnknown>()("GrantUnknown", {}) {}
+
+/** The grant was revoked or has expired: the owner must authorize the client anew. */
+export class GrantRevoked extends Schema.TaggedError<GrantRevoked>()("GrantRevoked", {
+  reason: Schema.Literals(["revoked", "expired"])
+}) {}
+
+/** The client was deactivated. */
+export class ClientInactive extends Schema.TaggedError<ClientInactive>()("ClientInactive", {}) {}
+
+/** The grant lacks the scope that the request needs. */
+export class InsufficientScope extends Schema.TaggedError<InsufficientScope>()("InsufficientScope", {
+  required: Scope
+}) {}
+
+/** The provider binding of the grant is disconnected: the owner must connect the provider again. */
+export class ProviderDisconnected extends Schema.TaggedError<ProviderDisconnected>()("ProviderDisconnected", {}) {}
+
+/** Why a grant may not be used. */
+export type GrantRefusal = GrantUnknown | GrantRevoked | ClientInactive | InsufficientScope | ProviderDisconnected
+
+/**
+ * The rule of the specification ("Authentication" 4), in the order in which the checks run: grant, client, scope,
+ * provider. Returns why the grant may not be used, or null when it may.
+ */
+export const refusal = (standing: GrantStanding, scope: Scope): GrantRefusal | null => {
+  if (standing.revoked) return new GrantRevoked({ reason: "revoked" })
+  if (standing.expired) return new GrantRevoked({ reason: "expired" })
+  if (!standing.client_active) return new ClientInactive()
+  if (!standing.scope_granted) return new InsufficientScope({ required: scope })
+  if (!standing.provider_connected) return new ProviderDisconnected()
+  return null
+}
+
+/** The standing of a grant at an instant, for stores that hold whole grants. A grant expires at `expires_at`. */
+export const standingAt = (grant: Grant, scope: Scope, now: DateTime.Utc): GrantStanding => ({
+  revoked: grant.revoked_at !== null,
+  expired: grant.expires_at.epochMilliseconds <= now.epochMilliseconds,
+  client_active: grant.client_active,
+  scope_granted: grant.scopes.includes(scope),
+  provider_connected: grant.provider_connected
+})

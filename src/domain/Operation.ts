@@ -1,0 +1,183 @@
+/**
+ * A durable operation: one piece of asynchronous financial work, and the state machine that it lives by.
+ *
+ * The record has one shape from the SQL row to the wire, hence the snake_case names.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
+
+/** A UUIDv7 (RFC 9562 §5.7) in its canonical lower-case form. */
+export const OperationId = Schema.String.check(
+  Schema.isPattern(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/, {
+    expected: "a lower-case UUIDv7"
+  })
+).pipe(Schema.brand("OperationId")).annotate({
+  identifier: "OperationId",
+  description: "Identifier of the operation, a UUIDv7.",
+  format: "uuid",
+  examples: ["019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as never]
+})
+export type OperationId = typeof OperationId.Type
+
+/** What kind of work an operation stands for, such as `payment` or `payment.refund`. */
+export const OperationType = Schema.String.check(
+  Schema.isPattern(/^[a-z][a-z0-9_.]*$/, { expected: "a lower-case name such as payment" }),
+  Schema.isMaxLength(64)
+).annotate({ description: "Kind of work the operation stands for, such as `payment`." })
+export type OperationType = typeof OperationType.Type
+
+/** The seven states (specification, "States and transitions"), in the order in which an operation may visit them. */
+export const operationStates = [
+  "accepted",
+  "submitting",
+  "submitted",
+  "indeterminate",
+  "succeeded",
+  "failed",
+  "cancelled"
+] as const
+
+export const OperationState = Schema.Literals(operationStates).annotate({
+  identifier: "OperationState",
+  description: "`succeeded`, `failed` and `cancelled` are final. `indeterminate` means that the network failed after a "
+    + "mutation may have been sent: keep reading, never repeat the mutation."
+})
+export type OperationState = typeof OperationState.Type
+
+/**
+ * The transition table of the specification: every transition that is allowed, and no other.
+ *
+ * Whatever else knows the transitions (the trigger in `migrations/`, the documentation) is tested against this table.
+ */
+export const transitions: Readonly<Record<OperationState, ReadonlyArray<OperationState>>> = {
+  accepted: ["submitting", "failed", "cancelled"],
+  submitting: ["submitted", "succeeded", "failed", "indeterminate"],
+  submitted: ["succeeded", "failed", "indeterminate"],
+  indeterminate: ["submitted", "succeeded", "failed"],
+  succeeded: [],
+  failed: [],
+  cancelled: []
+}
+
+/** Tells whether the specification permits an operation to move from one state to another. */
+export const canTransition = (from: OperationState, to: OperationState): boolean => transitions[from].includes(to)
+
+/** A terminal state has no way out: no mutation can still be sent. */
+export const isTerminal = (state: OperationState): boolean => transitions[state].length === 0
+
+/** An upstream write may have landed and nobody knows: the work must not be submitted again. */
+export const submissionUncertain = (state: OperationState): boolean => state === "indeterminate"
+
+/** `indeterminate` is left on recorded proof alone, so a transition out of it must bring evidence. */
+export const requiresProof = (from: OperationState): boolean => from === "indeterminate"
+
+/** Why an operation failed. The code is stable; the message is for people. Neither holds provider-specific data. */
+export const OperationFailure = Schema.Struct({
+  code: Schema.String.check(Schema.isPattern(/^[a-z][a-z0-9_]*$/), Schema.isMaxLength(64)).annotate({
+    description: "Stable machine-readable failure code."
+  }),
+  message: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(1024)).annotate({
+    description: "Human-readable explanation of the failure."
+  })
+}).annotate({ identifier: "OperationFailure" })
+export type OperationFailure = typeof OperationFailure.Type
+
+/** An instant, RFC 3339 in UTC with milliseconds on the wire. */
+export const Timestamp = Schema.DateTimeUtcFromString.annotate({ format: "date-time" })
+
+/**
+ * The public form of an operation, and all that a reader ever learns of it: no owner, subject, client, binding,
+ * payload, provider, reference or evidence.
+ *
+ * Everything but `under_review` is a function of the revision.
+ */
+export const Operation = Schema.Struct({
+  id: OperationId,
+  type: OperationType,
+  state: OperationState,
+  terminal: Schema.Boolean.annotate({ description: "Whether the state is final." }),
+  submission_uncertain: Schema.Boolean.annotate({
+    description: "Whether an upstream write may have landed and must not be resubmitted."
+  }),
+  under_review: Schema.Boolean.annotate({
+    description: "Whether people look into the operation. It may stay so without ever reaching a final state."
+  }),
+  revision: Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
+    description: "1 when accepted, one more at each transition."
+  }),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+  completed_at: Schema.NullOr(Timestamp),
+  failure: Schema.NullOr(OperationFailure)
+}).check(
+  Schema.makeFilter((operation) =>
+    operation.terminal === isTerminal(operation.state)
+    && operation.submission_uncertain === submissionUncertain(operation.state)
+    && (operation.completed_at !== null) === operation.terminal
+    && (operation.failure !== null) === (operation.state === "failed"), {
+    expected: "terminal, submission_uncertain, completed_at and failure that agree with the state"
+  })
+).annotate({
+  identifier: "Operation",
+  description: "Public form of a durable operation."
+})
+export type Operation = typeof Operation.Type
+
+/** Where an operation is to move: a failure says why, nothing else needs words. */
+export type Outcome =
+  | { readonly state: "failed"; readonly failure: OperationFailure }
+  | { readonly state: Exclude<OperationState, "failed"> }
+
+/** One line of the append-only history: the acceptance (`from` is null) or a transition, with what proved it. */
+export const HistoryEntry = Schema.Struct({
+  revision: Schema.Int,
+  from: Schema.NullOr(OperationState),
+  to: OperationState,
+  at: Timestamp,
+  evidence: Schema.Unknown
+})
+export type HistoryEntry = typeof HistoryEntry.Type
+
+/**
+ * Seconds that a reader should wait before it reads again (RFC 9110 §10.2.3), or null when there is nothing to wait
+ * for. Grows with the age of the state, from 1 second to 5 minutes: a fresh submission settles within moments, an old
+ * one within hours.
+ */
+export const pollAfterSeconds = (
+  operation: Pick<Operation, "terminal" | "updated_at">,
+  now: DateTime.Utc
+): number | null => {
+  if (operation.terminal) return null
+  const ageSeconds = (now.epochMilliseconds - operation.updated_at.epochMilliseconds) / 1000
+  return Math.min(300, Math.max(1, Math.ceil(ageSeconds / 10)))
+}
+
+/** The operation does not exist, or is not owned by the grant that asks for it; the two cannot be told apart. */
+export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("OperationNotFound", {
+  id: OperationId
+}) {}
+
+/** The operation has moved on since the revision that the caller knew. Read it again before deciding anything. */
+export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleOperation", {
+  id: OperationId,
+  expected: Schema.Int,
+  actual: Schema.Int
+}) {
+  override get message() {
+    return `operation ${this.id} is at revision ${this.actual}, not ${this.expected}`
+  }
+}
+
+/** The transition table does not permit the move, or it lacks the proof that leaving `indeterminate` needs. */
+export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
+  id: OperationId,
+  from: OperationState,
+  to: OperationState,
+  reason: Schema.Literals(["not_permitted", "proof_required"])
+}) {
+  override get message() {
+    return this.reason === "proof_required"
+      ? `operation ${this.id} leaves ${this.from} on recorded proof alone: evidence is required`
+      : `operation ${this.id} cannot move from ${this.from} to ${this.to}`
+  }
+}
