@@ -1,0 +1,166 @@
+-- The ledger: durable operations, their append-only history, and the payloads that wait for submission.
+--
+-- The rules are enforced here as well as in the code, so that no other program, and no mistake in ours, can make the
+-- ledger say what did not happen. ENABLE ALWAYS keeps the triggers on under session_replication_role = replica.
+
+CREATE TABLE operations (
+  id uuid NOT NULL CHECK (get_byte(uuid_send(id), 6) >> 4 = 7),
+  client_id text NOT NULL REFERENCES clients (id),
+  resource_owner text NOT NULL,
+  subject text NOT NULL,
+  grant_id uuid NOT NULL,
+  provider_binding_id uuid NOT NULL REFERENCES provider_bindings (id),
+  type text NOT NULL CHECK (type ~ '^[a-z][a-z0-9_.]*$' AND length(type) <= 64),
+  idempotency_key text NOT NULL CHECK (idempotency_key ~ '^[\x21-\x7e]{1,255}$'),
+  request_digest bytea NOT NULL CHECK (octet_length(request_digest) = 32),
+  state text NOT NULL CHECK (
+    state IN ('accepted', 'submitting', 'submitted', 'indeterminate', 'succeeded', 'failed', 'cancelled')
+  ),
+  revision integer NOT NULL CHECK (revision >= 1),
+  under_review boolean NOT NULL DEFAULT false,
+  -- Milliseconds, because the keyset of a list must survive the way through JavaScript.
+  created_at timestamptz(3) NOT NULL,
+  updated_at timestamptz(3) NOT NULL,
+  completed_at timestamptz(3),
+  failure_code text CHECK (failure_code ~ '^[a-z][a-z0-9_]*$' AND length(failure_code) <= 64),
+  failure_message text CHECK (length(failure_message) BETWEEN 1 AND 1024),
+  -- What proved the latest transition. The history keeps the evidence of every transition.
+  evidence json,
+  -- client_id is part of the key for sharding; id comes first so that the ledger finds an operation by its id alone.
+  PRIMARY KEY (id, client_id),
+  -- The request binding. It is never released.
+  UNIQUE (client_id, subject, idempotency_key),
+  FOREIGN KEY (grant_id, client_id) REFERENCES grants (id, client_id),
+  CHECK ((completed_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled'))),
+  CHECK ((failure_code IS NOT NULL) = (state = 'failed')),
+  CHECK ((failure_message IS NOT NULL) = (state = 'failed'))
+);
+
+-- One index per way to list, each in list order, so that the cost of a page does not grow with what an owner has.
+CREATE INDEX operations_by_creation
+  ON operations (client_id, resource_owner, subject, created_at DESC, id DESC);
+CREATE INDEX operations_by_state
+  ON operations (client_id, resource_owner, subject, state, created_at DESC, id DESC);
+CREATE INDEX operations_by_type
+  ON operations (client_id, resource_owner, subject, type, state, created_at DESC, id DESC);
+CREATE INDEX operations_by_update
+  ON operations (client_id, resource_owner, subject, updated_at);
+
+CREATE TABLE operation_history (
+  operation_id uuid NOT NULL,
+  client_id text NOT NULL,
+  revision integer NOT NULL,
+  from_state text,
+  to_state text NOT NULL,
+  at timestamptz(3) NOT NULL,
+  evidence json,
+  PRIMARY KEY (operation_id, client_id, revision),
+  FOREIGN KEY (operation_id, client_id) REFERENCES operations (id, client_id)
+);
+
+-- For the submitting worker alone. No read of the gateway touches this table.
+CREATE TABLE operation_payloads (
+  operation_id uuid NOT NULL,
+  client_id text NOT NULL,
+  -- The canonical JSON (RFC 8785) that request_digest was made from, in UTF-8.
+  payload bytea NOT NULL,
+  PRIMARY KEY (operation_id, client_id),
+  FOREIGN KEY (operation_id, client_id) REFERENCES operations (id, client_id)
+);
+
+-- An operation is born accepted. The database's clock dates it, not the caller's.
+CREATE FUNCTION operations_accept() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.state <> 'accepted' OR NEW.revision <> 1 THEN
+    RAISE EXCEPTION 'an operation starts as accepted, at revision 1' USING ERRCODE = 'restrict_violation';
+  END IF;
+  NEW.created_at := date_trunc('milliseconds', clock_timestamp());
+  NEW.updated_at := NEW.created_at;
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION operations_transition() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF OLD.state IN ('succeeded', 'failed', 'cancelled') THEN
+    RAISE EXCEPTION 'operation % is %, which is final', OLD.id, OLD.state USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.grant_id, NEW.provider_binding_id, NEW.type,
+      NEW.idempotency_key, NEW.request_digest, NEW.created_at)
+    IS DISTINCT FROM
+     (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.grant_id, OLD.provider_binding_id, OLD.type,
+      OLD.idempotency_key, OLD.request_digest, OLD.created_at)
+  THEN
+    RAISE EXCEPTION 'the identity of an operation never changes' USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF NEW.state = OLD.state THEN
+    -- Without a transition only under_review may change: the rest is a function of the revision.
+    IF (NEW.revision, NEW.updated_at, NEW.completed_at, NEW.failure_code, NEW.failure_message, NEW.evidence::text)
+      IS DISTINCT FROM
+       (OLD.revision, OLD.updated_at, OLD.completed_at, OLD.failure_code, OLD.failure_message, OLD.evidence::text)
+    THEN
+      RAISE EXCEPTION 'operation % changes through transitions alone', OLD.id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NOT (CASE OLD.state
+    WHEN 'accepted' THEN NEW.state IN ('submitting', 'failed', 'cancelled')
+    WHEN 'submitting' THEN NEW.state IN ('submitted', 'succeeded', 'failed', 'indeterminate')
+    WHEN 'submitted' THEN NEW.state IN ('succeeded', 'failed', 'indeterminate')
+    WHEN 'indeterminate' THEN NEW.state IN ('submitted', 'succeeded', 'failed')
+    ELSE false
+  END) THEN
+    RAISE EXCEPTION 'operation % cannot move from % to %', OLD.id, OLD.state, NEW.state
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF OLD.state = 'indeterminate' AND NEW.evidence IS NULL THEN
+    RAISE EXCEPTION 'operation % leaves indeterminate on recorded proof alone', OLD.id
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF NEW.revision <> OLD.revision + 1 THEN
+    RAISE EXCEPTION 'a transition adds one to the revision of operation %', OLD.id
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  -- Never before the last change, even when the clock was set back.
+  NEW.updated_at := greatest(date_trunc('milliseconds', clock_timestamp()), OLD.updated_at);
+  NEW.completed_at := CASE WHEN NEW.state IN ('succeeded', 'failed', 'cancelled') THEN NEW.updated_at END;
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION operations_record() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    INSERT INTO operation_history (operation_id, client_id, revision, from_state, to_state, at, evidence)
+    VALUES (NEW.id, NEW.client_id, NEW.revision, NULL, NEW.state, NEW.updated_at, NEW.evidence);
+  ELSIF NEW.state <> OLD.state THEN
+    INSERT INTO operation_history (operation_id, client_id, revision, from_state, to_state, at, evidence)
+    VALUES (NEW.id, NEW.client_id, NEW.revision, OLD.state, NEW.state, NEW.updated_at, NEW.evidence);
+  END IF;
+  RETURN NULL;
+END $$;
+
+-- History is written by operations_record, inside the statement that made it, and by nobody else.
+CREATE FUNCTION operation_history_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF pg_trigger_depth() < 2 THEN
+    RAISE EXCEPTION 'INSERT on operation_history is refused: transitions write it' USING ERRCODE = 'restrict_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE TRIGGER operations_accept BEFORE INSERT ON operations FOR EACH ROW EXECUTE FUNCTION operations_accept();
+CREATE TRIGGER operations_transition BEFORE UPDATE ON operations FOR EACH ROW EXECUTE FUNCTION operations_transition();
+CREATE TRIGGER operations_record AFTER INSERT OR UPDATE ON operations
+  FOR EACH ROW EXECUTE FUNCTION operations_record();
+CREATE TRIGGER operations_permanent BEFORE DELETE OR TRUNCATE ON operations
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('operations are never deleted');
+CREATE TRIGGER operation_history_guard BEFORE INSERT ON operation_history
+  FOR EACH ROW EXECUTE FUNCTION operation_history_guard();
+CREATE TRIGGER operation_history_permanent BEFORE UPDATE OR DELETE OR TRUNCATE ON operation_history
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('history is append-only');
+
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_accept;
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition;
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_record;
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_permanent;
+ALTER TABLE operation_history ENABLE ALWAYS TRIGGER operation_history_guard;
+ALTER TABLE operation_history ENABLE ALWAYS TRIGGER operation_history_permanent;

@@ -1,0 +1,92 @@
+/**
+ * The database schema: plain numbered SQL files, applied once each.
+ */
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Path from "effect/Path"
+import * as Migrator from "effect/sql/Migrator"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+
+/** Where the migrator keeps what it applied. Teams that migrate in their own way must leave it alone. */
+export const migrationsTable = "financial_agents_gateway_migrations"
+
+/** The package's `migrations` directory, next to `src` and `dist` alike. */
+const directory = new URL("../../migrations/", import.meta.url)
+
+const fileName = /^(\d+)_(.+)\.sql$/
+
+/**
+ * A quoting tag that the text does not contain.
+ */
+const quote = (text: string, name: string): string => {
+  let tag = `$${name}$`
+  for (let n = 1; text.includes(tag); n++) tag = `$${name}${n}$`
+  return tag + text + tag
+}
+
+/**
+ * The extended protocol takes one statement at a time, and to separate statements is the parser's work: function
+ * bodies hold semicolons too. EXECUTE hands the whole file to PostgreSQL's own parser.
+ */
+const runFile = (text: string) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql.unsafe(`DO ${quote(`BEGIN EXECUTE ${quote(text, "file")}; END`, "migration")}`).unprepared
+  )
+
+const files = Effect.gen(function*() {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const root = yield* path.fromFileUrl(directory)
+  const names = (yield* fs.readDirectory(root)).toSorted()
+  return names.flatMap((name) => {
+    const match = fileName.exec(name)
+    return match === null ? [] : [{ id: Number(match[1]), name: match[2]!, path: path.join(root, name) }]
+  })
+}).pipe(Effect.orDie)
+
+const loader: Migrator.Loader<FileSystem.FileSystem | Path.Path> = Effect.gen(function*() {
+  const fs = yield* FileSystem.FileSystem
+  return (yield* files).map(({ id, name, path }): Migrator.ResolvedMigration => [
+    id,
+    name,
+    Effect.succeed(Effect.flatMap(fs.readFileString(path), runFile))
+  ])
+})
+
+/**
+ * Applies the migrations that are missing, all in one transaction, and yields their names. Any number of processes may
+ * start at once: one applies, the others wait and find nothing to do. Connect as the owner of the schema.
+ */
+export const migrate: Effect.Effect<
+  ReadonlyArray<string>,
+  Migrator.MigrationError | SqlError,
+  SqlClient.SqlClient | FileSystem.FileSystem | Path.Path
+> = Effect.map(
+  Migrator.make({})({ loader, table: migrationsTable }),
+  (applied) => applied.map(([id, name]) => `${String(id).padStart(4, "0")}_${name}`)
+)
+
+/**
+ * Tells whether the database has every migration that this version of the gateway was built against. Yields an effect
+ * that only asks the database, for readiness probes.
+ */
+export const makeIsMigrated: Effect.Effect<
+  Effect.Effect<boolean, SqlError>,
+  never,
+  SqlClient.SqlClient | FileSystem.FileSystem | Path.Path
+> = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const latest = Math.max(...(yield* files).map(({ id }) => id))
+  const present = sql.unsafe<{ readonly present: boolean }>("SELECT to_regclass($1) IS NOT NULL AS present", [
+    migrationsTable
+  ])
+  const applied = sql.unsafe<{ readonly latest: number | null }>(
+    `SELECT max(migration_id) AS latest FROM ${migrationsTable}`
+  )
+  return Effect.flatMap(present, ([row]) =>
+    row?.present
+      ? Effect.map(applied, ([row]) => (row?.latest ?? 0) >= latest)
+      : Effect.succeed(false))
+})

@@ -1,0 +1,339 @@
+/**
+ * The write side: operations are accepted once for each request binding, and move along the transition table.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Digest from "effect/crypto/Digest"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
+import * as Layer from "effect/Layer"
+import type * as Schema from "effect/Schema"
+import * as SqlClient from "effect/sql/SqlClient"
+import {
+  BindingConflict,
+  canonicalJson,
+  type FinancialRequest,
+  type PayloadNotCanonical,
+  requestDigest
+} from "../domain/Binding.ts"
+import {
+  type GrantIdentity,
+  type GrantRefusal,
+  type GrantStanding,
+  GrantUnknown,
+  refusal,
+  standingAt
+} from "../domain/Grant.ts"
+import {
+  canTransition,
+  type HistoryEntry,
+  IllegalTransition,
+  isTerminal,
+  type Operation,
+  type OperationId,
+  OperationNotFound,
+  type OperationState,
+  type Outcome,
+  requiresProof,
+  StaleOperation,
+  submissionUncertain
+} from "../domain/Operation.ts"
+import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
+import { orUnavailable, type StoreUnavailable } from "./StoreUnavailable.ts"
+
+/** What became of a financial request: its operation, and whether this very call created it. */
+export interface Accepted {
+  readonly operation: Operation
+  readonly created: boolean
+}
+
+/**
+ * Records what happens to operations. It trusts its caller to know which operation it may move: HTTP clients never
+ * reach it.
+ */
+export class OperationLedger extends Context.Service<OperationLedger, {
+  /**
+   * Accepts a financial request, at most once for each binding of client, subject and idempotency key, for ever: the
+   * same request returns the same operation, another request under the same key is a `BindingConflict`. The grant must
+   * be good, its client active and its provider connected; which scope the work needs is for the caller to check.
+   *
+   * After `StoreUnavailable` nobody knows whether the request was recorded: repeat it with the same key.
+   */
+  readonly accept: (
+    grant: GrantIdentity,
+    request: FinancialRequest
+  ) => Effect.Effect<Accepted, GrantRefusal | BindingConflict | PayloadNotCanonical | StoreUnavailable>
+  /**
+   * Moves the operation if it is still at `revision` (compare-and-set), and records the evidence in its history.
+   * Evidence is what proved the transition, as JSON, or null; leaving `indeterminate` requires it.
+   *
+   * After `StoreUnavailable` nobody knows whether the move was recorded: read the operation again.
+   */
+  readonly transition: (
+    id: OperationId,
+    revision: number,
+    to: Outcome,
+    evidence: Schema.Json
+  ) => Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition | StoreUnavailable>
+  /** The operation in its public form, whoever owns it. */
+  readonly show: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | StoreUnavailable>
+  /** Everything that ever happened to the operation, oldest first. */
+  readonly history: (
+    id: OperationId
+  ) => Effect.Effect<ReadonlyArray<HistoryEntry>, OperationNotFound | StoreUnavailable>
+}>()("financial-agents-gateway/services/OperationLedger") {
+  static readonly layer: Layer.Layer<
+    OperationLedger,
+    never,
+    SqlClient.SqlClient | Digest.Digest | SecureRandom.SecureRandom
+  > = Layer.effect(
+    OperationLedger,
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const random = yield* SecureRandom.SecureRandom
+      const digests = yield* Digest.Digest
+
+      const accept = Effect.fn("OperationLedger.accept")(function*(grant: GrantIdentity, request: FinancialRequest) {
+        const payload = yield* canonicalJson(request.payload)
+        const digest = Hex.encode(yield* requestDigest(request))
+        const [row] = yield* orUnavailable(
+          sql.unsafe<GrantStanding & (OperationRow | { readonly id: null })>(acceptStatement, [
+            grant.grantId,
+            grant.clientId,
+            grant.subject,
+            yield* random.uuidV7(),
+            request.type,
+            request.key,
+            digest,
+            Hex.encode(payload)
+          ])
+        )
+        if (row === undefined) return yield* new GrantUnknown()
+        const refused = refusal({ ...row, scope_granted: true }, "")
+        if (refused !== null) return yield* refused
+        if (row.id !== null) return { operation: fromRow(row), created: true }
+        // The key was bound before. A statement of its own, because the first one cannot see what it had to wait for.
+        const [bound] = yield* orUnavailable(
+          sql.unsafe<OperationRow & { readonly same_request: boolean }>(boundStatement, [
+            grant.grantId,
+            grant.clientId,
+            grant.subject,
+            request.key,
+            digest
+          ])
+        )
+        if (bound === undefined || !bound.same_request) return yield* new BindingConflict({ key: request.key })
+        return { operation: fromRow(bound), created: false }
+      }, Effect.provideService(Digest.Digest, digests))
+
+      const show = (id: OperationId) =>
+        Effect.flatMap(
+          orUnavailable(sql.unsafe<OperationRow>(`SELECT ${publicColumns} FROM operations o WHERE o.id = $1`, [id])),
+          ([row]) => row === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(fromRow(row))
+        )
+
+      const transition = Effect.fn("OperationLedger.transition")(
+        function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
+          yield* decide(yield* show(id), revision, to, evidence)
+          const failure = to.state === "failed" ? to.failure : null
+          const [row] = yield* orUnavailable(
+            sql.unsafe<OperationRow>(transitionStatement, [
+              id,
+              revision,
+              to.state,
+              failure?.code ?? null,
+              failure?.message ?? null,
+              evidence === null ? null : JSON.stringify(evidence)
+            ])
+          )
+          if (row !== undefined) return fromRow(row)
+          const { revision: actual } = yield* show(id)
+          return yield* new StaleOperation({ id, expected: revision, actual })
+        }
+      )
+
+      const history = Effect.fn("OperationLedger.history")(function*(id: OperationId) {
+        const rows = yield* orUnavailable(sql.unsafe<HistoryRow>(historyStatement, [id]))
+        if (rows.length === 0) return yield* new OperationNotFound({ id })
+        return rows.map((row): HistoryEntry => ({ ...row, at: DateTime.fromDateUnsafe(row.at) }))
+      })
+
+      return OperationLedger.of({ accept, transition, show, history })
+    })
+  )
+
+  static readonly layerMemory: Layer.Layer<
+    OperationLedger,
+    never,
+    MemoryLedger | Digest.Digest | SecureRandom.SecureRandom
+  > = Layer.effect(
+    OperationLedger,
+    Effect.gen(function*() {
+      const memory = yield* MemoryLedger
+      const random = yield* SecureRandom.SecureRandom
+      const digests = yield* Digest.Digest
+      const now = Effect.map(Clock.currentTimeMillis, (millis) => DateTime.makeUnsafe(millis))
+
+      const record = (id: OperationId) => {
+        const found = memory.operations.get(id)
+        return found === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(found)
+      }
+
+      const accept = Effect.fn("OperationLedger.accept")(function*(identity: GrantIdentity, request: FinancialRequest) {
+        const digest = Hex.encode(yield* requestDigest(request))
+        const id = (yield* random.uuidV7()) as OperationId
+        const at = yield* now
+        const grant = memory.grantOf(identity)
+        if (grant === undefined) return yield* new GrantUnknown()
+        const refused = refusal({ ...standingAt(grant, "", at), scope_granted: true }, "")
+        if (refused !== null) return yield* refused
+        // From here to the end nothing suspends, so no other fiber can take the key in between.
+        for (const { digest: earlier, key, operation, owner } of memory.operations.values()) {
+          if (key !== request.key || owner.client_id !== grant.client_id || owner.subject !== grant.subject) continue
+          if (earlier !== digest || owner.resource_owner !== grant.resource_owner) {
+            return yield* new BindingConflict({ key: request.key })
+          }
+          return { operation, created: false }
+        }
+        const operation: Operation = {
+          id,
+          type: request.type,
+          state: "accepted",
+          terminal: false,
+          submission_uncertain: false,
+          under_review: false,
+          revision: 1,
+          created_at: at,
+          updated_at: at,
+          completed_at: null,
+          failure: null
+        }
+        memory.operations.set(id, {
+          operation,
+          owner: grant,
+          key: request.key,
+          digest,
+          history: [{ revision: 1, from: null, to: "accepted", at, evidence: null }]
+        })
+        return { operation, created: true }
+      }, Effect.provideService(Digest.Digest, digests))
+
+      const transition = Effect.fn("OperationLedger.transition")(
+        function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
+          const at = yield* now
+          const found = yield* record(id)
+          yield* decide(found.operation, revision, to, evidence)
+          const moved = moveRecord(found, to, evidence, at)
+          memory.operations.set(id, moved)
+          return moved.operation
+        }
+      )
+
+      return OperationLedger.of({
+        accept,
+        transition,
+        show: (id) => Effect.map(Effect.suspend(() => record(id)), ({ operation }) => operation),
+        history: (id) => Effect.map(Effect.suspend(() => record(id)), ({ history }) => history)
+      })
+    })
+  )
+}
+
+/** The pure part of a transition: may an operation that was read like this move there? */
+const decide = (
+  operation: Operation,
+  revision: number,
+  to: Outcome,
+  evidence: Schema.Json
+): Effect.Effect<void, StaleOperation | IllegalTransition> => {
+  const { id, state: from } = operation
+  if (operation.revision !== revision) {
+    return Effect.fail(new StaleOperation({ id, expected: revision, actual: operation.revision }))
+  }
+  if (!canTransition(from, to.state)) {
+    return Effect.fail(new IllegalTransition({ id, from, to: to.state, reason: "not_permitted" }))
+  }
+  if (requiresProof(from) && evidence === null) {
+    return Effect.fail(new IllegalTransition({ id, from, to: to.state, reason: "proof_required" }))
+  }
+  return Effect.void
+}
+
+const moveRecord = (record: MemoryRecord, to: Outcome, evidence: Schema.Json, now: DateTime.Utc): MemoryRecord => {
+  const { operation } = record
+  const at = DateTime.max(now, operation.updated_at)
+  const revision = operation.revision + 1
+  const terminal = isTerminal(to.state)
+  return {
+    ...record,
+    operation: {
+      ...operation,
+      state: to.state,
+      terminal,
+      submission_uncertain: submissionUncertain(to.state),
+      revision,
+      updated_at: at,
+      completed_at: terminal ? at : null,
+      failure: to.state === "failed" ? to.failure : null
+    },
+    history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence }]
+  }
+}
+
+// --- PostgreSQL
+
+/** The grant row stays locked until the operation is recorded, so that a revocation comes either before or after. */
+const acceptStatement = `
+  WITH standing AS (
+    SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_binding_id,
+      g.revoked_at IS NOT NULL AS revoked,
+      g.expires_at <= now() AS expired,
+      c.active AS client_active,
+      p.connected AS provider_connected
+    FROM grants g
+    JOIN clients c ON c.id = g.client_id
+    JOIN provider_bindings p ON p.id = g.provider_binding_id
+    WHERE g.id = $1 AND g.client_id = $2 AND g.subject = $3
+    FOR SHARE OF g
+  ), o AS (
+    INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type,
+      idempotency_key, request_digest, state, revision)
+    SELECT $4, client_id, resource_owner, subject, grant_id, provider_binding_id, $5, $6, decode($7, 'hex'),
+      'accepted', 1
+    FROM standing
+    WHERE NOT revoked AND NOT expired AND client_active AND provider_connected
+    ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING
+    RETURNING *
+  ), payload AS (
+    INSERT INTO operation_payloads (operation_id, client_id, payload)
+    SELECT id, client_id, decode($8, 'hex') FROM o
+  )
+  SELECT s.revoked, s.expired, s.client_active, s.provider_connected, ${publicColumns}
+  FROM standing s LEFT JOIN o ON true`
+
+const boundStatement = `
+  SELECT ${publicColumns},
+    o.request_digest = decode($5, 'hex') AND o.resource_owner = g.resource_owner AS same_request
+  FROM operations o JOIN grants g ON g.id = $1 AND g.client_id = $2
+  WHERE o.client_id = $2 AND o.subject = $3 AND o.idempotency_key = $4`
+
+const transitionStatement = `
+  UPDATE operations o
+  SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6
+  WHERE o.id = $1 AND o.revision = $2
+  RETURNING ${publicColumns}`
+
+interface HistoryRow {
+  readonly revision: number
+  readonly from: OperationState | null
+  readonly to: OperationState
+  readonly at: Date
+  readonly evidence: Schema.Json
+}
+
+const historyStatement = `
+  SELECT revision, from_state AS "from", to_state AS "to", at, evidence
+  FROM operation_history WHERE operation_id = $1 ORDER BY revision`

@@ -1,0 +1,51 @@
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { SqlError } from "effect/sql/SqlError"
+
+/**
+ * The store did not answer, or not in time. A read can be repeated. A write may or may not have happened: repeat it
+ * with the same request binding (accept), or read the operation again before deciding (transition).
+ */
+export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("StoreUnavailable", {
+  cause: Schema.Defect()
+}) {}
+
+const transient = new Set([
+  "ConnectionError",
+  "AuthenticationError",
+  "LockTimeoutError",
+  "StatementTimeoutError",
+  "DeadlockError",
+  "SerializationError"
+])
+
+/** The SQLSTATE that the server sent, if the failure came from it. */
+const sqlState = (error: SqlError): string => {
+  const cause = error.reason.cause
+  return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
+    ? cause.code
+    : ""
+}
+
+/**
+ * SQLSTATE classes that say "not now" whatever the statement was: connection exceptions, insufficient resources (too
+ * many connections, disk full), operator intervention (shutdown, crash recovery, cancelled) and system errors.
+ */
+const unavailable = /^(?:08|53|57|58)/
+
+/**
+ * Splits what a statement can fail with: the store being away is a `StoreUnavailable`, everything else (a table that
+ * is missing, a rule that a trigger enforces) is a mistake of ours and dies.
+ */
+export const orUnavailable = <A, E, R>(
+  effect: Effect.Effect<A, E | SqlError, R>
+): Effect.Effect<A, Exclude<E, SqlError> | StoreUnavailable, R> =>
+  Effect.catchIf(
+    effect,
+    (error): error is Extract<E | SqlError, SqlError> =>
+      typeof error === "object" && error !== null && "_tag" in error && error._tag === "SqlError",
+    (error): Effect.Effect<never, StoreUnavailable> =>
+      transient.has(error.reason._tag) || unavailable.test(sqlState(error))
+        ? Effect.fail(new StoreUnavailable({ cause: error }))
+        : Effect.die(error)
+  ) as Effect.Effect<A, Exclude<E, SqlError> | StoreUnavailable, R>
