@@ -1,15 +1,15 @@
 /**
  * A grant: what a resource owner allowed a client to do, under which pairwise subject, through which provider binding.
  */
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 
 const identifier = (description: string) =>
-  Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,255}$/, { expected: "1 to 255 visible ASCII characters" }))
+  Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,255}$/u, { expected: "1 to 255 visible ASCII characters" }))
     .annotate({ description })
 
 const Uuid = Schema.String.check(
-  Schema.isPattern(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/, { expected: "a lower-case UUID" })
+  Schema.isPattern(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u, { expected: "a lower-case UUID" })
 )
 
 export const GrantId = Uuid.pipe(Schema.brand("GrantId"))
@@ -36,7 +36,7 @@ export type Provider = typeof Provider.Type
 
 /** A scope token (RFC 6749 §3.3). */
 export const Scope = Schema.String.check(
-  Schema.isPattern(/^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/, { expected: "a scope token of RFC 6749" })
+  Schema.isPattern(/^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/u, { expected: "a scope token of RFC 6749" })
 )
 export type Scope = typeof Scope.Type
 

@@ -3,12 +3,13 @@
  *
  * The record has one shape from the SQL row to the wire, hence the snake_case names.
  */
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 
 /** A UUIDv7 (RFC 9562 §5.7) in its canonical lower-case form. */
 export const OperationId = Schema.String.check(
-  Schema.isPattern(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/, {
+  Schema.isPattern(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/u, {
     expected: "a lower-case UUIDv7"
   })
 ).pipe(Schema.brand("OperationId")).annotate({
@@ -18,10 +19,11 @@ export const OperationId = Schema.String.check(
   examples: ["019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as never]
 })
 export type OperationId = typeof OperationId.Type
+export const isOperationId = Schema.is(OperationId)
 
 /** What kind of work an operation stands for, such as `payment` or `payment.refund`. */
 export const OperationType = Schema.String.check(
-  Schema.isPattern(/^[a-z][a-z0-9_.]*$/, { expected: "a lower-case name such as payment" }),
+  Schema.isPattern(/^[a-z][a-z0-9_.]*$/u, { expected: "a lower-case name such as payment" }),
   Schema.isMaxLength(64)
 ).annotate({ description: "Kind of work the operation stands for, such as `payment`." })
 export type OperationType = typeof OperationType.Type
@@ -39,6 +41,7 @@ export const operationStates = [
 
 export const OperationState = Schema.Literals(operationStates).annotate({
   identifier: "OperationState",
+  expected: `one of ${operationStates.join(", ")}`,
   description: "`succeeded`, `failed` and `cancelled` are final. `indeterminate` means that the network failed after a "
     + "mutation may have been sent: keep reading, never repeat the mutation."
 })
@@ -73,7 +76,7 @@ export const requiresProof = (from: OperationState): boolean => from === "indete
 
 /** Why an operation failed. The code is stable; the message is for people. Neither holds provider-specific data. */
 export const OperationFailure = Schema.Struct({
-  code: Schema.String.check(Schema.isPattern(/^[a-z][a-z0-9_]*$/), Schema.isMaxLength(64)).annotate({
+  code: Schema.String.check(Schema.isPattern(/^[a-z][a-z0-9_]*$/u), Schema.isMaxLength(64)).annotate({
     description: "Stable machine-readable failure code."
   }),
   message: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(1024)).annotate({
@@ -83,7 +86,9 @@ export const OperationFailure = Schema.Struct({
 export type OperationFailure = typeof OperationFailure.Type
 
 /** An instant, RFC 3339 in UTC with milliseconds on the wire. */
-export const Timestamp = Schema.DateTimeUtcFromString.annotate({ format: "date-time" })
+export const Timestamp = Schema.String.annotate({ format: "date-time" }).pipe(
+  Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString)
+)
 
 /**
  * The public form of an operation, and all that a reader ever learns of it: no owner, subject, client, binding,

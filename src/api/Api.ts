@@ -1,0 +1,26 @@
+/**
+ * The contract of the gateway. The server implements it, the client calls it, and the OpenAPI document describes it.
+ */
+import * as HttpApi from "effect/http-api/HttpApi"
+import * as OpenApi from "effect/http-api/OpenApi"
+import { Conformance } from "./Middleware.ts"
+import { describe } from "./OpenApiDocument.ts"
+import { OperationsApi } from "./Operations.ts"
+import { SystemApi } from "./System.ts"
+
+export class Api extends HttpApi.make("financial-agents-gateway")
+  .add(OperationsApi)
+  .add(SystemApi)
+  .middleware(Conformance)
+  .annotateMerge(OpenApi.annotations({
+    title: "Financial Agents Gateway",
+    version: "1.0.0",
+    summary: "What became of the work that financial agents asked for.",
+    description:
+      "Represents asynchronous financial work as durable operations. A caller tracks an operation by reading "
+      + "it; reads never create a second submission to the upstream provider.",
+    license: { name: "MIT", url: "https://opensource.org/license/mit" },
+    servers: [{ url: "/" }],
+    transform: describe
+  }))
+{}

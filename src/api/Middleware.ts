@@ -1,0 +1,63 @@
+/**
+ * What every endpoint of the gateway promises beyond its own contract. A request passes these from the last to the
+ * first: conformance, admission, authorization, strict request.
+ */
+import * as Context from "effect/Context"
+import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
+import type { GrantIdentity } from "../domain/Grant.ts"
+import * as Problems from "./Problems.ts"
+
+/**
+ * Refuses what an endpoint does not take: a body, which none takes, and a query where there are no parameters. A request
+ * that brings one was meant for something else.
+ */
+export class StrictRequest extends HttpApiMiddleware.Service<StrictRequest>()(
+  "financial-agents-gateway/api/StrictRequest",
+  { error: Problems.response(Problems.UnprocessableContent) }
+) {}
+
+/** The identity of the grant whose credential came with the request. */
+export class CurrentGrant extends Context.Service<CurrentGrant, GrantIdentity>()(
+  "financial-agents-gateway/api/CurrentGrant"
+) {}
+
+/**
+ * Verifies the credential, before the shape of the request is looked at. What it cannot know, because it may change
+ * until the read, is checked by the read: whether the grant, its client and its provider binding are still good.
+ */
+export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: CurrentGrant }>()(
+  "financial-agents-gateway/api/Authorization",
+  {
+    requiredForClient: true,
+    security: { bearer: HttpApiSecurity.bearer },
+    error: [
+      Problems.response(Problems.BadRequest),
+      Problems.response(Problems.Unauthorized),
+      Problems.response(Problems.ServiceUnavailable)
+    ]
+  }
+) {}
+
+/** Turns requests away while the gateway is saturated or shutting down, and answers in time when its store does not. */
+export class Admission extends HttpApiMiddleware.Service<Admission>()("financial-agents-gateway/api/Admission", {
+  error: Problems.response(Problems.ServiceUnavailable)
+}) {}
+
+/**
+ * Each response carries the request id, and each failure is a complete problem: input that does not fit the contract,
+ * output that does not, and defects.
+ */
+export class Conformance extends HttpApiMiddleware.Service<Conformance>()("financial-agents-gateway/api/Conformance", {
+  error: [
+    Problems.response(Problems.BadRequest),
+    Problems.response(Problems.NotAcceptable),
+    Problems.response(Problems.RequestTimeout),
+    Problems.response(Problems.PayloadTooLarge),
+    Problems.response(Problems.UriTooLong),
+    Problems.response(Problems.UnprocessableContent),
+    Problems.response(Problems.HeadersTooLarge),
+    Problems.response(Problems.InternalError),
+    Problems.response(Problems.ServiceUnavailable)
+  ]
+}) {}

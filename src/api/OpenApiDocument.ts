@@ -1,0 +1,1 @@
+export const describe = (document: Record<string, unknown>): Record<string, unknown> => document

@@ -1,0 +1,140 @@
+/**
+ * The operations endpoints: what a client reads of the operations that its grant owns.
+ */
+import * as DateTime from "effect/DateTime"
+import * as HttpApi from "effect/http-api/HttpApi"
+import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
+import * as OpenApi from "effect/http-api/OpenApi"
+import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
+import { Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
+import { Admission, Authorization, StrictRequest } from "./Middleware.ts"
+import * as Problems from "./Problems.ts"
+
+/** The largest page (specification, "Limits"), and the default. */
+export const maxPageSize = 100
+
+const rfc3339 =
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
+
+/**
+ * An instant that bounds a list: RFC 3339 with any offset. Operations are dated in milliseconds, so a finer bound is
+ * rounded to the side on which it selects the same operations.
+ */
+const Bound = (round: "down" | "up") =>
+  Schema.String.annotate({ format: "date-time" }).check(
+    Schema.makeFilter((text) => rfc3339.test(text) && !Number.isNaN(Date.parse(text)), {
+      expected: "an RFC 3339 date-time such as 2026-01-31T12:00:00Z"
+    })
+  ).pipe(
+    Schema.decodeTo(
+      Schema.DateTimeUtc,
+      SchemaTransformation.transform({
+        decode: (text) => {
+          const millis = Date.parse(text)
+          return DateTime.makeUnsafe(round === "up" && /\.\d{3}\d*[1-9]/.test(text) ? millis + 1 : millis)
+        },
+        encode: (instant) => DateTime.formatIso(instant)
+      })
+    )
+  )
+
+/** 1 to 100, spelled as people spell it: the parameter is text until here. */
+const PageSize = Schema.String.check(
+  Schema.isPattern(/^(?:[1-9][0-9]?|100)$/u, { expected: "an integer from 1 to 100" })
+)
+  .pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
+
+const UniqueStates = Schema.Array(OperationState).check(Schema.isMaxLength(7))
+
+/** What `GET /v1/operations` can be asked for. Bounds are exclusive. */
+export const ListQuery = Schema.Struct({
+  state: Schema.optionalKey(UniqueStates.annotate({
+    description: "Only operations in this state; repeat the parameter for several."
+  })),
+  type: Schema.optionalKey(OperationType),
+  created_after: Schema.optionalKey(Bound("down")),
+  created_before: Schema.optionalKey(Bound("up")),
+  updated_after: Schema.optionalKey(Bound("down")),
+  page_size: Schema.optionalKey(
+    PageSize
+  ),
+  page_token: Schema.optionalKey(
+    Schema.String.check(Schema.isMaxLength(512)).annotate({
+      description:
+        "`next_page_token` of the page before. The filters must be those of that page; the page size may change."
+    })
+  )
+})
+export type ListQuery = typeof ListQuery.Type
+
+/** One page of operations, newest first. */
+export const OperationList = Schema.Struct({
+  operations: Schema.Array(Operation).check(Schema.isMaxLength(maxPageSize)),
+  next_page_token: Schema.NullOr(Schema.String).annotate({
+    description: "Opaque token of the next page; null on the last one."
+  })
+}).annotate({ identifier: "OperationList", description: "One page of operations, newest first." })
+export type OperationList = typeof OperationList.Type
+
+const commonHeaders = {
+  "cache-control": Schema.String.annotate({
+    description: "The response is for one grant and must be asked about anew."
+  }),
+  vary: Schema.String.annotate({ description: "Which request headers the response depends on." })
+}
+
+const refusals = [
+  Problems.response(Problems.Unauthorized),
+  Problems.response(Problems.Forbidden),
+  Problems.response(Problems.ServiceUnavailable),
+  Problems.response(Problems.UnprocessableContent)
+] as const
+
+export class OperationsApi extends HttpApiGroup.make("operations").add(
+  HttpApiEndpoint.get("list", "/v1/operations", {
+    query: ListQuery,
+    success: HttpApiSchema.WithHeaders(OperationList, commonHeaders),
+    error: refusals
+  }).annotateMerge(OpenApi.annotations({
+    identifier: "listOperations",
+    summary: "List operations",
+    description:
+      "Returns up to 100 recent matching operations of the current grant's resource owner, subject and client, "
+      + "newest first. Requires the scope `operations:read`."
+  })),
+  HttpApiEndpoint.get("get", "/v1/operations/:id", {
+    params: { id: OperationId },
+    headers: {
+      "if-none-match": Schema.optionalKey(Schema.String.annotate({
+        description: "Entity tags that the client holds (RFC 9110 §13.1.2)."
+      }))
+    },
+    success: [
+      HttpApiSchema.WithHeaders(Operation, {
+        etag: Schema.String.annotate({ description: "Strong entity tag of this revision." }),
+        "retry-after": Schema.optionalKey(Schema.Int.annotate({
+          description: "Seconds to wait before the next read. Absent once the state is final."
+        })),
+        ...commonHeaders
+      }),
+      HttpApiSchema.Empty(304).annotate({ description: "The operation is as the client knows it." })
+    ],
+    error: [...refusals, Problems.response(Problems.NotFound)]
+  }).annotateMerge(OpenApi.annotations({
+    identifier: "getOperation",
+    summary: "Read an operation",
+    description: "Returns the public form of an operation. Reading never submits anything. Requires the scope "
+      + "`operations:read`."
+  }))
+)
+  .middleware(StrictRequest)
+  .middleware(Authorization)
+  .middleware(Admission)
+  .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error", errors: "all" })
+  .annotateMerge(OpenApi.annotations({
+    description: "Durable financial operation status owned by the current subject and client."
+  }))
+{}

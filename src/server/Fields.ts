@@ -1,0 +1,56 @@
+/**
+ * Names everything in a request that does not fit its endpoint, for the `fields` of a problem.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import { RouteContext } from "effect/http/HttpRouter"
+import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
+import type { ProblemField } from "../api/Problems.ts"
+
+/** A body of length 0 is none. */
+const hasBody = (request: HttpServerRequest): boolean =>
+  request.headers["transfer-encoding"] !== undefined || Number(request.headers["content-length"] ?? 0) !== 0
+
+/** Whether a request brings something that its endpoint does not take, whatever it is. */
+export const bringsSurplus = (
+  endpoint: HttpApiEndpoint.Top,
+  request: HttpServerRequest,
+  query: Readonly<Record<string, unknown>>
+): boolean => hasBody(request) || (endpoint.query === undefined && Object.keys(query).length > 0)
+
+const surplus = "Expected only parameters of this endpoint"
+
+// Messages say what was expected and not what came: a value may be a secret that went astray.
+const format = SchemaIssue.makeFormatterStandardSchemaV1({
+  leafHook: (issue) => issue._tag === "UnexpectedKey" ? surplus : SchemaIssue.defaultLeafHook(issue)
+})
+
+const decodeOptions = { errors: "all", onExcessProperty: "error" } as const
+
+const check = (slot: string, schema: Schema.Top | undefined, input: unknown): ReadonlyArray<ProblemField> => {
+  if (schema === undefined) return []
+  const result = Schema.decodeUnknownResult(schema as Schema.Codec<unknown, unknown>, decodeOptions)(input)
+  return Result.isSuccess(result) ? [] : format(result.failure.issue).issues.map(({ message, path = [] }) => ({
+    path: [slot, ...path.map((segment) => String(typeof segment === "object" ? segment.key : segment))].join("."),
+    message
+  }))
+}
+
+/** Every failure of the request at hand against its endpoint: path, query and body. */
+export const failingFields = (
+  endpoint: HttpApiEndpoint.Top
+): Effect.Effect<ReadonlyArray<ProblemField>, never, HttpServerRequest | ParsedSearchParams | RouteContext> =>
+  Effect.contextWith((context: Context.Context<HttpServerRequest | ParsedSearchParams | RouteContext>) => {
+    const query = Context.get(context, ParsedSearchParams)
+    return Effect.succeed([
+      ...check("path", endpoint.params, Context.get(context, RouteContext).params),
+      ...endpoint.query === undefined
+        ? Object.keys(query).map((name) => ({ path: `query.${name}`, message: surplus }))
+        : check("query", Schema.toCodecArrayFromSingle(endpoint.query), query),
+      ...hasBody(Context.get(context, HttpServerRequest)) ? [{ path: "body", message: "Expected no body" }] : []
+    ])
+  })

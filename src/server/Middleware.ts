@@ -1,0 +1,150 @@
+/**
+ * The implementations of the contract's middleware: see `api/Middleware` for what each promises.
+ */
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
+import type { RouteContext } from "effect/http/HttpRouter"
+import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import Negotiator from "negotiator"
+import { Admission, Authorization, Conformance, CurrentGrant, StrictRequest } from "../api/Middleware.ts"
+import type { BadRequest, Problem, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
+import type { GrantIdentity } from "../domain/Grant.ts"
+import { GrantVerifier } from "../services/GrantVerifier.ts"
+import { bringsSurplus, failingFields } from "./Fields.ts"
+import { Lifecycle } from "./Lifecycle.ts"
+import { isProblem, problemResponse, Problems } from "./Problems.ts"
+import { CurrentRequest, withRequestContext } from "./RequestContext.ts"
+
+/** Whether a response in JSON meets the request's `Accept` (RFC 9110 §12.5.1). */
+const acceptsJson = (request: HttpServerRequest): boolean => {
+  const accept = request.headers["accept"]
+  return accept === undefined || accept === "*/*" || accept === "application/json"
+    || new Negotiator({ headers: { accept } }).mediaType(["application/json"]) !== undefined
+}
+
+export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | SecureRandom.SecureRandom> = Layer.effect(
+  Conformance,
+  Effect.gen(function*() {
+    const problems = yield* Problems
+    const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
+
+    /** What went wrong, as a problem. What we cannot explain is logged, and told to nobody. */
+    const toProblem = (
+      cause: Cause.Cause<unknown>,
+      endpoint: HttpApiEndpoint.Top
+    ): Effect.Effect<never, Problem, HttpServerRequest | ParsedSearchParams | RouteContext> => {
+      const error = Cause.squash(cause)
+      if (isProblem(error)) return Effect.fail(error)
+      if (!HttpApiSchemaError.is(error)) {
+        return Effect.andThen(
+          Effect.logError("A request failed with a defect", Cause.pretty(cause)),
+          problems.fail("internal_error")
+        )
+      }
+      if (error.kind === "Body" || error.kind === "ResponseHeaders") {
+        return Effect.andThen(
+          Effect.logError("A response broke the contract and was withheld", error.cause.message),
+          problems.fail("response_contract_failed")
+        )
+      }
+      return Effect.flatMap(failingFields(endpoint), (fields) => problems.fail("invalid_request", { fields }))
+    }
+
+    const respond = <R>(failed: Effect.Effect<never, Problem, R>) =>
+      Effect.catch(failed, (problem) => Effect.succeed(problemResponse(problem)))
+
+    return Conformance.of((httpEffect, { endpoint }) => {
+      const answered = Effect.catchCause(httpEffect, (cause) =>
+        Cause.hasInterruptsOnly(cause)
+          ? Effect.failCause(cause as Cause.Cause<never>)
+          : respond(toProblem(cause, endpoint)))
+      const conforming = Effect.flatMap(
+        HttpServerRequest,
+        (request) => acceptsJson(request) ? answered : respond(problems.fail("not_acceptable"))
+      )
+      return Effect.flatMap(CurrentRequest, (request) => request === null ? withContext(conforming) : conforming)
+    })
+  })
+)
+
+export const AdmissionLayer: Layer.Layer<Admission, never, Lifecycle | Problems> = Layer.effect(
+  Admission,
+  Effect.gen(function*() {
+    const lifecycle = yield* Lifecycle
+    const problems = yield* Problems
+    return Admission.of((httpEffect) =>
+      lifecycle.admit(
+        Effect.timeoutOrElse(httpEffect, {
+          duration: lifecycle.options.deadline,
+          orElse: () => problems.fail("service_unavailable", { detail: "The store did not answer in time." })
+        }),
+        problems.fail("service_unavailable", {
+          detail: "The gateway takes no more requests for the moment."
+        })
+      )
+    )
+  })
+)
+
+export const AuthorizationLayer: Layer.Layer<Authorization, never, GrantVerifier | Problems> = Layer.effect(
+  Authorization,
+  Effect.gen(function*() {
+    const verifier = yield* GrantVerifier
+    const problems = yield* Problems
+
+    const verify = (credential: Redacted.Redacted<string>) =>
+      Effect.catchTags(verifier.verify(credential), {
+        InvalidCredential: () => problems.fail("invalid_token"),
+        AuthorizationUnavailable: ({ cause }) =>
+          Effect.andThen(
+            Effect.logError("The credential could not be verified", cause),
+            problems.fail("authorization_unavailable")
+          ),
+        StoreUnavailable: ({ cause }) =>
+          Effect.andThen(Effect.logError("The store did not answer", cause), problems.fail("service_unavailable"))
+      })
+
+    const identify = (
+      query: Readonly<Record<string, unknown>>,
+      credential: Redacted.Redacted<string>
+    ): Effect.Effect<GrantIdentity, BadRequest | Unauthorized | ServiceUnavailable> => {
+      if ("access_token" in query) {
+        return problems.fail("malformed_request", {
+          detail: "An access token belongs in the Authorization header, never in a URL: treat this one as leaked."
+        })
+      }
+      // A missing credential, or one of another scheme, arrives as an empty one.
+      return Redacted.value(credential) === "" ? problems.fail("missing_credentials") : verify(credential)
+    }
+
+    return Authorization.of({
+      bearer: (httpEffect, { credential }) =>
+        Effect.flatMap(
+          Effect.flatMap(ParsedSearchParams, (query) => identify(query, credential)),
+          (grant) => Effect.provideService(httpEffect, CurrentGrant, grant)
+        )
+    })
+  })
+)
+
+export const StrictRequestLayer: Layer.Layer<StrictRequest, never, Problems> = Layer.effect(
+  StrictRequest,
+  Effect.map(Problems, (problems) =>
+    StrictRequest.of((httpEffect, { endpoint }) => {
+      const refuse = Effect.flatMap(failingFields(endpoint), (fields) => problems.fail("invalid_request", { fields }))
+      return Effect.contextWith((context: Context.Context<HttpServerRequest | ParsedSearchParams>) => {
+        const surplus = bringsSurplus(
+          endpoint,
+          Context.get(context, HttpServerRequest),
+          Context.get(context, ParsedSearchParams)
+        )
+        return Effect.andThen(surplus ? refuse : Effect.void, httpEffect)
+      })
+    }))
+)

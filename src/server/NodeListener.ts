@@ -1,0 +1,77 @@
+/**
+ * The `node:http` server with its limits, and its answers to what never becomes a request.
+ */
+import { createServer, type Server } from "node:http"
+import type { Duplex } from "node:stream"
+import { type ProblemCode, problemMediaType } from "../api/Problems.ts"
+import type { RequestId } from "../domain/RequestId.ts"
+import { makeProblem, problemJson } from "./Problems.ts"
+
+export interface ListenerOptions {
+  readonly baseUrl: string
+  /** Makes the id of a request that could not be read. */
+  readonly newRequestId: () => RequestId
+}
+
+/** Milliseconds; `maxHeaderSize` is in bytes and includes the request line. */
+const limits = {
+  maxHeaderSize: 16_384,
+  headersTimeout: 10_000,
+  requestTimeout: 15_000,
+  // Longer than the idle timeout of common load balancers (60 s), so that they close first and never hit a closed socket.
+  keepAliveTimeout: 65_000,
+  connectionsCheckingInterval: 1000,
+  noDelay: true,
+  // A missing Host is answered at the edge with a complete problem, where Node would send an empty 400.
+  requireHostHeader: false
+}
+
+const codeOf = (error: NodeJS.ErrnoException): ProblemCode => {
+  switch (error.code) {
+    case "HPE_HEADER_OVERFLOW":
+      return "headers_too_large"
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return "request_timeout"
+    default:
+      return "malformed_request"
+  }
+}
+
+const reasons: Partial<Record<number, string>> = {
+  400: "Bad Request",
+  408: "Request Timeout",
+  431: "Request Header Fields Too Large"
+}
+
+/** Creates the server; it does not listen yet. Give it to a platform's `HttpServer` layer. */
+export const createListener = ({ baseUrl, newRequestId }: ListenerOptions): Server => {
+  const problemOf = (code: ProblemCode) => makeProblem(baseUrl, { id: newRequestId(), path: "/" }, code)
+
+  const headersOf = (problem: ReturnType<typeof problemOf>, body: string) => ({
+    "Content-Type": problemMediaType,
+    "Content-Length": String(Buffer.byteLength(body)),
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Request-Id": problem.request_id,
+    Connection: "close"
+  })
+
+  const answerSocket = (socket: Duplex, code: ProblemCode) => {
+    if (!socket.writable) return socket.destroy()
+    const problem = problemOf(code)
+    const body = problemJson(problem)
+    const head = Object.entries(headersOf(problem, body)).map(([name, value]) => `${name}: ${value}\r\n`).join("")
+    return socket.end(`HTTP/1.1 ${problem.status} ${reasons[problem.status] ?? ""}\r\n${head}\r\n${body}`)
+  }
+
+  const server = createServer(limits)
+  server.on("clientError", (error, socket) => {
+    if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return socket.destroy()
+    answerSocket(socket, codeOf(error))
+  })
+  // There is nothing to tunnel to.
+  server.on("connect", (_request, socket) => answerSocket(socket, "malformed_request"))
+  // An expectation that we do not know may be ignored (RFC 9110 §10.1.1); Node would send an empty 417.
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response))
+  return server
+}

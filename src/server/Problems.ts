@@ -1,0 +1,137 @@
+/**
+ * Makes problems (RFC 9457) and the responses that carry them.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
+import {
+  type Problem,
+  problemClasses,
+  type ProblemCode,
+  type ProblemField,
+  problemKinds,
+  problemMediaType,
+  type ProblemOf
+} from "../api/Problems.ts"
+import { operationsRead } from "../domain/Grant.ts"
+import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
+
+/** Where clients reach the gateway, without a trailing slash. Problem types are URLs below it. */
+export class BaseUrl extends Context.Service<BaseUrl, string>()("financial-agents-gateway/server/BaseUrl") {
+  /** Dies on what is not an absolute http or https URL: a gateway that misnames itself must not start. */
+  static readonly layer = (url: string): Layer.Layer<BaseUrl> =>
+    Layer.sync(BaseUrl, () => {
+      const { href, protocol } = new URL(url)
+      if (protocol !== "http:" && protocol !== "https:") throw new Error(`the base URL must be http or https: ${url}`)
+      return href.replace(/\/+$/, "")
+    })
+}
+
+export interface ProblemOptions {
+  /** What happened this time; the kind's meaning unless told. */
+  readonly detail?: string
+  readonly fields?: ReadonlyArray<ProblemField>
+}
+
+/** The body of a problem, for a request that is known. */
+export const makeProblem = <Code extends ProblemCode>(
+  baseUrl: string,
+  request: RequestInfo,
+  code: Code,
+  options: ProblemOptions = {}
+): ProblemOf<Code> => {
+  const kind = problemKinds[code]
+  const Class = problemClasses[kind.status] as unknown as new(fields: object) => ProblemOf<Code>
+  return new Class({
+    type: `${baseUrl}/problems/${code}`,
+    title: kind.title,
+    status: kind.status,
+    detail: options.detail ?? kind.meaning,
+    instance: request.path,
+    code,
+    fields: options.fields ?? null,
+    request_id: request.id,
+    retryable: kind.retryable,
+    submission_uncertain: false
+  })
+}
+
+/** Fails with a problem of the request at hand. */
+export class Problems extends Context.Service<Problems, {
+  readonly fail: <Code extends ProblemCode>(
+    code: Code,
+    options?: ProblemOptions
+  ) => Effect.Effect<never, ProblemOf<Code>>
+}>()("financial-agents-gateway/server/Problems") {
+  static readonly layer: Layer.Layer<Problems, never, BaseUrl> = Layer.effect(
+    Problems,
+    Effect.map(BaseUrl, (baseUrl) =>
+      Problems.of({
+        fail: (code, options) =>
+          Effect.flatMap(CurrentRequest, (request) =>
+            request === null
+              ? Effect.die(new Error("a problem was raised outside of withRequestContext"))
+              : Effect.fail(makeProblem(baseUrl, request, code, options)))
+      }))
+  )
+}
+
+export const isProblem = (error: unknown): error is Problem =>
+  Object.values(problemClasses).some((Class) => error instanceof Class)
+
+const realm = "Bearer realm=\"financial-agents-gateway\""
+
+const challenge = (error: string, description: string) =>
+  `${realm}, error="${error}", error_description="${description}"`
+
+/** What the status of a problem demands besides a body (RFC 6750 §3, RFC 9110 §10.2.3). */
+const headersOf = ({ code }: Problem): Record<string, string> => {
+  switch (code) {
+    case "missing_credentials":
+      return { "www-authenticate": realm }
+    case "invalid_token":
+    case "grant_revoked":
+    case "client_inactive":
+      return { "www-authenticate": challenge("invalid_token", problemKinds[code].meaning) }
+    case "insufficient_scope":
+      return {
+        "www-authenticate": `${challenge(code, problemKinds[code].meaning)}, scope="${operationsRead}"`
+      }
+    case "provider_disconnected":
+      return { "www-authenticate": challenge(code, problemKinds[code].meaning) }
+    case "not_ready":
+    case "service_unavailable":
+      return { "retry-after": "1" }
+    case "authorization_unavailable":
+      return { "retry-after": "5" }
+    default:
+      return {}
+  }
+}
+
+/** The response that carries a problem. Problems are never stored by caches. */
+export const problemResponse = (
+  problem: Problem,
+  headers: Readonly<Record<string, string>> = {}
+): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(problemJson(problem), {
+    status: problem.status,
+    contentType: problemMediaType,
+    headers: { "cache-control": "no-store", ...headersOf(problem), ...headers }
+  })
+
+/** The members in the order of the specification, and nothing that an Error has besides. */
+export const problemJson = (problem: Problem): string =>
+  JSON.stringify({
+    type: problem.type,
+    title: problem.title,
+    status: problem.status,
+    detail: problem.detail,
+    instance: problem.instance,
+    code: problem.code,
+    fields: problem.fields,
+    request_id: problem.request_id,
+    retryable: problem.retryable,
+    submission_uncertain: problem.submission_uncertain
+  })

@@ -1,0 +1,77 @@
+/**
+ * What the gateway knows of the request at hand: its id, and the path that problems name.
+ */
+import * as Context from "effect/Context"
+import type * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as References from "effect/References"
+import * as Tracer from "effect/Tracer"
+import { isRequestId, type RequestId } from "../domain/RequestId.ts"
+
+export interface RequestInfo {
+  readonly id: RequestId
+  /** Path without query, starting with a slash (RFC 9457 `instance`). */
+  readonly path: string
+}
+
+/** The request at hand; null outside of `withRequestContext`. */
+export const CurrentRequest = Context.Reference<RequestInfo | null>(
+  "financial-agents-gateway/server/CurrentRequest",
+  { defaultValue: () => null }
+)
+
+/** The path of a request target, whatever its form: never a query, which may hold secrets. */
+export const pathOf = (target: string): string => {
+  const end = target.search(/[?#]/)
+  const path = end === -1 ? target : target.slice(0, end)
+  return path.startsWith("/") ? path : `/${path}`
+}
+
+/**
+ * What each response says, whatever it is. The policy suits an API whose responses no page should run, frame or guess
+ * the type of.
+ */
+const headersOfEveryResponse = {
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff"
+}
+
+/**
+ * Gives a request its id: the caller's when it is safe, else a generated UUID. The id is in the response, in every log
+ * line of the request and in its trace span.
+ */
+export const withRequestContext = (random: SecureRandom.SecureRandom["Service"]) =>
+<E, R>(
+  handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+): Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest> =>
+  Effect.withFiber((fiber) => {
+    const request = Context.getUnsafe(fiber.context, HttpServerRequest)
+    const received = request.headers["x-request-id"]
+    const run = (id: RequestId) => {
+      const span = Context.getOrUndefined(fiber.context, Tracer.ParentSpan)
+      if (span?._tag === "Span") span.attribute("request_id", id)
+      return Effect.map(
+        Effect.updateContext(handled, (context: Context.Context<R>) =>
+          context.pipe(
+            Context.add(CurrentRequest, { id, path: pathOf(request.url) }),
+            Context.add(References.CurrentLogAnnotations, {
+              ...Context.get(context, References.CurrentLogAnnotations),
+              request_id: id
+            })
+          )),
+        (response) =>
+          HttpServerResponse.setHeaders(response, {
+            ...headersOfEveryResponse,
+            ...response.headers,
+            "x-request-id": id
+          })
+      )
+    }
+    return isRequestId(received)
+      ? run(received)
+      : Effect.flatMap(random.uuidV4(), (id) => run(id as RequestId))
+  })
