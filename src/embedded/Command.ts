@@ -1,0 +1,54 @@
+import { Effect } from "effect"
+import { type ChildProcess, execFile } from "node:child_process"
+import { LocalPostgresError } from "./LocalPostgresError.ts"
+
+/** A user and group to become before a program is executed. Only root can. */
+export interface Identity {
+  readonly uid: number
+  readonly gid: number
+}
+
+/**
+ * The whole environment of the programs started here.
+ *
+ * The gateway's own variables stay out: they hold secrets, and PostgreSQL would obey a stray `PGDATA` or `PGOPTIONS`.
+ * `LC_ALL=C` keeps the server's messages in English, which the supervisor reads.
+ */
+export const environment = (): Record<string, string> => {
+  const inherited = ["PATH", "LD_LIBRARY_PATH"].flatMap((name) => {
+    const value = process.env[name]
+    return value === undefined ? [] : [[name, value]]
+  })
+  return { ...Object.fromEntries(inherited), LC_ALL: "C", TZ: "UTC" }
+}
+
+/**
+ * Runs a short program to its end and returns its standard output. Fails with its standard error when it exits with
+ * anything but 0. On interruption the program is terminated and waited for.
+ */
+export const run = (
+  file: string,
+  args: ReadonlyArray<string>,
+  identity?: Identity
+): Effect.Effect<string, LocalPostgresError> =>
+  Effect.callback((resume) => {
+    const options = { env: environment(), cwd: "/", ...identity }
+    const onEnd = (cause: Error | null, stdout: string, stderr: string) => {
+      if (cause === null) return resume(Effect.succeed(stdout))
+      const said = stderr.trim() === "" ? cause.message : stderr.trim()
+      resume(Effect.fail(new LocalPostgresError({ message: `${file} failed: ${said}`, cause })))
+    }
+    try {
+      return terminate(execFile(file, args, options, onEnd))
+    } catch (cause) {
+      // Node throws some failures to start, such as a forbidden change of user, instead of passing them on.
+      onEnd(cause instanceof Error ? cause : new Error(String(cause)), "", "")
+    }
+  })
+
+const terminate = (child: ChildProcess): Effect.Effect<void> =>
+  Effect.callback((ended) => {
+    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return ended(Effect.void)
+    child.once("close", () => ended(Effect.void))
+    child.kill("SIGTERM")
+  })

@@ -1,0 +1,55 @@
+/**
+ * The database of a command: the one that a URL names, else an embedded PostgreSQL.
+ */
+import { PgClient } from "@effect/sql-pg"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
+import type * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { LocalPostgres, type LocalPostgresError } from "./LocalPostgres.ts"
+
+export interface DatabaseOptions {
+  readonly databaseUrl: Option.Option<Redacted.Redacted<string>>
+  readonly dataDir: string
+}
+
+/** How to reach the database. It is the embedded one's lifetime as well. */
+export class Database extends Context.Service<Database, {
+  readonly isEmbedded: boolean
+  readonly connection: PgClient.PgPoolConfig
+}>()("financial-agents-gateway/embedded/Database") {
+  static readonly layer = (options: DatabaseOptions): Layer.Layer<Database, LocalPostgresError> =>
+    Option.match(options.databaseUrl, {
+      onSome: (url) => Layer.succeed(Database, { isEmbedded: false, connection: { url } }),
+      onNone: () =>
+        Layer.effect(
+          Database,
+          Effect.map(LocalPostgres, ({ database, port, socketDirectory, username }) => ({
+            isEmbedded: true,
+            connection: { host: socketDirectory, port, username, database }
+          }))
+        ).pipe(Layer.provide(LocalPostgres.layer({ dataDirectory: options.dataDir })))
+    })
+}
+
+const pool = (settings: PgClient.PgPoolConfig): Layer.Layer<SqlClient.SqlClient, SqlError, Database> =>
+  Layer.unwrap(
+    Effect.map(Database, ({ connection }) =>
+      Layer.fresh(PgClient.layer({ applicationName: "financial-agents-gateway", ...connection, ...settings })))
+  )
+
+/**
+ * For reads. The session refuses to write, whatever it is asked, and gives up on a statement before the request that
+ * waits for it does.
+ */
+export const ReaderPool = pool({
+  multiplex: true,
+  maxConnections: 4,
+  startupParameters: { default_transaction_read_only: "on", statement_timeout: "1500" }
+})
+
+/** For migrations, administration and the ledger. */
+export const WriterPool = pool({ multiplex: true, maxConnections: 4 })

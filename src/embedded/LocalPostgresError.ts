@@ -1,0 +1,26 @@
+import { Effect, Schema } from "effect"
+
+/**
+ * The local PostgreSQL could not be found, started or reached.
+ *
+ * `message` is written for the person at the terminal: it says what failed, quotes the end of the server's log where
+ * there is one, and names the way out (usually: set `DATABASE_URL`).
+ */
+export class LocalPostgresError extends Schema.TaggedError<LocalPostgresError>()("LocalPostgresError", {
+  message: Schema.String,
+  cause: Schema.optionalKey(Schema.Defect())
+}) {}
+
+/** The way out that every "cannot run one here" message ends with. */
+export const useYourOwn = "Set DATABASE_URL to use a PostgreSQL server of your own."
+
+/** Runs a synchronous system call; a throw becomes a `LocalPostgresError` that starts with `doing`. */
+export const attempt = <A>(doing: string, call: () => A): Effect.Effect<A, LocalPostgresError> =>
+  Effect.try({ try: call, catch: failed(doing) })
+
+/** As `attempt`, for a promise. */
+export const attemptPromise = <A>(doing: string, call: () => Promise<A>): Effect.Effect<A, LocalPostgresError> =>
+  Effect.tryPromise({ try: call, catch: failed(doing) })
+
+const failed = (doing: string) => (cause: unknown) =>
+  new LocalPostgresError({ message: `${doing}: ${cause instanceof Error ? cause.message : String(cause)}`, cause })

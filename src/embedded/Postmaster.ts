@@ -1,0 +1,158 @@
+import { Effect } from "effect"
+import { execFileSync, spawn } from "node:child_process"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { type Cluster, type Installation, port } from "./Cluster.ts"
+import { environment } from "./Command.ts"
+import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
+import { commandOf } from "./RunAs.ts"
+
+/** PostgreSQL's main process, started by this process or by one that is gone. */
+export interface Postmaster {
+  readonly pid: number
+  readonly isAlive: () => boolean
+}
+
+/** What a server writes into its data directory: https://www.postgresql.org/docs/current/storage-file-layout.html */
+export interface PidFile {
+  readonly pid: number
+  readonly socketDirectory: string
+  /** Accepting connections, as far as the file knows: it outlives a server that was killed. */
+  readonly ready: boolean
+}
+
+/** Reads `postmaster.pid`. `undefined` when there is none, or one that is only half written. */
+export const readPidFile = (cluster: Cluster): Effect.Effect<PidFile | undefined, LocalPostgresError> =>
+  attempt("Could not read the server's pid file", () => {
+    const file = path.join(cluster.pgdata, "postmaster.pid")
+    if (!fs.existsSync(file)) return undefined
+    const lines = fs.readFileSync(file, "utf8").split("\n")
+    const [pid, socketDirectory, status] = [Number(lines[0]), lines[4] ?? "", lines[7] ?? ""]
+    return Number.isInteger(pid) && pid > 1 ? { pid, socketDirectory, ready: status.trim() === "ready" } : undefined
+  })
+
+/** The living server of this cluster that an earlier owner left behind, if there is one. */
+export const findOrphan = Effect.fnUntraced(function*(cluster: Cluster) {
+  const file = yield* readPidFile(cluster)
+  if (file === undefined || !worksIn(file.pid, cluster.pgdata)) return undefined
+  return { pid: file.pid, isAlive: () => worksIn(file.pid, cluster.pgdata) } satisfies Postmaster
+})
+
+/**
+ * Whether the process is alive and is a server of this cluster: a postmaster works in its data directory. The pid
+ * alone proves nothing, since after a crash or in a new container it may be another program's. False for a zombie.
+ */
+const worksIn = (pid: number, pgdata: string): boolean => {
+  try {
+    if (process.platform !== "linux") {
+      const command = execFileSync("ps", ["-ww", "-o", "command=", "-p", String(pid)], { encoding: "utf8" })
+      return command.includes(` -D ${pgdata} -c `)
+    }
+    // Compared by identity: a bind mount or another namespace may give the same directory another path.
+    const [theirs, ours] = [fs.statSync(`/proc/${pid}/cwd`), fs.statSync(pgdata)]
+    return theirs.dev === ours.dev && theirs.ino === ours.ino
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Lets a server start although a killed one left lock files that name a process of some other program.
+ *
+ * PostgreSQL would take that program for a running server. Deleting `postmaster.pid` would also delete the id of the
+ * shared memory by which PostgreSQL notices that the dead server's children still write. So the file stays, and names
+ * this process instead: PostgreSQL ignores its own parent. The socket's lock file carries no such id. Only the holder
+ * of the lock may call it, after `findOrphan` found nothing.
+ */
+const disownStaleFiles = (cluster: Cluster) =>
+  attempt("Could not clear the lock files of a server that is gone", () => {
+    const file = path.join(cluster.pgdata, "postmaster.pid")
+    const [pid, ...rest] = fs.existsSync(file) ? fs.readFileSync(file, "utf8").split("\n") : []
+    if (pid === "") fs.rmSync(file)
+    else if (pid !== undefined) fs.writeFileSync(file, [process.pid, ...rest].join("\n"))
+    fs.rmSync(path.join(cluster.socketDirectory, `.s.PGSQL.${port}.lock`), { force: true })
+  })
+
+const defaults = { max_connections: "100", shared_buffers: "128MB", timezone: "UTC", log_timezone: "UTC" }
+
+/** What is not for the caller to choose: the ledger's promises and the supervisor depend on it. */
+const fixed = (cluster: Cluster) => ({
+  fsync: "on",
+  full_page_writes: "on",
+  listen_addresses: "",
+  port: String(port),
+  // The setting is a list: quoted, so that a comma in the path does not end the item.
+  unix_socket_directories: `"${cluster.socketDirectory.replaceAll(`"`, `""`)}"`,
+  unix_socket_permissions: "0700",
+  log_destination: "stderr",
+  logging_collector: "off"
+})
+
+/** A list and not a record: the last one of a name wins, and PostgreSQL takes `FSYNC` for the same name as `fsync`. */
+const optionsOf = (cluster: Cluster, settings: Readonly<Record<string, string>>): ReadonlyArray<string> =>
+  [defaults, settings, fixed(cluster)]
+    .flatMap((group) => Object.entries(group))
+    .flatMap(([name, value]) => ["-c", `${name}=${value}`])
+
+/**
+ * Starts a server on a prepared cluster, and returns before it answers. It runs in a process group of its own, so that
+ * Ctrl-C in the terminal does not end it before the gateway has drained.
+ */
+export const spawnPostmaster = Effect.fnUntraced(function*(
+  cluster: Cluster,
+  installation: Installation,
+  settings: Readonly<Record<string, string>>
+) {
+  yield* disownStaleFiles(cluster)
+  const args = ["-D", cluster.pgdata, ...optionsOf(cluster, settings)]
+  const command = commandOf(installation.runAs, installation.binaries.postgres, args)
+  const log = yield* attempt("Could not open the server's log", () => fs.openSync(cluster.log, "a", 0o600))
+  return yield* Effect.callback<Postmaster, LocalPostgresError>((resume) => {
+    const child = spawn(command.file, command.args, {
+      cwd: cluster.pgdata,
+      detached: true,
+      env: environment(),
+      stdio: ["ignore", log, log],
+      ...command.identity
+    })
+    fs.closeSync(log)
+    child.once(
+      "error",
+      (cause) =>
+        resume(Effect.fail(new LocalPostgresError({ message: `Could not start PostgreSQL: ${cause.message}`, cause })))
+    )
+    const { pid } = child
+    if (pid === undefined) return
+    resume(Effect.succeed({ pid, isAlive: () => child.exitCode === null && child.signalCode === null }))
+  })
+})
+
+/** How long each way of asking is given, in milliseconds: fast shutdown, then immediate, then no choice. */
+const shutdowns = [["SIGINT", 10_000], ["SIGQUIT", 10_000], ["SIGKILL", 5_000]] as const
+
+/** Stops a server and waits until it is gone. Its clients are disconnected, their open transactions rolled back. */
+export const stop = Effect.fnUntraced(function*(postmaster: Postmaster) {
+  for (const [signal, patience] of shutdowns) {
+    yield* Effect.sync(() => send(postmaster, signal))
+    const gone = yield* waitUntilGone(postmaster).pipe(
+      Effect.as(true),
+      Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.succeed(false) })
+    )
+    if (gone) return
+    yield* Effect.logWarning(`PostgreSQL (pid ${postmaster.pid}) did not stop on ${signal} within ${patience} ms`)
+  }
+})
+
+/** Sends a signal to a server that still lives. */
+export const send = (postmaster: Postmaster, signal: NodeJS.Signals): void => {
+  try {
+    if (postmaster.isAlive()) process.kill(postmaster.pid, signal)
+  } catch {
+    // It went between the question and the signal.
+  }
+}
+
+/** Returns when the server is no more. */
+export const waitUntilGone = Effect.fnUntraced(function*(postmaster: Postmaster, everyMillis = 10) {
+  while (postmaster.isAlive()) yield* Effect.sleep(everyMillis)
+})

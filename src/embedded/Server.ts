@@ -1,0 +1,135 @@
+import { Effect } from "effect"
+import * as fs from "node:fs"
+import { type Cluster, type Installation, prepareCluster } from "./Cluster.ts"
+import { answers } from "./Connection.ts"
+import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
+import { findOrphan, type Postmaster, readPidFile, send, spawnPostmaster, stop, waitUntilGone } from "./Postmaster.ts"
+
+/** A server that answers. */
+export interface Server {
+  /** Where its socket is: of an adopted server, where its starter put it. */
+  readonly socketDirectory: string
+}
+
+/** What the caller of the layer may choose about a server that is started. */
+export interface ServerOptions {
+  readonly settings: Readonly<Record<string, string>>
+  readonly binDirectory: string | undefined
+}
+
+/**
+ * How long a server may take until it answers. Recovery after a crash replays what was written since the last
+ * checkpoint, five minutes' worth at most, before anyone is let in.
+ */
+const startPatience = "2 minutes"
+
+/**
+ * Runs the cluster's server until the scope closes: adopts the one that a killed owner left running, else starts one.
+ * Only the holder of the lock may call it, and the lock must outlast the scope.
+ */
+export const runServer = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions) {
+  yield* Effect.addFinalizer(() => removeIfEmpty(cluster.socketDirectory))
+  const server = yield* adoptOrStart(cluster, options).pipe(
+    Effect.timeoutOrElse({
+      duration: startPatience,
+      orElse: () =>
+        new LocalPostgresError({ message: `No answer from PostgreSQL in ${startPatience}: see ${cluster.log}` })
+    })
+  )
+  yield* Effect.forkScoped(reportDeath(cluster, server.postmaster))
+  return { socketDirectory: server.socketDirectory } satisfies Server
+})
+
+const removeIfEmpty = (directory: string) =>
+  attempt("Could not remove the directory of the socket", () => fs.rmdirSync(directory)).pipe(Effect.ignore)
+
+const adoptOrStart = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions) {
+  while (true) {
+    const orphan = yield* adopt(cluster)
+    if (orphan !== undefined) {
+      const socketDirectory = yield* waitUntilReady(cluster, orphan)
+      if (socketDirectory !== undefined) return { postmaster: orphan, socketDirectory }
+      // It was shutting down: the next round starts another.
+      continue
+    }
+    const installation = yield* prepareCluster(cluster, options.binDirectory)
+    yield* truncateLog(cluster)
+    const logStart = yield* sizeOf(cluster.log)
+    const postmaster = yield* start(cluster, installation, options)
+    const socketDirectory = yield* waitUntilReady(cluster, postmaster)
+    if (socketDirectory !== undefined) return { postmaster, socketDirectory }
+    yield* failUnlessOthersLinger(cluster, logStart)
+    yield* Effect.sleep("100 millis")
+  }
+})
+
+/** From here on the server is ours: whatever happens next, it is stopped when the scope closes. */
+const ownUntilClose = (postmaster: Postmaster) => {
+  // A process that ends without closing its scopes (an uncaught exception, process.exit) still says goodbye.
+  const atExit = () => send(postmaster, "SIGINT")
+  return Effect.acquireRelease(
+    Effect.sync(() => void process.once("exit", atExit)),
+    () => stop(postmaster).pipe(Effect.ensuring(Effect.sync(() => process.off("exit", atExit))))
+  )
+}
+
+const adopt = (cluster: Cluster) =>
+  findOrphan(cluster).pipe(
+    Effect.tap((orphan) => (orphan === undefined ? Effect.void : ownUntilClose(orphan))),
+    Effect.uninterruptible
+  )
+
+const start = (cluster: Cluster, installation: Installation, options: ServerOptions) =>
+  spawnPostmaster(cluster, installation, options.settings).pipe(
+    Effect.tap(ownUntilClose),
+    Effect.uninterruptible
+  )
+
+/** Returns where the server answers, or `undefined` when it is gone instead. */
+const waitUntilReady = Effect.fnUntraced(function*(cluster: Cluster, postmaster: Postmaster) {
+  while (postmaster.isAlive()) {
+    const server = yield* findAnswering(cluster, postmaster.pid)
+    if (server !== undefined) return server.socketDirectory
+    yield* Effect.sleep("20 millis")
+  }
+  return undefined
+})
+
+/** The cluster's server, if it answers right now; the one with this process id when given. */
+export const findAnswering = Effect.fnUntraced(function*(cluster: Cluster, pid?: number) {
+  const file = yield* readPidFile(cluster)
+  if (file === undefined || !file.ready || (pid !== undefined && pid !== file.pid)) return undefined
+  return (yield* answers(file.socketDirectory))
+    ? ({ socketDirectory: file.socketDirectory } satisfies Server)
+    : undefined
+})
+
+/**
+ * A server that ended while it started has a reason in its log. Two reasons pass by themselves: the children of a
+ * killed server still hold its memory for a moment; and an orphan that was too young to be seen won the data directory.
+ */
+const failUnlessOthersLinger = Effect.fnUntraced(function*(cluster: Cluster, logStart: number) {
+  const said = yield* attempt(
+    "Could not read the server's log",
+    () => fs.readFileSync(cluster.log).subarray(logStart).toString("utf8").trim().split("\n").slice(-20).join("\n")
+  )
+  if (/is still in use|lock file "postmaster.pid" already exists/.test(said)) return
+  return yield* new LocalPostgresError({ message: `PostgreSQL ended while it started. Its log says:\n${said}` })
+})
+
+const largestLog = 10 * 1024 * 1024
+
+const truncateLog = (cluster: Cluster) =>
+  Effect.flatMap(
+    sizeOf(cluster.log),
+    (size) =>
+      size <= largestLog ? Effect.void : attempt("Could not truncate the log", () => fs.truncateSync(cluster.log))
+  )
+
+const sizeOf = (file: string) =>
+  attempt("Could not read the server's log", () => fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0)
+
+const reportDeath = (cluster: Cluster, postmaster: Postmaster) =>
+  waitUntilGone(postmaster, 500).pipe(
+    Effect.andThen(Effect.logError(`PostgreSQL (pid ${postmaster.pid}) ended unexpectedly: see ${cluster.log}`))
+  )
