@@ -4,7 +4,7 @@
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as OpenApi from "effect/http-api/OpenApi"
 import { Conformance } from "./Middleware.ts"
-import { describe } from "./OpenApiDocument.ts"
+import { completeDocument } from "./OpenApiDocument.ts"
 import { OperationsApi } from "./Operations.ts"
 import { SystemApi } from "./System.ts"
 
@@ -21,6 +21,6 @@ export class Api extends HttpApi.make("financial-agents-gateway")
       + "it; reads never create a second submission to the upstream provider.",
     license: { name: "MIT", url: "https://opensource.org/license/mit" },
     servers: [{ url: "/" }],
-    transform: describe
+    transform: (document) => completeDocument(document as OpenApi.OpenAPISpec)
   }))
 {}

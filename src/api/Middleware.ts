@@ -6,7 +6,7 @@ import * as Context from "effect/Context"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
 import type { GrantIdentity } from "../domain/Grant.ts"
-import * as Problems from "./Problems.ts"
+import { responses } from "./Problems.ts"
 
 /**
  * Refuses what an endpoint does not take: a body, which none takes, and a query where there are no parameters. A request
@@ -14,7 +14,7 @@ import * as Problems from "./Problems.ts"
  */
 export class StrictRequest extends HttpApiMiddleware.Service<StrictRequest>()(
   "financial-agents-gateway/api/StrictRequest",
-  { error: Problems.response(Problems.UnprocessableContent) }
+  { error: responses.unprocessableContent }
 ) {}
 
 /** The identity of the grant whose credential came with the request. */
@@ -32,16 +32,16 @@ export class Authorization extends HttpApiMiddleware.Service<Authorization, { pr
     requiredForClient: true,
     security: { bearer: HttpApiSecurity.bearer },
     error: [
-      Problems.response(Problems.BadRequest),
-      Problems.response(Problems.Unauthorized),
-      Problems.response(Problems.ServiceUnavailable)
+      responses.badRequest,
+      responses.unauthorized,
+      responses.serviceUnavailable
     ]
   }
 ) {}
 
 /** Turns requests away while the gateway is saturated or shutting down, and answers in time when its store does not. */
 export class Admission extends HttpApiMiddleware.Service<Admission>()("financial-agents-gateway/api/Admission", {
-  error: Problems.response(Problems.ServiceUnavailable)
+  error: responses.serviceUnavailable
 }) {}
 
 /**
@@ -50,14 +50,14 @@ export class Admission extends HttpApiMiddleware.Service<Admission>()("financial
  */
 export class Conformance extends HttpApiMiddleware.Service<Conformance>()("financial-agents-gateway/api/Conformance", {
   error: [
-    Problems.response(Problems.BadRequest),
-    Problems.response(Problems.NotAcceptable),
-    Problems.response(Problems.RequestTimeout),
-    Problems.response(Problems.PayloadTooLarge),
-    Problems.response(Problems.UriTooLong),
-    Problems.response(Problems.UnprocessableContent),
-    Problems.response(Problems.HeadersTooLarge),
-    Problems.response(Problems.InternalError),
-    Problems.response(Problems.ServiceUnavailable)
+    responses.badRequest,
+    responses.notAcceptable,
+    responses.requestTimeout,
+    responses.payloadTooLarge,
+    responses.uriTooLong,
+    responses.unprocessableContent,
+    responses.headersTooLarge,
+    responses.internalError,
+    responses.serviceUnavailable
   ]
 }) {}

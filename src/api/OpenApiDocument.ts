@@ -1,1 +1,206 @@
-export const describe = (document: Record<string, unknown>): Record<string, unknown> => document
+/**
+ * Completes the OpenAPI document with what holds for every endpoint, and with examples.
+ */
+import type { OpenAPISpec, OpenAPISpecOperation } from "effect/http-api/OpenApi"
+import { requestIdPattern } from "../domain/RequestId.ts"
+import { type ProblemCode, problemKinds, problemMediaType } from "./Problems.ts"
+
+type Responses = OpenAPISpecOperation["responses"]
+type Headers = Record<string, { readonly schema: object; readonly description?: string; readonly required?: boolean }>
+
+const requestId = { type: "string", pattern: requestIdPattern.source }
+
+/** Which codes an endpoint answers with, beyond those that any endpoint may answer with. */
+const codesOf: Readonly<Record<string, ReadonlyArray<ProblemCode>>> = {
+  listOperations: [
+    "missing_credentials",
+    "invalid_token",
+    "grant_revoked",
+    "client_inactive",
+    "insufficient_scope",
+    "provider_disconnected",
+    "invalid_page_token",
+    "authorization_unavailable"
+  ],
+  getOperation: [
+    "missing_credentials",
+    "invalid_token",
+    "grant_revoked",
+    "client_inactive",
+    "insufficient_scope",
+    "provider_disconnected",
+    "operation_not_found",
+    "authorization_unavailable"
+  ],
+  getReadiness: ["not_ready"],
+  getProblem: ["route_not_found"]
+}
+
+const codesOfAll: ReadonlyArray<ProblemCode> = [
+  "malformed_request",
+  "not_acceptable",
+  "request_timeout",
+  "payload_too_large",
+  "uri_too_long",
+  "invalid_request",
+  "headers_too_large",
+  "internal_error",
+  "response_contract_failed",
+  "service_unavailable"
+]
+
+const exampleProblem = (code: ProblemCode) => ({
+  summary: problemKinds[code].title,
+  value: {
+    type: `https://gateway.example/problems/${code}`,
+    title: problemKinds[code].title,
+    status: problemKinds[code].status,
+    detail: problemKinds[code].meaning,
+    instance: "/v1/operations",
+    code,
+    fields: code === "invalid_request"
+      ? [{ message: "Expected an integer from 1 to 100", path: "query.page_size" }]
+      : code === "invalid_page_token"
+      ? [{ message: "Expected a token of this list and these filters", path: "query.page_token" }]
+      : null,
+    request_id: "7f9c24e8-3b12-4c3a-9a57-2f0f6f1f7a10",
+    retryable: problemKinds[code].retryable,
+    submission_uncertain: false
+  }
+})
+
+const exampleOperation = {
+  id: "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f",
+  type: "payment",
+  state: "indeterminate",
+  terminal: false,
+  submission_uncertain: true,
+  under_review: false,
+  revision: 3,
+  created_at: "2026-01-31T12:00:00.000Z",
+  updated_at: "2026-01-31T12:00:02.417Z",
+  completed_at: null,
+  failure: null
+}
+
+const exampleOf: Readonly<Record<string, unknown>> = {
+  getHealth: { status: "ok" },
+  getReadiness: { status: "ok" },
+  getOperation: exampleOperation,
+  listOperations: { operations: [exampleOperation], next_page_token: null },
+  listProblems: {
+    problems: [{
+      type: "https://gateway.example/problems/grant_revoked",
+      code: "grant_revoked",
+      ...problemKinds.grant_revoked
+    }]
+  },
+  getProblem: {
+    type: "https://gateway.example/problems/grant_revoked",
+    code: "grant_revoked",
+    ...problemKinds.grant_revoked
+  }
+}
+
+const text = (description: string) => ({ schema: { type: "string" }, description, required: true })
+const seconds = (description: string, required: boolean) => ({
+  schema: { type: "integer", minimum: 1 },
+  description,
+  required
+})
+
+/** Headers that come with a status, whatever the endpoint. */
+const headersOf = (status: string): Headers => ({
+  "X-Request-Id": {
+    schema: requestId,
+    description: "Correlates the response with the server's logs.",
+    required: true
+  },
+  ...status === "401" || status === "403" ? { "WWW-Authenticate": text("Challenge (RFC 6750 §3).") } : {},
+  ...status === "503" ? { "Retry-After": seconds("Seconds to wait before the request is repeated.", true) } : {},
+  ...status === "304"
+    ? {
+      ETag: text("Strong entity tag of this revision."),
+      "Retry-After": seconds("Seconds to wait before the next read. Absent once the state is final.", false),
+      "Cache-Control": text("As in the response with a body."),
+      Vary: text("As in the response with a body.")
+    }
+    : {},
+  ...Number(status) >= 400 ? { "Cache-Control": text("Problems are never stored.") } : {}
+})
+
+const canonicalNames: Readonly<Record<string, string>> = {
+  etag: "ETag",
+  "cache-control": "Cache-Control",
+  "retry-after": "Retry-After",
+  vary: "Vary"
+}
+
+const completeHeaders = (declared: Headers = {}): Headers =>
+  Object.fromEntries(
+    Object.entries(declared).map(([name, { required = false, schema }]) => {
+      const { description = "", ...rest } = schema as { readonly description?: string }
+      return [
+        canonicalNames[name] ?? name,
+        name === "retry-after" ? seconds(description, required) : { schema: rest, description, required }
+      ]
+    })
+  )
+
+const completeResponses = (operationId: string, responses: Responses): void => {
+  const codes = [...codesOf[operationId] ?? [], ...codesOfAll]
+  for (const [status, response] of Object.entries(responses)) {
+    response.headers = { ...completeHeaders(response.headers as Headers | undefined), ...headersOf(status) } as never
+    for (const [mediaType, content] of Object.entries(response.content ?? {})) {
+      Object.assign(
+        content,
+        mediaType === problemMediaType
+          ? {
+            examples: Object.fromEntries(
+              codes.filter((code) => String(problemKinds[code].status) === status)
+                .map((code) => [code, exampleProblem(code)])
+            )
+          }
+          : { example: exampleOf[operationId] }
+      )
+    }
+  }
+}
+
+const completeParameters = (operation: OpenAPISpecOperation): void => {
+  for (const parameter of operation.parameters) {
+    // On the wire it is text, as every query parameter is; what is meant is a number.
+    if (parameter.name === "page_size") {
+      parameter.schema = { type: "integer", minimum: 1, maximum: 100, default: 100 }
+    }
+  }
+  operation.parameters.push(
+    {
+      name: "X-Request-Id",
+      in: "header",
+      required: false,
+      schema: requestId,
+      description: "Id to correlate the request with. Unsafe values are replaced by a generated UUID."
+    } as (typeof operation.parameters)[number]
+  )
+}
+
+/** A choice of one is no choice: linters stumble over it. */
+const unwrapSingleChoices = (node: unknown): unknown => {
+  if (Array.isArray(node)) return node.map(unwrapSingleChoices)
+  if (typeof node !== "object" || node === null) return node
+  const { anyOf, ...rest } = node as { readonly anyOf?: ReadonlyArray<object> }
+  const flat = anyOf?.length === 1 ? { ...anyOf[0], ...rest } : node
+  return Object.fromEntries(Object.entries(flat).map(([key, value]) => [key, unwrapSingleChoices(value)]))
+}
+
+/** Applied to the document that is derived from the contract. */
+export const completeDocument = (document: OpenAPISpec): OpenAPISpec => {
+  for (const path of Object.values(document.paths)) {
+    const operation = path.get
+    if (operation === undefined) continue
+    completeParameters(operation)
+    completeResponses(operation.operationId ?? "", operation.responses)
+  }
+  return { ...document, components: unwrapSingleChoices(document.components) as OpenAPISpec["components"] }
+}

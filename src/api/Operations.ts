@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
 import { Admission, Authorization, StrictRequest } from "./Middleware.ts"
-import * as Problems from "./Problems.ts"
+import { responses } from "./Problems.ts"
 
 /** The largest page (specification, "Limits"), and the default. */
 export const maxPageSize = 100
@@ -86,18 +86,11 @@ const commonHeaders = {
   vary: Schema.String.annotate({ description: "Which request headers the response depends on." })
 }
 
-const refusals = [
-  Problems.response(Problems.Unauthorized),
-  Problems.response(Problems.Forbidden),
-  Problems.response(Problems.ServiceUnavailable),
-  Problems.response(Problems.UnprocessableContent)
-] as const
-
 export class OperationsApi extends HttpApiGroup.make("operations").add(
   HttpApiEndpoint.get("list", "/v1/operations", {
     query: ListQuery,
     success: HttpApiSchema.WithHeaders(OperationList, commonHeaders),
-    error: refusals
+    error: responses.forbidden
   }).annotateMerge(OpenApi.annotations({
     identifier: "listOperations",
     summary: "List operations",
@@ -122,7 +115,7 @@ export class OperationsApi extends HttpApiGroup.make("operations").add(
       }),
       HttpApiSchema.Empty(304).annotate({ description: "The operation is as the client knows it." })
     ],
-    error: [...refusals, Problems.response(Problems.NotFound)]
+    error: [responses.forbidden, responses.notFound]
   }).annotateMerge(OpenApi.annotations({
     identifier: "getOperation",
     summary: "Read an operation",

@@ -228,9 +228,6 @@ const titlesOf = (status: number): string =>
 /** The media type of every error body (RFC 9457 §3). */
 export const problemMediaType = "application/problem+json"
 
-/** Declares an error response of an endpoint. */
-export const response = HttpApiSchema.asJson({ contentType: problemMediaType })
-
 /** 400 */
 export class BadRequest extends problem<BadRequest>()("BadRequest", 400) {}
 /** 401, with a challenge (RFC 6750 §3). */
@@ -277,6 +274,24 @@ export const problemClasses = {
 
 /** Any error body of the service. */
 export type Problem = InstanceType<(typeof problemClasses)[keyof typeof problemClasses]>
+
+const declare = HttpApiSchema.asJson({ contentType: problemMediaType })
+
+/** The error responses as endpoints and middleware declare them: one schema each, so that declarations can be merged. */
+export const responses = {
+  badRequest: declare(BadRequest),
+  unauthorized: declare(Unauthorized),
+  forbidden: declare(Forbidden),
+  notFound: declare(NotFound),
+  notAcceptable: declare(NotAcceptable),
+  requestTimeout: declare(RequestTimeout),
+  payloadTooLarge: declare(PayloadTooLarge),
+  uriTooLong: declare(UriTooLong),
+  unprocessableContent: declare(UnprocessableContent),
+  headersTooLarge: declare(HeadersTooLarge),
+  internalError: declare(InternalError),
+  serviceUnavailable: declare(ServiceUnavailable)
+}
 
 /** The error that carries a given code. */
 export type ProblemOf<Code extends ProblemCode> = InstanceType<

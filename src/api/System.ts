@@ -7,7 +7,7 @@ import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
 import { StrictRequest } from "./Middleware.ts"
-import * as Problems from "./Problems.ts"
+import { responses } from "./Problems.ts"
 
 /** Closed, and constant: whatever more a probe might want to know is in the logs. */
 export const HealthResponse = Schema.Struct({ status: Schema.Literal("ok") }).annotate({
@@ -41,7 +41,7 @@ export class SystemApi extends HttpApiGroup.make("system").add(
     })),
   HttpApiEndpoint.get("ready", "/readyz", {
     success: HealthResponse,
-    error: Problems.response(Problems.ServiceUnavailable)
+    error: responses.serviceUnavailable
   }).annotateMerge(OpenApi.annotations({
     identifier: "getReadiness",
     summary: "Readiness",
@@ -58,7 +58,7 @@ export class SystemApi extends HttpApiGroup.make("system").add(
   HttpApiEndpoint.get("getProblem", "/problems/:code", {
     params: { code: Schema.String.annotate({ description: "The error code." }) },
     success: ProblemDescription,
-    error: Problems.response(Problems.NotFound)
+    error: responses.notFound
   }).annotateMerge(OpenApi.annotations({
     identifier: "getProblem",
     summary: "Error code",

@@ -89,7 +89,7 @@ export const edge = (
             : answer(problems.fail("service_unavailable", { detail: "The gateway is shutting down." }))
         }
         return Effect.andThen(
-          Effect.logError("A request failed with a defect", Cause.pretty(cause)),
+          Effect.logError("A request failed with a defect", cause),
           answer(problems.fail("internal_error"))
         )
       }

@@ -43,13 +43,13 @@ export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | Secure
       if (isProblem(error)) return Effect.fail(error)
       if (!HttpApiSchemaError.is(error)) {
         return Effect.andThen(
-          Effect.logError("A request failed with a defect", Cause.pretty(cause)),
+          Effect.logError("A request failed with a defect", cause),
           problems.fail("internal_error")
         )
       }
       if (error.kind === "Body" || error.kind === "ResponseHeaders") {
         return Effect.andThen(
-          Effect.logError("A response broke the contract and was withheld", error.cause.message),
+          Effect.logError("A response broke the contract and was withheld", Cause.fail(error.cause)),
           problems.fail("response_contract_failed")
         )
       }
@@ -103,11 +103,14 @@ export const AuthorizationLayer: Layer.Layer<Authorization, never, GrantVerifier
         InvalidCredential: () => problems.fail("invalid_token"),
         AuthorizationUnavailable: ({ cause }) =>
           Effect.andThen(
-            Effect.logError("The credential could not be verified", cause),
+            Effect.logError("The credential could not be verified", Cause.fail(cause)),
             problems.fail("authorization_unavailable")
           ),
         StoreUnavailable: ({ cause }) =>
-          Effect.andThen(Effect.logError("The store did not answer", cause), problems.fail("service_unavailable"))
+          Effect.andThen(
+            Effect.logError("The store did not answer", Cause.fail(cause)),
+            problems.fail("service_unavailable")
+          )
       })
 
     const identify = (

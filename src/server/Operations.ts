@@ -1,6 +1,7 @@
 /**
  * The operations endpoints.
  */
+import * as Cause from "effect/Cause"
 import * as Digest from "effect/crypto/Digest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -70,7 +71,7 @@ export const OperationsLayer = HttpApiBuilder.group(
           return problems.fail("provider_disconnected")
         case "StoreUnavailable":
           return Effect.andThen(
-            Effect.logError("The store did not answer", error.cause),
+            Effect.logError("The store did not answer", Cause.fail(error.cause)),
             problems.fail("service_unavailable")
           )
       }

@@ -37,7 +37,10 @@ export const SystemLayer = HttpApiBuilder.group(
         lifecycle.isDraining()
           ? problems.fail("not_ready", { detail: "The gateway is shutting down." })
           : Effect.catch(Effect.as(readiness.check, ok), ({ reason }) =>
-            Effect.andThen(Effect.logWarning("The gateway is not ready", { reason }), problems.fail("not_ready"))),
+            Effect.andThen(
+              Effect.annotateLogs(Effect.logWarning("The gateway is not ready"), { reason }),
+              problems.fail("not_ready")
+            )),
       listProblems: () => Effect.succeed({ problems: [...catalogue.values()] }),
       getProblem: ({ params }) => {
         const found = catalogue.get(params.code)

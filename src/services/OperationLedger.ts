@@ -80,6 +80,8 @@ export class OperationLedger extends Context.Service<OperationLedger, {
   ) => Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition | StoreUnavailable>
   /** The operation in its public form, whoever owns it. */
   readonly show: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | StoreUnavailable>
+  /** Whether nothing was ever accepted. */
+  readonly isEmpty: Effect.Effect<boolean, StoreUnavailable>
   /** Everything that ever happened to the operation, oldest first. */
   readonly history: (
     id: OperationId
@@ -161,7 +163,12 @@ export class OperationLedger extends Context.Service<OperationLedger, {
         return rows.map((row): HistoryEntry => ({ ...row, at: DateTime.fromDateUnsafe(row.at) }))
       })
 
-      return OperationLedger.of({ accept, transition, show, history })
+      const isEmpty = Effect.map(
+        orUnavailable(sql.unsafe("SELECT 1 FROM operations LIMIT 1", [])),
+        (rows) => rows.length === 0
+      )
+
+      return OperationLedger.of({ accept, transition, show, isEmpty, history })
     })
   )
 
@@ -236,6 +243,7 @@ export class OperationLedger extends Context.Service<OperationLedger, {
         accept,
         transition,
         show: (id) => Effect.map(Effect.suspend(() => record(id)), ({ operation }) => operation),
+        isEmpty: Effect.sync(() => memory.operations.size === 0),
         history: (id) => Effect.map(Effect.suspend(() => record(id)), ({ history }) => history)
       })
     })

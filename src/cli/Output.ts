@@ -1,0 +1,42 @@
+/**
+ * Results are one JSON document on standard output. Everything else goes to standard error.
+ */
+import * as CliOutput from "effect/cli/CliOutput"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { isSqlError } from "effect/sql/SqlError"
+import { Operation } from "../domain/Operation.ts"
+import { StoreUnavailable } from "../services/StoreUnavailable.ts"
+
+/** Prints the result of a command, or one line of a result that is a stream of lines. */
+export const print = (result: unknown): Effect.Effect<void> => Console.log(JSON.stringify(result))
+
+/** An operation as clients see it. */
+export const publicForm = Schema.encodeSync(Operation)
+
+/** A command cannot be carried out, for a reason that its caller can do something about. */
+export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandFailed", { message: Schema.String }) {}
+
+/** Help is a result when it was asked for. A call that is off is answered with one line, on standard error. */
+export const presenter: CliOutput.Presenter = {
+  present: (event) => {
+    if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
+    const reasons = oneLine(event.errors.map((error) => error.message).join("; "))
+    return Console.error(`error: ${reasons} (see ${event.commandPath.join(" ")} --help)`)
+  }
+}
+
+/** Why a command failed, in one line. */
+export const explain = (error: unknown): string => {
+  if (isSqlError(error) || error instanceof StoreUnavailable) {
+    const cause = rootCause(error)
+    return `the database did not do as asked: ${cause.message}`
+  }
+  const { message, name } = error instanceof Error ? error : new Error(String(error))
+  return oneLine(message === "" ? name : message)
+}
+
+const oneLine = (text: string): string => text.replaceAll(/\s*\n\s*/g, " ")
+
+const rootCause = (error: Error): Error => error.cause instanceof Error ? rootCause(error.cause) : error

@@ -1,0 +1,129 @@
+/**
+ * `serve` and `migrate`.
+ */
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Config from "effect/Config"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import type { HttpServer } from "effect/http/HttpServer"
+import type { ServeError } from "effect/http/HttpServerError"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import { Database, ReaderPool, WriterPool } from "../embedded/Database.ts"
+import { GatewayServer } from "../server/Http.ts"
+import { Lifecycle } from "../server/Lifecycle.ts"
+import { BaseUrl } from "../server/Problems.ts"
+import { Grants } from "../services/Grants.ts"
+import { GrantVerifier } from "../services/GrantVerifier.ts"
+import { migrate } from "../services/Migrations.ts"
+import { OperationLedger } from "../services/OperationLedger.ts"
+import { OperationStore } from "../services/OperationStore.ts"
+import { Readiness } from "../services/Readiness.ts"
+import { fillWithDemo, invitation } from "./Demo.ts"
+import { print } from "./Output.ts"
+
+/** Opens the platform's HTTP server. */
+export type Listen = (
+  options: { readonly host: string; readonly port: number; readonly baseUrl: string }
+) => Layer.Layer<HttpServer, ServeError>
+
+const flags = {
+  host: Flag.String("host").pipe(
+    Flag.withDescription("Address to listen on (HOST)"),
+    Flag.withFallbackConfig(Config.String("HOST")),
+    Flag.withDefault("127.0.0.1")
+  ),
+  port: Flag.Int("port").pipe(
+    Flag.withDescription("Port to listen on (PORT)"),
+    Flag.withFallbackConfig(Config.Int("PORT")),
+    Flag.withDefault(3000)
+  ),
+  baseUrl: Flag.String("base-url").pipe(
+    Flag.withDescription("URL at which clients reach the gateway (BASE_URL); http://HOST:PORT by default"),
+    Flag.withFallbackConfig(Config.String("BASE_URL")),
+    Flag.optional
+  ),
+  migrate: Flag.Boolean("migrate").pipe(
+    Flag.withDescription("Apply missing migrations first; --no-migrate for a role that may only read"),
+    Flag.withDefault(true)
+  ),
+  demo: Flag.Boolean("demo").pipe(
+    Flag.withDescription("Fill an empty embedded database with a demo grant and operations"),
+    Flag.withDefault(false)
+  )
+}
+
+/** Only an embedded database is ever filled: one that somebody named may be anything. */
+const demo = Effect.gen(function*() {
+  const { isEmbedded } = yield* Database
+  if (!isEmbedded) {
+    yield* Effect.logWarning("--demo is ignored: it never touches a database that DATABASE_URL names")
+    return null
+  }
+  return yield* fillWithDemo.pipe(
+    Effect.provide(Layer.mergeAll(Grants.layer, OperationLedger.layer)),
+    Effect.provide(WriterPool)
+  )
+})
+
+const Reads = Layer.mergeAll(OperationStore.layer, GrantVerifier.layer, Readiness.layer).pipe(Layer.provide(ReaderPool))
+
+const again = (address: string) => `
+The gateway listens on ${address}. Its documentation is at ${address}/docs.
+The database is not empty, so there is no new demo grant. Issue one to read with:
+
+  npm run gateway -- grants issue --owner demo-owner --subject demo-subject --client demo-agent
+`
+
+export const makeServe = (listen: Listen) =>
+  Command.make(
+    "serve",
+    flags,
+    Effect.fn(function*(options) {
+      if (options.migrate) {
+        const applied = yield* Effect.provide(migrate, WriterPool)
+        if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
+      }
+      const filled = options.demo ? yield* demo : null
+      const address = Option.getOrElse(options.baseUrl, () => `http://${options.host}:${options.port}`)
+      const announced = Layer.effectDiscard(
+        Effect.gen(function*() {
+          yield* Effect.annotateLogs(Effect.logInfo("Listening"), {
+            host: options.host,
+            port: options.port,
+            base_url: address
+          })
+          if (options.demo) yield* Console.log(filled === null ? again(address) : invitation(address, filled))
+        })
+      )
+      yield* Layer.launch(
+        announced.pipe(
+          Layer.provide(GatewayServer),
+          Layer.provide([
+            Reads,
+            Lifecycle.layer(),
+            BaseUrl.layer(address),
+            listen({ host: options.host, port: options.port, baseUrl: address })
+          ])
+        )
+      )
+    })
+  ).pipe(
+    Command.withDescription("Serve the API, on an embedded PostgreSQL unless DATABASE_URL names one"),
+    Command.withExamples([
+      { command: "financial-agents-gateway serve --port 8080", description: "On an embedded PostgreSQL in ./.data" },
+      {
+        command: "DATABASE_URL=postgres://gateway@db/gateway financial-agents-gateway serve --host 0.0.0.0",
+        description: "On a PostgreSQL of your own"
+      }
+    ])
+  )
+
+export const migrateCommand = Command.make(
+  "migrate",
+  {},
+  Effect.fn(function*() {
+    yield* print({ applied: yield* Effect.provide(migrate, WriterPool) })
+  })
+).pipe(Command.withDescription("Apply the migrations that the database lacks"))

@@ -1,0 +1,120 @@
+#!/usr/bin/env node
+/**
+ * The command line: configuration, wiring, and the one place where the program runs.
+ */
+import "effect/schema/SchemaJITCompiler/enable"
+import { NodeCrypto, NodeHttpServer, NodeRuntime, NodeServices } from "@effect/platform-node"
+import * as Cause from "effect/Cause"
+import * as CliError from "effect/cli/CliError"
+import * as CliOutput from "effect/cli/CliOutput"
+import * as Command from "effect/cli/Command"
+import * as Config from "effect/Config"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as Otlp from "effect/observability/Otlp"
+import * as OtlpSerialization from "effect/observability/OtlpSerialization"
+import * as Option from "effect/Option"
+import * as References from "effect/References"
+import { randomUUID } from "node:crypto"
+import { createRequire } from "node:module"
+import { database } from "./cli/Flags.ts"
+import { clients, grants, providers } from "./cli/Grants.ts"
+import { operations } from "./cli/Operations.ts"
+import { CommandFailed, explain, presenter } from "./cli/Output.ts"
+import { type Listen, makeServe, migrateCommand } from "./cli/Serve.ts"
+import type { RequestId } from "./domain/RequestId.ts"
+import { Database, WriterPool } from "./embedded/Database.ts"
+import { createListener } from "./server/NodeListener.ts"
+import { Grants } from "./services/Grants.ts"
+import { makeIsMigrated, migrate } from "./services/Migrations.ts"
+import { OperationLedger } from "./services/OperationLedger.ts"
+
+// Read rather than imported: the file lies outside of what is compiled.
+const { version } = createRequire(import.meta.url)("../package.json") as { readonly version: string }
+
+const listen: Listen = ({ baseUrl, host, port }) =>
+  NodeHttpServer.layerServer(
+    () => createListener({ baseUrl, newRequestId: () => randomUUID() as RequestId }),
+    { host, port, gracefulShutdownTimeout: "10 seconds" }
+  )
+
+/** An embedded database is brought up to date in passing; the schema of any other is its owner's affair. */
+const requireSchema = Effect.gen(function*() {
+  const { isEmbedded } = yield* Database
+  if (isEmbedded) return yield* Effect.asVoid(migrate)
+  if (yield* yield* makeIsMigrated) return
+  return yield* new CommandFailed({ message: "the database lacks migrations: run `financial-agents-gateway migrate`" })
+})
+
+const Administration = Layer.mergeAll(Grants.layer, OperationLedger.layer, Layer.effectDiscard(requireSchema)).pipe(
+  Layer.provide(WriterPool)
+)
+
+const gateway = Command.make("financial-agents-gateway").pipe(
+  Command.withDescription("The gateway and ledger through which financial agents learn what became of their work"),
+  Command.withSharedFlags(database),
+  Command.withSubcommands([
+    makeServe(listen),
+    migrateCommand,
+    Command.provide(grants, Administration),
+    Command.provide(clients, Administration),
+    Command.provide(providers, Administration),
+    Command.provide(operations, Administration)
+  ]),
+  Command.provide((flags) => Database.layer(flags))
+)
+
+/** Spans are made only when there is somewhere to send them. */
+const Tracing = Layer.unwrap(
+  Effect.map(
+    Config.option(Config.String("OTEL_EXPORTER_OTLP_ENDPOINT")),
+    Option.match({
+      onNone: () => Layer.succeed(References.TracerEnabled, false),
+      onSome: (baseUrl) =>
+        Otlp.layer({ baseUrl, resource: { serviceName: "financial-agents-gateway", serviceVersion: version } })
+          .pipe(Layer.provide(OtlpSerialization.layerJson), Layer.provide(FetchHttpClient.layer))
+    })
+  )
+)
+
+const Logging = Layer.mergeAll(
+  Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.consoleJson]),
+  Layer.succeed(References.LogToStderr, true),
+  Layer.effect(
+    References.MinimumLogLevel,
+    Config.LogLevel("LOG_LEVEL").pipe(Config.withDefault("Info"))
+  )
+)
+
+const Platform = Layer.mergeAll(
+  NodeServices.layer,
+  NodeHttpServer.layerHttpServices,
+  NodeCrypto.layerDigest,
+  NodeCrypto.layerSecureRandom
+)
+
+/** One clear line for people. The whole cause is for whoever asks for it. */
+const report = (cause: Cause.Cause<unknown>) =>
+  Effect.andThen(
+    Effect.logDebug("The command failed", Cause.pretty(cause)),
+    Console.error(`error: ${explain(Cause.squash(cause))}`)
+  )
+
+gateway.pipe(
+  Command.run({ version: version }),
+  Effect.tapCause((cause) =>
+    Cause.hasInterruptsOnly(cause) || CliError.isCliError(Cause.squash(cause)) ? Effect.void : report(cause)
+  ),
+  Effect.provide(Platform),
+  Effect.provide(Layer.mergeAll(Logging, Tracing, CliOutput.layerPresenter(presenter))),
+  (program) =>
+    NodeRuntime.runMain(program, {
+      disableErrorReporting: true,
+      // A signal is how a server is asked to stop: having stopped, it did what it was asked.
+      teardown: (exit, onExit) => onExit(Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause) ? 0 : 1)
+    })
+)
