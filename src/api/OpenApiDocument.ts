@@ -118,14 +118,6 @@ const headersOf = (status: string): Headers => ({
   },
   ...status === "401" || status === "403" ? { "WWW-Authenticate": text("Challenge (RFC 6750 §3).") } : {},
   ...status === "503" ? { "Retry-After": seconds("Seconds to wait before the request is repeated.", true) } : {},
-  ...status === "304"
-    ? {
-      ETag: text("Strong entity tag of this revision."),
-      "Retry-After": seconds("Seconds to wait before the next read. Absent once the state is final.", false),
-      "Cache-Control": text("As in the response with a body."),
-      Vary: text("As in the response with a body.")
-    }
-    : {},
   ...Number(status) >= 400 ? { "Cache-Control": text("Problems are never stored.") } : {}
 })
 
@@ -142,7 +134,9 @@ const completeHeaders = (declared: Headers = {}): Headers =>
       const { description = "", ...rest } = schema as { readonly description?: string }
       return [
         canonicalNames[name] ?? name,
-        name === "retry-after" ? seconds(description, required) : { schema: rest, description, required }
+        name === "retry-after"
+          ? seconds("Seconds to wait before the next read. Absent once the state is final.", required)
+          : { schema: rest, description, required }
       ]
     })
   )

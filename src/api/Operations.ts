@@ -86,6 +86,12 @@ const commonHeaders = {
   vary: Schema.String.annotate({ description: "Which request headers the response depends on." })
 }
 
+const readHeaders = {
+  etag: Schema.String.annotate({ description: "Strong entity tag of this revision." }),
+  "retry-after": Schema.optionalKey(Schema.Int),
+  ...commonHeaders
+}
+
 export class OperationsApi extends HttpApiGroup.make("operations").add(
   HttpApiEndpoint.get("list", "/v1/operations", {
     query: ListQuery,
@@ -106,14 +112,11 @@ export class OperationsApi extends HttpApiGroup.make("operations").add(
       }))
     },
     success: [
-      HttpApiSchema.WithHeaders(Operation, {
-        etag: Schema.String.annotate({ description: "Strong entity tag of this revision." }),
-        "retry-after": Schema.optionalKey(Schema.Int.annotate({
-          description: "Seconds to wait before the next read. Absent once the state is final."
-        })),
-        ...commonHeaders
-      }),
-      HttpApiSchema.Empty(304).annotate({ description: "The operation is as the client knows it." })
+      HttpApiSchema.WithHeaders(Operation, readHeaders),
+      HttpApiSchema.WithHeaders(
+        HttpApiSchema.Empty(304).annotate({ description: "The operation is as the client knows it." }),
+        readHeaders
+      )
     ],
     error: [responses.forbidden, responses.notFound]
   }).annotateMerge(OpenApi.annotations({

@@ -5,7 +5,6 @@ import * as Argument from "effect/cli/Argument"
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 
@@ -21,11 +20,6 @@ export const database = {
     Flag.withFallbackConfig(Config.String("DATA_DIR")),
     Flag.withDefault(".data")
   )
-}
-
-export type DatabaseFlags = {
-  readonly databaseUrl: Option.Option<import("effect/Redacted").Redacted<string>>
-  readonly dataDir: string
 }
 
 const units = { s: "seconds", m: "minutes", h: "hours", d: "days" } as const

@@ -3,11 +3,10 @@
  */
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Console from "effect/Console"
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { isSqlError } from "effect/sql/SqlError"
 import { Operation } from "../domain/Operation.ts"
-import { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { storeFailure } from "../services/StoreUnavailable.ts"
 
 /** Prints the result of a command, or one line of a result that is a stream of lines. */
 export const print = (result: unknown): Effect.Effect<void> => Console.log(JSON.stringify(result))
@@ -29,14 +28,10 @@ export const presenter: CliOutput.Presenter = {
 
 /** Why a command failed, in one line. */
 export const explain = (error: unknown): string => {
-  if (isSqlError(error) || error instanceof StoreUnavailable) {
-    const cause = rootCause(error)
-    return `the database did not do as asked: ${cause.message}`
-  }
+  const failure = storeFailure(error)
+  if (failure !== null) return oneLine(`the database did not do as asked: ${failure}`)
   const { message, name } = error instanceof Error ? error : new Error(String(error))
   return oneLine(message === "" ? name : message)
 }
 
 const oneLine = (text: string): string => text.replaceAll(/\s*\n\s*/g, " ")
-
-const rootCause = (error: Error): Error => error.cause instanceof Error ? rootCause(error.cause) : error

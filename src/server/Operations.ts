@@ -7,7 +7,6 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import { withHeaders } from "effect/http-api/HttpApiSchema"
-import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { Api } from "../api/Api.ts"
 import { CurrentGrant } from "../api/Middleware.ts"
 import { type ListQuery, maxPageSize } from "../api/Operations.ts"
@@ -106,18 +105,13 @@ export const OperationsLayer = HttpApiBuilder.group(
         )
         const etag = entityTag(operation)
         const retryAfter = pollAfterSeconds(operation, yield* DateTime.now)
-        const metadata = { etag, "cache-control": cacheControl, vary }
+        const read = { etag, "cache-control": cacheControl, vary }
+        const metadata = retryAfter === null ? read : { ...read, "retry-after": retryAfter }
         const ifNoneMatch = headers["if-none-match"]
-        if (ifNoneMatch !== undefined && matchesTag(ifNoneMatch, etag)) {
-          return HttpServerResponse.empty({
-            status: 304,
-            headers: { ...metadata, "retry-after": retryAfter?.toString() }
-          })
-        }
-        return withHeaders({
-          body: operation,
-          headers: retryAfter === null ? metadata : { ...metadata, "retry-after": retryAfter }
-        })
+        const isKnown = ifNoneMatch !== undefined && matchesTag(ifNoneMatch, etag)
+        return isKnown
+          ? withHeaders({ body: undefined, headers: metadata })
+          : withHeaders({ body: operation, headers: metadata })
       })
     })
   })

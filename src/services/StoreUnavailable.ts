@@ -1,6 +1,6 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { SqlError } from "effect/sql/SqlError"
+import { isSqlError, type SqlError } from "effect/sql/SqlError"
 
 /**
  * The store did not answer, or not in time. A read can be repeated. A write may or may not have happened: repeat it
@@ -42,10 +42,15 @@ export const orUnavailable = <A, E, R>(
 ): Effect.Effect<A, Exclude<E, SqlError> | StoreUnavailable, R> =>
   Effect.catchIf(
     effect,
-    (error): error is Extract<E | SqlError, SqlError> =>
-      typeof error === "object" && error !== null && "_tag" in error && error._tag === "SqlError",
+    (error): error is Extract<E | SqlError, SqlError> => isSqlError(error),
     (error): Effect.Effect<never, StoreUnavailable> =>
       transient.has(error.reason._tag) || unavailable.test(sqlState(error))
         ? Effect.fail(new StoreUnavailable({ cause: error }))
         : Effect.die(error)
   ) as Effect.Effect<A, Exclude<E, SqlError> | StoreUnavailable, R>
+
+/** What the database, or the way to it, said of a failure; null when the failure is another's. */
+export const storeFailure = (error: unknown): string | null =>
+  error instanceof StoreUnavailable || isSqlError(error) ? rootCause(error).message : null
+
+const rootCause = (error: Error): Error => error.cause instanceof Error ? rootCause(error.cause) : error

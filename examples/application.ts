@@ -1,0 +1,101 @@
+/**
+ * An application that has a server of its own, sessions of its own, and mounts the gateway's endpoints beside its own.
+ *
+ *     node examples/application.ts
+ *     curl -H 'Authorization: Bearer alice-session' http://127.0.0.1:3001/v1/operations
+ *     curl http://127.0.0.1:3001/hello
+ */
+import { NodeCrypto, NodeHttpServer, NodeRuntime } from "@effect/platform-node"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as HttpApi from "effect/http-api/HttpApi"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as HttpRouter from "effect/http/HttpRouter"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { createServer } from "node:http"
+import { IdempotencyKey } from "../src/domain/Binding.ts"
+import { ClientId, operationsRead, PairwiseSubject, Provider, ResourceOwner } from "../src/domain/Grant.ts"
+import type { GrantIdentity } from "../src/domain/Grant.ts"
+import { GatewayRoutes } from "../src/server/Http.ts"
+import { Lifecycle } from "../src/server/Lifecycle.ts"
+import { BaseUrl } from "../src/server/Problems.ts"
+import { Grants } from "../src/services/Grants.ts"
+import { GrantVerifier, InvalidCredential } from "../src/services/GrantVerifier.ts"
+import { MemoryLedger } from "../src/services/MemoryLedger.ts"
+import { OperationLedger } from "../src/services/OperationLedger.ts"
+import { OperationStore } from "../src/services/OperationStore.ts"
+import { Readiness } from "../src/services/Readiness.ts"
+
+// The application's own API.
+class AppApi extends HttpApi.make("application").add(
+  HttpApiGroup.make("greetings").add(
+    HttpApiEndpoint.get("hello", "/hello", { success: Schema.Struct({ message: Schema.String }) })
+  )
+) {}
+
+const Greetings = HttpApiBuilder.group(
+  AppApi,
+  "greetings",
+  (handlers) =>
+    handlers.handle("hello", () => Effect.succeed({ message: "The gateway is next door, at /v1/operations." }))
+)
+
+// The ledger: in memory here, `.layer` with a SqlClient in production.
+const Ledger = Layer.mergeAll(Grants.layerMemory, OperationLedger.layerMemory, OperationStore.layerMemory).pipe(
+  Layer.provideMerge(MemoryLedger.layer)
+)
+
+/** The application's sessions. The gateway is told which grant stands behind one, and nothing else of it. */
+const sessions = new Map<string, GrantIdentity>()
+
+/** A verifier of one's own replaces the gateway's: from a session to the identity of a grant. */
+const SessionVerifier = Layer.succeed(GrantVerifier, {
+  verify: (credential) =>
+    Effect.mapError(Effect.fromNullishOr(sessions.get(Redacted.value(credential))), () => new InvalidCredential())
+})
+
+/** Alice logs in, and has asked for a payment. */
+const Alice = Layer.effectDiscard(Effect.gen(function*() {
+  const grants = yield* Grants
+  const ledger = yield* OperationLedger
+  const { grant } = yield* grants.issue({
+    resource_owner: ResourceOwner.make("alice"),
+    subject: PairwiseSubject.make("alice-as-seen-by-the-app"),
+    client_id: ClientId.make("the-app"),
+    provider: Provider.make("alices-bank"),
+    scopes: [operationsRead],
+    expires_in: Duration.hours(8)
+  })
+  const identity = { grantId: grant.grant_id, clientId: grant.client_id, subject: grant.subject }
+  sessions.set("alice-session", identity)
+  yield* ledger.accept(identity, {
+    type: "payment",
+    key: IdempotencyKey.make("order-17"),
+    payload: { amount: "12.00", currency: "EUR" }
+  })
+}))
+
+/** Both APIs on one router. */
+export const Application = HttpRouter.serve(
+  Layer.mergeAll(GatewayRoutes, HttpApiBuilder.layer(AppApi).pipe(Layer.provide(Greetings))),
+  { disableLogger: true, disableListenLog: true }
+).pipe(
+  Layer.provide([
+    SessionVerifier,
+    Readiness.layerAlways,
+    Lifecycle.layer(),
+    BaseUrl.layer("http://127.0.0.1:3001"),
+    Alice
+  ]),
+  Layer.provide(Ledger),
+  Layer.provide([NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom])
+)
+
+if (import.meta.main) {
+  Layer.launch(Application.pipe(Layer.provide(NodeHttpServer.layer(createServer, { port: 3001, host: "127.0.0.1" }))))
+    .pipe(NodeRuntime.runMain)
+}

@@ -1,0 +1,47 @@
+/**
+ * A client program: lists what a grant owns, then follows the operations that are not settled.
+ *
+ *     GATEWAY_URL=http://127.0.0.1:3000 ACCESS_TOKEN=fingw_… node examples/client.ts
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import * as Config from "effect/Config"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import { GatewayClient } from "../src/api/Client.ts"
+import type { Operation } from "../src/domain/Operation.ts"
+
+const line = ({ id, revision, state, type }: Operation) => `${id}  ${type.padEnd(18)} ${state} (revision ${revision})`
+
+/** Prints all operations, then every change of those that can still change, for as long as it is let. */
+export const program = Effect.gen(function*() {
+  const gateway = yield* GatewayClient
+  const operations = yield* Stream.runCollect(gateway.listAll({ page_size: 50 }))
+  yield* Effect.forEach(operations, (operation) => Console.log(line(operation)))
+  const open = operations.filter(({ terminal }) => !terminal)
+  yield* Console.log(`Watching ${open.length} operations that are not settled`)
+  yield* Effect.forEach(
+    open,
+    ({ id }) => Stream.runForEach(Stream.drop(gateway.watch(id), 1), (operation) => Console.log(line(operation))),
+    { concurrency: "unbounded", discard: true }
+  )
+}).pipe(
+  // A problem says what to do. With a revoked grant, for one, there is no point in asking again.
+  Effect.catchIf(
+    (error) => "code" in error,
+    (problem) => Console.error(`${problem.title}: ${problem.detail} (${problem.code}, request ${problem.request_id})`)
+  )
+)
+
+/** The client, configured by the environment. */
+export const ClientFromEnvironment = Layer.unwrap(Effect.gen(function*() {
+  const baseUrl = yield* Config.String("GATEWAY_URL").pipe(Config.withDefault("http://127.0.0.1:3000"))
+  const accessToken = yield* Config.Redacted("ACCESS_TOKEN")
+  return GatewayClient.layer({ baseUrl, accessToken })
+})).pipe(Layer.provide(FetchHttpClient.layer))
+
+if (import.meta.main) {
+  program.pipe(Effect.provide(ClientFromEnvironment), NodeRuntime.runMain)
+}

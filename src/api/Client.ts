@@ -1,0 +1,119 @@
+/**
+ * A client of the gateway, for Node, browsers and everything in between.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as HttpApiClient from "effect/http-api/HttpApiClient"
+import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import * as HttpClient from "effect/http/HttpClient"
+import type * as HttpClientError from "effect/http/HttpClientError"
+import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
+import type * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type { Operation, OperationId } from "../domain/Operation.ts"
+import { Api } from "./Api.ts"
+import { Authorization } from "./Middleware.ts"
+import type { ListQuery, OperationList } from "./Operations.ts"
+import type { Problem } from "./Problems.ts"
+
+export interface ClientOptions {
+  /** Where the gateway is, such as `https://gateway.example`. */
+  readonly baseUrl: string
+  /** The access token; an effect is run for each request, so that it can renew what expires. */
+  readonly accessToken: Redacted.Redacted<string> | Effect.Effect<Redacted.Redacted<string>>
+}
+
+/**
+ * Why a call failed: a `Problem` is the gateway's word (tell them apart by `code`); the others say that there was no
+ * answer, or none that keeps the contract.
+ */
+export type ClientError = Problem | HttpClientError.HttpClientError | Schema.SchemaError
+
+/** What the gateway said last of an operation, and how many seconds to wait before asking again. */
+interface Reading {
+  readonly operation: Operation
+  readonly etag: string
+  readonly retryAfter: number
+}
+
+export class GatewayClient extends Context.Service<GatewayClient, {
+  /** One page, newest first. */
+  readonly list: (query?: ListQuery) => Effect.Effect<OperationList, ClientError>
+  /** All matching operations, newest first, page by page as they are taken. */
+  readonly listAll: (query?: Omit<ListQuery, "page_token">) => Stream.Stream<Operation, ClientError>
+  readonly get: (id: OperationId) => Effect.Effect<Operation, ClientError>
+  /**
+   * Reads an operation now and then, as the gateway advises, and emits it whenever it changed, until it is final.
+   * Problems that are not retryable end the stream: with a revoked grant or a disconnected provider there is no point
+   * in asking again. It never ends by itself for an operation that stays indeterminate; set a limit of your own.
+   */
+  readonly watch: (id: OperationId) => Stream.Stream<Operation, ClientError>
+}>()("financial-agents-gateway/api/Client") {
+  static readonly layer = (options: ClientOptions): Layer.Layer<GatewayClient, never, HttpClient.HttpClient> =>
+    Layer.effect(GatewayClient, make(options)).pipe(Layer.provide(bearer(options.accessToken)))
+}
+
+const bearer = (accessToken: ClientOptions["accessToken"]) =>
+  HttpApiMiddleware.layerClient(
+    Authorization,
+    ({ next, request }) =>
+      Effect.flatMap(
+        Effect.isEffect(accessToken) ? accessToken : Effect.succeed(accessToken),
+        (token) => next(HttpClientRequest.bearerToken(request, token))
+      )
+  )
+
+const isRetryable = (error: ClientError): boolean => "retryable" in error && error.retryable
+
+const make = Effect.fnUntraced(function*({ baseUrl }: ClientOptions) {
+  const api = yield* HttpApiClient.make(Api, {
+    transformClient: HttpClient.mapRequest(HttpClientRequest.prependUrl(baseUrl))
+  })
+
+  const list = (query: ListQuery = {}) => Effect.map(api.operations.list({ query }), ({ body }): OperationList => body)
+
+  const listAll = (query: Omit<ListQuery, "page_token"> = {}) =>
+    Stream.paginate(undefined as string | undefined, (page_token) =>
+      Effect.map(
+        list(page_token === undefined ? query : { ...query, page_token }),
+        (page) =>
+          [
+            page.operations,
+            Option.map(Option.fromNullishOr(page.next_page_token), (token) => token as string | undefined)
+          ] as const
+      ))
+
+  const read = (id: OperationId, known: Reading | null) =>
+    Effect.map(
+      api.operations.get({ params: { id }, headers: known === null ? {} : { "if-none-match": known.etag } }),
+      ({ body, headers }): Reading => ({
+        // No body: as it was known.
+        operation: body ?? known!.operation,
+        etag: headers.etag,
+        retryAfter: headers["retry-after"] ?? 1
+      })
+    )
+
+  const get = (id: OperationId) => Effect.map(read(id, null), ({ operation }) => operation)
+
+  /** The reading after a known one. What passes by itself is waited out; the rest ends the watch. */
+  const readNext = (id: OperationId, known: Reading | null): Effect.Effect<Reading, ClientError> =>
+    Effect.catchIf(
+      known === null ? read(id, null) : Effect.delay(read(id, known), `${known.retryAfter} seconds`),
+      isRetryable,
+      () => Effect.delay(Effect.suspend(() => readNext(id, known)), "1 second")
+    )
+
+  const watch = (id: OperationId): Stream.Stream<Operation, ClientError> =>
+    Stream.paginate(null as Reading | null, (known) =>
+      Effect.map(readNext(id, known), (reading) =>
+        [
+          reading.etag === known?.etag ? [] : [reading.operation],
+          reading.operation.terminal ? Option.none() : Option.some<Reading | null>(reading)
+        ] as const))
+
+  return GatewayClient.of({ list, listAll, get, watch })
+})

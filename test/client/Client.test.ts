@@ -1,0 +1,136 @@
+import { NodeHttpServer } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Layer, Queue, Redacted, Stream } from "effect"
+import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
+import { TestClock } from "effect/testing"
+import { createServer } from "node:http"
+import { GatewayClient } from "../../src/api/Client.ts"
+import { IdempotencyKey } from "../../src/domain/Binding.ts"
+import {
+  ClientId,
+  type GrantIdentity,
+  operationsRead,
+  PairwiseSubject,
+  Provider,
+  ResourceOwner
+} from "../../src/domain/Grant.ts"
+import type { Operation } from "../../src/domain/Operation.ts"
+import { GatewayRoutes } from "../../src/server/Http.ts"
+import { Lifecycle } from "../../src/server/Lifecycle.ts"
+import { BaseUrl } from "../../src/server/Problems.ts"
+import { Grants } from "../../src/services/Grants.ts"
+import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
+import { MemoryLedger } from "../../src/services/MemoryLedger.ts"
+import { OperationLedger } from "../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../src/services/OperationStore.ts"
+import { Readiness } from "../../src/services/Readiness.ts"
+import { Platform } from "../fixtures/TestDatabase.ts"
+
+const Ledger = Layer.mergeAll(
+  Grants.layerMemory,
+  OperationLedger.layerMemory,
+  OperationStore.layerMemory,
+  GrantVerifier.layerMemory
+).pipe(Layer.provide(MemoryLedger.layer), Layer.provideMerge(Platform))
+
+const Gateway = HttpRouter.serve(GatewayRoutes, { disableLogger: true, disableListenLog: true }).pipe(
+  Layer.provide([Readiness.layerAlways, Lifecycle.layer(), BaseUrl.layer("http://gateway.test")]),
+  Layer.provideMerge(Ledger),
+  Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" }))
+)
+
+const setUp = Effect.gen(function*() {
+  const { access_token, grant } = yield* (yield* Grants).issue({
+    resource_owner: ResourceOwner.make("owner"),
+    subject: PairwiseSubject.make("subject"),
+    client_id: ClientId.make("client"),
+    provider: Provider.make("bank"),
+    scopes: [operationsRead],
+    expires_in: Duration.days(365)
+  })
+  const identity = { grantId: grant.grant_id, clientId: grant.client_id, subject: grant.subject }
+  const { address } = yield* HttpServer.HttpServer
+  const Client = GatewayClient.layer({ baseUrl: HttpServer.formatAddress(address), accessToken: access_token })
+  const client = yield* Effect.provide(GatewayClient, Client.pipe(Layer.provide(FetchHttpClient.layer)))
+  return { client, identity }
+})
+
+const accept = (identity: GrantIdentity, key: string) =>
+  Effect.flatMap(
+    OperationLedger,
+    (ledger) => ledger.accept(identity, { type: "payment", key: IdempotencyKey.make(key), payload: null })
+  ).pipe(
+    Effect.map(({ operation }) => operation)
+  )
+
+/** Lets time pass, and real responses arrive in between, until the effect is done. */
+const whileTimePasses = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function*() {
+    const fiber = yield* Effect.forkChild(effect)
+    while (fiber.pollUnsafe() === undefined) {
+      yield* TestClock.adjust("1 second")
+      yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+    }
+    return yield* Fiber.join(fiber)
+  })
+
+describe("The client", () => {
+  it.effect("lists all operations, page by page", () =>
+    Effect.gen(function*() {
+      const { client, identity } = yield* setUp
+      const ids = yield* Effect.forEach(
+        Array.from({ length: 7 }, (_, n) => `key-${n}`),
+        (key) => Effect.map(accept(identity, key), ({ id }) => id)
+      )
+      const page = yield* client.list({ page_size: 3 })
+      assert.strictEqual(page.operations.length, 3)
+      assert.isNotNull(page.next_page_token)
+      const all = yield* Stream.runCollect(client.listAll({ page_size: 3 }))
+      assert.deepStrictEqual(all.map(({ id }) => id).toSorted(), ids.toSorted())
+    }).pipe(Effect.provide(Gateway)))
+
+  it.effect("watches an operation until it is final, and emits each change once", () =>
+    Effect.gen(function*() {
+      const { client, identity } = yield* setUp
+      const ledger = yield* OperationLedger
+      const { id } = yield* accept(identity, "key")
+      const seen = yield* Queue.make<Operation>()
+      const watching = yield* Effect.forkChild(Stream.runForEach(client.watch(id), (found) => Queue.offer(seen, found)))
+      const next = whileTimePasses(Queue.take(seen))
+      assert.strictEqual((yield* next).state, "accepted")
+      yield* ledger.transition(id, 1, { state: "submitting" }, null)
+      assert.strictEqual((yield* next).state, "submitting")
+      yield* ledger.transition(id, 2, { state: "indeterminate" }, null)
+      assert.isTrue((yield* next).submission_uncertain)
+      yield* ledger.transition(id, 3, { state: "succeeded" }, { settled: true })
+      assert.strictEqual((yield* next).state, "succeeded")
+      yield* whileTimePasses(Fiber.join(watching))
+      assert.strictEqual(yield* Queue.size(seen), 0)
+    }).pipe(Effect.provide(Gateway)))
+
+  it.effect("stops watching when the grant is revoked", () =>
+    Effect.gen(function*() {
+      const { client, identity } = yield* setUp
+      const { id } = yield* accept(identity, "key")
+      const watching = yield* Effect.forkChild(Effect.flip(Stream.runDrain(client.watch(id))))
+      yield* (yield* Grants).revoke(identity.grantId)
+      const error = yield* whileTimePasses(Fiber.join(watching))
+      assert.strictEqual("code" in error && error.code, "grant_revoked")
+    }).pipe(Effect.provide(Gateway)))
+
+  it.effect("tells problems by their code, and says so when there is no gateway", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* setUp
+      const { id } = yield* accept(identity, "key")
+      const { address } = yield* HttpServer.HttpServer
+      const fail = (baseUrl: string) =>
+        Effect.flip(Effect.flatMap(GatewayClient, (client) => client.get(id))).pipe(
+          Effect.provide(GatewayClient.layer({ baseUrl, accessToken: Redacted.make("nonsense") })),
+          Effect.provide(FetchHttpClient.layer)
+        )
+      const refused = yield* fail(HttpServer.formatAddress(address))
+      assert.strictEqual("code" in refused && refused.code, "invalid_token")
+      const silent = yield* fail("http://127.0.0.1:1")
+      assert.strictEqual("_tag" in silent && silent._tag, "HttpClientError")
+    }).pipe(Effect.provide(Gateway)))
+})
