@@ -82,7 +82,7 @@ const Tracing = Layer.unwrap(
 )
 
 const Logging = Layer.mergeAll(
-  Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.consoleJson]),
+  Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.withConsoleError(Logger.formatJson)]),
   Layer.succeed(References.LogToStderr, true),
   Layer.effect(
     References.MinimumLogLevel,
@@ -103,6 +103,9 @@ const report = (cause: Cause.Cause<unknown>) =>
     Effect.logDebug("The command failed", Cause.pretty(cause)),
     Console.error(`error: ${explain(Cause.squash(cause))}`)
   )
+
+// A closed terminal asks the same as SIGTERM does.
+process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"))
 
 gateway.pipe(
   Command.run({ version: version }),

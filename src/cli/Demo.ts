@@ -97,3 +97,12 @@ Revoke the grant in another terminal, read again, and be refused:
   npm run gateway -- grants revoke ${demo.grantId}
 `
 }
+
+/** The same for a database that is not empty: whose tokens were shown once, and cannot be shown again. */
+export const instructions = (address: string): string => `
+The gateway listens on ${address}. Its documentation is at ${address}/docs.
+
+The database is not empty, so there is no new demo grant. Issue another one for the same operations:
+
+  npm run gateway -- grants issue --owner demo-owner --subject demo-subject --client demo-agent --provider demo-bank
+`

@@ -30,8 +30,8 @@ export const presenter: CliOutput.Presenter = {
 export const explain = (error: unknown): string => {
   const failure = storeFailure(error)
   if (failure !== null) return oneLine(`the database did not do as asked: ${failure}`)
-  const { message, name } = error instanceof Error ? error : new Error(String(error))
-  return oneLine(message === "" ? name : message)
+  const { cause, message, name } = error instanceof Error ? error : new Error(String(error))
+  return message === "" && cause !== undefined ? explain(cause) : oneLine(message === "" ? name : message)
 }
 
 const oneLine = (text: string): string => text.replaceAll(/\s*\n\s*/g, " ")

@@ -20,7 +20,7 @@ import { migrate } from "../services/Migrations.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import { OperationStore } from "../services/OperationStore.ts"
 import { Readiness } from "../services/Readiness.ts"
-import { fillWithDemo, invitation } from "./Demo.ts"
+import { fillWithDemo, instructions, invitation } from "./Demo.ts"
 import { print } from "./Output.ts"
 
 /** Opens the platform's HTTP server. */
@@ -54,27 +54,24 @@ const flags = {
   )
 }
 
-/** Only an embedded database is ever filled: one that somebody named may be anything. */
-const demo = Effect.gen(function*() {
+/**
+ * What to tell a newcomer who asked for the demo. Only an embedded database is ever filled: one that somebody named may
+ * be anything.
+ */
+const demo = Effect.fn(function*(address: string) {
   const { isEmbedded } = yield* Database
   if (!isEmbedded) {
     yield* Effect.logWarning("--demo is ignored: it never touches a database that DATABASE_URL names")
     return null
   }
-  return yield* fillWithDemo.pipe(
+  const filled = yield* fillWithDemo.pipe(
     Effect.provide(Layer.mergeAll(Grants.layer, OperationLedger.layer)),
     Effect.provide(WriterPool)
   )
+  return filled === null ? instructions(address) : invitation(address, filled)
 })
 
 const Reads = Layer.mergeAll(OperationStore.layer, GrantVerifier.layer, Readiness.layer).pipe(Layer.provide(ReaderPool))
-
-const again = (address: string) => `
-The gateway listens on ${address}. Its documentation is at ${address}/docs.
-The database is not empty, so there is no new demo grant. Issue one to read with:
-
-  npm run gateway -- grants issue --owner demo-owner --subject demo-subject --client demo-agent
-`
 
 export const makeServe = (listen: Listen) =>
   Command.make(
@@ -85,16 +82,16 @@ export const makeServe = (listen: Listen) =>
         const applied = yield* Effect.provide(migrate, WriterPool)
         if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
       }
-      const filled = options.demo ? yield* demo : null
       const address = Option.getOrElse(options.baseUrl, () => `http://${options.host}:${options.port}`)
+      const greeting = options.demo ? yield* demo(address) : null
       const announced = Layer.effectDiscard(
         Effect.gen(function*() {
+          if (greeting !== null) yield* Console.log(greeting)
           yield* Effect.annotateLogs(Effect.logInfo("Listening"), {
             host: options.host,
             port: options.port,
             base_url: address
           })
-          if (options.demo) yield* Console.log(filled === null ? again(address) : invitation(address, filled))
         })
       )
       yield* Layer.launch(

@@ -80,23 +80,43 @@ export interface GrantStanding {
 }
 
 /** The credential names a grant that does not exist. */
-export class GrantUnknown extends Schema.TaggedError<GrantUnknown>()("GrantUnknown", {}) {}
+export class GrantUnknown extends Schema.TaggedError<GrantUnknown>()("GrantUnknown", {}) {
+  override get message() {
+    return "there is no such grant"
+  }
+}
 
 /** The grant was revoked or has expired: the owner must authorize the client anew. */
 export class GrantRevoked extends Schema.TaggedError<GrantRevoked>()("GrantRevoked", {
   reason: Schema.Literals(["revoked", "expired"])
-}) {}
+}) {
+  override get message() {
+    return this.reason === "revoked" ? "the grant was revoked" : "the grant has expired"
+  }
+}
 
 /** The client was deactivated. */
-export class ClientInactive extends Schema.TaggedError<ClientInactive>()("ClientInactive", {}) {}
+export class ClientInactive extends Schema.TaggedError<ClientInactive>()("ClientInactive", {}) {
+  override get message() {
+    return "the client of the grant is deactivated"
+  }
+}
 
 /** The grant lacks the scope that the request needs. */
 export class InsufficientScope extends Schema.TaggedError<InsufficientScope>()("InsufficientScope", {
   required: Scope
-}) {}
+}) {
+  override get message() {
+    return `the grant lacks the scope ${this.required}`
+  }
+}
 
 /** The provider binding of the grant is disconnected: the owner must connect the provider again. */
-export class ProviderDisconnected extends Schema.TaggedError<ProviderDisconnected>()("ProviderDisconnected", {}) {}
+export class ProviderDisconnected extends Schema.TaggedError<ProviderDisconnected>()("ProviderDisconnected", {}) {
+  override get message() {
+    return "the provider binding of the grant is disconnected"
+  }
+}
 
 /** Why a grant may not be used. */
 export type GrantRefusal = GrantUnknown | GrantRevoked | ClientInactive | InsufficientScope | ProviderDisconnected

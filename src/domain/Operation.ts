@@ -160,7 +160,11 @@ export const pollAfterSeconds = (
 /** The operation does not exist, or is not owned by the grant that asks for it; the two cannot be told apart. */
 export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("OperationNotFound", {
   id: OperationId
-}) {}
+}) {
+  override get message() {
+    return `there is no operation ${this.id}`
+  }
+}
 
 /** The operation has moved on since the revision that the caller knew. Read it again before deciding anything. */
 export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleOperation", {

@@ -31,9 +31,12 @@ export const routerConfig = {
   maxParamLength: maxTarget
 }
 
-/** HTTP/1.1 demands a Host (RFC 9112 §3.2). Requests that came another way have none to show. */
+/**
+ * HTTP/1.1 demands exactly one Host (RFC 9112 §3.2); several arrive joined by commas. Requests that came another way have
+ * none to show.
+ */
 const lacksHost = ({ headers, source }: HttpServerRequest): boolean =>
-  headers["host"] === undefined && "httpVersion" in source && source.httpVersion === "1.1"
+  (headers["host"]?.includes(",") ?? true) && "httpVersion" in source && source.httpVersion === "1.1"
 
 const allow = { allow: "GET, HEAD, OPTIONS" }
 
@@ -66,7 +69,7 @@ export const edge = (
       /** What to answer before any endpoint is looked for, if anything. */
       const intercept = (request: HttpServerRequest) => {
         if (lacksHost(request)) {
-          return answer(problems.fail("malformed_request", { detail: "The request has no Host header." }))
+          return answer(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
         }
         if (request.url.length > maxTarget) return answer(problems.fail("uri_too_long"))
         if (Number(request.headers["content-length"] ?? 0) > maxBody) return answer(problems.fail("payload_too_large"))

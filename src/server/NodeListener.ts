@@ -6,6 +6,7 @@ import type { Duplex } from "node:stream"
 import { type ProblemCode, problemMediaType } from "../api/Problems.ts"
 import type { RequestId } from "../domain/RequestId.ts"
 import { makeProblem, problemJson } from "./Problems.ts"
+import { headersOfEveryResponse } from "./RequestContext.ts"
 
 export interface ListenerOptions {
   readonly baseUrl: string
@@ -22,6 +23,11 @@ const limits = {
   keepAliveTimeout: 65_000,
   connectionsCheckingInterval: 1000,
   noDelay: true,
+  // Node would take the first of two Authorization or Host headers, where a proxy may have judged the other one. Joined,
+  // they are neither a token nor a host.
+  joinDuplicateHeaders: true,
+  // A client that offers to upgrade is content with a plain answer (RFC 9110 §7.8), and we never upgrade.
+  shouldUpgradeCallback: () => false,
   // A missing Host is answered at the edge with a complete problem, where Node would send an empty 400.
   requireHostHeader: false
 }
@@ -48,12 +54,13 @@ export const createListener = ({ baseUrl, newRequestId }: ListenerOptions): Serv
   const problemOf = (code: ProblemCode) => makeProblem(baseUrl, { id: newRequestId(), path: "/" }, code)
 
   const headersOf = (problem: ReturnType<typeof problemOf>, body: string) => ({
-    "Content-Type": problemMediaType,
-    "Content-Length": String(Buffer.byteLength(body)),
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "X-Request-Id": problem.request_id,
-    Connection: "close"
+    ...headersOfEveryResponse,
+    "content-type": problemMediaType,
+    "content-length": String(Buffer.byteLength(body)),
+    "cache-control": "no-store",
+    date: new Date().toUTCString(),
+    "x-request-id": problem.request_id,
+    connection: "close"
   })
 
   const answerSocket = (socket: Duplex, code: ProblemCode) => {

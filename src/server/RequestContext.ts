@@ -33,7 +33,7 @@ export const pathOf = (target: string): string => {
  * What each response says, whatever it is. The policy suits an API whose responses no page should run, frame or guess
  * the type of.
  */
-const headersOfEveryResponse = {
+export const headersOfEveryResponse = {
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
   "cross-origin-resource-policy": "same-origin",
   "referrer-policy": "no-referrer",
