@@ -84,10 +84,8 @@ describe("The command line", () => {
     onDatabase((env) =>
       Effect.gen(function*() {
         const { grant_id } = yield* issue(env)
-        const accept = (payload: string) => [
-          ...["operations", "accept", "--grant", grant_id, "--type", "payment", "--key", "k"],
-          ...["--payload", payload]
-        ]
+        const request = ["--grant", grant_id, "--type", "payment", "--key", "k"]
+        const accept = (payload: string) => ["operations", "accept", ...request, "--payload", payload]
         const first = yield* result<{ operation: Operation; created: boolean }>(accept("{\"a\":1,\"b\":2}"), env)
         assert.isTrue(first.created)
         const { id } = first.operation
@@ -110,7 +108,7 @@ describe("The command line", () => {
         )
         assert.deepStrictEqual(shown.operation, failed)
         assert.deepStrictEqual(
-          shown.history.map(({ at: _, ...entry }) => entry),
+          shown.history.map(({ evidence, from, revision, to }) => ({ revision, from, to, evidence })),
           [
             { revision: 1, from: null, to: "accepted", evidence: null },
             { revision: 2, from: "accepted", to: "submitting", evidence: null },

@@ -1,0 +1,24 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fs from "node:fs"
+import { operationStates, transitions } from "../src/domain/Operation.ts"
+
+const read = (file: string) => fs.readFileSync(file, "utf8")
+
+describe("The documentation", () => {
+  it("shows the transition table as it is", () => {
+    const rows = [...read("docs/operations.md").matchAll(/^\| (\w+) \| ([\w, ]+) \|$/gm)]
+      .filter(([, from]) => (operationStates as ReadonlyArray<string>).includes(from!))
+      .map(([, from, to]) => [from, to === "none" ? [] : to!.split(", ")])
+    assert.deepStrictEqual(Object.fromEntries(rows), transitions)
+  })
+
+  it("links to files that are there", () => {
+    for (
+      const file of ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/operations.md", "docs/postgresql.md"]
+    ) {
+      for (const [, target] of read(file).matchAll(/\]\((?!https?:)([^)#]+)\)/g)) {
+        assert.isTrue(fs.existsSync(target!), `${file} links to ${target}`)
+      }
+    }
+  })
+})
