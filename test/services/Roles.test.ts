@@ -1,0 +1,108 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import * as fs from "node:fs"
+import { IdempotencyKey } from "../../src/domain/Binding.ts"
+import { ClientId, operationsRead, PairwiseSubject, Provider, ResourceOwner } from "../../src/domain/Grant.ts"
+import { Grants } from "../../src/services/Grants.ts"
+import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
+import { OperationLedger } from "../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../src/services/OperationStore.ts"
+import { Readiness } from "../../src/services/Readiness.ts"
+import { createDatabase, layerFor, Platform } from "../fixtures/TestDatabase.ts"
+
+/** The GRANT statements of the documentation, for roles whose names no other test file uses. */
+const documented = (suffix: string) =>
+  [...fs.readFileSync("docs/postgresql.md", "utf8").matchAll(/^GRANT [^;]+;$/gm)]
+    .map(([statement]) => statement.replaceAll(/gateway_(reader|writer)/g, `gateway_$1_${suffix}`))
+
+/** Two roles with the documented privileges, and how to connect as them. They are dropped with the scope. */
+const roles = Effect.gen(function*() {
+  const database = yield* createDatabase()
+  const [reader, writer] = [`gateway_reader_${database}`, `gateway_writer_${database}`]
+  const asOwner = (statements: ReadonlyArray<string>) =>
+    Effect.flatMap(
+      SqlClient.SqlClient,
+      (sql) => Effect.forEach(statements, (statement) => sql.unsafe(statement).unprepared, { discard: true })
+    ).pipe(
+      Effect.provide(Layer.fresh(layerFor(database))),
+      Effect.orDie
+    )
+  yield* Effect.acquireRelease(
+    asOwner([`CREATE ROLE ${reader}`, `CREATE ROLE ${writer}`, ...documented(database)]),
+    () => asOwner([`DROP OWNED BY ${reader}, ${writer}`, `DROP ROLE ${reader}, ${writer}`])
+  )
+  const as = (role: string, settings = {}) =>
+    Layer.fresh(layerFor(database, { startupParameters: { role, ...settings } }))
+  return {
+    reader: as(reader, { default_transaction_read_only: "on" }),
+    readerThatMayTryToWrite: as(reader),
+    writer: as(writer)
+  }
+})
+
+const request = {
+  resource_owner: ResourceOwner.make("owner"),
+  subject: PairwiseSubject.make("subject"),
+  client_id: ClientId.make("client"),
+  provider: Provider.make("bank"),
+  scopes: [operationsRead],
+  expires_in: Duration.hours(1)
+}
+
+describe("The documented roles", () => {
+  it.live("writer and reader can do their work", () =>
+    Effect.gen(function*() {
+      const { reader, writer } = yield* roles
+      const { id, token } = yield* Effect.gen(function*() {
+        const grants = yield* Grants
+        const ledger = yield* OperationLedger
+        const { access_token, grant } = yield* grants.issue(request)
+        const identity = { grantId: grant.grant_id, clientId: grant.client_id, subject: grant.subject }
+        const payment = { type: "payment", key: IdempotencyKey.make("k"), payload: { amount: 1 } }
+        const { operation } = yield* ledger.accept(identity, payment)
+        yield* ledger.accept(identity, payment)
+        yield* ledger.transition(operation.id, 1, { state: "submitting" }, { by: "test" })
+        yield* ledger.history(operation.id)
+        yield* grants.setClientActive(grant.client_id, true)
+        yield* grants.setProviderConnected(grant.provider_binding_id, true)
+        return { id: operation.id, token: access_token, grant }
+      }).pipe(Effect.provide(Layer.mergeAll(Grants.layer, OperationLedger.layer).pipe(Layer.provide(writer))))
+
+      yield* Effect.gen(function*() {
+        yield* (yield* Readiness).check
+        const identity = yield* (yield* GrantVerifier).verify(token)
+        const store = yield* OperationStore
+        assert.strictEqual((yield* store.find(identity, id)).state, "submitting")
+      }).pipe(
+        Effect.provide(
+          Layer.mergeAll(Readiness.layer, GrantVerifier.layer, OperationStore.layer).pipe(Layer.provide(reader))
+        )
+      )
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
+  it.live("neither can delete, truncate, switch off a rule or read what is not its business", () =>
+    Effect.gen(function*() {
+      const { readerThatMayTryToWrite, writer } = yield* roles
+      const denied = (statement: string) =>
+        Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.flip(sql.unsafe(statement).unprepared)).pipe(
+          Effect.map(({ reason }) => assert.include(["AuthorizationError", "SqlSyntaxError"], reason._tag, statement))
+        )
+      const forbidden = [
+        "DELETE FROM operations",
+        "TRUNCATE operation_history",
+        "UPDATE operations SET resource_owner = 'thief'",
+        "UPDATE operation_history SET evidence = NULL",
+        "ALTER TABLE operations DISABLE TRIGGER ALL",
+        "UPDATE access_tokens SET grant_id = grant_id",
+        "SET session_replication_role = replica"
+      ]
+      yield* Effect.provide(Effect.forEach(forbidden, denied), writer)
+      const forbiddenToRead = ["SELECT * FROM operation_payloads", "SELECT * FROM operation_history"]
+      const forbiddenToWrite = ["UPDATE grants SET revoked_at = NULL", "INSERT INTO clients (id) VALUES ('x')"]
+      yield* Effect.provide(
+        Effect.forEach([...forbidden, ...forbiddenToRead, ...forbiddenToWrite], denied),
+        readerThatMayTryToWrite
+      )
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+})
