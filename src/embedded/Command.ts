@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import { type ChildProcess, execFile } from "node:child_process"
 import { LocalPostgresError } from "./LocalPostgresError.ts"
 

@@ -1,5 +1,6 @@
 import * as PgConnection from "@effect/sql-pg/PgConnection"
-import { Effect, Schedule } from "effect"
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
 import { port, username } from "./Cluster.ts"
 import { LocalPostgresError } from "./LocalPostgresError.ts"
 

@@ -1,7 +1,7 @@
 /**
  * The database of a command: the one that a URL names, else an embedded PostgreSQL.
  */
-import { PgClient } from "@effect/sql-pg"
+import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

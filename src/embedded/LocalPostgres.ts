@@ -1,4 +1,6 @@
-import { Context, Effect, Layer } from "effect"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as path from "node:path"
 import { type Cluster, majorOf, openCluster, port, username } from "./Cluster.ts"
 import { ensureDatabase } from "./Connection.ts"

@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import { type Cluster, type Installation, prepareCluster } from "./Cluster.ts"
 import { answers } from "./Connection.ts"
