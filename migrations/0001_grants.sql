@@ -63,6 +63,11 @@ BEGIN
   RAISE EXCEPTION '% on % is refused: %', TG_OP, TG_TABLE_NAME, TG_ARGV[0] USING ERRCODE = 'restrict_violation';
 END $$;
 
+-- Else a revocation could be undone by issuing the same grant once more.
+CREATE TRIGGER grants_permanent BEFORE DELETE OR TRUNCATE ON grants
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('a grant is revoked, never deleted');
+ALTER TABLE grants ENABLE ALWAYS TRIGGER grants_permanent;
+
 CREATE TRIGGER access_tokens_immutable BEFORE UPDATE ON access_tokens
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('a token names one grant for ever');
 ALTER TABLE access_tokens ENABLE ALWAYS TRIGGER access_tokens_immutable;

@@ -112,7 +112,8 @@ BEGIN
     RAISE EXCEPTION 'operation % cannot move from % to %', OLD.id, OLD.state, NEW.state
       USING ERRCODE = 'restrict_violation';
   END IF;
-  IF OLD.state = 'indeterminate' AND NEW.evidence IS NULL THEN
+  -- SQL's null and JSON's null prove equally little.
+  IF OLD.state = 'indeterminate' AND coalesce(json_typeof(NEW.evidence), 'null') = 'null' THEN
     RAISE EXCEPTION 'operation % leaves indeterminate on recorded proof alone', OLD.id
       USING ERRCODE = 'restrict_violation';
   END IF;
