@@ -24,8 +24,9 @@ CREATE TABLE operations (
   completed_at timestamptz(3),
   failure_code text CHECK (failure_code ~ '^[a-z][a-z0-9_]*$' AND length(failure_code) <= 64),
   failure_message text CHECK (length(failure_message) BETWEEN 1 AND 1024),
-  -- What proved the latest transition. The history keeps the evidence of every transition.
-  evidence json,
+  -- What proves a transition travels in here, in the statement that makes it, and is moved to the history on arrival.
+  -- It is never kept, so that old evidence cannot pass for new.
+  evidence json CHECK (evidence IS NULL),
   -- client_id is part of the key for sharding; id comes first so that the ledger finds an operation by its id alone.
   PRIMARY KEY (id, client_id),
   -- The request binding. It is never released.
@@ -79,7 +80,9 @@ BEGIN
   RETURN NEW;
 END $$;
 
-CREATE FUNCTION operations_transition() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Runs with the rights of the schema's owner, so that whoever may write operations need not be able to write history.
+CREATE FUNCTION operations_transition() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF OLD.state IN ('succeeded', 'failed', 'cancelled') THEN
     RAISE EXCEPTION 'operation % is %, which is final', OLD.id, OLD.state USING ERRCODE = 'restrict_violation';
@@ -96,7 +99,7 @@ BEGIN
     -- Without a transition only under_review may change: the rest is a function of the revision.
     IF (NEW.revision, NEW.updated_at, NEW.completed_at, NEW.failure_code, NEW.failure_message, NEW.evidence::text)
       IS DISTINCT FROM
-       (OLD.revision, OLD.updated_at, OLD.completed_at, OLD.failure_code, OLD.failure_message, OLD.evidence::text)
+       (OLD.revision, OLD.updated_at, OLD.completed_at, OLD.failure_code, OLD.failure_message, NULL)
     THEN
       RAISE EXCEPTION 'operation % changes through transitions alone', OLD.id USING ERRCODE = 'restrict_violation';
     END IF;
@@ -124,22 +127,25 @@ BEGIN
   -- Never before the last change, even when the clock was set back.
   NEW.updated_at := greatest(date_trunc('milliseconds', clock_timestamp()), OLD.updated_at);
   NEW.completed_at := CASE WHEN NEW.state IN ('succeeded', 'failed', 'cancelled') THEN NEW.updated_at END;
+  EXECUTE format('INSERT INTO %I.operation_history VALUES ($1, $2, $3, $4, $5, $6, $7)', TG_TABLE_SCHEMA)
+    USING NEW.id, NEW.client_id, NEW.revision, OLD.state, NEW.state, NEW.updated_at, NEW.evidence;
+  NEW.evidence := NULL;
   RETURN NEW;
 END $$;
 
-CREATE FUNCTION operations_record() RETURNS trigger LANGUAGE plpgsql AS $$
+-- The acceptance, recorded once the row is there: a conflicting INSERT that does nothing leaves no trace.
+CREATE FUNCTION operations_accepted() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF TG_OP = 'INSERT' THEN
-    INSERT INTO operation_history (operation_id, client_id, revision, from_state, to_state, at, evidence)
-    VALUES (NEW.id, NEW.client_id, NEW.revision, NULL, NEW.state, NEW.updated_at, NEW.evidence);
-  ELSIF NEW.state <> OLD.state THEN
-    INSERT INTO operation_history (operation_id, client_id, revision, from_state, to_state, at, evidence)
-    VALUES (NEW.id, NEW.client_id, NEW.revision, OLD.state, NEW.state, NEW.updated_at, NEW.evidence);
-  END IF;
+  EXECUTE format('INSERT INTO %I.operation_history VALUES ($1, $2, $3, NULL, $4, $5, NULL)', TG_TABLE_SCHEMA)
+    USING NEW.id, NEW.client_id, NEW.revision, NEW.state, NEW.updated_at;
   RETURN NULL;
 END $$;
 
--- History is written by operations_record, inside the statement that made it, and by nobody else.
+-- Nobody may hang these on a table of their own, to write as the owner.
+REVOKE ALL ON FUNCTION operations_transition(), operations_accepted() FROM PUBLIC;
+
+-- History is written inside the statement that makes it, and by nobody else, be it the owner.
 CREATE FUNCTION operation_history_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF pg_trigger_depth() < 2 THEN
@@ -150,8 +156,7 @@ END $$;
 
 CREATE TRIGGER operations_accept BEFORE INSERT ON operations FOR EACH ROW EXECUTE FUNCTION operations_accept();
 CREATE TRIGGER operations_transition BEFORE UPDATE ON operations FOR EACH ROW EXECUTE FUNCTION operations_transition();
-CREATE TRIGGER operations_record AFTER INSERT OR UPDATE ON operations
-  FOR EACH ROW EXECUTE FUNCTION operations_record();
+CREATE TRIGGER operations_accepted AFTER INSERT ON operations FOR EACH ROW EXECUTE FUNCTION operations_accepted();
 CREATE TRIGGER operations_permanent BEFORE DELETE OR TRUNCATE ON operations
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('operations are never deleted');
 CREATE TRIGGER operation_history_guard BEFORE INSERT ON operation_history
@@ -161,7 +166,7 @@ CREATE TRIGGER operation_history_permanent BEFORE UPDATE OR DELETE OR TRUNCATE O
 
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_accept;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition;
-ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_record;
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_accepted;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_permanent;
 ALTER TABLE operation_history ENABLE ALWAYS TRIGGER operation_history_guard;
 ALTER TABLE operation_history ENABLE ALWAYS TRIGGER operation_history_permanent;

@@ -19,13 +19,18 @@ export const maxPageSize = 100
 const rfc3339 =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 
+/** Whether the text names an instant that exists: `Date.parse` takes February 30 for March 2. */
+const isInstant = (text: string): boolean =>
+  rfc3339.test(text) && !Number.isNaN(Date.parse(text))
+  && new Date(text.slice(0, 10)).toJSON()?.startsWith(text.slice(0, 10)) === true
+
 /**
  * An instant that bounds a list: RFC 3339 with any offset. Operations are dated in milliseconds, so a finer bound is
  * rounded to the side on which it selects the same operations.
  */
 const Bound = (round: "down" | "up") =>
   Schema.String.annotate({ format: "date-time" }).check(
-    Schema.makeFilter((text) => rfc3339.test(text) && !Number.isNaN(Date.parse(text)), {
+    Schema.makeFilter(isInstant, {
       expected: "an RFC 3339 date-time such as 2026-01-31T12:00:00Z"
     })
   ).pipe(
@@ -92,6 +97,12 @@ const readHeaders = {
   ...commonHeaders
 }
 
+/** Takes `undefined` alone: `Empty(304)` takes anything, so a broken operation would leave as a 304. */
+const NotModified = Schema.Undefined.pipe(
+  HttpApiSchema.asNoContent({ decode: () => undefined }),
+  HttpApiSchema.status(304)
+).annotate({ description: "The operation is as the client knows it." })
+
 export class OperationsApi extends HttpApiGroup.make("operations").add(
   HttpApiEndpoint.get("list", "/v1/operations", {
     query: ListQuery,
@@ -113,10 +124,7 @@ export class OperationsApi extends HttpApiGroup.make("operations").add(
     },
     success: [
       HttpApiSchema.WithHeaders(Operation, readHeaders),
-      HttpApiSchema.WithHeaders(
-        HttpApiSchema.Empty(304).annotate({ description: "The operation is as the client knows it." }),
-        readHeaders
-      )
+      HttpApiSchema.WithHeaders(NotModified, readHeaders)
     ],
     error: [responses.forbidden, responses.notFound]
   }).annotateMerge(OpenApi.annotations({

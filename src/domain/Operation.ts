@@ -79,11 +79,16 @@ export const OperationFailure = Schema.Struct({
   code: Schema.String.check(Schema.isPattern(/^[a-z][a-z0-9_]*$/u), Schema.isMaxLength(64)).annotate({
     description: "Stable machine-readable failure code."
   }),
-  message: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(1024)).annotate({
-    description: "Human-readable explanation of the failure."
-  })
+  message: Schema.String.check(
+    Schema.isMinLength(1),
+    Schema.isMaxLength(1024),
+    Schema.makeFilter((text) => text.isWellFormed() && !text.includes("\0"), {
+      expected: "well-formed text without NUL, which PostgreSQL cannot keep"
+    })
+  ).annotate({ description: "Human-readable explanation of the failure." })
 }).annotate({ identifier: "OperationFailure" })
 export type OperationFailure = typeof OperationFailure.Type
+export const isOperationFailure = Schema.is(OperationFailure)
 
 /** An instant, RFC 3339 in UTC with milliseconds on the wire. */
 export const Timestamp = Schema.String.annotate({ format: "date-time" }).pipe(
@@ -177,16 +182,24 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
   }
 }
 
-/** The transition table does not permit the move, or it lacks the proof that leaving `indeterminate` needs. */
+/**
+ * The transition table does not permit the move, or it lacks the proof that leaving `indeterminate` needs, or the
+ * failure is not one that can be recorded.
+ */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
   id: OperationId,
   from: OperationState,
   to: OperationState,
-  reason: Schema.Literals(["not_permitted", "proof_required"])
+  reason: Schema.Literals(["not_permitted", "proof_required", "invalid_failure"])
 }) {
   override get message() {
-    return this.reason === "proof_required"
-      ? `operation ${this.id} leaves ${this.from} on recorded proof alone: evidence is required`
-      : `operation ${this.id} cannot move from ${this.from} to ${this.to}`
+    switch (this.reason) {
+      case "not_permitted":
+        return `operation ${this.id} cannot move from ${this.from} to ${this.to}`
+      case "proof_required":
+        return `operation ${this.id} leaves ${this.from} on recorded proof alone: evidence is required`
+      case "invalid_failure":
+        return `operation ${this.id} cannot fail with this code or message`
+    }
   }
 }

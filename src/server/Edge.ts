@@ -12,6 +12,7 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
 import type { Problem } from "../api/Problems.ts"
+import { Lifecycle } from "./Lifecycle.ts"
 import { problemResponse, Problems } from "./Problems.ts"
 import { withRequestContext } from "./RequestContext.ts"
 
@@ -38,6 +39,10 @@ export const routerConfig = {
 const lacksHost = ({ headers, source }: HttpServerRequest): boolean =>
   (headers["host"]?.includes(",") ?? true) && "httpVersion" in source && source.httpVersion === "1.1"
 
+/** A path, that of a URL, or the `*` of OPTIONS (RFC 9112 §3.2): the router would find paths in other targets too. */
+const isTarget = ({ method, url }: HttpServerRequest): boolean =>
+  url.startsWith("/") || (url === "*" && method === "OPTIONS")
+
 const allow = { allow: "GET, HEAD, OPTIONS" }
 
 /**
@@ -46,9 +51,10 @@ const allow = { allow: "GET, HEAD, OPTIONS" }
  */
 export const edge = (
   paths: ReadonlyArray<HttpRouter.PathInput>
-): Layer.Layer<never, never, HttpRouter.HttpRouter | Problems | SecureRandom.SecureRandom> =>
+): Layer.Layer<never, never, HttpRouter.HttpRouter | Lifecycle | Problems | SecureRandom.SecureRandom> =>
   HttpRouter.middleware(
     Effect.gen(function*() {
+      const lifecycle = yield* Lifecycle
       const problems = yield* Problems
       const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
       const readable = FindMyWay.make<true>(routerConfig)
@@ -70,6 +76,9 @@ export const edge = (
       const intercept = (request: HttpServerRequest) => {
         if (lacksHost(request)) {
           return answer(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
+        }
+        if (!isTarget(request)) {
+          return answer(problems.fail("malformed_request", { detail: "The request target has no path." }))
         }
         if (request.url.length > maxTarget) return answer(problems.fail("uri_too_long"))
         if (Number(request.headers["content-length"] ?? 0) > maxBody) return answer(problems.fail("payload_too_large"))
@@ -97,13 +106,20 @@ export const edge = (
         )
       }
 
+      /** A connection that is kept would keep the server from closing. */
+      const dismiss = (response: HttpServerResponse.HttpServerResponse) =>
+        lifecycle.isDraining() ? HttpServerResponse.setHeader(response, "connection", "close") : response
+
       return (httpEffect: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled>): Handled =>
-        withContext(
-          Effect.flatMap(
-            HttpServerRequest,
-            (request): Handled =>
-              intercept(request) ?? Effect.catchCause(httpEffect, (cause) => fallback(cause, request))
-          )
+        Effect.map(
+          withContext(
+            Effect.flatMap(
+              HttpServerRequest,
+              (request): Handled =>
+                intercept(request) ?? Effect.catchCause(httpEffect, (cause) => fallback(cause, request))
+            )
+          ),
+          dismiss
         )
     }),
     { global: true }

@@ -7,6 +7,7 @@ import * as HttpApiScalar from "effect/http-api/HttpApiScalar"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as UrlParams from "effect/http/UrlParams"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
 import { edge, routerConfig } from "./Edge.ts"
@@ -72,5 +73,7 @@ export const GatewayServer = Layer.effectDiscard(
       Layer.mergeAll(GatewayRoutes, DocumentationRoutes, edge(paths).pipe(Layer.provide(Problems.layer))),
       { routerConfig, disableLogger: true, disableListenLog: true }
     )
-  )
+  ),
+  // Spans show the names of query parameters alone: a value may be a token that went astray.
+  Layer.provide(Layer.succeed(UrlParams.CurrentRedactedNames, [/^/]))
 )

@@ -21,11 +21,14 @@ import { Lifecycle } from "./Lifecycle.ts"
 import { isProblem, problemResponse, Problems } from "./Problems.ts"
 import { CurrentRequest, withRequestContext } from "./RequestContext.ts"
 
+/** JSON is in UTF-8 always (RFC 8259 §8.1), and some clients ask for it by name. */
+const offered = ["application/json", "application/json;charset=utf-8"]
+
 /** Whether a response in JSON meets the request's `Accept` (RFC 9110 §12.5.1). */
 const acceptsJson = (request: HttpServerRequest): boolean => {
   const accept = request.headers["accept"]
   return accept === undefined || accept === "*/*" || accept === "application/json"
-    || new Negotiator({ headers: { accept } }).mediaType(["application/json"]) !== undefined
+    || new Negotiator({ headers: { accept } }).mediaType(offered) !== undefined
 }
 
 export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | SecureRandom.SecureRandom> = Layer.effect(

@@ -76,6 +76,11 @@ export const createListener = ({ baseUrl, newRequestId }: ListenerOptions): Serv
     if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return socket.destroy()
     answerSocket(socket, codeOf(error))
   })
+  // Once an offer to upgrade was declined, Node's parser says nothing any more of what it cannot read, and the client
+  // would wait for an answer in vain.
+  server.on("request", (request, response) => {
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false
+  })
   // There is nothing to tunnel to.
   server.on("connect", (_request, socket) => answerSocket(socket, "malformed_request"))
   // An expectation that we do not know may be ignored (RFC 9110 §10.1.1); Node would send an empty 417.

@@ -30,6 +30,7 @@ import {
   canTransition,
   type HistoryEntry,
   IllegalTransition,
+  isOperationFailure,
   isTerminal,
   type Operation,
   type OperationId,
@@ -266,6 +267,9 @@ const decide = (
   }
   if (requiresProof(from) && evidence === null) {
     return Effect.fail(new IllegalTransition({ id, from, to: to.state, reason: "proof_required" }))
+  }
+  if (to.state === "failed" && !isOperationFailure(to.failure)) {
+    return Effect.fail(new IllegalTransition({ id, from, to: to.state, reason: "invalid_failure" }))
   }
   return Effect.void
 }

@@ -206,10 +206,10 @@ const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
   // Without a state there is no index on the type that is in list order, so a type asks for every state by name.
   const states = query.states.length === 0 && query.type !== null ? operationStates : [...new Set(query.states)]
   const page = states.length === 0
-    ? `SELECT o.* FROM operations o WHERE ${conditions} ${newestFirstSql} LIMIT $5`
+    ? `SELECT ${publicColumns} FROM operations o WHERE ${conditions} ${newestFirstSql} LIMIT $5`
     : `SELECT o.* FROM unnest(${parameter(states)}::text[]) AS wanted (state)
        CROSS JOIN LATERAL (
-         SELECT o.* FROM operations o WHERE ${conditions} AND o.state = wanted.state ${newestFirstSql} LIMIT $5
+         SELECT ${publicColumns} FROM operations o WHERE ${conditions} AND o.state = wanted.state ${newestFirstSql} LIMIT $5
        ) o
        ${newestFirstSql} LIMIT $5`
   return {

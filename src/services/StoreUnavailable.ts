@@ -14,7 +14,6 @@ const transient = new Set([
   "ConnectionError",
   "AuthenticationError",
   "LockTimeoutError",
-  "StatementTimeoutError",
   "DeadlockError",
   "SerializationError"
 ])
@@ -29,9 +28,10 @@ const sqlState = (error: SqlError): string => {
 
 /**
  * SQLSTATE classes that say "not now" whatever the statement was: connection exceptions, insufficient resources (too
- * many connections, disk full), operator intervention (shutdown, crash recovery, cancelled) and system errors.
+ * many connections, disk full), operator intervention (shutdown, crash recovery, cancelled), system errors, and a write that
+ * met a standby.
  */
-const unavailable = /^(?:08|53|57|58)/
+const unavailable = /^(?:08|25006|53|57|58)/
 
 /**
  * Splits what a statement can fail with: the store being away is a `StoreUnavailable`, everything else (a table that

@@ -76,6 +76,9 @@ const forbidden: Readonly<Record<string, string>> = {
   "move to a state that does not exist": "UPDATE operations SET state = 'done', revision = 2 WHERE id = :accepted",
   "leave indeterminate without evidence":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = NULL WHERE id = :indeterminate",
+  "leave indeterminate on the evidence that led into it":
+    "UPDATE operations SET state = 'succeeded', revision = revision + 1 WHERE id = :indeterminate",
+  "keep evidence without a transition": "UPDATE operations SET evidence = '{\"old\":true}' WHERE id = :indeterminate",
   "leave indeterminate with evidence that is null":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = 'null' WHERE id = :indeterminate",
   "cancel an indeterminate operation, though with evidence":

@@ -94,11 +94,27 @@ describe("The documented roles", () => {
         "UPDATE operations SET resource_owner = 'thief'",
         "UPDATE operation_history SET evidence = NULL",
         "ALTER TABLE operations DISABLE TRIGGER ALL",
+        "INSERT INTO operation_history SELECT * FROM operation_history",
         "UPDATE access_tokens SET grant_id = grant_id",
         "SET session_replication_role = replica"
       ]
       yield* Effect.provide(Effect.forEach(forbidden, denied), writer)
-      const forbiddenToRead = ["SELECT * FROM operation_payloads", "SELECT * FROM operation_history"]
+      // A trigger function that writes as the owner must not be had for tables of one's own.
+      yield* Effect.provide(
+        Effect.gen(function*() {
+          const sql = yield* SqlClient.SqlClient
+          yield* sql`CREATE TEMP TABLE forged (LIKE operations)`
+          yield* denied(
+            "CREATE TRIGGER forge BEFORE UPDATE ON forged FOR EACH ROW EXECUTE FUNCTION operations_transition()"
+          )
+        }),
+        writer
+      )
+      const forbiddenToRead = [
+        "SELECT idempotency_key FROM operations",
+        "SELECT * FROM operation_payloads",
+        "SELECT * FROM operation_history"
+      ]
       const forbiddenToWrite = ["UPDATE grants SET revoked_at = NULL", "INSERT INTO clients (id) VALUES ('x')"]
       yield* Effect.provide(
         Effect.forEach([...forbidden, ...forbiddenToRead, ...forbiddenToWrite], denied),

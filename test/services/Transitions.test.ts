@@ -74,6 +74,29 @@ conformance("the transition of an operation", (it) => {
       }))
   }
 
+  for (
+    const [what, failure] of [
+      ["a message with NUL, which PostgreSQL cannot keep", { code: "declined", message: "no\0" }],
+      ["a message with a lone surrogate", { code: "declined", message: "no\ud800" }],
+      ["a message of more than 1024 characters", { code: "declined", message: "n".repeat(1025) }],
+      ["an empty message", { code: "declined", message: "" }],
+      ["a code that is not a name", { code: "Declined!", message: "no" }]
+    ] as const
+  ) {
+    it.effect(`${what} is refused as a failure, and changes nothing`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const { identity } = yield* issue()
+        const before = yield* operationIn(identity, "submitting")
+        const error = yield* Effect.flip(
+          ledger.transition(before.id, before.revision, { state: "failed", failure }, null)
+        )
+        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "invalid_failure" })
+        assert.include(error.message, "cannot fail with this code or message")
+        assert.deepStrictEqual(yield* ledger.show(before.id), before)
+      }))
+  }
+
   for (const to of ["submitted", "succeeded", "failed"] as const) {
     it.effect(`indeterminate -> ${to} is refused without proof, and changes nothing`, () =>
       Effect.gen(function*() {
