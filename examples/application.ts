@@ -70,7 +70,7 @@ const Alice = Layer.effectDiscard(Effect.gen(function*() {
     scopes: [operationsRead],
     expires_in: Duration.hours(8)
   })
-  const identity = { grantId: grant.grant_id, clientId: grant.client_id, subject: grant.subject }
+  const identity = { grant_id: grant.grant_id, client_id: grant.client_id, subject: grant.subject }
   sessions.set("alice-session", identity)
   yield* ledger.accept(identity, {
     type: "payment",

@@ -15,7 +15,9 @@ CREATE TABLE provider_bindings (
   provider text NOT NULL CHECK (provider ~ '^[\x21-\x7e]{1,255}$'),
   connected boolean NOT NULL DEFAULT true,
   created_at timestamptz(3) NOT NULL DEFAULT date_trunc('milliseconds', clock_timestamp()),
-  UNIQUE (resource_owner, provider)
+  UNIQUE (resource_owner, provider),
+  -- For the grants, whose owner must be that of their binding.
+  UNIQUE (id, resource_owner)
 );
 
 CREATE TABLE grants (
@@ -23,12 +25,15 @@ CREATE TABLE grants (
   client_id text NOT NULL REFERENCES clients (id),
   resource_owner text NOT NULL CHECK (resource_owner ~ '^[\x21-\x7e]{1,255}$'),
   subject text NOT NULL CHECK (subject ~ '^[\x21-\x7e]{1,255}$'),
-  provider_binding_id uuid NOT NULL REFERENCES provider_bindings (id),
+  provider_binding_id uuid NOT NULL,
   scopes text[] NOT NULL,
   created_at timestamptz(3) NOT NULL DEFAULT date_trunc('milliseconds', clock_timestamp()),
   expires_at timestamptz(3) NOT NULL,
   revoked_at timestamptz(3),
-  PRIMARY KEY (id, client_id)
+  PRIMARY KEY (id, client_id),
+  FOREIGN KEY (provider_binding_id, resource_owner) REFERENCES provider_bindings (id, resource_owner),
+  -- For the operations, which belong to exactly whom their grant speaks for.
+  UNIQUE (id, client_id, resource_owner, subject, provider_binding_id)
 );
 
 -- Only the SHA-256 of a token is kept: whoever reads this table learns no token.

@@ -5,11 +5,11 @@
 
 CREATE TABLE operations (
   id uuid NOT NULL CHECK (get_byte(uuid_send(id), 6) >> 4 = 7),
-  client_id text NOT NULL REFERENCES clients (id),
+  client_id text NOT NULL,
   resource_owner text NOT NULL,
   subject text NOT NULL,
   grant_id uuid NOT NULL,
-  provider_binding_id uuid NOT NULL REFERENCES provider_bindings (id),
+  provider_binding_id uuid NOT NULL,
   type text NOT NULL CHECK (type ~ '^[a-z][a-z0-9_.]*$' AND length(type) <= 64),
   idempotency_key text NOT NULL CHECK (idempotency_key ~ '^[\x21-\x7e]{1,255}$'),
   request_digest bytea NOT NULL CHECK (octet_length(request_digest) = 32),
@@ -31,7 +31,9 @@ CREATE TABLE operations (
   PRIMARY KEY (id, client_id),
   -- The request binding. It is never released.
   UNIQUE (client_id, subject, idempotency_key),
-  FOREIGN KEY (grant_id, client_id) REFERENCES grants (id, client_id),
+  -- One owner, one subject and one client: those of the grant through which it was accepted.
+  FOREIGN KEY (grant_id, client_id, resource_owner, subject, provider_binding_id)
+    REFERENCES grants (id, client_id, resource_owner, subject, provider_binding_id),
   CHECK ((completed_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled'))),
   CHECK ((failure_code IS NOT NULL) = (state = 'failed')),
   CHECK ((failure_message IS NOT NULL) = (state = 'failed'))
@@ -63,7 +65,7 @@ CREATE TABLE operation_history (
 CREATE TABLE operation_payloads (
   operation_id uuid NOT NULL,
   client_id text NOT NULL,
-  -- The canonical JSON (RFC 8785) that request_digest was made from, in UTF-8.
+  -- Canonical JSON (RFC 8785) in UTF-8. With the type of the operation it is what request_digest was made from.
   payload bytea NOT NULL,
   PRIMARY KEY (operation_id, client_id),
   FOREIGN KEY (operation_id, client_id) REFERENCES operations (id, client_id)
@@ -161,6 +163,8 @@ CREATE TRIGGER operations_permanent BEFORE DELETE OR TRUNCATE ON operations
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('operations are never deleted');
 CREATE TRIGGER operation_history_guard BEFORE INSERT ON operation_history
   FOR EACH ROW EXECUTE FUNCTION operation_history_guard();
+CREATE TRIGGER operation_payloads_permanent BEFORE UPDATE OR DELETE OR TRUNCATE ON operation_payloads
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('what is submitted is what was bound');
 CREATE TRIGGER operation_history_permanent BEFORE UPDATE OR DELETE OR TRUNCATE ON operation_history
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('history is append-only');
 
@@ -168,5 +172,6 @@ ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_accept;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_accepted;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_permanent;
+ALTER TABLE operation_payloads ENABLE ALWAYS TRIGGER operation_payloads_permanent;
 ALTER TABLE operation_history ENABLE ALWAYS TRIGGER operation_history_guard;
 ALTER TABLE operation_history ENABLE ALWAYS TRIGGER operation_history_permanent;

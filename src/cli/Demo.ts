@@ -66,7 +66,7 @@ export const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationL
     scopes: [operationsRead],
     expires_in: Duration.days(30)
   })
-  const identity = { grantId: grant.grant_id, clientId: grant.client_id, subject: grant.subject }
+  const identity = grant
   let uncertain: OperationId | undefined
   for (const [index, [type, payload, steps]] of stories.entries()) {
     const request = { type, key: IdempotencyKey.make(`demo-${index + 1}`), payload }

@@ -7,6 +7,7 @@ import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { isGrantLifetime } from "../domain/Grant.ts"
 
 /** Where the database is: `DATABASE_URL`, else an embedded PostgreSQL in `DATA_DIR`. */
 export const database = {
@@ -25,7 +26,7 @@ export const database = {
 const units = { s: "seconds", m: "minutes", h: "hours", d: "days" } as const
 
 /** A span of time such as `90s`, `15m`, `1h` or `30d`. */
-export const Span = Schema.String.check(
+export const Lifetime = Schema.String.check(
   Schema.isPattern(/^[1-9][0-9]{0,8}[smhd]$/u, { expected: "a span of time such as 90s, 15m, 1h or 30d" })
 ).pipe(
   Schema.decodeTo(
@@ -38,6 +39,8 @@ export const Span = Schema.String.check(
       encode: (span) => `${Duration.toSeconds(span)}s`
     })
   )
+).check(
+  Schema.makeFilter(isGrantLifetime, { expected: "a hundred years at most" })
 )
 
 /** JSON, given on the command line. */

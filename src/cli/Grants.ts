@@ -19,7 +19,7 @@ import {
   Scope
 } from "../domain/Grant.ts"
 import { Grants } from "../services/Grants.ts"
-import { id, Span } from "./Flags.ts"
+import { id, Lifetime } from "./Flags.ts"
 import { print } from "./Output.ts"
 
 const encodeGrant = Schema.encodeSync(Grant)
@@ -52,7 +52,7 @@ const issue = Command.make(
     expiresIn: Flag.String("expires-in").pipe(
       Flag.withDescription("Life of the grant, such as 90s, 15m, 1h or 30d (default: 1h)"),
       Flag.withDefault("1h"),
-      Flag.withSchema(Span)
+      Flag.withSchema(Lifetime)
     )
   },
   Effect.fn(function*({ client, expiresIn, owner, provider, scope, subject }) {

@@ -25,10 +25,10 @@ import { type Accepted, OperationLedger } from "../services/OperationLedger.ts"
 import { id, jsonFlag } from "./Flags.ts"
 import { CommandFailed, print, publicForm } from "./Output.ts"
 
-const identityOf = Effect.fn(function*(grantId: GrantId) {
+const identityOf = Effect.fn(function*(grant_id: GrantId) {
   const grants = yield* Grants
-  const grant = yield* grants.show(grantId)
-  return { grantId, clientId: grant.client_id, subject: grant.subject } satisfies GrantIdentity
+  const grant = yield* grants.show(grant_id)
+  return { grant_id, client_id: grant.client_id, subject: grant.subject } satisfies GrantIdentity
 })
 
 const toResult = ({ created, operation }: Accepted) => ({ operation: publicForm(operation), created })

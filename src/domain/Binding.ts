@@ -6,6 +6,7 @@ import canonicalize from "canonicalize"
 import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import { OperationType } from "./Operation.ts"
 
 /** The key that a client chooses for one financial request and repeats with each retry of it. */
@@ -22,10 +23,21 @@ export const FinancialRequest = Schema.Struct({
 })
 export type FinancialRequest = typeof FinancialRequest.Type
 
-/** The payload has no canonical form: RFC 8785 knows no lone surrogates and no numbers beyond IEEE 754. */
-export class PayloadNotCanonical extends Schema.TaggedError<PayloadNotCanonical>()("PayloadNotCanonical", {
+/**
+ * The request cannot be bound: its type or key has not the form that is demanded, or its payload has no canonical form
+ * (RFC 8785 knows no lone surrogates and no numbers beyond IEEE 754).
+ */
+export class InvalidFinancialRequest extends Schema.TaggedError<InvalidFinancialRequest>()("InvalidFinancialRequest", {
   message: Schema.String
 }) {}
+
+const validate = Schema.decodeUnknownEffect(
+  Schema.toType(Schema.Struct(Struct.omit(FinancialRequest.fields, ["payload"])))
+)
+
+/** Fails unless type and key are well-formed. The payload is checked as it is made canonical. */
+export const validateRequest = (request: FinancialRequest): Effect.Effect<void, InvalidFinancialRequest> =>
+  Effect.asVoid(Effect.mapError(validate(request), ({ message }) => new InvalidFinancialRequest({ message })))
 
 /** The key was used before for another request. The earlier operation stands; nothing was recorded for this one. */
 export class BindingConflict extends Schema.TaggedError<BindingConflict>()("BindingConflict", {
@@ -42,16 +54,16 @@ const encoder = new TextEncoder()
  * The canonical JSON (RFC 8785) of a value as UTF-8 bytes: equal for equal JSON values, whatever the order of their
  * members and the spelling of their numbers.
  */
-export const canonicalJson = (value: Schema.Json): Effect.Effect<Uint8Array, PayloadNotCanonical> =>
+export const canonicalJson = (value: Schema.Json): Effect.Effect<Uint8Array, InvalidFinancialRequest> =>
   Effect.try({
     try: () => encoder.encode(canonicalize(value)),
-    catch: (cause) => new PayloadNotCanonical({ message: cause instanceof Error ? cause.message : "not JSON" })
+    catch: (cause) => new InvalidFinancialRequest({ message: cause instanceof Error ? cause.message : "not JSON" })
   })
 
 /** SHA-256 over the canonical JSON of what is bound: the kind of work and its payload. */
 export const requestDigest = (
   request: Pick<FinancialRequest, "type" | "payload">
-): Effect.Effect<Uint8Array, PayloadNotCanonical, Digest.Digest> =>
+): Effect.Effect<Uint8Array, InvalidFinancialRequest, Digest.Digest> =>
   Effect.flatMap(
     canonicalJson({ type: request.type, payload: request.payload }),
     (bytes) => Digest.Digest.use((digest) => digest.digest(Digest.sha256, bytes))

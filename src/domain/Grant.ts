@@ -2,6 +2,7 @@
  * A grant: what a resource owner allowed a client to do, under which pairwise subject, through which provider binding.
  */
 import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
 
 const identifier = (description: string) =>
@@ -37,21 +38,21 @@ export type Provider = typeof Provider.Type
 /** A scope token (RFC 6749 §3.3). */
 export const Scope = Schema.String.check(
   Schema.isPattern(/^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/u, { expected: "a scope token of RFC 6749" })
-)
+).pipe(Schema.brand("Scope"))
 export type Scope = typeof Scope.Type
 
 /** What reading operations requires (specification, "Authentication"). */
-export const operationsRead: Scope = "operations:read"
+export const operationsRead = Scope.make("operations:read")
+
+/** Whether a grant may live for so long: at most a hundred years, because dates end somewhere. */
+export const isGrantLifetime = (lifetime: Duration.Duration): boolean =>
+  Duration.isLessThanOrEqualTo(lifetime, Duration.days(36_525))
 
 /**
  * What a verified credential says of the grant: who asks, and nothing that may change. Whether the grant is still good
  * is checked in the same statement as the read (see `refusal`).
  */
-export interface GrantIdentity {
-  readonly grantId: GrantId
-  readonly clientId: ClientId
-  readonly subject: PairwiseSubject
-}
+export type GrantIdentity = Pick<Grant, "grant_id" | "client_id" | "subject">
 
 /** A grant as its operator sees it. */
 export const Grant = Schema.Struct({
@@ -123,22 +124,22 @@ export type GrantRefusal = GrantUnknown | GrantRevoked | ClientInactive | Insuff
 
 /**
  * The rule of the specification ("Authentication" 4), in the order in which the checks run: grant, client, scope,
- * provider. Returns why the grant may not be used, or null when it may.
+ * provider. Without a scope none is asked for. Returns why the grant may not be used, or null when it may.
  */
-export const refusal = (standing: GrantStanding, scope: Scope): GrantRefusal | null => {
+export const refusal = (standing: GrantStanding, scope: Scope | null): GrantRefusal | null => {
   if (standing.revoked) return new GrantRevoked({ reason: "revoked" })
   if (standing.expired) return new GrantRevoked({ reason: "expired" })
   if (!standing.client_active) return new ClientInactive()
-  if (!standing.scope_granted) return new InsufficientScope({ required: scope })
+  if (scope !== null && !standing.scope_granted) return new InsufficientScope({ required: scope })
   if (!standing.provider_connected) return new ProviderDisconnected()
   return null
 }
 
 /** The standing of a grant at an instant, for stores that hold whole grants. A grant expires at `expires_at`. */
-export const standingAt = (grant: Grant, scope: Scope, now: DateTime.Utc): GrantStanding => ({
+export const standingAt = (grant: Grant, scope: Scope | null, now: DateTime.Utc): GrantStanding => ({
   revoked: grant.revoked_at !== null,
   expired: grant.expires_at.epochMilliseconds <= now.epochMilliseconds,
   client_active: grant.client_active,
-  scope_granted: grant.scopes.includes(scope),
+  scope_granted: scope !== null && grant.scopes.includes(scope),
   provider_connected: grant.provider_connected
 })

@@ -43,6 +43,12 @@ const lacksHost = ({ headers, source }: HttpServerRequest): boolean =>
 const isTarget = ({ method, url }: HttpServerRequest): boolean =>
   url.startsWith("/") || (url === "*" && method === "OPTIONS")
 
+/** The router takes a `;` in the path for the start of the query. It is part of the path (RFC 3986 §3.3), and none of ours. */
+const hasPathParameters = ({ url }: HttpServerRequest): boolean => {
+  const semicolon = url.indexOf(";")
+  return semicolon !== -1 && !/[?#]/.test(url.slice(0, semicolon))
+}
+
 const allow = { allow: "GET, HEAD, OPTIONS" }
 
 /**
@@ -82,6 +88,7 @@ export const edge = (
         }
         if (request.url.length > maxTarget) return answer(problems.fail("uri_too_long"))
         if (Number(request.headers["content-length"] ?? 0) > maxBody) return answer(problems.fail("payload_too_large"))
+        if (hasPathParameters(request)) return answer(problems.fail("route_not_found"))
         if (request.method === "OPTIONS") return options(request)
         return undefined
       }

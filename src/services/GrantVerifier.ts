@@ -25,7 +25,7 @@ export class AuthorizationUnavailable extends Schema.TaggedError<AuthorizationUn
 ) {}
 
 const identityOfToken = `
-  SELECT t.grant_id AS "grantId", t.client_id AS "clientId", g.subject
+  SELECT t.grant_id, t.client_id, g.subject
   FROM access_tokens t JOIN grants g ON g.id = t.grant_id AND g.client_id = t.client_id
   WHERE t.digest = decode($1, 'hex')`
 

@@ -71,8 +71,8 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
       operations,
       showGrant,
       grantOf: (identity) => {
-        const grant = showGrant(identity.grantId)
-        return grant?.client_id === identity.clientId && grant.subject === identity.subject ? grant : undefined
+        const grant = showGrant(identity.grant_id)
+        return grant?.client_id === identity.client_id && grant.subject === identity.subject ? grant : undefined
       },
       ownedBy: (grant) =>
         [...operations.values()].filter(({ owner }) =>

@@ -3,7 +3,7 @@
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as Digest from "effect/crypto/Digest"
+import type * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -15,8 +15,9 @@ import {
   BindingConflict,
   canonicalJson,
   type FinancialRequest,
-  type PayloadNotCanonical,
-  requestDigest
+  type InvalidFinancialRequest,
+  requestDigest,
+  validateRequest
 } from "../domain/Binding.ts"
 import {
   type GrantIdentity,
@@ -51,6 +52,8 @@ export interface Accepted {
   readonly created: boolean
 }
 
+type Platform = Digest.Digest | SecureRandom.SecureRandom
+
 /**
  * Records what happens to operations. It trusts its caller to know which operation it may move: HTTP clients never
  * reach it.
@@ -66,7 +69,7 @@ export class OperationLedger extends Context.Service<OperationLedger, {
   readonly accept: (
     grant: GrantIdentity,
     request: FinancialRequest
-  ) => Effect.Effect<Accepted, GrantRefusal | BindingConflict | PayloadNotCanonical | StoreUnavailable>
+  ) => Effect.Effect<Accepted, GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable>
   /**
    * Moves the operation if it is still at `revision` (compare-and-set), and records the evidence in its history.
    * Evidence is what proved the transition, as JSON, or null; leaving `indeterminate` requires it.
@@ -88,214 +91,113 @@ export class OperationLedger extends Context.Service<OperationLedger, {
     id: OperationId
   ) => Effect.Effect<ReadonlyArray<HistoryEntry>, OperationNotFound | StoreUnavailable>
 }>()("financial-agents-gateway/services/OperationLedger") {
-  static readonly layer: Layer.Layer<
+  static readonly layer: Layer.Layer<OperationLedger, never, SqlClient.SqlClient | Platform> = Layer.effect(
     OperationLedger,
-    never,
-    SqlClient.SqlClient | Digest.Digest | SecureRandom.SecureRandom
-  > = Layer.effect(
-    OperationLedger,
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const random = yield* SecureRandom.SecureRandom
-      const digests = yield* Digest.Digest
-
-      const accept = Effect.fn("OperationLedger.accept")(function*(grant: GrantIdentity, request: FinancialRequest) {
-        const payload = yield* canonicalJson(request.payload)
-        const digest = Hex.encode(yield* requestDigest(request))
-        const [row] = yield* orUnavailable(
-          sql.unsafe<GrantStanding & (OperationRow | { readonly id: null })>(acceptStatement, [
-            grant.grantId,
-            grant.clientId,
-            grant.subject,
-            yield* random.uuidV7(),
-            request.type,
-            request.key,
-            digest,
-            Hex.encode(payload)
-          ])
-        )
-        if (row === undefined) return yield* new GrantUnknown()
-        const refused = refusal({ ...row, scope_granted: true }, "")
-        if (refused !== null) return yield* refused
-        if (row.id !== null) return { operation: fromRow(row), created: true }
-        // The key was bound before. A statement of its own, because the first one cannot see what it had to wait for.
-        const [bound] = yield* orUnavailable(
-          sql.unsafe<OperationRow & { readonly same_request: boolean }>(boundStatement, [
-            grant.grantId,
-            grant.clientId,
-            grant.subject,
-            request.key,
-            digest
-          ])
-        )
-        if (bound === undefined || !bound.same_request) return yield* new BindingConflict({ key: request.key })
-        return { operation: fromRow(bound), created: false }
-      }, Effect.provideService(Digest.Digest, digests))
-
-      const show = (id: OperationId) =>
-        Effect.flatMap(
-          orUnavailable(sql.unsafe<OperationRow>(`SELECT ${publicColumns} FROM operations o WHERE o.id = $1`, [id])),
-          ([row]) => row === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(fromRow(row))
-        )
-
-      const transition = Effect.fn("OperationLedger.transition")(
-        function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
-          yield* decide(yield* show(id), revision, to, evidence)
-          const failure = to.state === "failed" ? to.failure : null
-          const [row] = yield* orUnavailable(
-            sql.unsafe<OperationRow>(transitionStatement, [
-              id,
-              revision,
-              to.state,
-              failure?.code ?? null,
-              failure?.message ?? null,
-              evidence === null ? null : JSON.stringify(evidence)
-            ])
-          )
-          if (row !== undefined) return fromRow(row)
-          const { revision: actual } = yield* show(id)
-          return yield* new StaleOperation({ id, expected: revision, actual })
-        }
-      )
-
-      const history = Effect.fn("OperationLedger.history")(function*(id: OperationId) {
-        const rows = yield* orUnavailable(sql.unsafe<HistoryRow>(historyStatement, [id]))
-        if (rows.length === 0) return yield* new OperationNotFound({ id })
-        return rows.map((row): HistoryEntry => ({ ...row, at: DateTime.fromDateUnsafe(row.at) }))
-      })
-
-      const isEmpty = Effect.map(
-        orUnavailable(sql.unsafe("SELECT 1 FROM operations LIMIT 1", [])),
-        (rows) => rows.length === 0
-      )
-
-      return OperationLedger.of({ accept, transition, show, isEmpty, history })
-    })
+    Effect.suspend(() => makeSql)
   )
 
-  static readonly layerMemory: Layer.Layer<
+  static readonly layerMemory: Layer.Layer<OperationLedger, never, MemoryLedger | Platform> = Layer.effect(
     OperationLedger,
-    never,
-    MemoryLedger | Digest.Digest | SecureRandom.SecureRandom
-  > = Layer.effect(
-    OperationLedger,
-    Effect.gen(function*() {
-      const memory = yield* MemoryLedger
-      const random = yield* SecureRandom.SecureRandom
-      const digests = yield* Digest.Digest
-      const now = Effect.map(Clock.currentTimeMillis, (millis) => DateTime.makeUnsafe(millis))
-
-      const record = (id: OperationId) => {
-        const found = memory.operations.get(id)
-        return found === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(found)
-      }
-
-      const accept = Effect.fn("OperationLedger.accept")(function*(identity: GrantIdentity, request: FinancialRequest) {
-        const digest = Hex.encode(yield* requestDigest(request))
-        const id = (yield* random.uuidV7()) as OperationId
-        const at = yield* now
-        const grant = memory.grantOf(identity)
-        if (grant === undefined) return yield* new GrantUnknown()
-        const refused = refusal({ ...standingAt(grant, "", at), scope_granted: true }, "")
-        if (refused !== null) return yield* refused
-        // From here to the end nothing suspends, so no other fiber can take the key in between.
-        for (const { digest: earlier, key, operation, owner } of memory.operations.values()) {
-          if (key !== request.key || owner.client_id !== grant.client_id || owner.subject !== grant.subject) continue
-          if (earlier !== digest || owner.resource_owner !== grant.resource_owner) {
-            return yield* new BindingConflict({ key: request.key })
-          }
-          return { operation, created: false }
-        }
-        const operation: Operation = {
-          id,
-          type: request.type,
-          state: "accepted",
-          terminal: false,
-          submission_uncertain: false,
-          under_review: false,
-          revision: 1,
-          created_at: at,
-          updated_at: at,
-          completed_at: null,
-          failure: null
-        }
-        memory.operations.set(id, {
-          operation,
-          owner: grant,
-          key: request.key,
-          digest,
-          history: [{ revision: 1, from: null, to: "accepted", at, evidence: null }]
-        })
-        return { operation, created: true }
-      }, Effect.provideService(Digest.Digest, digests))
-
-      const transition = Effect.fn("OperationLedger.transition")(
-        function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
-          const at = yield* now
-          const found = yield* record(id)
-          yield* decide(found.operation, revision, to, evidence)
-          const moved = moveRecord(found, to, evidence, at)
-          memory.operations.set(id, moved)
-          return moved.operation
-        }
-      )
-
-      return OperationLedger.of({
-        accept,
-        transition,
-        show: (id) => Effect.map(Effect.suspend(() => record(id)), ({ operation }) => operation),
-        isEmpty: Effect.sync(() => memory.operations.size === 0),
-        history: (id) => Effect.map(Effect.suspend(() => record(id)), ({ history }) => history)
-      })
-    })
+    Effect.suspend(() => makeMemory)
   )
 }
 
-/** The pure part of a transition: may an operation that was read like this move there? */
+/** What is made of a request before anything is looked up or written. */
+const draw = Effect.fnUntraced(function*(request: FinancialRequest) {
+  yield* validateRequest(request)
+  const random = yield* SecureRandom.SecureRandom
+  return {
+    id: (yield* random.uuidV7()) as OperationId,
+    payload: Hex.encode(yield* canonicalJson(request.payload)),
+    digest: Hex.encode(yield* requestDigest(request))
+  }
+})
+
+/** Why an operation that was read like this may not move there, or null when it may. */
 const decide = (
   operation: Operation,
   revision: number,
   to: Outcome,
   evidence: Schema.Json
-): Effect.Effect<void, StaleOperation | IllegalTransition> => {
+): StaleOperation | IllegalTransition | null => {
   const { id, state: from } = operation
   if (operation.revision !== revision) {
-    return Effect.fail(new StaleOperation({ id, expected: revision, actual: operation.revision }))
+    return new StaleOperation({ id, expected: revision, actual: operation.revision })
   }
-  if (!canTransition(from, to.state)) {
-    return Effect.fail(new IllegalTransition({ id, from, to: to.state, reason: "not_permitted" }))
-  }
-  if (requiresProof(from) && evidence === null) {
-    return Effect.fail(new IllegalTransition({ id, from, to: to.state, reason: "proof_required" }))
-  }
-  if (to.state === "failed" && !isOperationFailure(to.failure)) {
-    return Effect.fail(new IllegalTransition({ id, from, to: to.state, reason: "invalid_failure" }))
-  }
-  return Effect.void
-}
-
-const moveRecord = (record: MemoryRecord, to: Outcome, evidence: Schema.Json, now: DateTime.Utc): MemoryRecord => {
-  const { operation } = record
-  const at = DateTime.max(now, operation.updated_at)
-  const revision = operation.revision + 1
-  const terminal = isTerminal(to.state)
-  return {
-    ...record,
-    operation: {
-      ...operation,
-      state: to.state,
-      terminal,
-      submission_uncertain: submissionUncertain(to.state),
-      revision,
-      updated_at: at,
-      completed_at: terminal ? at : null,
-      failure: to.state === "failed" ? to.failure : null
-    },
-    history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence }]
-  }
+  const illegal = (reason: IllegalTransition["reason"]) => new IllegalTransition({ id, from, to: to.state, reason })
+  if (!canTransition(from, to.state)) return illegal("not_permitted")
+  if (requiresProof(from) && evidence === null) return illegal("proof_required")
+  if (to.state === "failed" && !isOperationFailure(to.failure)) return illegal("invalid_failure")
+  return null
 }
 
 // --- PostgreSQL
+
+const makeSql = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const platform = yield* Effect.context<Platform>()
+
+  const accept = Effect.fn("OperationLedger.accept")(function*(grant: GrantIdentity, request: FinancialRequest) {
+    const { digest, id, payload } = yield* draw(request)
+    const identity = [grant.grant_id, grant.client_id, grant.subject]
+    const [row] = yield* orUnavailable(
+      sql.unsafe<GrantStanding & (OperationRow | { readonly id: null })>(
+        acceptStatement,
+        [...identity, id, request.type, request.key, digest, payload]
+      )
+    )
+    if (row === undefined) return yield* new GrantUnknown()
+    const refused = refusal(row, null)
+    if (refused !== null) return yield* refused
+    if (row.id !== null) return { operation: fromRow(row), created: true }
+    // The key was bound before. A statement of its own, because the first one cannot see what it had to wait for.
+    const [bound] = yield* orUnavailable(
+      sql.unsafe<OperationRow & { readonly same_request: boolean }>(boundStatement, [...identity, request.key, digest])
+    )
+    if (bound === undefined || !bound.same_request) return yield* new BindingConflict({ key: request.key })
+    return { operation: fromRow(bound), created: false }
+  }, Effect.provideContext(platform))
+
+  const show = (id: OperationId) =>
+    Effect.flatMap(
+      orUnavailable(sql.unsafe<OperationRow>(`SELECT ${publicColumns} FROM operations o WHERE o.id = $1`, [id])),
+      ([row]) => row === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(fromRow(row))
+    )
+
+  const transition = Effect.fn("OperationLedger.transition")(
+    function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
+      const refused = decide(yield* show(id), revision, to, evidence)
+      if (refused !== null) return yield* refused
+      const failure = to.state === "failed" ? to.failure : null
+      const [row] = yield* orUnavailable(
+        sql.unsafe<OperationRow>(transitionStatement, [
+          id,
+          revision,
+          to.state,
+          failure?.code ?? null,
+          failure?.message ?? null,
+          evidence === null ? null : JSON.stringify(evidence)
+        ])
+      )
+      if (row !== undefined) return fromRow(row)
+      const { revision: actual } = yield* show(id)
+      return yield* new StaleOperation({ id, expected: revision, actual })
+    }
+  )
+
+  const isEmpty = Effect.map(
+    orUnavailable(sql.unsafe("SELECT 1 FROM operations LIMIT 1", [])),
+    (rows) => rows.length === 0
+  )
+
+  const history = Effect.fn("OperationLedger.history")(function*(id: OperationId) {
+    const rows = yield* orUnavailable(sql.unsafe<HistoryRow>(historyStatement, [id]))
+    if (rows.length === 0) return yield* new OperationNotFound({ id })
+    return rows.map((row): HistoryEntry => ({ ...row, at: DateTime.fromDateUnsafe(row.at) }))
+  })
+
+  return OperationLedger.of({ accept, transition, show, isEmpty, history })
+})
 
 /** The grant row stays locked until the operation is recorded, so that a revocation comes either before or after. */
 const acceptStatement = `
@@ -349,3 +251,100 @@ interface HistoryRow {
 const historyStatement = `
   SELECT revision, from_state AS "from", to_state AS "to", at, evidence
   FROM operation_history WHERE operation_id = $1 ORDER BY revision`
+
+// --- memory: whatever is looked up and then written happens in one synchronous step
+
+const makeMemory = Effect.gen(function*() {
+  const memory = yield* MemoryLedger
+  const platform = yield* Effect.context<Platform>()
+  const now = Effect.map(Clock.currentTimeMillis, (millis) => DateTime.makeUnsafe(millis))
+
+  const record = (id: OperationId) =>
+    Effect.suspend(() => {
+      const found = memory.operations.get(id)
+      return found === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(found)
+    })
+
+  const accept = Effect.fn("OperationLedger.accept")(function*(identity: GrantIdentity, request: FinancialRequest) {
+    const { digest, id } = yield* draw(request)
+    const at = yield* now
+    return yield* Effect.suspend((): Effect.Effect<Accepted, GrantRefusal | BindingConflict> => {
+      const grant = memory.grantOf(identity)
+      if (grant === undefined) return Effect.fail(new GrantUnknown())
+      const refused = refusal(standingAt(grant, null, at), null)
+      if (refused !== null) return Effect.fail(refused)
+      const bound = [...memory.operations.values()].find(({ key, owner }) =>
+        key === request.key && owner.client_id === grant.client_id && owner.subject === grant.subject
+      )
+      if (bound !== undefined) {
+        return bound.digest === digest && bound.owner.resource_owner === grant.resource_owner
+          ? Effect.succeed({ operation: bound.operation, created: false })
+          : Effect.fail(new BindingConflict({ key: request.key }))
+      }
+      const operation = newOperation(id, request, at)
+      const history: ReadonlyArray<HistoryEntry> = [{ revision: 1, from: null, to: "accepted", at, evidence: null }]
+      memory.operations.set(id, { operation, owner: grant, key: request.key, digest, history })
+      return Effect.succeed({ operation, created: true })
+    })
+  }, Effect.provideContext(platform))
+
+  const transition = Effect.fn("OperationLedger.transition")(
+    function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
+      const at = yield* now
+      return yield* Effect.suspend(
+        (): Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition> => {
+          const found = memory.operations.get(id)
+          if (found === undefined) return Effect.fail(new OperationNotFound({ id }))
+          const refused = decide(found.operation, revision, to, evidence)
+          if (refused !== null) return Effect.fail(refused)
+          const moved = moveRecord(found, to, evidence, at)
+          memory.operations.set(id, moved)
+          return Effect.succeed(moved.operation)
+        }
+      )
+    }
+  )
+
+  return OperationLedger.of({
+    accept,
+    transition,
+    show: (id) => Effect.map(record(id), ({ operation }) => operation),
+    isEmpty: Effect.sync(() => memory.operations.size === 0),
+    history: (id) => Effect.map(record(id), ({ history }) => history)
+  })
+})
+
+const newOperation = (id: OperationId, { type }: FinancialRequest, at: DateTime.Utc): Operation => ({
+  id,
+  type,
+  state: "accepted",
+  terminal: false,
+  submission_uncertain: false,
+  under_review: false,
+  revision: 1,
+  created_at: at,
+  updated_at: at,
+  completed_at: null,
+  failure: null
+})
+
+const moveRecord = (record: MemoryRecord, to: Outcome, evidence: Schema.Json, now: DateTime.Utc): MemoryRecord => {
+  const { operation } = record
+  const at = DateTime.max(now, operation.updated_at)
+  const revision = operation.revision + 1
+  const terminal = isTerminal(to.state)
+  return {
+    ...record,
+    operation: {
+      ...operation,
+      state: to.state,
+      terminal,
+      submission_uncertain: submissionUncertain(to.state),
+      revision,
+      updated_at: at,
+      completed_at: terminal ? at : null,
+      failure: to.state === "failed" ? to.failure : null
+    },
+    history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence }]
+  }
+}

@@ -75,7 +75,7 @@ export class OperationStore extends Context.Service<OperationStore, {
         find: (grant, id) =>
           Effect.flatMap(
             orUnavailable(
-              sql.unsafe<JoinedRow>(findStatement, [grant.grantId, grant.clientId, grant.subject, operationsRead, id])
+              sql.unsafe<JoinedRow>(findStatement, [grant.grant_id, grant.client_id, grant.subject, operationsRead, id])
             ),
             (rows): Effect.Effect<Operation, GrantRefusal | OperationNotFound> => {
               const refused = refusalOf(rows)
@@ -180,8 +180,8 @@ const isFiltered = (query: OperationQuery): boolean =>
 /** The statement for a query: its text has one parameter for each filter that is set. */
 const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
   const parameters: Array<unknown> = [
-    grant.grantId,
-    grant.clientId,
+    grant.grant_id,
+    grant.client_id,
     grant.subject,
     operationsRead,
     query.page_size + 1

@@ -48,7 +48,7 @@ const setUp = Effect.gen(function*() {
     scopes: [operationsRead],
     expires_in: Duration.days(365)
   })
-  const identity = { grantId: grant.grant_id, clientId: grant.client_id, subject: grant.subject }
+  const identity = { grant_id: grant.grant_id, client_id: grant.client_id, subject: grant.subject }
   const { address } = yield* HttpServer.HttpServer
   const Client = GatewayClient.layer({ baseUrl: HttpServer.formatAddress(address), accessToken: access_token })
   const client = yield* Effect.provide(GatewayClient, Client.pipe(Layer.provide(FetchHttpClient.layer)))
@@ -113,7 +113,7 @@ describe("The client", () => {
       const { client, identity } = yield* setUp
       const { id } = yield* accept(identity, "key")
       const watching = yield* Effect.forkChild(Effect.flip(Stream.runDrain(client.watch(id))))
-      yield* (yield* Grants).revoke(identity.grantId)
+      yield* (yield* Grants).revoke(identity.grant_id)
       const error = yield* whileTimePasses(Fiber.join(watching))
       assert.strictEqual("code" in error && error.code, "grant_revoked")
     }).pipe(Effect.provide(Gateway)))

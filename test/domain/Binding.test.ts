@@ -112,7 +112,7 @@ layer(NodeCrypto.layerDigest)("the digest of a request", (it) => {
   for (const [name, payload] of [["a value", ["\ud800"]], ["a member name", { "\udead": 1 }]] as const) {
     it.effect(`does not exist for a lone surrogate in ${name}`, () =>
       Effect.gen(function*() {
-        assert.strictEqual((yield* Effect.flip(digestOf(payload)))._tag, "PayloadNotCanonical")
+        assert.strictEqual((yield* Effect.flip(digestOf(payload)))._tag, "InvalidFinancialRequest")
       }))
   }
 })
@@ -192,7 +192,7 @@ describe("canonical JSON", () => {
       Effect.gen(function*() {
         const value = Buffer.from(bits, "hex").readDoubleBE(0)
         if (text !== null) return assert.strictEqual(yield* canonicalText(value), text)
-        assert.strictEqual((yield* Effect.flip(canonicalText(value)))._tag, "PayloadNotCanonical")
+        assert.strictEqual((yield* Effect.flip(canonicalText(value)))._tag, "InvalidFinancialRequest")
       }))
   }
 

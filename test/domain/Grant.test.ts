@@ -66,7 +66,7 @@ describe("what a refusal says", () => {
     [new GrantRevoked({ reason: "revoked" }), "the grant was revoked"],
     [new GrantRevoked({ reason: "expired" }), "the grant has expired"],
     [new ClientInactive(), "the client of the grant is deactivated"],
-    [new InsufficientScope({ required: "operations:read" }), "the grant lacks the scope operations:read"],
+    [new InsufficientScope({ required: operationsRead }), "the grant lacks the scope operations:read"],
     [new ProviderDisconnected(), "the provider binding of the grant is disconnected"]
   ]
   it("is why, in words", () => {
@@ -85,7 +85,7 @@ const grant: Grant = {
   provider_binding_id: ProviderBindingId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e90"),
   provider: Provider.make("bank"),
   provider_connected: true,
-  scopes: ["operations:read", "payments:write"],
+  scopes: [operationsRead, Scope.make("payments:write")],
   created_at: DateTime.makeUnsafe(0),
   expires_at: DateTime.makeUnsafe(expiry),
   revoked_at: null
@@ -122,7 +122,10 @@ describe("the standing of a grant", () => {
 
   it("has a scope only when that very scope was granted", () => {
     for (const scopes of [[], ["operations"], ["operations:rea"], ["operations:read2"], ["Operations:Read"], ["*"]]) {
-      assert.deepStrictEqual(standing({ scopes }), { ...good, scope_granted: false })
+      assert.deepStrictEqual(standing({ scopes: scopes.map((scope) => Scope.make(scope)) }), {
+        ...good,
+        scope_granted: false
+      })
     }
   })
 })

@@ -1,5 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
+import { IdempotencyKey } from "../../src/domain/Binding.ts"
+import { Scope } from "../../src/domain/Grant.ts"
 import { isOperationId, Operation } from "../../src/domain/Operation.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
@@ -174,11 +176,23 @@ conformance("accepting a financial request", (it) => {
       assert.isEmpty(yield* owned(other))
     }))
 
+  it.effect("refuses a type that is not a name, and records nothing", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const store = yield* OperationStore
+      const { identity } = yield* issue()
+      const request = { type: "BAD TYPE", key: IdempotencyKey.make("key"), payload: null }
+      const error = yield* Effect.flip(ledger.accept(identity, request))
+      assert.strictEqual(error._tag, "InvalidFinancialRequest")
+      assert.include(error.message, "a lower-case name such as payment")
+      assert.deepStrictEqual((yield* store.list(identity, everything)).operations, [])
+    }))
+
   it.effect("refuses a payload that has no canonical form, and records nothing", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       for (const payload of [{ memo: "\ud800" }, { "\udfff": 1 }, { amount: Number.NaN }]) {
-        assert.strictEqual((yield* Effect.flip(accept(identity, { payload })))._tag, "PayloadNotCanonical")
+        assert.strictEqual((yield* Effect.flip(accept(identity, { payload })))._tag, "InvalidFinancialRequest")
       }
       assert.isEmpty(yield* owned(identity))
     }))
@@ -201,8 +215,8 @@ conformance("a grant that accepts requests", (it) => {
       const { identity } = yield* issue()
       const { identity: other } = yield* issue()
       const strangers = [
-        { ...identity, grantId: other.grantId },
-        { ...identity, clientId: other.clientId },
+        { ...identity, grant_id: other.grant_id },
+        { ...identity, client_id: other.client_id },
         { ...identity, subject: other.subject }
       ]
       for (const stranger of strangers) {
@@ -243,7 +257,7 @@ conformance("a grant that accepts requests", (it) => {
 
   it.effect("needs no scope for reading: which scope the work needs is for the caller to check", () =>
     Effect.gen(function*() {
-      const { identity } = yield* issue({ scopes: ["payments:write"] })
+      const { identity } = yield* issue({ scopes: [Scope.make("payments:write")] })
       assert.isTrue((yield* accept(identity)).created)
       const store = yield* OperationStore
       assert.strictEqual((yield* Effect.flip(store.list(identity, everything)))._tag, "InsufficientScope")

@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import { DateTime, Duration, Effect, Redacted, Schema } from "effect"
-import { Grant, Provider } from "../../src/domain/Grant.ts"
+import { Grant, operationsRead, Provider, Scope } from "../../src/domain/Grant.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { conformance, expiredIn, issue, issueAgain, newClient, newOwner, newSubject } from "../fixtures/Ledger.ts"
 
@@ -13,7 +13,7 @@ conformance("issuing a grant", (it) => {
         subject: newSubject(),
         client_id: newClient(),
         provider: Provider.make("bank"),
-        scopes: ["operations:read", "payments:write"],
+        scopes: [operationsRead, Scope.make("payments:write")],
         expires_in: Duration.days(30)
       }
       const { grant } = yield* grants.issue(request)
@@ -65,7 +65,8 @@ conformance("issuing a grant", (it) => {
 
   it.effect("keeps scopes as they were given, none included", () =>
     Effect.gen(function*() {
-      for (const scopes of [[], ["a"], ["operations:read", "!#$%&'()*+,-./:;<=>?@[]^_`{|}~"]]) {
+      for (const names of [[], ["a"], ["operations:read", "!#$%&'()*+,-./:;<=>?@[]^_`{|}~"]]) {
+        const scopes = names.map((name) => Scope.make(name))
         assert.deepStrictEqual((yield* issue({ scopes })).grant.scopes, scopes)
       }
     }))

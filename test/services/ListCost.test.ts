@@ -25,7 +25,7 @@ const fill = Effect.fnUntraced(function*(prefix: number, count: number) {
         idempotency_key, request_digest, state, revision, created_at, updated_at, completed_at, failure_code,
         failure_message)
       SELECT (lpad(to_hex(${prefix}::int), 8, '0') || '-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
-        ${identity.clientId}, ${grant.resource_owner}, ${identity.subject}, ${identity.grantId}::uuid,
+        ${identity.client_id}, ${grant.resource_owner}, ${identity.subject}, ${identity.grant_id}::uuid,
         ${grant.provider_binding_id}::uuid, type, 'key-' || n,
         sha256('x'), state, 1, at, updated, CASE WHEN state IN ('succeeded', 'failed') THEN updated END,
         CASE WHEN state = 'failed' THEN 'x' END, CASE WHEN state = 'failed' THEN 'x' END

@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
-import { Provider } from "../../src/domain/Grant.ts"
+import { Provider, Scope } from "../../src/domain/Grant.ts"
 import { OperationId, type OperationState } from "../../src/domain/Operation.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
@@ -75,7 +75,7 @@ conformance("the reader of an operation", (it) => {
           ...(combination.sameSubject ? {} : { subject: newSubject() }),
           ...(combination.sameClient ? {} : { client_id: newClient() }),
           ...(combination.status === "expired" ? { expires_in: expiredIn } : {}),
-          scopes: combination.scopes
+          scopes: combination.scopes.map((scope) => Scope.make(scope))
         })
         const { client_id, grant_id, provider_binding_id } = reader.grant
         if (combination.status === "revoked") yield* grants.revoke(grant_id)
@@ -127,10 +127,10 @@ conformance("the reader of an operation", (it) => {
       const { identity: other } = yield* issue()
       const { operation } = yield* accept(identity)
       const strangers = [
-        { ...identity, grantId: other.grantId },
-        { ...identity, clientId: other.clientId },
+        { ...identity, grant_id: other.grant_id },
+        { ...identity, client_id: other.client_id },
         { ...identity, subject: other.subject },
-        { ...other, grantId: identity.grantId }
+        { ...other, grant_id: identity.grant_id }
       ]
       for (const stranger of strangers) {
         assert.deepStrictEqual(fieldsOf(yield* Effect.flip(store.find(stranger, operation.id))), {

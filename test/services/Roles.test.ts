@@ -58,7 +58,7 @@ describe("The documented roles", () => {
         const grants = yield* Grants
         const ledger = yield* OperationLedger
         const { access_token, grant } = yield* grants.issue(request)
-        const identity = { grantId: grant.grant_id, clientId: grant.client_id, subject: grant.subject }
+        const identity = { grant_id: grant.grant_id, client_id: grant.client_id, subject: grant.subject }
         const payment = { type: "payment", key: IdempotencyKey.make("k"), payload: { amount: 1 } }
         const { operation } = yield* ledger.accept(identity, payment)
         yield* ledger.accept(identity, payment)

@@ -149,7 +149,7 @@ layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (
       )
       yield* sql.withTransaction(Effect.gen(function*() {
         yield* sql`ALTER TABLE operations DISABLE TRIGGER operations_transition`
-        yield* sql`UPDATE operations SET created_at = '2026-01-01Z' WHERE client_id = ${identity.clientId}`
+        yield* sql`UPDATE operations SET created_at = '2026-01-01Z' WHERE client_id = ${identity.client_id}`
         yield* sql`ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition`
       }))
       const expected = ids.toSorted().toReversed()
