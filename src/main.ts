@@ -18,6 +18,7 @@ import * as Exit from "effect/Exit"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
+import * as LogLevel from "effect/LogLevel"
 import * as Otlp from "effect/observability/Otlp"
 import * as OtlpSerialization from "effect/observability/OtlpSerialization"
 import * as Option from "effect/Option"
@@ -84,13 +85,17 @@ const Tracing = Layer.unwrap(
   )
 )
 
+/** In any case: the environment says `debug`, Effect says `Debug`. */
+const logLevel = Effect.gen(function*() {
+  const text = yield* Config.String("LOG_LEVEL").pipe(Config.withDefault("Info"))
+  const level = LogLevel.values.find((level) => level.toLowerCase() === text.toLowerCase())
+  return level ?? (yield* new CommandFailed({ message: `LOG_LEVEL must be one of ${LogLevel.values.join(", ")}` }))
+})
+
 const Logging = Layer.mergeAll(
   Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.withConsoleError(Logger.formatJson)]),
   Layer.succeed(References.LogToStderr, true),
-  Layer.effect(
-    References.MinimumLogLevel,
-    Config.LogLevel("LOG_LEVEL").pipe(Config.withDefault("Info"))
-  )
+  Layer.effect(References.MinimumLogLevel, logLevel)
 )
 
 const Platform = Layer.mergeAll(
@@ -100,23 +105,19 @@ const Platform = Layer.mergeAll(
   NodeCrypto.layerSecureRandom
 )
 
-/** One clear line for people. The whole cause is for whoever asks for it. */
-const report = (cause: Cause.Cause<unknown>) =>
-  Effect.andThen(
-    Effect.logDebug("The command failed", Cause.pretty(cause)),
-    Console.error(`error: ${explain(Cause.squash(cause))}`)
-  )
-
-// A closed terminal asks the same as SIGTERM does.
-process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"))
+// A closed terminal asks the same as SIGTERM does. Without a terminal the signal is nohup's, or a supervisor's.
+if (process.stdout.isTTY) process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"))
 
 gateway.pipe(
-  Command.run({ version: version }),
-  Effect.tapCause((cause) =>
-    Cause.hasInterruptsOnly(cause) || CliError.isCliError(Cause.squash(cause)) ? Effect.void : report(cause)
-  ),
+  Command.run({ version }),
   Effect.provide(Platform),
-  Effect.provide(Layer.mergeAll(Logging, Tracing, CliOutput.layerPresenter(presenter))),
+  Effect.provide(Tracing.pipe(Layer.provideMerge(Logging))),
+  Effect.provide(CliOutput.layerPresenter(presenter)),
+  Effect.tapCause((cause) =>
+    Cause.hasInterruptsOnly(cause) || CliError.isCliError(Cause.squash(cause))
+      ? Effect.void
+      : Console.error(`error: ${explain(Cause.squash(cause))}`)
+  ),
   (program) =>
     NodeRuntime.runMain(program, {
       disableErrorReporting: true,

@@ -33,7 +33,7 @@ const identityOf = Effect.fn(function*(grant_id: GrantId) {
 
 const toResult = ({ created, operation }: Accepted) => ({ operation: publicForm(operation), created })
 
-const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(FinancialRequest))
+const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(FinancialRequest), { onExcessProperty: "error" })
 
 /** What a line of a batch answers when it was not accepted. The lines after it are accepted all the same. */
 const toError = (line: number, error: { readonly _tag: string; readonly message: string }) => ({

@@ -20,6 +20,9 @@ export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandF
 /** Help is a result when it was asked for. A call that is off is answered with one line, on standard error. */
 export const presenter: CliOutput.Presenter = {
   present: (event) => {
+    if (event._tag === "Help" && event.reason === "Implicit") {
+      return Console.error(`error: a command is missing (see ${event.commandPath.join(" ")} --help)`)
+    }
     if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
     const reasons = oneLine(event.errors.map((error) => error.message).join("; "))
     return Console.error(`error: ${reasons} (see ${event.commandPath.join(" ")} --help)`)

@@ -10,10 +10,12 @@ import type { HttpServer } from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import { Database, ReaderPool, WriterPool } from "../embedded/Database.ts"
 import { GatewayServer } from "../server/Http.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
-import { BaseUrl } from "../server/Problems.ts"
+import { BaseUrl, normalizeBaseUrl } from "../server/Problems.ts"
 import { Grants } from "../services/Grants.ts"
 import { GrantVerifier } from "../services/GrantVerifier.ts"
 import { migrate } from "../services/Migrations.ts"
@@ -28,16 +30,25 @@ export type Listen = (
   options: { readonly host: string; readonly port: number; readonly baseUrl: string }
 ) => Layer.Layer<HttpServer, ServeError>
 
+/** Not 0: clients must be told where the gateway is before it listens. */
+const Port = Schema.String.check(Schema.isPattern(/^[0-9]{1,5}$/u, { expected: "a port from 1 to 65535" })).pipe(
+  Schema.decodeTo(
+    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 65_535 })),
+    SchemaTransformation.numberFromString
+  )
+)
+
 const flags = {
   host: Flag.String("host").pipe(
     Flag.withDescription("Address to listen on (HOST)"),
     Flag.withFallbackConfig(Config.String("HOST")),
     Flag.withDefault("127.0.0.1")
   ),
-  port: Flag.Int("port").pipe(
+  port: Flag.String("port").pipe(
     Flag.withDescription("Port to listen on (PORT)"),
-    Flag.withFallbackConfig(Config.Int("PORT")),
-    Flag.withDefault(3000)
+    Flag.withFallbackConfig(Config.String("PORT")),
+    Flag.withDefault("3000"),
+    Flag.withSchema(Port)
   ),
   baseUrl: Flag.String("base-url").pipe(
     Flag.withDescription("URL at which clients reach the gateway (BASE_URL); http://HOST:PORT by default"),
@@ -82,10 +93,11 @@ export const makeServe = (listen: Listen) =>
         const applied = yield* Effect.provide(migrate, WriterPool)
         if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
       }
-      const address = Option.getOrElse(options.baseUrl, () => `http://${options.host}:${options.port}`)
-      const greeting = options.demo ? yield* demo(address) : null
+      const host = options.host.includes(":") ? `[${options.host}]` : options.host
+      const address = normalizeBaseUrl(Option.getOrElse(options.baseUrl, () => `http://${host}:${options.port}`))
       const announced = Layer.effectDiscard(
         Effect.gen(function*() {
+          const greeting = options.demo ? yield* demo(address) : null
           if (greeting !== null) yield* Console.log(greeting)
           yield* Effect.annotateLogs(Effect.logInfo("Listening"), {
             host: options.host,

@@ -19,13 +19,17 @@ import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
 
 /** Where clients reach the gateway, without a trailing slash. Problem types are URLs below it. */
 export class BaseUrl extends Context.Service<BaseUrl, string>()("financial-agents-gateway/server/BaseUrl") {
-  /** Dies on what is not an absolute http or https URL: a gateway that misnames itself must not start. */
-  static readonly layer = (url: string): Layer.Layer<BaseUrl> =>
-    Layer.sync(BaseUrl, () => {
-      const { href, protocol } = new URL(url)
-      if (protocol !== "http:" && protocol !== "https:") throw new Error(`the base URL must be http or https: ${url}`)
-      return href.replace(/\/+$/, "")
-    })
+  /** Dies on what is no base URL: a gateway that misnames itself must not start. */
+  static readonly layer = (url: string): Layer.Layer<BaseUrl> => Layer.sync(BaseUrl, () => normalizeBaseUrl(url))
+}
+
+/** An absolute http or https URL without query, fragment, user and trailing slash. Throws on anything else. */
+export const normalizeBaseUrl = (text: string): string => {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null || !/^https?:$/.test(url.protocol) || url.search + url.hash + url.username + url.password !== "") {
+    throw new Error(`the base URL must be a plain http or https URL, such as https://gateway.example: ${text}`)
+  }
+  return url.href.replace(/\/+$/, "")
 }
 
 export interface ProblemOptions {
