@@ -46,7 +46,8 @@ CREATE TABLE access_tokens (
 );
 
 -- Whom a grant speaks for never changes, and a revocation is final: verifiers and readers rely on both.
-CREATE FUNCTION grants_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION grants_guard() RETURNS trigger
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.provider_binding_id, NEW.created_at)
     IS DISTINCT FROM
@@ -63,7 +64,8 @@ END $$;
 CREATE TRIGGER grants_guard BEFORE UPDATE ON grants FOR EACH ROW EXECUTE FUNCTION grants_guard();
 ALTER TABLE grants ENABLE ALWAYS TRIGGER grants_guard;
 
-CREATE FUNCTION refuse_statement() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION refuse_statement() RETURNS trigger
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RAISE EXCEPTION '% on % is refused: %', TG_OP, TG_TABLE_NAME, TG_ARGV[0] USING ERRCODE = 'restrict_violation';
 END $$;
@@ -73,6 +75,7 @@ CREATE TRIGGER grants_permanent BEFORE DELETE OR TRUNCATE ON grants
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('a grant is revoked, never deleted');
 ALTER TABLE grants ENABLE ALWAYS TRIGGER grants_permanent;
 
-CREATE TRIGGER access_tokens_immutable BEFORE UPDATE ON access_tokens
+-- Verifiers remember whom a token speaks for.
+CREATE TRIGGER access_tokens_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON access_tokens
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('a token names one grant for ever');
 ALTER TABLE access_tokens ENABLE ALWAYS TRIGGER access_tokens_immutable;

@@ -72,7 +72,8 @@ CREATE TABLE operation_payloads (
 );
 
 -- An operation is born accepted. The database's clock dates it, not the caller's.
-CREATE FUNCTION operations_accept() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION operations_accept() RETURNS trigger
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF NEW.state <> 'accepted' OR NEW.revision <> 1 THEN
     RAISE EXCEPTION 'an operation starts as accepted, at revision 1' USING ERRCODE = 'restrict_violation';
@@ -117,8 +118,10 @@ BEGIN
     RAISE EXCEPTION 'operation % cannot move from % to %', OLD.id, OLD.state, NEW.state
       USING ERRCODE = 'restrict_violation';
   END IF;
-  -- SQL's null and JSON's null prove equally little.
-  IF OLD.state = 'indeterminate' AND coalesce(json_typeof(NEW.evidence), 'null') = 'null' THEN
+  -- Proof is an object that says something.
+  IF OLD.state = 'indeterminate'
+    AND (NEW.evidence IS NULL OR json_typeof(NEW.evidence) <> 'object' OR NEW.evidence::text ~ '^\s*\{\s*\}\s*$')
+  THEN
     RAISE EXCEPTION 'operation % leaves indeterminate on recorded proof alone', OLD.id
       USING ERRCODE = 'restrict_violation';
   END IF;
@@ -147,8 +150,9 @@ END $$;
 -- Nobody may hang these on a table of their own, to write as the owner.
 REVOKE ALL ON FUNCTION operations_transition(), operations_accepted() FROM PUBLIC;
 
--- History is written inside the statement that makes it, and by nobody else, be it the owner.
-CREATE FUNCTION operation_history_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+-- History is written inside the statement that makes it. An INSERT of one's own is refused even to the owner.
+CREATE FUNCTION operation_history_guard() RETURNS trigger
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF pg_trigger_depth() < 2 THEN
     RAISE EXCEPTION 'INSERT on operation_history is refused: transitions write it' USING ERRCODE = 'restrict_violation';

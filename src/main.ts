@@ -13,6 +13,7 @@ import * as CliOutput from "effect/cli/CliOutput"
 import * as Command from "effect/cli/Command"
 import * as Config from "effect/Config"
 import * as Console from "effect/Console"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
@@ -33,6 +34,7 @@ import { type Listen, makeServe, migrateCommand } from "./cli/Serve.ts"
 import type { RequestId } from "./domain/RequestId.ts"
 import { Database, WriterPool } from "./embedded/Database.ts"
 import { createListener } from "./server/NodeListener.ts"
+import { logProblem } from "./server/Problems.ts"
 import { Grants } from "./services/Grants.ts"
 import { makeIsMigrated, migrate } from "./services/Migrations.ts"
 import { OperationLedger } from "./services/OperationLedger.ts"
@@ -41,10 +43,18 @@ import { OperationLedger } from "./services/OperationLedger.ts"
 const { version } = createRequire(import.meta.url)("../package.json") as { readonly version: string }
 
 const listen: Listen = ({ baseUrl, host, port }) =>
-  NodeHttpServer.layerServer(
-    () => createListener({ baseUrl, newRequestId: () => randomUUID() as RequestId }),
-    { host, port, gracefulShutdownTimeout: "10 seconds" }
-  )
+  Layer.unwrap(Effect.contextWith((context: Context.Context<never>) => {
+    const run = Effect.runForkWith(context)
+    return Effect.succeed(NodeHttpServer.layerServer(
+      () =>
+        createListener({
+          baseUrl,
+          newRequestId: () => randomUUID() as RequestId,
+          onProblem: (problem) => run(logProblem(problem))
+        }),
+      { host, port, gracefulShutdownTimeout: "10 seconds" }
+    ))
+  }))
 
 /** An embedded database is brought up to date in passing; the schema of any other is its owner's affair. */
 const requireSchema = Effect.gen(function*() {

@@ -41,7 +41,7 @@ export const operationStates = [
 
 export const OperationState = Schema.Literals(operationStates).annotate({
   identifier: "OperationState",
-  expected: `one of ${operationStates.join(", ")}`,
+  message: `Expected one of ${operationStates.join(", ")}`,
   description: "`succeeded`, `failed` and `cancelled` are final. `indeterminate` means that the network failed after a "
     + "mutation may have been sent: keep reading, never repeat the mutation."
 })
@@ -73,6 +73,10 @@ export const submissionUncertain = (state: OperationState): boolean => state ===
 
 /** `indeterminate` is left on recorded proof alone, so a transition out of it must bring evidence. */
 export const requiresProof = (from: OperationState): boolean => from === "indeterminate"
+
+/** Evidence proves something when it says something: a JSON object with at least one member. */
+export const isProof = (evidence: Schema.Json): boolean =>
+  typeof evidence === "object" && evidence !== null && !Array.isArray(evidence) && Object.keys(evidence).length > 0
 
 /** Why an operation failed. The code is stable; the message is for people. Neither holds provider-specific data. */
 export const OperationFailure = Schema.Struct({
@@ -197,7 +201,7 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
       case "not_permitted":
         return `operation ${this.id} cannot move from ${this.from} to ${this.to}`
       case "proof_required":
-        return `operation ${this.id} leaves ${this.from} on recorded proof alone: evidence is required`
+        return `operation ${this.id} leaves ${this.from} on recorded proof alone: evidence is required, as a JSON object`
       case "invalid_failure":
         return `operation ${this.id} cannot fail with this code or message`
     }

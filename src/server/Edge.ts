@@ -14,14 +14,14 @@ import type { unhandled } from "effect/Types"
 import type { Problem } from "../api/Problems.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { problemResponse, Problems } from "./Problems.ts"
-import { withRequestContext } from "./RequestContext.ts"
+import { pathOf, withRequestContext } from "./RequestContext.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
 
 /** Longest request target, in characters. The longest that the contract can need has about 1,000. */
 const maxTarget = 8192
 
-/** Largest body that is read, in bytes, to say in a 422 that none was expected. */
+/** Largest body, in bytes, that may be announced. None is read; a smaller one is told in a 422 that none was expected. */
 const maxBody = 65_536
 
 /** Paths are taken literally: `/healthz/` and `//healthz` are other paths, and an overlong id is still an id. */
@@ -49,6 +49,15 @@ const hasPathParameters = ({ url }: HttpServerRequest): boolean => {
   return semicolon !== -1 && !/[?#]/.test(url.slice(0, semicolon))
 }
 
+const isDecodable = (target: string): boolean => {
+  try {
+    decodeURIComponent(pathOf(target))
+    return true
+  } catch {
+    return false
+  }
+}
+
 const allow = { allow: "GET, HEAD, OPTIONS" }
 
 /**
@@ -71,7 +80,7 @@ export const edge = (
         problem: Effect.Effect<never, Problem>,
         headers?: Readonly<Record<string, string>>
       ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
-        Effect.catch(problem, (problem) => Effect.succeed(problemResponse(problem, headers)))
+        Effect.catch(problem, (problem) => problemResponse(problem, headers))
 
       const options = (request: HttpServerRequest) =>
         request.url === "*" || isReadable(request)
@@ -97,6 +106,9 @@ export const edge = (
       const fallback = (cause: Cause.Cause<unknown>, request: HttpServerRequest): Handled => {
         const error = Cause.squash(cause)
         if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") {
+          if (!isDecodable(request.url)) {
+            return answer(problems.fail("malformed_request", { detail: "The path is not valid percent-encoding." }))
+          }
           return isReadable(request)
             ? answer(problems.fail("method_not_allowed"), allow)
             : answer(problems.fail("route_not_found"))

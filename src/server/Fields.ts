@@ -40,17 +40,27 @@ const check = (slot: string, schema: Schema.Top | undefined, input: unknown): Re
   }))
 }
 
-/** Every failure of the request at hand against its endpoint: path, query and body. */
+/** More than anybody reads. A response must not grow with what a client makes up. */
+const maxFields = 32
+
+/** Whether the failure is that a parameter came several times: those that may come so are named with an index. */
+const isRepeated = (query: Readonly<Record<string, unknown>>, { message, path }: ProblemField): boolean =>
+  message !== surplus && Array.isArray(query[path.slice("query.".length)])
+
+/** The failures of the request at hand against its endpoint: path, query and body. At most 32. */
 export const failingFields = (
   endpoint: HttpApiEndpoint.Top
 ): Effect.Effect<ReadonlyArray<ProblemField>, never, HttpServerRequest | ParsedSearchParams | RouteContext> =>
   Effect.contextWith((context: Context.Context<HttpServerRequest | ParsedSearchParams | RouteContext>) => {
     const query = Context.get(context, ParsedSearchParams)
-    return Effect.succeed([
+    const fields = [
       ...check("path", endpoint.params, Context.get(context, RouteContext).params),
       ...endpoint.query === undefined
         ? Object.keys(query).map((name) => ({ path: `query.${name}`, message: surplus }))
-        : check("query", Schema.toCodecArrayFromSingle(endpoint.query), query),
+        : check("query", Schema.toCodecArrayFromSingle(endpoint.query), query).map((field) =>
+          isRepeated(query, field) ? { ...field, message: "Expected the parameter once" } : field
+        ),
       ...hasBody(Context.get(context, HttpServerRequest)) ? [{ path: "body", message: "Expected no body" }] : []
-    ])
+    ]
+    return Effect.succeed(fields.slice(0, maxFields))
   })

@@ -31,18 +31,32 @@ export const GatewayRoutes = HttpApiBuilder.layer(Api).pipe(Layer.provide(Handle
 
 /** Scripts and styles are in the page itself, which fetches the API description and nothing else. */
 const docsPolicy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
-  + "font-src data:; connect-src 'self'; frame-ancestors 'none'"
+  + "font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-const withDocsPolicy =
-  HttpRouter.middleware((handled) =>
-    Effect.map(handled, HttpServerResponse.setHeader("content-security-policy", docsPolicy))
-  ).layer
+/** The page is made once, as bytes: a megabyte of text would be encoded anew for each reader, and held while it reads. */
+const withDocsPolicy = HttpRouter.middleware((handled) => {
+  let page: HttpServerResponse.HttpServerResponse | undefined
+  return Effect.suspend(() =>
+    page !== undefined
+      ? Effect.succeed(page)
+      : Effect.map(handled, (response) => {
+        const bytes = response.body._tag === "Uint8Array" ? response.body.body : new Uint8Array()
+        page = HttpServerResponse.uint8Array(bytes, {
+          contentType: "text/html; charset=utf-8",
+          headers: { "content-security-policy": docsPolicy, "cache-control": "public, max-age=300" }
+        })
+        return page
+      })
+  )
+}).layer
 
 /** The OpenAPI document at `/openapi.json`, and pages made of it at `/docs`. */
 export const DocumentationRoutes = Layer.unwrap(
   Effect.map(BaseUrl, (url) => {
     const api = Api.annotate(OpenApi.Servers, [{ url }])
-    const document = HttpServerResponse.jsonUnsafe(OpenApi.fromApi(api))
+    const document = HttpServerResponse.jsonUnsafe(OpenApi.fromApi(api), {
+      headers: { "cache-control": "public, max-age=300" }
+    })
     return Layer.mergeAll(
       HttpRouter.add("GET", "/openapi.json", document),
       HttpApiScalar.layer(api, { path: "/docs", scalar: { withDefaultFonts: false } }).pipe(

@@ -9,13 +9,20 @@ import * as Layer from "effect/Layer"
 export interface LifecycleOptions {
   /** Requests for operations that may be inside at once; more are turned away at once rather than queued. */
   readonly maxInFlight: number
+  /** How many of them may be one client's, so that none can keep the others out. */
+  readonly maxInFlightPerClient: number
   /** Milliseconds within which such a request is answered, be it with a 503. */
   readonly deadline: number
   /** Milliseconds for which a shutdown waits for the requests inside. */
   readonly drainTimeout: number
 }
 
-const defaults: LifecycleOptions = { maxInFlight: 1024, deadline: 1800, drainTimeout: 10_000 }
+const defaults: LifecycleOptions = {
+  maxInFlight: 1024,
+  maxInFlightPerClient: 256,
+  deadline: 1800,
+  drainTimeout: 10_000
+}
 
 export class Lifecycle extends Context.Service<Lifecycle, {
   readonly options: LifecycleOptions
@@ -23,6 +30,12 @@ export class Lifecycle extends Context.Service<Lifecycle, {
   readonly isDraining: () => boolean
   /** Runs the effect as a request inside, or `orElse` while there is no room or no future. */
   readonly admit: <A, E, R, E2, R2>(
+    effect: Effect.Effect<A, E, R>,
+    orElse: Effect.Effect<A, E2, R2>
+  ) => Effect.Effect<A, E | E2, R | R2>
+  /** Runs the effect as a request of a client, or `orElse` while the client has no room. */
+  readonly admitClient: <A, E, R, E2, R2>(
+    client: string,
     effect: Effect.Effect<A, E, R>,
     orElse: Effect.Effect<A, E2, R2>
   ) => Effect.Effect<A, E | E2, R | R2>
@@ -34,6 +47,12 @@ export class Lifecycle extends Context.Service<Lifecycle, {
       const settings = { ...defaults, ...options }
       let draining = false
       let inFlight = 0
+      const inFlightOf = new Map<string, number>()
+      const leaveClient = (client: string) => {
+        const inside = inFlightOf.get(client)! - 1
+        if (inside === 0) inFlightOf.delete(client)
+        else inFlightOf.set(client, inside)
+      }
       const idle = Latch.makeUnsafe(false)
       const leave = Effect.sync(() => {
         inFlight--
@@ -47,6 +66,17 @@ export class Lifecycle extends Context.Service<Lifecycle, {
             if (draining || inFlight >= settings.maxInFlight) return orElse
             inFlight++
             return Effect.ensuring(effect, leave)
+          }),
+        admitClient: <A, E, R, E2, R2>(
+          client: string,
+          effect: Effect.Effect<A, E, R>,
+          orElse: Effect.Effect<A, E2, R2>
+        ) =>
+          Effect.suspend((): Effect.Effect<A, E | E2, R | R2> => {
+            const inside = inFlightOf.get(client) ?? 0
+            if (inside >= settings.maxInFlightPerClient) return orElse
+            inFlightOf.set(client, inside + 1)
+            return Effect.ensuring(effect, Effect.sync(() => leaveClient(client)))
           }),
         drain: Effect.suspend(() => {
           draining = true

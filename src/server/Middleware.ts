@@ -13,8 +13,7 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import Negotiator from "negotiator"
 import { Admission, Authorization, Conformance, CurrentGrant, StrictRequest } from "../api/Middleware.ts"
-import type { BadRequest, Problem, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
-import type { GrantIdentity } from "../domain/Grant.ts"
+import type { Problem } from "../api/Problems.ts"
 import { GrantVerifier } from "../services/GrantVerifier.ts"
 import { bringsSurplus, failingFields } from "./Fields.ts"
 import { Lifecycle } from "./Lifecycle.ts"
@@ -28,7 +27,8 @@ const offered = ["application/json", "application/json;charset=utf-8"]
 const acceptsJson = (request: HttpServerRequest): boolean => {
   const accept = request.headers["accept"]
   return accept === undefined || accept === "*/*" || accept === "application/json"
-    || new Negotiator({ headers: { accept } }).mediaType(offered) !== undefined
+    // The negotiator's cost grows with the square of the length.
+    || accept.length <= 1024 && new Negotiator({ headers: { accept } }).mediaType(offered) !== undefined
 }
 
 export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | SecureRandom.SecureRandom> = Layer.effect(
@@ -60,17 +60,21 @@ export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | Secure
     }
 
     const respond = <R>(failed: Effect.Effect<never, Problem, R>) =>
-      Effect.catch(failed, (problem) => Effect.succeed(problemResponse(problem)))
+      Effect.catch(failed, (problem) => problemResponse(problem))
+
+    const tokenInQuery = problems.fail("malformed_request", {
+      detail: "An access token belongs in the Authorization header, never in a URL: treat this one as leaked."
+    })
 
     return Conformance.of((httpEffect, { endpoint }) => {
       const answered = Effect.catchCause(httpEffect, (cause) =>
         Cause.hasInterruptsOnly(cause)
           ? Effect.failCause(cause as Cause.Cause<never>)
           : respond(toProblem(cause, endpoint)))
-      const conforming = Effect.flatMap(
-        HttpServerRequest,
-        (request) => acceptsJson(request) ? answered : respond(problems.fail("not_acceptable"))
-      )
+      const conforming = Effect.contextWith((context: Context.Context<HttpServerRequest | ParsedSearchParams>) => {
+        if (!acceptsJson(Context.get(context, HttpServerRequest))) return respond(problems.fail("not_acceptable"))
+        return "access_token" in Context.get(context, ParsedSearchParams) ? respond(tokenInQuery) : answered
+      })
       return Effect.flatMap(CurrentRequest, (request) => request === null ? withContext(conforming) : conforming)
     })
   })
@@ -95,11 +99,14 @@ export const AdmissionLayer: Layer.Layer<Admission, never, Lifecycle | Problems>
   })
 )
 
-export const AuthorizationLayer: Layer.Layer<Authorization, never, GrantVerifier | Problems> = Layer.effect(
+export const AuthorizationLayer: Layer.Layer<Authorization, never, GrantVerifier | Lifecycle | Problems> = Layer.effect(
   Authorization,
   Effect.gen(function*() {
+    const lifecycle = yield* Lifecycle
     const verifier = yield* GrantVerifier
     const problems = yield* Problems
+
+    const tooMany = problems.fail("service_unavailable", { detail: "The client has too many requests inside." })
 
     const verify = (credential: Redacted.Redacted<string>) =>
       Effect.catchTags(verifier.verify(credential), {
@@ -116,24 +123,17 @@ export const AuthorizationLayer: Layer.Layer<Authorization, never, GrantVerifier
           )
       })
 
-    const identify = (
-      query: Readonly<Record<string, unknown>>,
-      credential: Redacted.Redacted<string>
-    ): Effect.Effect<GrantIdentity, BadRequest | Unauthorized | ServiceUnavailable> => {
-      if ("access_token" in query) {
-        return problems.fail("malformed_request", {
-          detail: "An access token belongs in the Authorization header, never in a URL: treat this one as leaked."
-        })
-      }
-      // A missing credential, or one of another scheme, arrives as an empty one.
-      return Redacted.value(credential) === "" ? problems.fail("missing_credentials") : verify(credential)
-    }
-
     return Authorization.of({
       bearer: (httpEffect, { credential }) =>
         Effect.flatMap(
-          Effect.flatMap(ParsedSearchParams, (query) => identify(query, credential)),
-          (grant) => Effect.provideService(httpEffect, CurrentGrant, grant)
+          // A missing credential, or one of another scheme, arrives as an empty one.
+          Redacted.value(credential) === "" ? problems.fail("missing_credentials") : verify(credential),
+          (grant) =>
+            Effect.provideService(
+              lifecycle.admitClient(grant.client_id, httpEffect, tooMany),
+              CurrentGrant,
+              grant
+            )
         )
     })
   })

@@ -1,17 +1,20 @@
 /**
  * The `node:http` server with its limits, and its answers to what never becomes a request.
  */
-import { createServer, type Server } from "node:http"
+import { createServer, type Server, type ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
-import { type ProblemCode, problemMediaType } from "../api/Problems.ts"
+import { type Problem, type ProblemCode, problemMediaType } from "../api/Problems.ts"
 import type { RequestId } from "../domain/RequestId.ts"
 import { makeProblem, problemJson } from "./Problems.ts"
 import { headersOfEveryResponse } from "./RequestContext.ts"
 
+/** What the listener needs of the gateway. */
 export interface ListenerOptions {
   readonly baseUrl: string
   /** Makes the id of a request that could not be read. */
   readonly newRequestId: () => RequestId
+  /** Told of each problem that is answered before there is a request, for the log. */
+  readonly onProblem?: (problem: Problem) => void
 }
 
 /** Milliseconds; `maxHeaderSize` is in bytes and includes the request line. */
@@ -50,7 +53,10 @@ const reasons: Partial<Record<number, string>> = {
 }
 
 /** Creates the server; it does not listen yet. Give it to a platform's `HttpServer` layer. */
-export const createListener = ({ baseUrl, newRequestId }: ListenerOptions): Server => {
+export const createListener = ({ baseUrl, newRequestId, onProblem }: ListenerOptions): Server => {
+  /** Responses that are under way: what a client sends after a good request must not be answered in its place. */
+  const pending = new WeakMap<Duplex, ServerResponse>()
+
   const problemOf = (code: ProblemCode) => makeProblem(baseUrl, { id: newRequestId(), path: "/" }, code)
 
   const headersOf = (problem: ReturnType<typeof problemOf>, body: string) => ({
@@ -63,26 +69,41 @@ export const createListener = ({ baseUrl, newRequestId }: ListenerOptions): Serv
     connection: "close"
   })
 
-  const answerSocket = (socket: Duplex, code: ProblemCode) => {
-    if (!socket.writable) return socket.destroy()
+  const answerSocket = (socket: Duplex, code: ProblemCode): void => {
+    const response = pending.get(socket)
+    if (response !== undefined && !response.writableFinished && !response.destroyed) {
+      response.once("finish", () => answerSocket(socket, code))
+      return
+    }
+    if (!socket.writable) return void socket.destroy()
     const problem = problemOf(code)
+    onProblem?.(problem)
     const body = problemJson(problem)
     const head = Object.entries(headersOf(problem, body)).map(([name, value]) => `${name}: ${value}\r\n`).join("")
-    return socket.end(`HTTP/1.1 ${problem.status} ${reasons[problem.status] ?? ""}\r\n${head}\r\n${body}`)
+    // Whoever does not hang up after this is hung up on.
+    socket.once("finish", () => setTimeout(() => socket.destroy(), 1000).unref())
+    socket.end(`HTTP/1.1 ${problem.status} ${reasons[problem.status] ?? ""}\r\n${head}\r\n${body}`)
   }
 
   const server = createServer(limits)
+  // A client that reads nothing of its response for so long is gone.
+  server.timeout = 120_000
   server.on("clientError", (error, socket) => {
-    if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return socket.destroy()
+    if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return void socket.destroy()
     answerSocket(socket, codeOf(error))
   })
   // Once an offer to upgrade was declined, Node's parser says nothing any more of what it cannot read, and the client
   // would wait for an answer in vain.
   server.on("request", (request, response) => {
+    pending.set(request.socket, response)
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false
   })
-  // There is nothing to tunnel to.
-  server.on("connect", (_request, socket) => answerSocket(socket, "malformed_request"))
+  // There is nothing to tunnel to. Node has let go of the socket by now, so its errors are ours: an unheard one would
+  // end the process.
+  server.on("connect", (_request, socket) => {
+    socket.on("error", () => socket.destroy())
+    answerSocket(socket, "malformed_request")
+  })
   // An expectation that we do not know may be ignored (RFC 9110 §10.1.1); Node would send an empty 417.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))
   return server

@@ -114,15 +114,30 @@ const headersOf = ({ code }: Problem): Record<string, string> => {
   }
 }
 
-/** The response that carries a problem. Problems are never stored by caches. */
+/**
+ * The response that carries a problem, and a log line that its request id leads to. Problems are never stored by
+ * caches.
+ */
 export const problemResponse = (
   problem: Problem,
   headers: Readonly<Record<string, string>> = {}
-): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.text(problemJson(problem), {
-    status: problem.status,
-    contentType: problemMediaType,
-    headers: { "cache-control": "no-store", ...headersOf(problem), ...headers }
+): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+  Effect.as(
+    logProblem(problem),
+    HttpServerResponse.text(problemJson(problem), {
+      status: problem.status,
+      contentType: problemMediaType,
+      headers: { "cache-control": "no-store", ...headersOf(problem), ...headers }
+    })
+  )
+
+/** What the client was told. Its own mistakes are information, ours are warnings; their causes are logged apart. */
+export const logProblem = ({ code, instance, request_id, status }: Problem): Effect.Effect<void> =>
+  Effect.annotateLogs(status < 500 ? Effect.logInfo("Refused a request") : Effect.logWarning("Failed a request"), {
+    code,
+    status,
+    path: instance,
+    request_id
   })
 
 /** The members in the order of the specification, and nothing that an Error has besides. */

@@ -24,16 +24,17 @@ export const CurrentRequest = Context.Reference<RequestInfo | null>(
 
 /** The path of a request target, whatever its form: never a query, which may hold secrets. */
 export const pathOf = (target: string): string => {
-  const end = target.search(/[?#]/)
+  const end = target.search(/[?#;]/)
   const path = end === -1 ? target : target.slice(0, end)
   return path.startsWith("/") ? path : `/${path}`
 }
 
 /**
- * What each response says, whatever it is. The policy suits an API whose responses no page should run, frame or guess
- * the type of.
+ * What each response says unless it says otherwise. The policy suits an API whose responses no page should run, frame
+ * or guess the type of, and no cache should keep.
  */
 export const headersOfEveryResponse = {
+  "cache-control": "no-store",
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
   "cross-origin-resource-policy": "same-origin",
   "referrer-policy": "no-referrer",

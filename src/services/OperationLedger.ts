@@ -32,6 +32,7 @@ import {
   type HistoryEntry,
   IllegalTransition,
   isOperationFailure,
+  isProof,
   isTerminal,
   type Operation,
   type OperationId,
@@ -72,7 +73,7 @@ export class OperationLedger extends Context.Service<OperationLedger, {
   ) => Effect.Effect<Accepted, GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable>
   /**
    * Moves the operation if it is still at `revision` (compare-and-set), and records the evidence in its history.
-   * Evidence is what proved the transition, as JSON, or null; leaving `indeterminate` requires it.
+   * Evidence is what proved the transition, as JSON, or null; leaving `indeterminate` requires an object that is not empty.
    *
    * After `StoreUnavailable` nobody knows whether the move was recorded: read the operation again.
    */
@@ -126,7 +127,7 @@ const decide = (
   }
   const illegal = (reason: IllegalTransition["reason"]) => new IllegalTransition({ id, from, to: to.state, reason })
   if (!canTransition(from, to.state)) return illegal("not_permitted")
-  if (requiresProof(from) && evidence === null) return illegal("proof_required")
+  if (requiresProof(from) && !isProof(evidence)) return illegal("proof_required")
   if (to.state === "failed" && !isOperationFailure(to.failure)) return illegal("invalid_failure")
   return null
 }
@@ -199,7 +200,10 @@ const makeSql = Effect.gen(function*() {
   return OperationLedger.of({ accept, transition, show, isEmpty, history })
 })
 
-/** The grant row stays locked until the operation is recorded, so that a revocation comes either before or after. */
+/**
+ * Grant, client and binding stay locked until the operation is recorded, so that a revocation, a deactivation or a
+ * disconnection comes either before or after.
+ */
 const acceptStatement = `
   WITH standing AS (
     SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_binding_id,
@@ -211,7 +215,7 @@ const acceptStatement = `
     JOIN clients c ON c.id = g.client_id
     JOIN provider_bindings p ON p.id = g.provider_binding_id
     WHERE g.id = $1 AND g.client_id = $2 AND g.subject = $3
-    FOR SHARE OF g
+    FOR SHARE OF g, c, p
   ), o AS (
     INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type,
       idempotency_key, request_digest, state, revision)

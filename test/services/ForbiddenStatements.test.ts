@@ -79,6 +79,10 @@ const forbidden: Readonly<Record<string, string>> = {
   "leave indeterminate on the evidence that led into it":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1 WHERE id = :indeterminate",
   "keep evidence without a transition": "UPDATE operations SET evidence = '{\"old\":true}' WHERE id = :indeterminate",
+  "leave indeterminate with evidence that says nothing":
+    "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = ' { } ' WHERE id = :indeterminate",
+  "leave indeterminate with evidence that is no object":
+    "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = '[1]' WHERE id = :indeterminate",
   "leave indeterminate with evidence that is null":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = 'null' WHERE id = :indeterminate",
   "cancel an indeterminate operation, though with evidence":
@@ -124,6 +128,8 @@ const forbidden: Readonly<Record<string, string>> = {
 
   "point a token at another grant":
     "UPDATE access_tokens SET grant_id = :other, client_id = :otherClient WHERE grant_id = :revoked",
+  "delete a token": "DELETE FROM access_tokens WHERE grant_id = :grant",
+  "empty the table of tokens": "TRUNCATE access_tokens",
   "change a token": "UPDATE access_tokens SET digest = sha256('other') WHERE grant_id = :grant",
   "store what is no SHA-256 as a token":
     "INSERT INTO access_tokens (digest, grant_id, client_id) VALUES ('fingw_', :grant, :client)"

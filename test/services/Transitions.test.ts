@@ -112,8 +112,12 @@ conformance("the transition of an operation", (it) => {
           reason: "proof_required"
         })
         assert.include(error.message, "evidence is required")
+        for (const nothing of [false, 0, "", "settled", [], [1], {}]) {
+          const refused = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), nothing))
+          assert.deepStrictEqual(fieldsOf(refused), fieldsOf(error))
+        }
         assert.deepStrictEqual(yield* ledger.show(before.id), before)
-        for (const proof of [false, 0, "", [], {}]) {
+        for (const proof of [{ read: false }, { n: "\0" }, { status: "settled", at: [] }]) {
           const operation = yield* operationIn(identity, "indeterminate")
           const moved = yield* ledger.transition(operation.id, operation.revision, outcome(to), proof)
           assert.strictEqual(moved.state, to)
