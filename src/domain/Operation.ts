@@ -5,7 +5,7 @@
  */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
-import * as SchemaTransformation from "effect/SchemaTransformation"
+import { Timestamp } from "./Timestamp.ts"
 
 /** A UUIDv7 (RFC 9562 §5.7) in its canonical lower-case form. */
 export const OperationId = Schema.String.check(
@@ -93,11 +93,6 @@ export const OperationFailure = Schema.Struct({
 }).annotate({ identifier: "OperationFailure" })
 export type OperationFailure = typeof OperationFailure.Type
 export const isOperationFailure = Schema.is(OperationFailure)
-
-/** An instant, RFC 3339 in UTC with milliseconds on the wire. */
-export const Timestamp = Schema.String.annotate({ format: "date-time" }).pipe(
-  Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString)
-)
 
 /**
  * The public form of an operation, and all that a reader ever learns of it: no owner, subject, client, binding,

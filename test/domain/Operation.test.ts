@@ -6,9 +6,9 @@ import {
   OperationFailure,
   OperationId,
   type OperationState,
-  OperationType,
-  Timestamp
+  OperationType
 } from "../../src/domain/Operation.ts"
+import { Timestamp } from "../../src/domain/Timestamp.ts"
 import { specifiedStates } from "../fixtures/Specification.ts"
 
 const isOperation = Schema.is(Operation)

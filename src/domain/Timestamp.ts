@@ -1,0 +1,47 @@
+/**
+ * Instants as they stand on the wire.
+ */
+import type * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaTransformation from "effect/SchemaTransformation"
+
+const millisecondsADay = 86_400_000
+const twoDigits = Array.from({ length: 60 }, (_, n) => String(n).padStart(2, "0"))
+const threeDigits = Array.from({ length: 1000 }, (_, n) => String(n).padStart(3, "0"))
+
+/** The dates of the days that were asked for, `2026-01-31T`. Bounded: operations are of few days, clients may ask of any. */
+const dates = new Map<number, string>()
+const maxDates = 1024
+
+const dateOf = (day: number): string => {
+  const known = dates.get(day)
+  if (known !== undefined) return known
+  if (dates.size === maxDates) dates.clear()
+  const date = new Date(day * millisecondsADay).toISOString().slice(0, -13)
+  dates.set(day, date)
+  return date
+}
+
+/**
+ * An instant in RFC 3339, UTC, with milliseconds: what `Date.prototype.toISOString` says of it, at a third of the cost. A
+ * list of 100 operations holds up to 300 instants, and writing them was a sixth of what the list cost.
+ */
+export const formatTimestamp = (epochMilliseconds: number): string => {
+  const day = Math.floor(epochMilliseconds / millisecondsADay)
+  const time = epochMilliseconds - day * millisecondsADay
+  return `${dateOf(day)}${twoDigits[Math.floor(time / 3_600_000)]}:${twoDigits[Math.floor(time / 60_000) % 60]}:${
+    twoDigits[Math.floor(time / 1000) % 60]
+  }.${threeDigits[time % 1000]}Z`
+}
+
+/** An instant, RFC 3339 in UTC with milliseconds on the wire. */
+export const Timestamp = Schema.String.annotate({ format: "date-time" }).pipe(
+  Schema.decodeTo(
+    Schema.DateTimeUtc,
+    new SchemaTransformation.Transformation(
+      SchemaTransformation.dateTimeUtcFromString.decode,
+      SchemaGetter.transform((instant: DateTime.Utc) => formatTimestamp(instant.epochMilliseconds))
+    )
+  )
+)
