@@ -14,6 +14,7 @@ import {
   problemMediaType,
   type ProblemOf
 } from "../api/Problems.ts"
+import { accessTokenPattern } from "../domain/AccessToken.ts"
 import { operationsRead } from "../domain/Grant.ts"
 import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
 
@@ -131,12 +132,15 @@ export const problemResponse = (
     })
   )
 
+/** A token that a client put into a path is as good in a log as it is in a header. */
+const tokens = new RegExp(accessTokenPattern.source.slice(1, -1), "g")
+
 /** What the client was told. Its own mistakes are information, ours are warnings; their causes are logged apart. */
 export const logProblem = ({ code, instance, request_id, status }: Problem): Effect.Effect<void> =>
   Effect.annotateLogs(status < 500 ? Effect.logInfo("Refused a request") : Effect.logWarning("Failed a request"), {
     code,
     status,
-    path: instance,
+    path: instance.replaceAll(tokens, "fingw_…"),
     request_id
   })
 

@@ -65,11 +65,13 @@ export const withRequestContext = (random: SecureRandom.SecureRandom["Service"])
             })
           )),
         (response) =>
-          HttpServerResponse.setHeaders(response, {
-            ...headersOfEveryResponse,
-            ...response.headers,
-            "x-request-id": id
-          })
+          HttpServerResponse.setHeaders(
+            response,
+            // Few responses bring headers of these names. The others need not be merged twice.
+            "cache-control" in response.headers
+              ? { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
+              : { ...headersOfEveryResponse, "x-request-id": id }
+          )
       )
     }
     return isRequestId(received)

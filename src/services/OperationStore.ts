@@ -183,8 +183,7 @@ const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
     grant.grant_id,
     grant.client_id,
     grant.subject,
-    operationsRead,
-    query.page_size + 1
+    operationsRead
   ]
   const parameter = (value: unknown) => `$${parameters.push(value)}`
   let conditions = owned
@@ -205,13 +204,15 @@ const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
   }
   // Without a state there is no index on the type that is in list order, so a type asks for every state by name.
   const states = query.states.length === 0 && query.type !== null ? operationStates : [...new Set(query.states)]
+  // Spelled out: a plan that is made for any limit is never kept, and the statement would be planned anew each time.
+  const limit = `LIMIT ${Math.trunc(query.page_size) + 1}`
   const page = states.length === 0
-    ? `SELECT ${publicColumns} FROM operations o WHERE ${conditions} ${newestFirstSql} LIMIT $5`
+    ? `SELECT ${publicColumns} FROM operations o WHERE ${conditions} ${newestFirstSql} ${limit}`
     : `SELECT o.* FROM unnest(${parameter(states)}::text[]) AS wanted (state)
        CROSS JOIN LATERAL (
-         SELECT ${publicColumns} FROM operations o WHERE ${conditions} AND o.state = wanted.state ${newestFirstSql} LIMIT $5
+         SELECT ${publicColumns} FROM operations o WHERE ${conditions} AND o.state = wanted.state ${newestFirstSql} ${limit}
        ) o
-       ${newestFirstSql} LIMIT $5`
+       ${newestFirstSql} ${limit}`
   return {
     text: `
   SELECT ${standingColumns}, ${publicColumns}
