@@ -1,7 +1,7 @@
 /**
  * An application that has a server of its own, sessions of its own, and mounts the gateway's endpoints beside its own.
  *
- *     node examples/application.ts
+ *     npm exec -- node examples/application.ts
  *     curl -H 'Authorization: Bearer alice-session' http://127.0.0.1:3001/v1/operations
  *     curl http://127.0.0.1:3001/hello
  */

@@ -1,7 +1,7 @@
 /**
  * A client program: lists what a grant owns, then follows the operations that are not settled.
  *
- *     GATEWAY_URL=http://127.0.0.1:3000 ACCESS_TOKEN=fingw_… node examples/client.ts
+ *     GATEWAY_URL=http://127.0.0.1:3000 ACCESS_TOKEN=fingw_… npm exec -- node examples/client.ts
  */
 import { NodeRuntime } from "@effect/platform-node"
 import * as Config from "effect/Config"

@@ -144,6 +144,10 @@ const completeHeaders = (declared: Headers = {}): Headers =>
 const completeResponses = (operationId: string, responses: Responses): void => {
   const codes = [...codesOf[operationId] ?? [], ...codesOfAll]
   for (const [status, response] of Object.entries(responses)) {
+    const titles = codes.filter((code) => String(problemKinds[code].status) === status).map((code) =>
+      problemKinds[code].title
+    )
+    if (titles.length > 0) response.description = `${titles.join(", or ")}.`
     response.headers = { ...completeHeaders(response.headers as Headers | undefined), ...headersOf(status) } as never
     for (const [mediaType, content] of Object.entries(response.content ?? {})) {
       Object.assign(
@@ -161,11 +165,20 @@ const completeResponses = (operationId: string, responses: Responses): void => {
   }
 }
 
+const boundDescriptions: Readonly<Record<string, string>> = {
+  created_after: "Only operations created after this instant, exclusive. RFC 3339 with any offset.",
+  created_before: "Only operations created before this instant, exclusive. RFC 3339 with any offset.",
+  updated_after: "Only operations whose state changed after this instant, exclusive. RFC 3339 with any offset."
+}
+
 const completeParameters = (operation: OpenAPISpecOperation): void => {
   for (const parameter of operation.parameters) {
     // On the wire it is text, as every query parameter is; what is meant is a number.
+    const description = boundDescriptions[parameter.name]
+    if (description !== undefined) Object.assign(parameter, { description })
     if (parameter.name === "page_size") {
       parameter.schema = { type: "integer", minimum: 1, maximum: 100, default: 100 }
+      Object.assign(parameter, { description: "Operations a page." })
     }
   }
   operation.parameters.push(
@@ -179,12 +192,13 @@ const completeParameters = (operation: OpenAPISpecOperation): void => {
   )
 }
 
-/** A choice of one is no choice: linters stumble over it. */
+/** A choice of one is no choice, and a status is an integer: linters and generators stumble over both. */
 const unwrapSingleChoices = (node: unknown): unknown => {
   if (Array.isArray(node)) return node.map(unwrapSingleChoices)
   if (typeof node !== "object" || node === null) return node
   const { anyOf, ...rest } = node as { readonly anyOf?: ReadonlyArray<object> }
-  const flat = anyOf?.length === 1 ? { ...anyOf[0], ...rest } : node
+  const flat = { ...anyOf?.length === 1 ? { ...anyOf[0], ...rest } : node } as { type?: string; enum?: Array<unknown> }
+  if (flat.type === "number" && flat.enum?.every(Number.isInteger)) flat.type = "integer"
   return Object.fromEntries(Object.entries(flat).map(([key, value]) => [key, unwrapSingleChoices(value)]))
 }
 

@@ -1,7 +1,7 @@
 /**
  * A durable operation: one piece of asynchronous financial work, and the state machine that it lives by.
  *
- * The record has one shape from the SQL row to the wire, hence the snake_case names.
+ * Members have one name from the SQL column to the wire, hence snake_case.
  */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
