@@ -1,0 +1,114 @@
+/**
+ * The database of a benchmark: two grants through the real services, and a million operations straight into the table.
+ */
+import { NodeCrypto, NodeServices } from "@effect/platform-node"
+import { PgClient } from "@effect/sql-pg"
+import { Duration, Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import * as fs from "node:fs"
+import { LocalPostgres } from "../src/embedded/LocalPostgres.ts"
+import { type GrantRequest, Grants, type IssuedGrant } from "../src/services/Grants.ts"
+import { migrate } from "../src/services/Migrations.ts"
+
+/** A million rows with their indexes take about 0.7 GB; the default of 128 MB would measure the disk. */
+const settings = { shared_buffers: "1GB", max_wal_size: "4GB", maintenance_work_mem: "256MB" }
+
+/** PostgreSQL on the directory, `SqlClient` as its superuser, and the services that issue grants. */
+export const databaseLayer = (dataDirectory: string) => {
+  const Client = Layer.unwrap(
+    Effect.map(
+      LocalPostgres,
+      ({ database, port, socketDirectory, username }) =>
+        PgClient.layer({ host: socketDirectory, port, username, database })
+    )
+  )
+  return Grants.layer.pipe(
+    Layer.provideMerge(Client),
+    Layer.provideMerge(LocalPostgres.layer({ dataDirectory, settings })),
+    Layer.provideMerge(Layer.mergeAll(NodeServices.layer, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom))
+  )
+}
+
+/** One who reads, and what there is to read. */
+export interface Reader {
+  readonly token: string
+  /** Ids of up to 20,000 of the reader's operations, from all over the table. */
+  readonly ids: ReadonlyArray<string>
+}
+
+const grantFor = (owner: string) =>
+  ({
+    resource_owner: owner,
+    subject: `subject-of-${owner}`,
+    client_id: "agent",
+    provider: "bank",
+    scopes: ["operations:read"],
+    expires_in: Duration.hours(1)
+  }) as unknown as GrantRequest
+
+/**
+ * One operation every 30 seconds until now; 95 % succeeded. The constraints of the table hold for each row. Keys are
+ * unique for the subject, and ids are as old as their operations.
+ */
+const insertOperations = `
+  INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type, idempotency_key,
+    request_digest, state, revision, created_at, updated_at, completed_at, failure_code, failure_message)
+  SELECT uuidv7(o.created_at - clock_timestamp()), g.client_id, g.resource_owner, g.subject, g.id, g.provider_binding_id,
+    CASE n % 10 WHEN 0 THEN 'payment.refund' WHEN 1 THEN 'transfer' ELSE 'payment' END, 'key-' || n,
+    sha256(convert_to(n::text, 'UTF8')), o.state,
+    CASE o.state WHEN 'accepted' THEN 1 WHEN 'submitting' THEN 2 WHEN 'cancelled' THEN 2 ELSE 4 END,
+    o.created_at, o.updated_at,
+    CASE WHEN o.state IN ('succeeded', 'failed', 'cancelled') THEN o.updated_at END,
+    CASE o.state WHEN 'failed' THEN 'account_closed' END,
+    CASE o.state WHEN 'failed' THEN 'The account of the recipient is closed.' END
+  FROM grants g
+  CROSS JOIN generate_series($2::int, 1, -1) AS n
+  CROSS JOIN LATERAL (
+    SELECT date_trunc('milliseconds', now() - n * interval '30.017 seconds') AS created_at,
+      date_trunc('milliseconds', now() - n * interval '30.017 seconds' + interval '12.345 seconds') AS updated_at,
+      CASE
+        WHEN n % 100 < 95 THEN 'succeeded'
+        WHEN n % 100 < 97 THEN 'failed'
+        ELSE (ARRAY['accepted', 'submitting', 'submitted', 'indeterminate', 'cancelled'])[1 + n / 100 % 5]
+      END AS state
+  ) AS o
+  WHERE g.id = $1`
+
+const sampleIds = "SELECT id FROM operations WHERE grant_id = $1 AND (random() < 0.02 OR $2) LIMIT 20000"
+
+/** The triggers date each operation and write its history; a seed brings its own dates and needs no history. */
+const withoutTriggers = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const always = yield* sql<{ readonly name: string }>`
+      SELECT tgname AS name FROM pg_trigger WHERE tgrelid = 'operations'::regclass AND tgenabled = 'A'`
+    yield* sql`ALTER TABLE operations DISABLE TRIGGER ALL`
+    yield* effect
+    yield* sql`ALTER TABLE operations ENABLE TRIGGER ALL`
+    for (const { name } of always) yield* sql`ALTER TABLE operations ENABLE ALWAYS TRIGGER ${sql(name)}`
+  })
+
+/** Applies the migrations and seeds one owner for each number of operations. */
+export const prepareDatabase = Effect.fnUntraced(function*(counts: ReadonlyArray<number>) {
+  const sql = yield* SqlClient.SqlClient
+  const grants = yield* Grants
+  yield* migrate
+  const issued: Array<readonly [IssuedGrant, number]> = []
+  for (const count of counts) issued.push([yield* grants.issue(grantFor(`owner-of-${count}`)), count])
+  yield* sql.withTransaction(withoutTriggers(
+    Effect.forEach(issued, ([{ grant }, count]) => sql.unsafe(insertOperations, [grant.grant_id, count]))
+  ))
+  yield* sql.unsafe("VACUUM (ANALYZE)").unprepared
+  return yield* Effect.forEach(issued, ([{ access_token, grant }, count]) =>
+    Effect.map(
+      sql.unsafe<{ readonly id: string }>(sampleIds, [grant.grant_id, count <= 20_000]),
+      (rows): Reader => ({ token: Redacted.value(access_token), ids: rows.map(({ id }) => id) })
+    ))
+})
+
+/** Process id of the server: the first line of the file that it keeps while it runs. */
+export const postmasterPid = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql.unsafe<{ readonly data_directory: string }>("SHOW data_directory")
+  return Number.parseInt(fs.readFileSync(`${row!.data_directory}/postmaster.pid`, "utf8"), 10)
+})

@@ -1,0 +1,61 @@
+/**
+ * The gateway as it runs in production: JIT-compiled schemas, a multiplexed read-only pool, tracing off, errors logged.
+ */
+// oxlint-disable-next-line import/no-unassigned-import -- it is all that the module is for
+import "effect/schema/SchemaJITCompiler/enable"
+import { NodeCrypto, NodeHttpServer, NodeRuntime, NodeServices } from "@effect/platform-node"
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Layer, References } from "effect"
+import { HttpServer } from "effect/http"
+import { randomUUID } from "node:crypto"
+import type { RequestId } from "../src/domain/RequestId.ts"
+import { GatewayServer } from "../src/server/Http.ts"
+import { Lifecycle } from "../src/server/Lifecycle.ts"
+import { createListener } from "../src/server/NodeListener.ts"
+import { BaseUrl } from "../src/server/Problems.ts"
+import { GrantVerifier } from "../src/services/GrantVerifier.ts"
+import { OperationStore } from "../src/services/OperationStore.ts"
+import { Readiness } from "../src/services/Readiness.ts"
+import { reportPort, serverConfig } from "./child.ts"
+
+const { database, port, socketDirectory, username } = serverConfig()
+const baseUrl = "http://127.0.0.1"
+
+const Database = PgClient.layer({
+  host: socketDirectory,
+  port,
+  username,
+  database,
+  multiplex: true,
+  startupParameters: { default_transaction_read_only: "on" }
+})
+
+const Platform = Layer.mergeAll(NodeServices.layer, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom)
+
+const Services = Layer.mergeAll(
+  GrantVerifier.layer,
+  OperationStore.layer,
+  Readiness.layer,
+  Lifecycle.layer(),
+  BaseUrl.layer(baseUrl)
+)
+
+const Report = Layer.effectDiscard(Effect.map(HttpServer.HttpServer, ({ address }) => {
+  if ("port" in address) reportPort(address.port)
+}))
+
+const Server = Layer.mergeAll(GatewayServer, Report).pipe(
+  Layer.provide(NodeHttpServer.layer(
+    () => createListener({ baseUrl, newRequestId: () => randomUUID() as RequestId }),
+    { port: 0, host: "127.0.0.1" }
+  )),
+  Layer.provide(Services),
+  Layer.provide(Database),
+  Layer.provide(Platform)
+)
+
+Layer.launch(Server).pipe(
+  Effect.provideService(References.TracerEnabled, false),
+  Effect.provideService(References.MinimumLogLevel, "Error"),
+  NodeRuntime.runMain
+)

@@ -1,0 +1,68 @@
+/**
+ * What a benchmark found, for people and for programs.
+ */
+import * as os from "node:os"
+import type { Comparison } from "./measure.ts"
+
+export interface Report {
+  readonly comparisons: ReadonlyArray<Comparison>
+  /** MiB, by process. */
+  readonly peakMemory: Readonly<Record<string, number>>
+}
+
+/** What is wrong with a run, whatever its ratios: not everything was answered with 200. */
+export const errorsOf = ({ comparisons }: Report): ReadonlyArray<string> =>
+  comparisons.flatMap(({ name, targets }) =>
+    targets.flatMap((target) =>
+      target.errors === 0 ? [] : [`${name}, ${target.name}: ${target.errors} errors, the first: ${target.firstError}`]
+    )
+  )
+
+const machine = () => ({ node: process.version, cpu: os.cpus()[0]?.model ?? "unknown", cpus: os.cpus().length })
+
+export const toJson = (report: Report): string => `${JSON.stringify({ ...machine(), ...report }, null, 2)}\n`
+
+const requirement = ({ atLeast, atMost, holds }: Comparison): string =>
+  `${atLeast === null ? `at most ${atMost}` : `at least ${atLeast}`}: ${holds ? "holds" : "FAILS"}`
+
+const header = [
+  "",
+  "",
+  "requests/s",
+  "p50 ms",
+  "p99 ms",
+  "server us",
+  "database us",
+  "errors",
+  "ratio",
+  "required"
+]
+
+const rowsOf = (comparison: Comparison): ReadonlyArray<ReadonlyArray<string>> =>
+  comparison.targets.map((target, index) => [
+    index === 0 ? comparison.name : "",
+    target.name,
+    target.requestsPerSecond.toFixed(0),
+    target.p50.toFixed(2),
+    target.p99.toFixed(2),
+    target.serverCpu.toFixed(0),
+    target.databaseCpu.toFixed(0),
+    String(target.errors),
+    ...index === 0 ? [comparison.ratio.toFixed(2), requirement(comparison)] : ["", ""]
+  ])
+
+const align = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
+  const isNumeric = (column: number) => column >= 2 && column <= 8
+  return rows.map((row) =>
+    row.map((cell, column) => isNumeric(column) ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!))
+      .join("  ").trimEnd()
+  ).join("\n")
+}
+
+export const toTable = (report: Report): string => {
+  const { cpu, cpus, node } = machine()
+  const memory = Object.entries(report.peakMemory).map(([name, mib]) => `${name} ${mib.toFixed(0)} MiB`).join(", ")
+  return `${align([header, ...report.comparisons.flatMap(rowsOf)])}\n\n`
+    + `server us, database us: CPU time a request.\nPeak memory: ${memory}. ${cpus} × ${cpu}, Node ${node}.\n`
+}
