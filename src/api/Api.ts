@@ -8,6 +8,7 @@ import { completeDocument } from "./OpenApiDocument.ts"
 import { OperationsApi } from "./Operations.ts"
 import { SystemApi } from "./System.ts"
 
+/** The whole contract, version 1.0.0: two groups, and the promise that every response keeps it. */
 export class Api extends HttpApi.make("financial-agents-gateway")
   .add(OperationsApi)
   .add(SystemApi)

@@ -19,6 +19,7 @@ import { Authorization } from "./Middleware.ts"
 import type { ListQuery, OperationList } from "./Operations.ts"
 import type { Problem } from "./Problems.ts"
 
+/** Where the gateway is and what opens it. */
 export interface ClientOptions {
   /** Where the gateway is, such as `https://gateway.example`. */
   readonly baseUrl: string
@@ -39,6 +40,7 @@ interface Reading {
   readonly retryAfter: number
 }
 
+/** Typed calls of the gateway, made from the contract that the server implements. Provide an `HttpClient`. */
 export class GatewayClient extends Context.Service<GatewayClient, {
   /** One page, newest first. */
   readonly list: (query?: ListQuery) => Effect.Effect<OperationList, ClientError>

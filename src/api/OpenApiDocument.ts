@@ -10,28 +10,21 @@ type Headers = Record<string, { readonly schema: object; readonly description?: 
 
 const requestId = { type: "string", pattern: requestIdPattern.source }
 
+/** What a credential and its grant can be refused with. */
+const refusals: ReadonlyArray<ProblemCode> = [
+  "missing_credentials",
+  "invalid_token",
+  "grant_revoked",
+  "client_inactive",
+  "insufficient_scope",
+  "provider_disconnected",
+  "authorization_unavailable"
+]
+
 /** Which codes an endpoint answers with, beyond those that any endpoint may answer with. */
 const codesOf: Readonly<Record<string, ReadonlyArray<ProblemCode>>> = {
-  listOperations: [
-    "missing_credentials",
-    "invalid_token",
-    "grant_revoked",
-    "client_inactive",
-    "insufficient_scope",
-    "provider_disconnected",
-    "invalid_page_token",
-    "authorization_unavailable"
-  ],
-  getOperation: [
-    "missing_credentials",
-    "invalid_token",
-    "grant_revoked",
-    "client_inactive",
-    "insufficient_scope",
-    "provider_disconnected",
-    "operation_not_found",
-    "authorization_unavailable"
-  ],
+  listOperations: [...refusals, "invalid_page_token"],
+  getOperation: [...refusals, "operation_not_found"],
   getReadiness: ["not_ready"],
   getProblem: ["route_not_found"]
 }

@@ -103,6 +103,7 @@ const NotModified = Schema.Undefined.pipe(
   HttpApiSchema.status(304)
 ).annotate({ description: "The operation is as the client knows it." })
 
+/** `GET /v1/operations` and `GET /v1/operations/{id}` (specification, "Endpoints"), for grants with `operations:read`. */
 export class OperationsApi extends HttpApiGroup.make("operations").add(
   HttpApiEndpoint.get("list", "/v1/operations", {
     query: ListQuery,

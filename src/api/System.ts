@@ -32,6 +32,7 @@ const ProblemCatalogue = Schema.Struct({ problems: Schema.Array(ProblemDescripti
   description: "Every error code of the service."
 })
 
+/** `GET /healthz`, `/readyz`, `/problems` and `/problems/{code}`. */
 export class SystemApi extends HttpApiGroup.make("system").add(
   HttpApiEndpoint.get("health", "/healthz", { success: HealthResponse })
     .annotateMerge(OpenApi.annotations({

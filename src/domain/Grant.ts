@@ -13,9 +13,11 @@ const Uuid = Schema.String.check(
   Schema.isPattern(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u, { expected: "a lower-case UUID" })
 )
 
+/** Identifier of a grant. */
 export const GrantId = Uuid.pipe(Schema.brand("GrantId"))
 export type GrantId = typeof GrantId.Type
 
+/** Identifier of the connection of one resource owner to one provider. */
 export const ProviderBindingId = Uuid.pipe(Schema.brand("ProviderBindingId"))
 export type ProviderBindingId = typeof ProviderBindingId.Type
 

@@ -39,6 +39,7 @@ export const operationStates = [
   "cancelled"
 ] as const
 
+/** One of the seven states. */
 export const OperationState = Schema.Literals(operationStates).annotate({
   identifier: "OperationState",
   message: `Expected one of ${operationStates.join(", ")}`,

@@ -11,6 +11,7 @@ import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { LocalPostgres, type LocalPostgresError } from "./LocalPostgres.ts"
 
+/** What the command line and the environment say of the database. */
 export interface DatabaseOptions {
   readonly databaseUrl: Option.Option<Redacted.Redacted<string>>
   readonly dataDir: string

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 
+/** How many requests may be inside, and for how long. */
 export interface LifecycleOptions {
   /** Requests for operations that may be inside at once; more are turned away at once rather than queued. */
   readonly maxInFlight: number
@@ -24,6 +25,7 @@ const defaults: LifecycleOptions = {
   drainTimeout: 10_000
 }
 
+/** Counts the requests inside. Applications that mount the routes run `drain` when they stop. */
 export class Lifecycle extends Context.Service<Lifecycle, {
   readonly options: LifecycleOptions
   /** True from the moment at which the shutdown began. */

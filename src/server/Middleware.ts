@@ -31,6 +31,7 @@ const acceptsJson = (request: HttpServerRequest): boolean => {
     || accept.length <= 1024 && new Negotiator({ headers: { accept } }).mediaType(offered) !== undefined
 }
 
+/** See `Conformance`. Gives requests their context where no server did so before. */
 export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | SecureRandom.SecureRandom> = Layer.effect(
   Conformance,
   Effect.gen(function*() {
@@ -80,6 +81,7 @@ export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | Secure
   })
 )
 
+/** See `Admission`; the limits are those of `Lifecycle`. */
 export const AdmissionLayer: Layer.Layer<Admission, never, Lifecycle | Problems> = Layer.effect(
   Admission,
   Effect.gen(function*() {
@@ -99,6 +101,7 @@ export const AdmissionLayer: Layer.Layer<Admission, never, Lifecycle | Problems>
   })
 )
 
+/** See `Authorization`; what a credential is, `GrantVerifier` knows. */
 export const AuthorizationLayer: Layer.Layer<Authorization, never, GrantVerifier | Lifecycle | Problems> = Layer.effect(
   Authorization,
   Effect.gen(function*() {
@@ -139,6 +142,7 @@ export const AuthorizationLayer: Layer.Layer<Authorization, never, GrantVerifier
   })
 )
 
+/** See `StrictRequest`. */
 export const StrictRequestLayer: Layer.Layer<StrictRequest, never, Problems> = Layer.effect(
   StrictRequest,
   Effect.map(Problems, (problems) =>

@@ -23,13 +23,13 @@ const cacheControl = "private, no-cache"
 const vary = "Accept, Authorization"
 
 /** Raised whenever the public form changes, so that no client keeps a body of the old form. */
-const publicForm = 1
+const formVersion = 1
 
 /**
  * A strong entity tag (RFC 9110 §8.8.3): the body is a function of the revision and of `under_review`.
  */
 const entityTag = (operation: Operation): string =>
-  `"${publicForm}-${operation.revision}${operation.under_review ? "-review" : ""}"`
+  `"${formVersion}-${operation.revision}${operation.under_review ? "-review" : ""}"`
 
 /** Whether `If-None-Match` names the tag: by itself, in a list, weakly, or as `*` (RFC 9110 §13.1.2). */
 const matchesTag = (ifNoneMatch: string, tag: string): boolean =>
@@ -45,6 +45,7 @@ const toQuery = (query: ListQuery): OperationQuery => ({
   after: null
 })
 
+/** Handlers of `OperationsApi`, on whatever `OperationStore` is provided. */
 export const OperationsLayer = HttpApiBuilder.group(
   Api,
   "operations",

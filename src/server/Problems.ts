@@ -33,6 +33,7 @@ export const normalizeBaseUrl = (text: string): string => {
   return url.href.replace(/\/+$/, "")
 }
 
+/** What makes one occurrence of a problem differ from the next. */
 export interface ProblemOptions {
   /** What happened this time; the kind's meaning unless told. */
   readonly detail?: string
@@ -82,6 +83,7 @@ export class Problems extends Context.Service<Problems, {
   )
 }
 
+/** Whether a failure is one that clients may see as it is. */
 export const isProblem = (error: unknown): error is Problem =>
   Object.values(problemClasses).some((Class) => error instanceof Class)
 

@@ -12,6 +12,7 @@ import { BaseUrl, Problems } from "./Problems.ts"
 
 const ok = { status: "ok" } as const
 
+/** Handlers of `SystemApi`. */
 export const SystemLayer = HttpApiBuilder.group(
   Api,
   "system",

@@ -78,7 +78,9 @@ export const makeIsMigrated: Effect.Effect<
   SqlClient.SqlClient | FileSystem.FileSystem | Path.Path
 > = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
-  const latest = Math.max(...(yield* files).map(({ id }) => id))
+  const known = yield* files
+  if (known.length === 0) return yield* Effect.die(new Error(`there are no migrations in ${directory.href}`))
+  const latest = Math.max(...known.map(({ id }) => id))
   const present = sql.unsafe<{ readonly present: boolean }>("SELECT to_regclass($1) IS NOT NULL AS present", [
     migrationsTable
   ])

@@ -15,6 +15,7 @@ export class NotReady extends Schema.TaggedError<NotReady>()("NotReady", {
   reason: Schema.Literals(["no_answer", "migrations_missing"])
 }) {}
 
+/** What `GET /readyz` asks. Replace it when a store of your own has other needs. */
 export class Readiness extends Context.Service<Readiness, {
   readonly check: Effect.Effect<void, NotReady>
 }>()("financial-agents-gateway/services/Readiness") {
