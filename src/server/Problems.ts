@@ -48,6 +48,7 @@ export const makeProblem = <Code extends ProblemCode>(
   options: ProblemOptions = {}
 ): ProblemOf<Code> => {
   const kind = problemKinds[code]
+  // Each status has its class, and the code decides the status: TypeScript cannot follow the one through the other.
   const Class = problemClasses[kind.status] as unknown as new(fields: object) => ProblemOf<Code>
   return new Class({
     type: `${baseUrl}/problems/${code}`,
