@@ -171,7 +171,9 @@ describe("An authorization server that is away", () => {
           assertProblemOf(answer, "authorization_unavailable")
           assert.strictEqual(answer.headers["retry-after"], "5")
           assert.notInclude(answer.text, "hunter2")
-          assert.lengthOf(causesOf(id), 1)
+          assert.deepStrictEqual(causesOf(id).map(({ level, message }) => [level, message]), [
+            ["ERROR", "The credential could not be verified"]
+          ])
         }
         // It is not needed to say that there is no credential at all.
         assertProblemOf(yield* send(list), "missing_credentials")

@@ -67,7 +67,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant
           const answer = yield* send(target, { token })
           const problem = assertProblemOf(answer, codeOf[first!])
           assert.match(answer.headers["www-authenticate"]!, challengeOf[first!])
-          if (first === "revoked" || first === "expired") assert.include(problem.detail, first)
+          if (first === "revoked" || first === "expired") assert.strictEqual(problem.detail, `The grant is ${first}.`)
           if (first === "unscoped") assert.include(problem.detail, "operations:read")
         }
       })

@@ -65,6 +65,20 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       assert.notStrictEqual(bad!.headers["x-request-id"], good!.headers["x-request-id"])
     }))
 
+  it.effect("from a client that does not hang up after its answer is hung up on", () =>
+    Effect.gen(function*() {
+      const { listener, port } = yield* Gateway
+      const accepted = once(listener, "connection")
+      const socket = net.connect({ host: "127.0.0.1", port, allowHalfOpen: true })
+      socket.resume()
+      socket.write("garbage\r\n\r\n")
+      yield* Effect.promise(async () => {
+        const [served] = (await accepted) as [net.Socket]
+        if (!served.destroyed) await once(served, "close")
+        socket.destroy()
+      })
+    }))
+
   it.effect("that asks for a tunnel and hangs up with a reset does not end the process", () =>
     Effect.gen(function*() {
       const { port, send } = yield* Gateway

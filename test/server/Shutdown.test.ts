@@ -50,9 +50,9 @@ describe("A shutdown", () => {
     Effect.gen(function*() {
       const { entered, find, letOut } = waitingRoom()
       const { gateway, lifecycle, stop } = yield* start({ find }, {
-        lifecycle: { deadline: 60_000 },
-        // Never needed: no connection is kept, so the server closes as soon as the last answer is out.
-        gracefulShutdownTimeout: 60_000
+        // Never needed: the last one out ends the drain, and no connection is kept, so the server closes at once.
+        lifecycle: { deadline: 120_000, drainTimeout: 120_000 },
+        gracefulShutdownTimeout: 120_000
       })
       const { check, listener, port, send } = gateway
       const inside = yield* Effect.promise(() => openWire(port))
