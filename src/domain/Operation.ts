@@ -203,3 +203,13 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
     }
   }
 }
+
+/** The operation is settled: there is nothing left to review. */
+export class AlreadySettled extends Schema.TaggedError<AlreadySettled>()("AlreadySettled", {
+  id: OperationId,
+  state: OperationState
+}) {
+  override get message() {
+    return `operation ${this.id} is ${this.state}, which is final`
+  }
+}

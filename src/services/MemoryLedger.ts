@@ -2,7 +2,9 @@
  * The state that the in-memory layers of `Grants`, `GrantVerifier`, `OperationStore` and `OperationLedger` share.
  */
 import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
 import * as Layer from "effect/Layer"
+import type * as Schema from "effect/Schema"
 import type {
   ClientId,
   Grant,
@@ -12,15 +14,33 @@ import type {
   ProviderBindingId,
   ResourceOwner
 } from "../domain/Grant.ts"
-import type { HistoryEntry, Operation, OperationId } from "../domain/Operation.ts"
+import {
+  type HistoryEntry,
+  isTerminal,
+  type Operation,
+  type OperationId,
+  type Outcome,
+  submissionUncertain
+} from "../domain/Operation.ts"
+import type { ProviderReference } from "../domain/Submission.ts"
+import type { SealedPayload } from "./PayloadCipher.ts"
 
 /** An operation with what its public form omits. */
 export interface MemoryRecord {
   readonly operation: Operation
-  readonly owner: Pick<Grant, "resource_owner" | "subject" | "client_id">
+  readonly owner: Pick<Grant, "resource_owner" | "subject" | "client_id" | "provider_binding_id" | "provider">
   readonly key: string
   readonly digest: string
   readonly history: ReadonlyArray<HistoryEntry>
+  /** Null once nothing can be sent any more. */
+  readonly payload: SealedPayload | null
+  /** When the next one acts, in milliseconds since the epoch; null when the operation is settled. */
+  readonly due_at: number | null
+  readonly timeline: number
+  readonly send_before: DateTime.Utc | null
+  readonly reference: ProviderReference | null
+  readonly reads: number
+  readonly reviewed_at: DateTime.Utc | null
 }
 
 export interface MemoryBinding {
@@ -44,6 +64,8 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
   /** From the hex SHA-256 of a token to the identity that it names. */
   readonly tokens: Map<string, GrantIdentity>
   readonly operations: Map<OperationId, MemoryRecord>
+  /** What a failover would change. */
+  readonly cluster: { timeline: number }
   readonly showGrant: (id: GrantId) => Grant | undefined
   readonly grantOf: (identity: GrantIdentity) => Grant | undefined
   readonly ownedBy: (grant: Grant) => ReadonlyArray<MemoryRecord>
@@ -69,6 +91,7 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
       grants,
       tokens: new Map(),
       operations,
+      cluster: { timeline: 1 },
       showGrant,
       grantOf: (identity) => {
         const grant = showGrant(identity.grant_id)
@@ -81,4 +104,38 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
         )
     }
   })
+}
+
+/** How long an operation that was claimed by hand has before it is rescued, in milliseconds. */
+const claimedByHand = 5 * 60_000
+
+/** A record one transition further on. `due_at` says who acts next, unless somebody should at once. */
+export const moveRecord = (
+  record: MemoryRecord,
+  to: Outcome,
+  evidence: Schema.Json,
+  now: DateTime.Utc,
+  due_at: number | null = null
+): MemoryRecord => {
+  const { operation } = record
+  const at = DateTime.max(now, operation.updated_at)
+  const revision = operation.revision + 1
+  const terminal = isTerminal(to.state)
+  return {
+    ...record,
+    operation: {
+      ...operation,
+      state: to.state,
+      terminal,
+      submission_uncertain: submissionUncertain(to.state),
+      under_review: operation.under_review && !terminal,
+      revision,
+      updated_at: at,
+      completed_at: terminal ? at : null,
+      failure: to.state === "failed" ? to.failure : null
+    },
+    payload: terminal ? null : record.payload,
+    due_at: terminal ? null : due_at ?? at.epochMilliseconds + (to.state === "submitting" ? claimedByHand : 0),
+    history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence }]
+  }
 }

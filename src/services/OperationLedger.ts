@@ -24,27 +24,29 @@ import {
   type GrantRefusal,
   type GrantStanding,
   GrantUnknown,
+  type Provider,
   refusal,
   standingAt
 } from "../domain/Grant.ts"
 import {
+  AlreadySettled,
   canTransition,
   type HistoryEntry,
   IllegalTransition,
   isOperationFailure,
   isProof,
-  isTerminal,
   type Operation,
   type OperationId,
   OperationNotFound,
   type OperationState,
   type Outcome,
   requiresProof,
-  StaleOperation,
-  submissionUncertain
+  StaleOperation
 } from "../domain/Operation.ts"
-import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { AcceptanceSignal } from "./AcceptanceSignal.ts"
+import { MemoryLedger, moveRecord } from "./MemoryLedger.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
+import { PayloadCipher } from "./PayloadCipher.ts"
 import { orUnavailable, type StoreUnavailable } from "./StoreUnavailable.ts"
 
 /** What became of a financial request: its operation, and whether this very call created it. */
@@ -83,6 +85,22 @@ export class OperationLedger extends Context.Service<OperationLedger, {
     to: Outcome,
     evidence: Schema.Json
   ) => Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition | StoreUnavailable>
+  /**
+   * Cancels an operation that nobody has claimed yet: once it is `submitting`, a mutation may be on its way, and this is
+   * an `IllegalTransition`. An operation that is cancelled already stays so.
+   */
+  readonly cancel: (
+    id: OperationId,
+    evidence: Schema.Json
+  ) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>
+  /**
+   * Puts an operation under review, or ends the review; its age counts anew from there. Once an operation is settled
+   * there is nothing to review.
+   */
+  readonly review: (
+    id: OperationId,
+    underReview: boolean
+  ) => Effect.Effect<Operation, OperationNotFound | AlreadySettled | StoreUnavailable>
   /** The operation in its public form, whoever owns it. */
   readonly show: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | StoreUnavailable>
   /** Whether nothing was ever accepted. */
@@ -107,9 +125,11 @@ export class OperationLedger extends Context.Service<OperationLedger, {
 const draw = Effect.fnUntraced(function*(request: FinancialRequest) {
   yield* validateRequest(request)
   const random = yield* SecureRandom.SecureRandom
+  const cipher = yield* PayloadCipher
+  const id = (yield* random.uuidV7()) as OperationId
   return {
-    id: (yield* random.uuidV7()) as OperationId,
-    payload: Hex.encode(yield* canonicalJson(request.payload)),
+    id,
+    payload: yield* cipher.seal(id, yield* canonicalJson(request.payload)),
     digest: Hex.encode(yield* requestDigest(request))
   }
 })
@@ -132,25 +152,37 @@ const decide = (
   return null
 }
 
+/** What became of a cancellation that found the operation no longer `accepted`. */
+const cancelled = (operation: Operation): Effect.Effect<Operation, IllegalTransition> =>
+  operation.state === "cancelled"
+    ? Effect.succeed(operation)
+    : Effect.fail(
+      new IllegalTransition({ id: operation.id, from: operation.state, to: "cancelled", reason: "not_permitted" })
+    )
+
 // --- PostgreSQL
 
 const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const platform = yield* Effect.context<Platform>()
+  const signal = yield* AcceptanceSignal
 
   const accept = Effect.fn("OperationLedger.accept")(function*(grant: GrantIdentity, request: FinancialRequest) {
     const { digest, id, payload } = yield* draw(request)
     const identity = [grant.grant_id, grant.client_id, grant.subject]
     const [row] = yield* orUnavailable(
-      sql.unsafe<GrantStanding & (OperationRow | { readonly id: null })>(
+      sql.unsafe<GrantStanding & { readonly provider: Provider } & (OperationRow | { readonly id: null })>(
         acceptStatement,
-        [...identity, id, request.type, request.key, digest, payload]
+        [...identity, id, request.type, request.key, digest, Hex.encode(payload.payload), payload.key_id]
       )
     )
     if (row === undefined) return yield* new GrantUnknown()
     const refused = refusal(row, null)
     if (refused !== null) return yield* refused
-    if (row.id !== null) return { operation: fromRow(row), created: true }
+    if (row.id !== null) {
+      yield* signal.announce(row.provider)
+      return { operation: fromRow(row), created: true }
+    }
     // The key was bound before. A statement of its own, because the first one cannot see what it had to wait for.
     const [bound] = yield* orUnavailable(
       sql.unsafe<OperationRow & { readonly same_request: boolean }>(boundStatement, [...identity, request.key, digest])
@@ -186,6 +218,19 @@ const makeSql = Effect.gen(function*() {
     }
   )
 
+  const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
+    const text = evidence === null ? null : JSON.stringify(evidence)
+    const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(cancelStatement, [id, text]))
+    return row === undefined ? yield* cancelled(yield* show(id)) : fromRow(row)
+  })
+
+  const review = Effect.fn("OperationLedger.review")(function*(id: OperationId, underReview: boolean) {
+    const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(reviewStatement, [id, underReview]))
+    if (row !== undefined) return fromRow(row)
+    const { state } = yield* show(id)
+    return yield* new AlreadySettled({ id, state })
+  })
+
   const isEmpty = Effect.map(
     orUnavailable(sql.unsafe("SELECT 1 FROM operations LIMIT 1", [])),
     (rows) => rows.length === 0
@@ -197,7 +242,7 @@ const makeSql = Effect.gen(function*() {
     return rows.map((row): HistoryEntry => ({ ...row, at: DateTime.fromDateUnsafe(row.at) }))
   })
 
-  return OperationLedger.of({ accept, transition, show, isEmpty, history })
+  return OperationLedger.of({ accept, transition, cancel, review, show, isEmpty, history })
 })
 
 /**
@@ -206,7 +251,7 @@ const makeSql = Effect.gen(function*() {
  */
 const acceptStatement = `
   WITH standing AS (
-    SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_binding_id,
+    SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_binding_id, p.provider,
       g.revoked_at IS NOT NULL AS revoked,
       g.expires_at <= now() AS expired,
       c.active AS client_active,
@@ -226,10 +271,10 @@ const acceptStatement = `
     ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING
     RETURNING *
   ), payload AS (
-    INSERT INTO operation_payloads (operation_id, client_id, payload)
-    SELECT id, client_id, decode($8, 'hex') FROM o
+    INSERT INTO operation_payloads (operation_id, client_id, payload, key_id)
+    SELECT id, client_id, decode($8, 'hex'), $9 FROM o
   )
-  SELECT s.revoked, s.expired, s.client_active, s.provider_connected, ${publicColumns}
+  SELECT s.provider, s.revoked, s.expired, s.client_active, s.provider_connected, ${publicColumns}
   FROM standing s LEFT JOIN o ON true`
 
 const boundStatement = `
@@ -242,6 +287,18 @@ const transitionStatement = `
   UPDATE operations o
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6
   WHERE o.id = $1 AND o.revision = $2
+  RETURNING ${publicColumns}`
+
+/** Of one row, so that it waits for a claim of the same row, and then finds that it came too late. */
+const cancelStatement = `
+  UPDATE operations o SET state = 'cancelled', revision = revision + 1, evidence = $2
+  WHERE o.id = $1 AND o.state = 'accepted'
+  RETURNING ${publicColumns}`
+
+const reviewStatement = `
+  UPDATE operations o
+  SET under_review = $2, reviewed_at = CASE WHEN $2 THEN o.reviewed_at ELSE clock_timestamp() END
+  WHERE o.id = $1 AND o.due_at IS NOT NULL
   RETURNING ${publicColumns}`
 
 interface HistoryRow {
@@ -261,6 +318,7 @@ const historyStatement = `
 const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
   const platform = yield* Effect.context<Platform>()
+  const signal = yield* AcceptanceSignal
   const now = Effect.map(Clock.currentTimeMillis, (millis) => DateTime.makeUnsafe(millis))
 
   const record = (id: OperationId) =>
@@ -270,7 +328,7 @@ const makeMemory = Effect.gen(function*() {
     })
 
   const accept = Effect.fn("OperationLedger.accept")(function*(identity: GrantIdentity, request: FinancialRequest) {
-    const { digest, id } = yield* draw(request)
+    const { digest, id, payload } = yield* draw(request)
     const at = yield* now
     return yield* Effect.suspend((): Effect.Effect<Accepted, GrantRefusal | BindingConflict> => {
       const grant = memory.grantOf(identity)
@@ -286,9 +344,21 @@ const makeMemory = Effect.gen(function*() {
           : Effect.fail(new BindingConflict({ key: request.key }))
       }
       const operation = newOperation(id, request, at)
-      const history: ReadonlyArray<HistoryEntry> = [{ revision: 1, from: null, to: "accepted", at, evidence: null }]
-      memory.operations.set(id, { operation, owner: grant, key: request.key, digest, history })
-      return Effect.succeed({ operation, created: true })
+      memory.operations.set(id, {
+        operation,
+        owner: grant,
+        key: request.key,
+        digest,
+        history: [{ revision: 1, from: null, to: "accepted", at, evidence: null }],
+        payload,
+        due_at: at.epochMilliseconds,
+        timeline: memory.cluster.timeline,
+        send_before: null,
+        reference: null,
+        reads: 0,
+        reviewed_at: null
+      })
+      return Effect.as(signal.announce(grant.provider), { operation, created: true })
     })
   }, Effect.provideContext(platform))
 
@@ -309,9 +379,32 @@ const makeMemory = Effect.gen(function*() {
     }
   )
 
+  const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
+    const at = yield* now
+    return yield* Effect.flatMap(record(id), (found) => {
+      if (found.operation.state !== "accepted") return cancelled(found.operation)
+      const moved = moveRecord(found, { state: "cancelled" }, evidence, at)
+      memory.operations.set(id, moved)
+      return Effect.succeed(moved.operation)
+    })
+  })
+
+  const review = Effect.fn("OperationLedger.review")(function*(id: OperationId, underReview: boolean) {
+    const at = yield* now
+    return yield* Effect.flatMap(record(id), (found) => {
+      const { state, terminal } = found.operation
+      if (terminal) return Effect.fail(new AlreadySettled({ id, state }))
+      const operation = { ...found.operation, under_review: underReview }
+      memory.operations.set(id, { ...found, operation, reviewed_at: underReview ? found.reviewed_at : at })
+      return Effect.succeed(operation)
+    })
+  })
+
   return OperationLedger.of({
     accept,
     transition,
+    cancel,
+    review,
     show: (id) => Effect.map(record(id), ({ operation }) => operation),
     isEmpty: Effect.sync(() => memory.operations.size === 0),
     history: (id) => Effect.map(record(id), ({ history }) => history)
@@ -331,24 +424,3 @@ const newOperation = (id: OperationId, { type }: FinancialRequest, at: DateTime.
   completed_at: null,
   failure: null
 })
-
-const moveRecord = (record: MemoryRecord, to: Outcome, evidence: Schema.Json, now: DateTime.Utc): MemoryRecord => {
-  const { operation } = record
-  const at = DateTime.max(now, operation.updated_at)
-  const revision = operation.revision + 1
-  const terminal = isTerminal(to.state)
-  return {
-    ...record,
-    operation: {
-      ...operation,
-      state: to.state,
-      terminal,
-      submission_uncertain: submissionUncertain(to.state),
-      revision,
-      updated_at: at,
-      completed_at: terminal ? at : null,
-      failure: to.state === "failed" ? to.failure : null
-    },
-    history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence }]
-  }
-}

@@ -1,0 +1,221 @@
+/**
+ * The submission queue in memory, on the clock that there is when it is made: that of the database, as it were. Whatever
+ * is looked up and then written happens in one synchronous step.
+ */
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
+import type { Provider } from "../domain/Grant.ts"
+import { refusal, standingAt } from "../domain/Grant.ts"
+import {
+  IllegalTransition,
+  type Operation,
+  type OperationId,
+  OperationNotFound,
+  type Outcome,
+  StaleOperation
+} from "../domain/Operation.ts"
+import {
+  type Claim,
+  type ClaimTerms,
+  type DueRead,
+  PayloadUnreadable,
+  type ReadTerms,
+  type Recording
+} from "../domain/Submission.ts"
+import { MemoryLedger, type MemoryRecord, moveRecord } from "./MemoryLedger.ts"
+import { PayloadCipher } from "./PayloadCipher.ts"
+
+const decoder = new TextDecoder()
+
+export const makeMemory = Effect.gen(function*() {
+  const memory = yield* MemoryLedger
+  const cipher = yield* PayloadCipher
+  const clock = yield* Clock.Clock
+  const millis = () => clock.currentTimeMillisUnsafe()
+  const now = () => DateTime.makeUnsafe(millis())
+
+  const update = (record: MemoryRecord): MemoryRecord => {
+    memory.operations.set(record.operation.id, record)
+    return record
+  }
+
+  /** Records that are due, oldest first. */
+  const due = (provider: Provider | null, limit: number, belongs: (record: MemoryRecord) => boolean) =>
+    [...memory.operations.values()]
+      .filter((record) =>
+        record.due_at !== null && record.due_at <= millis()
+        && (provider === null || record.owner.provider === provider) && belongs(record)
+      )
+      .toSorted((a, b) => a.due_at! - b.due_at!)
+      .slice(0, limit)
+
+  const hasStanding = ({ owner }: MemoryRecord): boolean =>
+    [...memory.grants.keys()].some((id) => {
+      const grant = memory.showGrant(id)!
+      return grant.client_id === owner.client_id && grant.resource_owner === owner.resource_owner
+        && grant.subject === owner.subject && grant.provider_binding_id === owner.provider_binding_id
+        && refusal(standingAt(grant, null, now()), null) === null
+    })
+
+  /** With a review that begins once the operation has been in its state for so long. */
+  const aged = (record: MemoryRecord, age: Duration.Duration): MemoryRecord => {
+    const since = Math.max(
+      record.operation.updated_at.epochMilliseconds,
+      record.reviewed_at?.epochMilliseconds ?? -Infinity
+    )
+    const isOld = since <= millis() - Duration.toMillis(age)
+    return isOld ? { ...record, operation: { ...record.operation, under_review: true } } : record
+  }
+
+  const after = (delay: Duration.Duration) => millis() + Duration.toMillis(delay)
+
+  const toProviderOperation = ({ operation, owner, send_before }: MemoryRecord) => ({
+    id: operation.id,
+    type: operation.type,
+    resource_owner: owner.resource_owner,
+    provider_binding_id: owner.provider_binding_id,
+    send_before
+  })
+
+  const openPayload = ({ operation, payload }: MemoryRecord): Effect.Effect<Schema.Json, PayloadUnreadable> =>
+    payload === null
+      ? Effect.fail(new PayloadUnreadable())
+      : Effect.map(cipher.open(operation.id, payload), (bytes) => JSON.parse(decoder.decode(bytes)) as Schema.Json)
+
+  const isReady = (record: MemoryRecord) =>
+    hasStanding(record)
+    && (record.payload?.key_id == null || cipher.keyIds.includes(record.payload.key_id))
+
+  const claim = (provider: Provider, limit: number, terms: ClaimTerms) =>
+    Effect.sync(() =>
+      due(
+        provider,
+        limit,
+        ({ operation, timeline }) => operation.state === "accepted" && timeline === memory.cluster.timeline
+      ).flatMap((record): Array<Claim> => {
+        if (!isReady(record)) {
+          update({ ...aged(record, terms.review_after), due_at: after(terms.idle) })
+          return []
+        }
+        const claimed = update({
+          ...moveRecord(record, { state: "submitting" }, null, now(), after(terms.rescue_after)),
+          send_before: DateTime.makeUnsafe(after(terms.send_within))
+        })
+        return [{
+          operation: toProviderOperation(claimed),
+          revision: claimed.operation.revision,
+          payload: openPayload(record)
+        }]
+      })
+    )
+
+  const find = (id: OperationId) =>
+    Effect.suspend(() => {
+      const record = memory.operations.get(id)
+      return record === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(record)
+    })
+
+  const findAt = (id: OperationId, revision: number) =>
+    Effect.flatMap(find(id), (record) => {
+      const { revision: actual } = record.operation
+      return actual === revision
+        ? Effect.succeed(record)
+        : Effect.fail(new StaleOperation({ id, expected: revision, actual }))
+    })
+
+  const moved = (record: MemoryRecord, outcome: Outcome, recording: Recording): Operation =>
+    update({
+      ...moveRecord(record, outcome, recording.evidence, now(), after(recording.due_in)),
+      reference: record.reference ?? recording.reference
+    }).operation
+
+  const record = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
+    Effect.map(findAt(id, revision), (found) => moved(found, outcome, recording))
+
+  const rescue = (limit: number) =>
+    Effect.sync(() =>
+      due(null, limit, ({ operation }) => operation.state === "submitting").map((stale) => {
+        update(moveRecord(stale, { state: "indeterminate" }, rescued, now()))
+        return stale.operation.id
+      })
+    )
+
+  const take =
+    (belongs: (record: MemoryRecord) => boolean, review: (r: MemoryRecord, t: ReadTerms) => MemoryRecord) =>
+    (provider: Provider, limit: number, terms: ReadTerms) =>
+      Effect.sync(() =>
+        due(provider, limit, belongs).flatMap((record): Array<DueRead> => {
+          const active = hasStanding(record)
+          const { operation, reads, reference, ...taken } = update({
+            ...review(record, terms),
+            due_at: after(active ? terms.lease : terms.idle),
+            reads: record.reads + (active ? 1 : 0)
+          })
+          const { revision, state } = operation
+          const read = { operation: toProviderOperation({ ...record, ...taken }), provider, state, revision }
+          return active ? [{ ...read, reference, reads }] : []
+        })
+      )
+
+  const takeReads = take(
+    ({ operation }) => operation.state === "submitted" || operation.state === "indeterminate",
+    (record, terms) =>
+      aged(
+        record,
+        record.operation.state === "submitted" ? terms.review_submitted_after : terms.review_indeterminate_after
+      )
+  )
+
+  const takeHeld = take(
+    ({ operation, timeline }) => operation.state === "accepted" && timeline < memory.cluster.timeline,
+    (record, terms) => {
+      const held = { ...record, send_before: record.send_before ?? now() }
+      return record.reviewed_at === null
+        ? { ...held, operation: { ...record.operation, under_review: true } }
+        : aged(held, Duration.min(terms.review_submitted_after, terms.review_indeterminate_after))
+    }
+  )
+
+  const postpone = (id: OperationId, revision: number, next: Pick<Recording, "due_in" | "reference">) =>
+    Effect.sync(() => {
+      const found = memory.operations.get(id)
+      if (found?.operation.revision !== revision || found.due_at === null) return
+      update({ ...found, due_at: after(next.due_in), reference: found.reference ?? next.reference })
+    })
+
+  const recordHeld = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
+    Effect.map(
+      findAt(id, revision),
+      (found) => moved(moveRecord(found, { state: "submitting" }, recording.evidence, now()), outcome, recording)
+    )
+
+  const release = (id: OperationId) =>
+    Effect.flatMap(find(id), (record) => {
+      const { state } = record.operation
+      if (state !== "accepted") {
+        return Effect.fail(new IllegalTransition({ id, from: state, to: "submitting", reason: "not_permitted" }))
+      }
+      return Effect.succeed(
+        update({
+          ...record,
+          operation: { ...record.operation, under_review: false },
+          timeline: memory.cluster.timeline,
+          due_at: millis(),
+          send_before: null,
+          reviewed_at: now()
+        }).operation
+      )
+    })
+
+  const prepare = Effect.succeed({ moved: false })
+
+  return { prepare, claim, record, rescue, takeReads, takeHeld, postpone, recordHeld, release }
+})
+
+const rescued = {
+  by: "rescuer",
+  reason: "the worker that claimed the operation did not record what became of it"
+}

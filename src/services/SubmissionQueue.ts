@@ -1,0 +1,103 @@
+/**
+ * What waits for the workers: operations to claim, to rescue and to read the status of. The database alone coordinates
+ * them, with row locks, compare-and-set and its own clock, so any number of workers may run on any number of machines.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as SqlClient from "effect/sql/SqlClient"
+import type { Provider } from "../domain/Grant.ts"
+import type {
+  IllegalTransition,
+  Operation,
+  OperationId,
+  OperationNotFound,
+  Outcome,
+  StaleOperation
+} from "../domain/Operation.ts"
+import type { Claim, ClaimTerms, DueRead, ReadTerms, Recording, UnsafeDatabase } from "../domain/Submission.ts"
+import type { MemoryLedger } from "./MemoryLedger.ts"
+import { makeMemory } from "./MemorySubmissionQueue.ts"
+import { makeSql } from "./SqlSubmissionQueue.ts"
+import type { StoreUnavailable } from "./StoreUnavailable.ts"
+
+export class SubmissionQueue extends Context.Service<SubmissionQueue, {
+  /**
+   * Makes sure that what the database acknowledges stays, and that the ledger is where it was: in a cluster that it was
+   * copied to, nobody knows what was sent meanwhile, so whatever is `accepted` is held. Yields whether that happened.
+   */
+  readonly prepare: Effect.Effect<{ readonly moved: boolean }, UnsafeDatabase | StoreUnavailable>
+  /**
+   * Moves up to `limit` operations from `accepted` to `submitting`, oldest first, in a transaction of its own. It
+   * yields after the COMMIT was acknowledged: what it yields may be sent, and nothing else. After `StoreUnavailable`
+   * nobody knows what was claimed, so none of it may be sent.
+   *
+   * Operations stay where they are while their owner has withdrawn (no live grant of the same owner, subject, client
+   * and provider binding, an inactive client, a disconnected provider), while their payload needs a key that is not at
+   * hand, and after a change of the database's timeline.
+   */
+  readonly claim: (
+    provider: Provider,
+    limit: number,
+    terms: ClaimTerms
+  ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
+  /**
+   * Records what became of an operation, if it is still at `revision` (compare-and-set).
+   *
+   * After `StoreUnavailable` nobody knows whether it was recorded: record it again, and read a `StaleOperation` then as
+   * "it was, or somebody else was faster".
+   */
+  readonly record: (
+    id: OperationId,
+    revision: number,
+    outcome: Outcome,
+    recording: Recording
+  ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
+  /** Moves stale `submitting` operations, up to `limit`, to `indeterminate` and nowhere else. Yields which. */
+  readonly rescue: (limit: number) => Effect.Effect<ReadonlyArray<OperationId>, StoreUnavailable>
+  /**
+   * Takes up to `limit` operations whose status read is due: `submitted` and `indeterminate` ones. While their owner
+   * has withdrawn they are put off instead.
+   */
+  readonly takeReads: (
+    provider: Provider,
+    limit: number,
+    terms: ReadTerms
+  ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+  /** The same for `accepted` operations that a change of the timeline holds. They are put under review. */
+  readonly takeHeld: (
+    provider: Provider,
+    limit: number,
+    terms: ReadTerms
+  ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
+  /** Sets the time of the next status read, if the operation is still at `revision`. */
+  readonly postpone: (
+    id: OperationId,
+    revision: number,
+    next: Pick<Recording, "due_in" | "reference">
+  ) => Effect.Effect<void, StoreUnavailable>
+  /** Lets a held operation be claimed again: somebody made sure that it was never sent. */
+  readonly release: (
+    id: OperationId
+  ) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>
+  /**
+   * Records what a status read proved of a held operation, which was sent before the timeline changed: through
+   * `submitting` to where it is, in one transaction and without sending anything.
+   */
+  readonly recordHeld: (
+    id: OperationId,
+    revision: number,
+    outcome: Outcome,
+    recording: Recording
+  ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
+}>()("financial-agents-gateway/services/SubmissionQueue") {
+  static readonly layer: Layer.Layer<SubmissionQueue, never, SqlClient.SqlClient> = Layer.effect(
+    SubmissionQueue,
+    Effect.suspend(() => Effect.map(makeSql, (queue) => SubmissionQueue.of(queue)))
+  )
+
+  static readonly layerMemory: Layer.Layer<SubmissionQueue, never, MemoryLedger> = Layer.effect(
+    SubmissionQueue,
+    Effect.suspend(() => Effect.map(makeMemory, (queue) => SubmissionQueue.of(queue)))
+  )
+}

@@ -1,0 +1,51 @@
+/**
+ * One circuit for each provider, which submissions and status reads share: where no status can be read, no money should
+ * be sent.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as Schedule from "effect/Schedule"
+import type { Provider as ProviderName } from "../domain/Grant.ts"
+import type { StatusAnswer, SubmissionAnswer } from "./Provider.ts"
+
+/**
+ * Opens after five failures in a row, for a second at first and for half a minute at most. Kept in the process: to
+ * share circuits between processes, provide a `CircuitBreaker` on a store of your own.
+ */
+export const layerCircuitBreaker: Layer.Layer<CircuitBreaker.CircuitBreaker> = CircuitBreaker.layer({
+  tripPolicy: CircuitBreaker.consecutive(5),
+  openDuration: Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
+}).pipe(Layer.provide(CircuitBreaker.layerStoreMemory()))
+
+/** An answer shows that the provider is there, a refusal too. */
+export const classifyAttempt = (exit: Exit.Exit<SubmissionAnswer, unknown>): CircuitBreaker.Outcome =>
+  Exit.isSuccess(exit) ? CircuitBreaker.success : CircuitBreaker.failure()
+
+/** A read that proves nothing still shows that the provider is there, unless the network failed. */
+export const classifyRead = (exit: Exit.Exit<StatusAnswer>): CircuitBreaker.Outcome =>
+  Exit.isSuccess(exit) && !(exit.value._tag === "NotProven" && exit.value.reason === "unreachable")
+    ? CircuitBreaker.success
+    : CircuitBreaker.failure()
+
+/** How many calls the circuit of a provider would let through now: all, one that probes, or none. */
+export const passable = (
+  breaker: CircuitBreaker.CircuitBreaker,
+  provider: ProviderName
+): Effect.Effect<number> =>
+  breaker.state(provider).pipe(
+    Effect.map((state) => {
+      switch (state._tag) {
+        case "Closed":
+          return Infinity
+        case "Open":
+          return Duration.isZero(state.retryAfter) ? 1 : 0
+        case "HalfOpen":
+          return state.probing ? 0 : 1
+      }
+    }),
+    // The breaker lets calls through where it cannot look.
+    Effect.orElseSucceed(() => Infinity)
+  )

@@ -1,0 +1,32 @@
+/**
+ * The upstream providers that this process can reach.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { Provider as ProviderName } from "../domain/Grant.ts"
+import { Provider } from "./Provider.ts"
+
+/**
+ * Adapters by the name that provider bindings give to their provider. A worker leaves the operations of all others to
+ * workers that know them.
+ */
+export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderName, Provider["Service"]>>()(
+  "financial-agents-gateway/submission/Providers"
+) {
+  /** One adapter for each name: `Providers.layer({ "demo-bank": SandboxProvider.layer(…) })`. */
+  static readonly layer = <E, R>(
+    adapters: Readonly<Record<string, Layer.Layer<Provider, E, R>>>
+  ): Layer.Layer<Providers, E, R> =>
+    Layer.effect(
+      Providers,
+      Effect.map(
+        Effect.forEach(Object.entries(adapters), ([name, adapter]) =>
+          Effect.map(
+            Layer.build(Layer.fresh(adapter)),
+            (context) => [ProviderName.make(name), Context.get(context, Provider)] as const
+          )),
+        (entries) => new Map(entries)
+      )
+    )
+}

@@ -1,0 +1,81 @@
+/**
+ * The loop that worker and reconciler share: take what is due, handle it concurrently, wait, and do so again.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as FiberSet from "effect/FiberSet"
+import * as Latch from "effect/Latch"
+import * as Random from "effect/Random"
+import type * as Scope from "effect/Scope"
+
+/** Room that several pumps of one process share. */
+export interface Room {
+  readonly limit: number
+  used: number
+}
+
+export interface PumpOptions<A, R> {
+  readonly room: Room
+  /** Items at the same time in this pump. */
+  readonly limit: number
+  readonly pollInterval: Duration.Duration
+  /** How many may be taken now, of those for which there is room. */
+  readonly allowance: (room: number) => Effect.Effect<number, never, R>
+  /** Takes up to so many items. Never interrupted: what was taken is handled. */
+  readonly take: (limit: number) => Effect.Effect<ReadonlyArray<A>, never, R>
+  readonly handle: (item: A) => Effect.Effect<void, never, R>
+}
+
+export interface Pump {
+  /** Lets the pump look at once. */
+  readonly wake: Effect.Effect<void>
+}
+
+/**
+ * Runs for as long as its scope is open. Handlers run in `running`, and go on when the scope of the pump closes.
+ */
+export const runPump = Effect.fnUntraced(function*<A, R>(
+  options: PumpOptions<A, R>,
+  running: FiberSet.FiberSet<void, never>
+): Effect.fn.Return<Pump, never, R | Scope.Scope> {
+  const { limit, room } = options
+  const wake = Latch.makeUnsafe(false)
+  let used = 0
+  // There was perhaps more than could be taken: it is looked for as soon as there is room for a batch.
+  let isBehind = false
+  const roomLeft = () => Math.min(limit - used, room.limit - room.used)
+  const isWorthwhile = () => roomLeft() * 4 >= limit
+
+  const start = (item: A) => {
+    used++
+    room.used++
+    const finish = Effect.sync(() => {
+      used--
+      room.used--
+      if (isBehind && isWorthwhile()) wake.openUnsafe()
+    })
+    return FiberSet.run(running)(Effect.ensuring(options.handle(item), finish))
+  }
+
+  const turn = Effect.gen(function*() {
+    wake.closeUnsafe()
+    const left = roomLeft()
+    const allowed = left > 0 ? yield* options.allowance(left) : 0
+    const items = allowed > 0 ? yield* options.take(allowed) : []
+    yield* Effect.forEach(items, start, { discard: true })
+    isBehind = left <= 0 || (allowed === left && items.length === allowed)
+  })
+
+  const pause = Effect.flatMap(
+    Random.nextBetween(0.5, 1),
+    (share) => Effect.raceFirst(Effect.sleep(Duration.times(options.pollInterval, share)), wake.await)
+  )
+
+  yield* Effect.forkScoped(
+    Effect.forever(Effect.andThen(
+      Effect.uninterruptible(turn),
+      Effect.suspend(() => isBehind && isWorthwhile() ? Effect.yieldNow : pause)
+    ))
+  )
+  return { wake: Effect.asVoid(wake.open) }
+})

@@ -1,0 +1,200 @@
+/**
+ * Reads the status of unsettled operations until a result is proven. A read never submits anything, age never changes a
+ * state, and what a read does not prove stays as it is.
+ */
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as FiberSet from "effect/FiberSet"
+import * as Layer from "effect/Layer"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as Random from "effect/Random"
+import type * as Schema from "effect/Schema"
+import type { Provider as ProviderName } from "../domain/Grant.ts"
+import type { Outcome } from "../domain/Operation.ts"
+import { type DueRead, isProviderReference, type ProviderReference, readDelay } from "../domain/Submission.ts"
+import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { classifyRead, passable } from "./Circuit.ts"
+import { StatusAnswer } from "./Provider.ts"
+import { Providers } from "./Providers.ts"
+import { runPump } from "./Pump.ts"
+import { describe, publicFailure } from "./Settlement.ts"
+import { SubmissionPolicy } from "./SubmissionPolicy.ts"
+import { withinStore } from "./withinStore.ts"
+
+export class Reconciler extends Context.Service<Reconciler, {
+  /** Reads up to `limit` operations of a provider that are due, and yields how many once all of them are recorded. */
+  readonly runOnce: (provider: ProviderName, limit: number) => Effect.Effect<number>
+}>()("financial-agents-gateway/submission/Reconciler") {
+  /** For tests and for schedulers of one's own: reads when it is told to. */
+  static readonly layerManual = Layer.effect(
+    Reconciler,
+    Effect.suspend(() =>
+      Effect.map(make, ({ read, take }) =>
+        Reconciler.of({
+          runOnce: Effect.fnUntraced(function*(provider, limit) {
+            const reads = yield* take(provider, limit)
+            yield* Effect.forEach(reads, read, { concurrency: "unbounded", discard: true })
+            return reads.length
+          })
+        }))
+    )
+  )
+
+  /** Reads what is due until its scope closes. What it was reading then is due again once the lease has passed. */
+  static readonly layer: Layer.Layer<
+    never,
+    never,
+    SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
+  > = Layer.effectDiscard(
+    Effect.gen(function*() {
+      const { breaker, policy, providers, read, take } = yield* make
+      const running = yield* FiberSet.make<void, never>()
+      const room = { limit: policy.concurrency, used: 0 }
+      yield* Effect.forEach(providers.keys(), (name) =>
+        runPump({
+          room,
+          limit: policy.providerConcurrency,
+          pollInterval: policy.pollInterval,
+          allowance: (left) => Effect.map(passable(breaker, name), (calls) => Math.min(left, calls)),
+          take: (limit) => take(name, limit),
+          handle: read
+        }, running))
+    })
+  )
+}
+
+const make = Effect.gen(function*() {
+  const queue = yield* SubmissionQueue
+  const providers = yield* Providers
+  const breaker = yield* CircuitBreaker.CircuitBreaker
+  const policy = yield* SubmissionPolicy
+
+  const terms = {
+    // Nobody else reads meanwhile, and a reader that died is not waited for much longer than one that hangs.
+    lease: Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, 2)),
+    idle: policy.idle,
+    review_submitted_after: policy.reviewAfter.submitted,
+    review_indeterminate_after: policy.reviewAfter.indeterminate
+  }
+
+  const take = Effect.fn("Reconciler.take")(
+    function*(provider: ProviderName, limit: number) {
+      const held = yield* withinStore(queue.takeHeld(provider, limit, terms))
+      const reads = held.length < limit
+        ? yield* withinStore(queue.takeReads(provider, limit - held.length, terms))
+        : []
+      return [...held, ...reads]
+    },
+    Effect.catchTag(
+      "StoreUnavailable",
+      (error) => Effect.as(Effect.logWarning("Could not look for operations to reconcile", error), [])
+    )
+  )
+
+  /** What the provider says, or null when its circuit let no read through. */
+  const ask = ({ operation, provider: name, reference }: DueRead): Effect.Effect<StatusAnswer | null> => {
+    const provider = providers.get(name)
+    if (provider === undefined) return Effect.succeed(null)
+    const answer = provider.readStatus(operation, reference).pipe(
+      Effect.catchDefect((defect) => Effect.succeed(unreachable(describe(defect)))),
+      Effect.timeoutOrElse({
+        duration: policy.readTimeout,
+        orElse: () => Effect.succeed(unreachable("the provider did not answer in time"))
+      })
+    )
+    return breaker.execute(answer, { key: name, classify: classifyRead }).pipe(
+      Effect.catchTag("CircuitBreakerError", () => Effect.succeed(null))
+    )
+  }
+
+  const read = (due: DueRead): Effect.Effect<void> =>
+    Effect.gen(function*() {
+      const decision = decide(due, yield* ask(due))
+      const { operation: { id }, revision } = due
+      const due_in = Duration.millis(readDelay(policy.readSchedule, due.reads, yield* Random.next))
+      switch (decision._tag) {
+        case "Postpone":
+          return yield* withinStore(queue.postpone(id, revision, { due_in, reference: decision.reference }))
+        case "Release":
+          return yield* Effect.asVoid(withinStore(queue.release(id)))
+        case "Record": {
+          const record = due.state === "accepted" ? queue.recordHeld : queue.record
+          const { evidence, outcome, reference } = decision
+          return yield* Effect.asVoid(withinStore(record(id, revision, outcome, { evidence, reference, due_in })))
+        }
+      }
+    }).pipe(
+      // Somebody else was faster, and decided on what is newer.
+      Effect.catchTag("StaleOperation", () => Effect.void),
+      Effect.catchCause((cause) => Effect.logWarning("A status read was not recorded; it will be repeated", cause)),
+      Effect.annotateLogs({ operation_id: due.operation.id, provider: due.provider }),
+      Effect.withSpan("Reconciler.read", { attributes: { operation_id: due.operation.id } })
+    )
+
+  return { take, read, breaker, policy, providers }
+})
+
+const unreachable = (detail: string) => StatusAnswer.NotProven({ reason: "unreachable", detail })
+
+/** What follows from a status read. */
+export type Decision =
+  | { readonly _tag: "Postpone"; readonly reference: ProviderReference | null }
+  | { readonly _tag: "Release" }
+  | {
+    readonly _tag: "Record"
+    readonly outcome: Outcome
+    readonly evidence: { readonly [member: string]: Schema.Json }
+    readonly reference: ProviderReference | null
+  }
+
+const postpone: Decision = { _tag: "Postpone", reference: null }
+
+/**
+ * The rules of the specification ("States and transitions") for what a status read showed: proof moves the operation, a
+ * failure of the network makes a `submitted` one `indeterminate`, and everything else leaves it where it is.
+ */
+export const decide = (due: Pick<DueRead, "state">, answer: StatusAnswer | null): Decision => {
+  switch (answer?._tag) {
+    case undefined:
+      return postpone
+    case "Proven": {
+      const evidence = { by: "status_read", answer: answer.evidence }
+      if (answer.state === "submitted") {
+        const reference = isProviderReference(answer.reference) ? answer.reference : null
+        return due.state === "submitted"
+          ? { _tag: "Postpone", reference }
+          : { _tag: "Record", outcome: { state: "submitted" }, evidence, reference }
+      }
+      const outcome: Outcome = answer.state === "failed"
+        ? { state: "failed", failure: publicFailure(answer) }
+        : { state: answer.state }
+      return { _tag: "Record", outcome, evidence, reference: null }
+    }
+    case "NeverReceived":
+      // Never against what the provider itself acknowledged.
+      if (due.state === "accepted") return { _tag: "Release" }
+      return due.state === "indeterminate"
+        ? {
+          _tag: "Record",
+          outcome: { state: "failed", failure: neverReceived },
+          evidence: { by: "status_read", answer: answer.evidence },
+          reference: null
+        }
+        : postpone
+    case "NotProven":
+      return due.state === "submitted" && answer.reason === "unreachable"
+        ? {
+          _tag: "Record",
+          outcome: { state: "indeterminate" },
+          evidence: { by: "status_read", reason: answer.detail },
+          reference: null
+        }
+        : postpone
+  }
+}
+
+const neverReceived = {
+  code: "provider_never_received",
+  message: "The provider never received the operation, and would not accept it any more."
+}

@@ -1,0 +1,88 @@
+/**
+ * What the end of a submission says of its operation.
+ */
+import * as Cause from "effect/Cause"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import type * as Schema from "effect/Schema"
+import { isOperationFailure, type OperationFailure, type Outcome } from "../domain/Operation.ts"
+import { isProviderReference, type PayloadUnreadable, type ProviderReference } from "../domain/Submission.ts"
+import type { NotSent, SubmissionAnswer, Uncertain } from "./Provider.ts"
+
+/** An outcome with what proves it. */
+export interface Settlement {
+  readonly outcome: Outcome
+  readonly evidence: { readonly [member: string]: Schema.Json }
+  readonly reference: ProviderReference | null
+}
+
+/**
+ * Judges how the attempts at a submission ended. `isSending` tells whether one was under way, and so whether an
+ * interruption may have come after the first byte. Whatever is not proof of something else is `indeterminate`
+ * (specification, "States and transitions" 3).
+ */
+export const judge = (
+  exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable>,
+  isSending: boolean
+): Settlement => {
+  if (Exit.isSuccess(exit)) return fromAnswer(exit.value)
+  const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
+  if (error?._tag === "PayloadUnreadable") {
+    return failed({ code: "payload_unreadable", message: "The request could not be read, and was not sent." }, {
+      reason: error.message
+    })
+  }
+  if (error?._tag === "NotSent") return notSent(error.reason)
+  if (error?._tag === "Uncertain") return uncertain(error.reason)
+  if (!isSending) return notSent("the worker was stopped before it sent anything")
+  return uncertain(
+    Cause.hasInterruptsOnly(exit.cause)
+      ? "the worker was stopped while it was sending"
+      : describe(Cause.squash(exit.cause))
+  )
+}
+
+/** A defect by its name alone: its message may hold anything, credentials among them. */
+export const describe = (defect: unknown): string =>
+  `a defect: ${defect instanceof Error ? defect.name : typeof defect}`
+
+/**
+ * What the provider gave as code and message if it can be published, else words of our own.
+ */
+export const publicFailure = (given: { readonly code: string; readonly message: string }): OperationFailure => {
+  const { code, message } = given
+  const failure = { code, message }
+  return isOperationFailure(failure)
+    ? failure
+    : { code: "provider_rejected", message: "The provider refused the operation." }
+}
+
+const fromAnswer = (answer: SubmissionAnswer): Settlement => {
+  switch (answer._tag) {
+    case "Acknowledged": {
+      const reference = isProviderReference(answer.reference) ? answer.reference : null
+      return { outcome: { state: "submitted" }, evidence: answered(answer.evidence), reference }
+    }
+    case "Succeeded":
+      return { outcome: { state: "succeeded" }, evidence: answered(answer.evidence), reference: null }
+    case "Rejected":
+      return failed(publicFailure(answer), answered(answer.evidence))
+  }
+}
+
+const answered = (answer: Schema.Json) => ({ by: "submission", answer })
+
+const failed = (failure: OperationFailure, evidence: { readonly [member: string]: Schema.Json }): Settlement => ({
+  outcome: { state: "failed", failure },
+  evidence: { by: "submission", ...evidence },
+  reference: null
+})
+
+const notSent = (reason: string): Settlement =>
+  failed({ code: "provider_unreachable", message: "The provider could not be reached; nothing was sent." }, { reason })
+
+const uncertain = (reason: string): Settlement => ({
+  outcome: { state: "indeterminate" },
+  evidence: { by: "submission", reason },
+  reference: null
+})

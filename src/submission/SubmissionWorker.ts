@@ -1,0 +1,233 @@
+/**
+ * Sends accepted operations to their providers: each at most once, whatever fails.
+ *
+ * The order of things is the whole point. A claim moves the operation to `submitting`, and no path leads back to
+ * `accepted`, so nobody claims it again. Only when the database has acknowledged the claim, a byte leaves. What came of
+ * it is recorded by compare-and-set; where nobody can know, as `indeterminate`.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as FiberSet from "effect/FiberSet"
+import * as Latch from "effect/Latch"
+import * as Layer from "effect/Layer"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as Random from "effect/Random"
+import * as Schedule from "effect/Schedule"
+import type * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type { Provider as ProviderName } from "../domain/Grant.ts"
+import { type Claim, readDelay, type UnsafeDatabase } from "../domain/Submission.ts"
+import { AcceptanceSignal } from "../services/AcceptanceSignal.ts"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { classifyAttempt, passable } from "./Circuit.ts"
+import { NotSent, Uncertain } from "./Provider.ts"
+import { Providers } from "./Providers.ts"
+import { runPump } from "./Pump.ts"
+import { describe, judge, type Settlement } from "./Settlement.ts"
+import { policyFault, SubmissionPolicy } from "./SubmissionPolicy.ts"
+import { withinStore } from "./withinStore.ts"
+
+/** A claim, and when it was asked for: by both clocks, because either may stand still or be set. */
+interface HeldClaim {
+  readonly provider: ProviderName
+  readonly claim: Claim
+  readonly askedAt: Instant
+}
+
+interface Instant {
+  readonly wall: number
+  readonly monotonic: bigint
+}
+
+export class SubmissionWorker extends Context.Service<SubmissionWorker, {
+  /** Claims and sends up to `limit` operations of a provider, and yields how many once all of them are recorded. */
+  readonly runOnce: (provider: ProviderName, limit: number) => Effect.Effect<number>
+}>()("financial-agents-gateway/submission/SubmissionWorker") {
+  /** For tests and for schedulers of one's own: sends nothing unless it is told to. */
+  static readonly layerManual = Layer.effect(
+    SubmissionWorker,
+    Effect.suspend(() =>
+      Effect.map(make, ({ claim, send }) =>
+        SubmissionWorker.of({
+          runOnce: Effect.fnUntraced(function*(provider, limit) {
+            const claims = yield* claim(provider, limit)
+            yield* Effect.forEach(claims, send, { concurrency: "unbounded", discard: true })
+            return claims.length
+          })
+        }))
+    )
+  )
+
+  /**
+   * Works until its scope closes. Then it claims nothing more, lets running submissions finish for `drainTimeout`, and
+   * records the others as `indeterminate`. Refuses to start on a database that could forget what was sent.
+   */
+  static readonly layer: Layer.Layer<
+    never,
+    UnsafeDatabase | StoreUnavailable,
+    SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
+  > = Layer.effectDiscard(Effect.suspend(() => work))
+}
+
+const instant: Effect.Effect<Instant> = Effect.zipWith(
+  Clock.currentTimeMillis,
+  Clock.currentTimeNanos,
+  (wall, monotonic) => ({ wall, monotonic })
+)
+
+/** Milliseconds since then, by the clock that is further ahead. */
+const elapsed = (since: Instant) =>
+  Effect.map(
+    instant,
+    (now) => Math.max(now.wall - since.wall, Number(now.monotonic - since.monotonic) / 1_000_000)
+  )
+
+/** While the store is away: soon, then every two seconds. */
+const retrySchedule = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")])
+
+const make = Effect.gen(function*() {
+  const queue = yield* SubmissionQueue
+  const providers = yield* Providers
+  const breaker = yield* CircuitBreaker.CircuitBreaker
+  const policy = yield* SubmissionPolicy
+  const fault = policyFault(policy)
+  if (fault !== null) return yield* Effect.die(new Error(fault))
+  const draining = Latch.makeUnsafe(false)
+
+  const terms = {
+    send_within: policy.sendWithin,
+    rescue_after: policy.rescueAfter,
+    idle: policy.idle,
+    review_after: policy.reviewAfter.accepted
+  }
+
+  /** What the database did not acknowledge was not claimed, as far as we are concerned: it is never sent. */
+  const claim = Effect.fn("SubmissionWorker.claim")(function*(provider: ProviderName, limit: number) {
+    const askedAt = yield* instant
+    const claims = yield* withinStore(queue.claim(provider, limit, terms)).pipe(
+      Effect.catchTag(
+        "StoreUnavailable",
+        (error) => Effect.as(Effect.logWarning("Could not claim operations", error), [])
+      )
+    )
+    return claims.map((claim): HeldClaim => ({ provider, claim, askedAt }))
+  })
+
+  /** One attempt, as the circuit of the provider lets it. An open circuit sends nothing. */
+  const attempt = ({ askedAt, claim, provider: name }: HeldClaim, payload: Schema.Json) => {
+    const provider = providers.get(name)
+    if (provider === undefined) return Effect.fail(new NotSent({ reason: `there is no adapter for ${name}` }))
+    // By our own clock, which is the one that the adapter looks at.
+    const send_before = DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))
+    const answer = provider.submit({ ...claim.operation, send_before }, payload).pipe(
+      Effect.catchDefect((defect) => Effect.fail(new Uncertain({ reason: describe(defect) }))),
+      Effect.timeoutOrElse({
+        duration: policy.attemptTimeout,
+        orElse: () => Effect.fail(new Uncertain({ reason: "the provider did not answer in time" }))
+      })
+    )
+    return breaker.execute(answer, { key: name, classify: classifyAttempt }).pipe(
+      Effect.catchTag("CircuitBreakerError", ({ reason }) => Effect.fail(new NotSent({ reason: reason._tag })))
+    )
+  }
+
+  /** Attempts until one of them sent something, or until nothing may be sent any more. */
+  const attempts = Effect.fnUntraced(function*(held: HeldClaim, progress: { isSending: boolean }) {
+    const payload = yield* held.claim.payload
+    const sendWithin = Duration.toMillis(policy.sendWithin)
+    for (let pause = Duration.toMillis(policy.retryDelay);; pause = Math.min(pause * 2, 5000)) {
+      if ((yield* elapsed(held.askedAt)) >= sendWithin) return yield* new NotSent({ reason: "it was too late to send" })
+      progress.isSending = true
+      const result = yield* Effect.result(attempt(held, payload))
+      if (result._tag === "Success") return result.success
+      if (result.failure._tag === "Uncertain") return yield* result.failure
+      progress.isSending = false
+      const wait = pause * (yield* Random.nextBetween(0.5, 1.5))
+      if (draining.isOpen() || (yield* elapsed(held.askedAt)) + wait >= sendWithin) return yield* result.failure
+      yield* Effect.raceFirst(Effect.sleep(wait), draining.await)
+    }
+  })
+
+  const record = Effect.fnUntraced(function*({ askedAt, claim }: HeldClaim, settlement: Settlement) {
+    const { operation: { id }, revision } = claim
+    const due_in = Duration.millis(readDelay(policy.readSchedule, 0, yield* Random.next))
+    const recording = { evidence: settlement.evidence, reference: settlement.reference, due_in }
+    const deadline = Duration.toMillis(policy.rescueAfter)
+    yield* withinStore(queue.record(id, revision, settlement.outcome, recording)).pipe(
+      Effect.retry({
+        while: (error) =>
+          error._tag === "StoreUnavailable"
+            ? Effect.map(elapsed(askedAt), (age) => age < deadline)
+            : Effect.succeed(false),
+        schedule: retrySchedule
+      }),
+      // It was recorded after all, or rescued meanwhile: what we know helps whoever reads the status.
+      Effect.catchTag(
+        "StaleOperation",
+        ({ actual }) =>
+          withinStore(queue.postpone(id, actual, { due_in: Duration.zero, reference: settlement.reference }))
+      ),
+      Effect.catchCause((cause) =>
+        Effect.logError("Could not record what became of an operation; it will be rescued", cause)
+      ),
+      Effect.annotateLogs({ operation_id: id, outcome: settlement.outcome.state })
+    )
+  })
+
+  const send = (held: HeldClaim): Effect.Effect<void> =>
+    Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
+      const progress = { isSending: false }
+      const exit = yield* Effect.exit(restore(attempts(held, progress)))
+      const settlement = judge(exit, progress.isSending)
+      if (settlement.outcome.state === "indeterminate") {
+        yield* Effect.annotateLogs(Effect.logWarning("The outcome of a submission is not known"), {
+          operation_id: held.claim.operation.id,
+          provider: held.provider,
+          reason: settlement.evidence["reason"]
+        })
+      }
+      yield* record(held, settlement)
+    })).pipe(Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: held.claim.operation.id } }))
+
+  return { claim, send, draining, breaker, policy, providers, queue }
+})
+
+const work = Effect.gen(function*() {
+  const { breaker, claim, draining, policy, providers, queue, send } = yield* make
+  const signal = yield* AcceptanceSignal
+  const { moved } = yield* queue.prepare
+  if (moved) {
+    yield* Effect.logWarning("The ledger lives in another cluster than before: what was accepted is held for review")
+  }
+  const running = yield* FiberSet.make<void, never>()
+  // Finalizers run in reverse: the pumps stop first, then this waits, and what is left then is interrupted.
+  yield* Effect.addFinalizer(() =>
+    Effect.andThen(
+      draining.open,
+      Effect.timeoutOption(Effect.interruptible(FiberSet.awaitEmpty(running)), policy.drainTimeout)
+    )
+  )
+  const room = { limit: policy.concurrency, used: 0 }
+  const pumps = new Map(
+    yield* Effect.forEach(providers.keys(), (name) =>
+      Effect.map(
+        runPump({
+          room,
+          limit: policy.providerConcurrency,
+          pollInterval: policy.pollInterval,
+          allowance: (left) => Effect.map(passable(breaker, name), (calls) => Math.min(left, calls)),
+          take: (limit) => claim(name, limit),
+          handle: send
+        }, running),
+        (pump) => [name, pump] as const
+      ))
+  )
+  yield* signal.announced.pipe(
+    Stream.runForEach((name) => pumps.get(name)?.wake ?? Effect.void),
+    Effect.forkScoped
+  )
+})

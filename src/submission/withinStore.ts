@@ -1,0 +1,14 @@
+import * as Effect from "effect/Effect"
+import { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { SubmissionPolicy } from "./SubmissionPolicy.ts"
+
+/**
+ * Gives up waiting for the store after `storeTimeout`, also where the caller itself must not be interrupted. What the
+ * statement did is not known then.
+ */
+export const withinStore = <A, E, R>(statement: Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreUnavailable, R> =>
+  Effect.flatMap(SubmissionPolicy, ({ storeTimeout }) =>
+    Effect.timeoutOrElse(Effect.interruptible(statement), {
+      duration: storeTimeout,
+      orElse: () => Effect.fail(new StoreUnavailable({ cause: new Error("no answer in time") }))
+    }))
