@@ -1,0 +1,84 @@
+/**
+ * `sandbox`.
+ */
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
+import { faultNames, FaultSettings } from "../sandbox/Faults.ts"
+import { reason } from "../sandbox/Reason.ts"
+import { Sandbox } from "../sandbox/Sandbox.ts"
+import { CommandFailed } from "./Output.ts"
+
+/** 0 takes a port that is free: the log says which. */
+const Port = Schema.String.check(Schema.isPattern(/^[0-9]{1,5}$/u, { expected: "a port from 0 to 65535" })).pipe(
+  Schema.decodeTo(
+    Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 })),
+    SchemaTransformation.numberFromString
+  )
+)
+
+const faultPattern = /^(?<name>[a-z_]+)=(?<rate>[0-9]+(?:\.[0-9]+)?)(?::(?<ms>[0-9]{1,10}))?$/u
+
+const Faults = Schema.Array(
+  Schema.String.check(Schema.isPattern(faultPattern, { expected: "NAME=RATE or NAME=RATE:MS, such as slow=0.1:500" }))
+)
+
+const flags = {
+  host: Flag.String("host").pipe(Flag.withDescription("Address to listen on"), Flag.withDefault("127.0.0.1")),
+  port: Flag.String("port").pipe(
+    Flag.withDescription("Port to listen on; 0 takes one that is free"),
+    Flag.withDefault("4010"),
+    Flag.withSchema(Port)
+  ),
+  controlPort: Flag.String("control-port").pipe(
+    Flag.withDescription("Port of the control plane alone, on 127.0.0.1: never refuses a connection"),
+    Flag.withDefault("4011"),
+    Flag.withSchema(Port)
+  ),
+  record: Flag.String("record").pipe(
+    Flag.withDescription("File that records every mutation received, as lines of JSON"),
+    Flag.withDefault(".data/sandbox.jsonl")
+  ),
+  seed: Flag.String("seed").pipe(
+    Flag.withDescription("Decides what becomes of a mutation, and which requests faults strike"),
+    Flag.withDefault("sandbox")
+  ),
+  fault: Flag.String("fault").pipe(
+    Flag.withDescription(`Fault to switch on, as NAME=RATE[:MS]; repeatable. Names: ${faultNames.join(", ")}`),
+    Flag.atLeast(0),
+    Flag.withSchema(Faults)
+  )
+}
+
+const decodeSettings = Schema.decodeUnknownEffect(FaultSettings, { onExcessProperty: "error", errors: "all" })
+
+const toSettings = (faults: typeof Faults.Type): Effect.Effect<FaultSettings, CommandFailed> =>
+  decodeSettings(Object.fromEntries(faults.map((fault) => {
+    const { ms, name, rate } = faultPattern.exec(fault)!.groups!
+    return [name, { rate: Number(rate), ...ms !== undefined && { ms: Number(ms) } }]
+  }))).pipe(Effect.mapError((error) => new CommandFailed({ message: `--fault: ${reason(error)}` })))
+
+export const sandbox = Command.make(
+  "sandbox",
+  flags,
+  Effect.fn(function*({ fault, ...options }) {
+    const faults = yield* toSettings(fault)
+    const announced = Layer.effectDiscard(Effect.gen(function*() {
+      const { controlUrl, url } = yield* Sandbox
+      yield* Effect.annotateLogs(Effect.logInfo("Listening"), { url, control_url: controlUrl, record: options.record })
+    }))
+    yield* Layer.launch(Layer.provide(announced, Sandbox.layer({ ...options, faults })))
+  })
+).pipe(
+  Command.withDescription("Run a provider to develop against: it records what it receives, and misbehaves as told"),
+  Command.withExamples([
+    { command: "financial-agents-gateway sandbox", description: "On port 4010, without faults" },
+    {
+      command: "financial-agents-gateway sandbox --fault drop_response=0.1 --fault slow=0.2:1500",
+      description: "Loses every tenth response, and takes 1.5 s for every fifth request"
+    }
+  ])
+)

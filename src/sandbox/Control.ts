@@ -1,0 +1,75 @@
+/**
+ * The control plane: the record, the truth and the switches. For the loopback interface alone.
+ *
+ *     GET /record            every receipt, in order, as lines of JSON (`Receipt`)
+ *     GET /truth             what is true of every key, as lines of JSON (`Truth`)
+ *     GET /truth/{key}       what is true of one
+ *     GET /faults            the switches (`FaultSettings`)
+ *     PUT /faults            replaces all of them; what is left out is off
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { IncomingMessage, ServerResponse } from "node:http"
+import { Readable } from "node:stream"
+import { type Answer, jsonAnswer, problemAnswer } from "./Answer.ts"
+import { FaultSettings } from "./Faults.ts"
+import type { Mutations } from "./Mutations.ts"
+import type { CannotListen } from "./Port.ts"
+import { reason } from "./Reason.ts"
+import type { MutationRecord } from "./Record.ts"
+import { keyIn, readBody, send, sendLines, wrongMethod } from "./Wire.ts"
+
+/** What is controlled. */
+export interface Controlled {
+  readonly mutations: Mutations
+  readonly record: MutationRecord
+  readonly faults: Effect.Effect<FaultSettings>
+  readonly setFaults: (settings: FaultSettings) => Effect.Effect<void, CannotListen>
+}
+
+const decodeJson = Schema.decodeResult(Schema.fromJsonString(Schema.Json))
+const decodeSettings = Schema.decodeUnknownResult(FaultSettings, { onExcessProperty: "error", errors: "all" })
+
+const replaceFaults = Effect.fnUntraced(function*(controlled: Controlled, request: IncomingMessage) {
+  const body = yield* readBody(request)
+  if (body === "too_large") return problemAnswer(413, "body_too_large", "The body is too large")
+  if (body === "incomplete") return null
+  const json = decodeJson(body.toString("utf8"))
+  if (Result.isFailure(json)) return problemAnswer(400, "invalid_json", reason(json.failure))
+  const settings = decodeSettings(json.success)
+  if (Result.isFailure(settings)) return problemAnswer(422, "invalid_faults", reason(settings.failure))
+  return yield* controlled.setFaults(settings.success).pipe(
+    Effect.as(jsonAnswer(200, settings.success)),
+    Effect.catchTag("CannotListen", ({ message }) => Effect.succeed(problemAnswer(500, "cannot_listen", message)))
+  )
+})
+
+const truthOf = (controlled: Controlled, path: string): Effect.Effect<Answer> => {
+  const key = keyIn(path, "/truth/")
+  return typeof key === "string"
+    ? Effect.map(controlled.mutations.truth(key), (truth) => jsonAnswer(200, truth))
+    : Effect.succeed(key)
+}
+
+/** Answers a request to the control plane. */
+export const control = Effect.fnUntraced(function*(
+  controlled: Controlled,
+  request: IncomingMessage,
+  response: ServerResponse,
+  path: string
+) {
+  const { method } = request
+  if (path === "/faults" && method === "PUT") {
+    const answer = yield* replaceFaults(controlled, request)
+    return answer === null ? undefined : yield* send(response, answer)
+  }
+  const isKnown = path === "/faults" || path === "/record" || path === "/truth" || path.startsWith("/truth/")
+  if (!isKnown) return yield* send(response, problemAnswer(404, "unknown_endpoint", `There is nothing at ${path}`))
+  if (method !== "GET") return yield* send(response, wrongMethod(path === "/faults" ? "GET and PUT" : "GET"))
+  if (path === "/faults") return yield* send(response, jsonAnswer(200, yield* controlled.faults))
+  if (path === "/record") return yield* sendLines(response, controlled.record.lines())
+  if (path !== "/truth") return yield* send(response, yield* truthOf(controlled, path))
+  const truths = yield* Effect.forEach(controlled.mutations.keys(), controlled.mutations.truth)
+  return yield* sendLines(response, Readable.from(truths.values().map((truth) => `${JSON.stringify(truth)}\n`)))
+})

@@ -1,0 +1,16 @@
+import * as Effect from "effect/Effect"
+import { Readable } from "node:stream"
+import { encodeReceipt, type MutationRecord, type Receipt } from "./Record.ts"
+
+/** A record that ends with the process: for tests and benchmarks. */
+export const makeMemoryRecord = (): MutationRecord => {
+  const receipts: Array<Receipt> = []
+  return {
+    append: (receipt) => {
+      receipts.push(receipt)
+      return Effect.void
+    },
+    receipts: Effect.sync(() => [...receipts]),
+    lines: () => Readable.from(receipts.values().map((receipt) => `${encodeReceipt(receipt)}\n`))
+  }
+}

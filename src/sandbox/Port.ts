@@ -1,0 +1,64 @@
+/**
+ * A listening socket that can be closed and opened again, on the same port.
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as net from "node:net"
+
+/** The address is taken, or not ours. */
+export class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", {
+  host: Schema.String,
+  port: Schema.Int,
+  cause: Schema.Defect()
+}) {
+  override get message() {
+    return `cannot listen on ${this.host}, port ${this.port}: ${
+      this.cause instanceof Error ? this.cause.message : String(this.cause)
+    }`
+  }
+}
+
+/** While it is closed, connections are refused by the operating system. Connections that exist are not touched. */
+export interface Port {
+  readonly number: number
+  readonly open: Effect.Effect<void, CannotListen>
+  readonly close: Effect.Effect<void>
+}
+
+/** Opens a port; 0 takes one that is free, and keeps to it. Closed with the scope. */
+export const openPort = Effect.fnUntraced(function*(
+  options: { readonly host: string; readonly port: number; readonly onConnection: (socket: net.Socket) => void }
+): Effect.fn.Return<Port, CannotListen, Scope.Scope> {
+  const { host, onConnection } = options
+  let server = yield* listen(host, options.port, onConnection)
+  const { port: number } = server.address() as net.AddressInfo
+  // Stops listening at once. Its callback waits for the connections to end, so nobody waits for it.
+  const close = Effect.sync(() => void server.close())
+  yield* Effect.addFinalizer(() => close)
+  return {
+    number,
+    open: Effect.suspend(() =>
+      server.listening ? Effect.void : Effect.map(listen(host, number, onConnection), (opened) => {
+        server = opened
+      })
+    ),
+    close
+  }
+})
+
+const listen = (
+  host: string,
+  port: number,
+  onConnection: (socket: net.Socket) => void
+): Effect.Effect<net.Server, CannotListen> =>
+  Effect.callback((resume) => {
+    // Half-open, as node:http has its own.
+    const server = net.createServer({ allowHalfOpen: true, noDelay: true }, onConnection)
+    server.on("error", (cause) => resume(Effect.fail(new CannotListen({ host, port, cause }))))
+    server.listen({ host, port, backlog: 4096 }, () => resume(Effect.succeed(server)))
+  })
+
+/** Whether an address is of this machine alone. */
+export const isLoopback = (address: string | undefined): boolean =>
+  address !== undefined && /^(?:::1$|(?:::ffff:)?127\.)/u.test(address)

@@ -1,0 +1,178 @@
+/**
+ * The sandbox on its sockets: a service port, where mutations are submitted and read, and a control port, which stays
+ * open while the other one refuses connections. The service port answers the control plane, too.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as FiberSet from "effect/FiberSet"
+import * as Latch from "effect/Latch"
+import * as Semaphore from "effect/Semaphore"
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import type { Socket } from "node:net"
+import { problemAnswer } from "./Answer.ts"
+import { control, type Controlled } from "./Control.ts"
+import { type FaultSettings, refuses } from "./Faults.ts"
+import type { Mutations } from "./Mutations.ts"
+import { isLoopback, openPort } from "./Port.ts"
+import type { MutationRecord, RecordFailed } from "./Record.ts"
+import { isServicePath, serve } from "./Service.ts"
+import { hangUp, send } from "./Wire.ts"
+
+/** The switches, as they are now. */
+export interface Switches {
+  settings: FaultSettings
+}
+
+export interface SandboxServerOptions {
+  readonly host: string
+  /** 0 takes one that is free. */
+  readonly port: number
+  readonly controlPort: number
+  readonly seed: string
+  readonly switches: Switches
+  readonly mutations: Mutations
+  readonly record: MutationRecord
+}
+
+/** Answers one request. */
+type Handler = (request: IncomingMessage, response: ServerResponse, path: string) => Effect.Effect<void, RecordFailed>
+
+/** Milliseconds that requests inside are given when the sandbox stops. Real ones: it is for clients that stall. */
+const drainTimeout = 5000
+
+/** Milliseconds; the idle time is longer than that of common clients, so that they close first. */
+const httpOptions = { keepAliveTimeout: 65_000 }
+
+const controlHost = "127.0.0.1"
+
+const loopbackOnly = problemAnswer(403, "loopback_only", "The control plane answers this machine alone")
+
+/** Listens until the scope closes; then nobody is let in any more, and those inside are answered. */
+export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxServerOptions) {
+  const { mutations, record, seed, switches } = options
+  const http = yield* makeHttp()
+  const { closing } = http
+
+  const onControl: Handler = (request, response, path) =>
+    Effect.raceFirst(control(controlled, request, response, path), closing.await)
+  const onService: Handler = (request, response, path) => {
+    if (isServicePath(path)) return serve({ mutations, closing }, request, response, path)
+    return isLoopback(request.socket.remoteAddress)
+      ? onControl(request, response, path)
+      : send(response, loopbackOnly)
+  }
+
+  const service = http.server(onService, () => !isRefusing(switches.settings))
+  let connections = 0
+  const port = yield* openPort({
+    host: options.host,
+    port: options.port,
+    onConnection: (socket) => {
+      if (refuses(seed, switches.settings, ++connections)) socket.resetAndDestroy()
+      else http.connect(service, socket)
+    }
+  })
+  const controls = http.server(onControl, () => true)
+  const controlPort = yield* openPort({
+    host: controlHost,
+    port: options.controlPort,
+    onConnection: (socket) => http.connect(controls, socket)
+  })
+
+  const oneAtATime = yield* Semaphore.make(1)
+  const setFaults = (settings: FaultSettings) =>
+    Effect.gen(function*() {
+      switches.settings = settings
+      if (!isRefusing(settings)) return yield* port.open
+      yield* port.close
+      // Those that are kept alive would still get through.
+      http.closeIdle(service)
+    }).pipe(Semaphore.withPermits(oneAtATime, 1), Effect.uninterruptible)
+  const controlled: Controlled = { mutations, record, faults: Effect.sync(() => switches.settings), setFaults }
+
+  yield* Effect.addFinalizer(() => Effect.andThen(Effect.all([port.close, controlPort.close]), http.drain))
+  yield* setFaults(switches.settings)
+  return { port: port.number, controlPort: controlPort.number, setFaults }
+})
+
+const isRefusing = (settings: FaultSettings): boolean => settings.refuse_connection?.rate === 1
+
+/** A connection, and how many requests of it are under way. */
+interface Connection {
+  readonly server: Server
+  requests: number
+}
+
+/** What the two ports have in common: fibers that answer, and connections that are seen to their end. */
+const makeHttp = Effect.fnUntraced(function*() {
+  const fibers = yield* FiberSet.make<void>()
+  const fork = yield* FiberSet.runtime(fibers)<never>()
+  const closing = yield* Latch.make()
+  const connections = new Map<Socket, Connection>()
+
+  const count = (socket: Socket, by: 1 | -1) => {
+    const connection = connections.get(socket)
+    if (connection !== undefined) connection.requests += by
+  }
+
+  const server = (handle: Handler, mayKeepAlive: () => boolean): Server =>
+    createServer(httpOptions, (request, response) => {
+      const { socket } = request
+      count(socket, 1)
+      response.shouldKeepAlive &&= mayKeepAlive() && !closing.isOpen()
+      response.on("error", () => {})
+      const path = (request.url ?? "/").split("?", 1)[0]!
+      const fiber = fork(Effect.catchCause(handle(request, response, path), (cause) => giveUp(response, cause)))
+      response.once("close", () => {
+        count(socket, -1)
+        fiber.interruptUnsafe()
+        // Answered as one to be kept, which it may not be any more.
+        if (!mayKeepAlive()) socket.end()
+      })
+    })
+
+  const connect = (server: Server, socket: Socket): void => {
+    connections.set(socket, { server, requests: 0 })
+    socket.once("close", () => connections.delete(socket))
+    server.emit("connection", socket)
+  }
+
+  const hangUpOn = (isMeant: (connection: Connection) => boolean) => {
+    for (const [socket, connection] of connections) {
+      if (isMeant(connection)) socket.destroy()
+    }
+  }
+
+  const drain = Effect.gen(function*() {
+    closing.openUnsafe()
+    hangUpOn(({ requests }) => requests === 0)
+    const stalled = setTimeout(hangUpOn, drainTimeout, () => true)
+    yield* FiberSet.awaitEmpty(fibers)
+    clearTimeout(stalled)
+    hangUpOn(() => true)
+    // Requests that had only begun are recorded as such.
+    yield* FiberSet.awaitEmpty(fibers)
+  })
+
+  return {
+    server,
+    connect,
+    closing,
+    drain,
+    /** Node's own `closeIdleConnections` overlooks connections that it did not accept itself. */
+    closeIdle: (server: Server) => hangUpOn((connection) => connection.server === server && connection.requests === 0)
+  }
+})
+
+/** A mutation that could not be recorded did not take effect. */
+const giveUp = (response: ServerResponse, cause: Cause.Cause<RecordFailed>): Effect.Effect<void> => {
+  if (Cause.hasInterruptsOnly(cause)) return Effect.sync(() => hangUp(response))
+  const answer = problemAnswer(
+    500,
+    "sandbox_failed",
+    "The sandbox has failed, and no switch asked for it"
+  )
+  return Effect.logError("A request failed", cause).pipe(
+    Effect.andThen(response.headersSent ? Effect.sync(() => hangUp(response)) : send(response, answer))
+  )
+}

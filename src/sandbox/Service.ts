@@ -1,0 +1,74 @@
+/**
+ * The service as its clients know it: mutations are submitted, and their status is read.
+ */
+import * as Effect from "effect/Effect"
+import type * as Latch from "effect/Latch"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { IncomingMessage, ServerResponse } from "node:http"
+import { problemAnswer } from "./Answer.ts"
+import type { Mutations, Reply } from "./Mutations.ts"
+import { idempotencyKeyHeader, MutationKey, mutationsPath, sendBeforeHeader } from "./Protocol.ts"
+import { reason } from "./Reason.ts"
+import { hangUp, keyIn, readBody, send, sendSpoilt, wrongMethod } from "./Wire.ts"
+
+export interface ServiceOptions {
+  readonly mutations: Mutations
+  /** Opens when the sandbox stops: nobody waits for a slow or late answer any more. */
+  readonly closing: Latch.Latch
+}
+
+/** Whether a path is of the service. */
+export const isServicePath = (path: string): boolean => path === mutationsPath || path.startsWith(`${mutationsPath}/`)
+
+/** Answers a request to the service. */
+export const serve = (options: ServiceOptions, request: IncomingMessage, response: ServerResponse, path: string) => {
+  if (path === mutationsPath) {
+    return request.method === "POST" ? submit(options, request, response) : send(response, wrongMethod("POST"))
+  }
+  if (request.method !== "GET") return send(response, wrongMethod("GET"))
+  const key = keyIn(path, `${mutationsPath}/`)
+  return typeof key === "string"
+    ? Effect.flatMap(options.mutations.read(key), (reply) => answer(options, response, reply))
+    : send(response, key)
+}
+
+const decodeKey = Schema.decodeUnknownResult(MutationKey)
+
+const submit = Effect.fnUntraced(
+  function*(options: ServiceOptions, request: IncomingMessage, response: ServerResponse) {
+    const key = decodeKey(request.headers[idempotencyKeyHeader])
+    if (Result.isFailure(key)) {
+      return yield* send(response, problemAnswer(400, "invalid_key", `Idempotency-Key: ${reason(key.failure)}`))
+    }
+    const reply = yield* take(options.mutations, key.success, request)
+    if (reply === "incomplete") return hangUp(response)
+    if (reply !== "too_large") return yield* answer(options, response, reply)
+    response.shouldKeepAlive = false
+    return yield* send(response, problemAnswer(413, "body_too_large", "The body is too large"))
+  }
+)
+
+/** Whoever hangs up has not taken anything back: from the first byte to the record it goes on without its client. */
+const take = Effect.fnUntraced(function*(mutations: Mutations, key: MutationKey, request: IncomingMessage) {
+  const body = yield* readBody(request)
+  if (typeof body === "string") {
+    yield* mutations.abandon(key)
+    return body
+  }
+  const sendBefore = request.headers[sendBeforeHeader]
+  return yield* mutations.receive({ key, body, sendBefore: Array.isArray(sendBefore) ? sendBefore[0] : sendBefore })
+}, Effect.uninterruptible)
+
+/** Waits. False when the sandbox stops meanwhile. */
+const pause = ({ closing }: ServiceOptions, milliseconds: number): Effect.Effect<boolean> =>
+  milliseconds === 0
+    ? Effect.succeed(true)
+    : Effect.raceFirst(Effect.as(Effect.sleep(milliseconds), true), Effect.as(closing.await, false))
+
+const answer = Effect.fnUntraced(function*(options: ServiceOptions, response: ServerResponse, reply: Reply) {
+  if (!(yield* pause(options, reply.slow))) return hangUp(response)
+  const answer = reply.answer()
+  if (answer === null || !(yield* pause(options, reply.late))) return hangUp(response)
+  return yield* reply.spoiler === null ? send(response, answer) : sendSpoilt(response, answer, reply.spoiler)
+})

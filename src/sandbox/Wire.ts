@@ -1,0 +1,105 @@
+/**
+ * Reading requests and sending answers, whole or spoilt.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { IncomingMessage, ServerResponse } from "node:http"
+import { pipeline, type Readable } from "node:stream"
+import { type Answer, badGateway, problemAnswer } from "./Answer.ts"
+import type { Spoiler } from "./Faults.ts"
+import { MutationKey } from "./Protocol.ts"
+import { reason } from "./Reason.ts"
+
+/** Bytes that a body may have. */
+const maxBody = 1_048_576
+
+/** A body, when all of it came. */
+export type Body = Buffer | "incomplete" | "too_large"
+
+/** Waits until the body is there, or never will be. */
+export const readBody = (request: IncomingMessage): Effect.Effect<Body> =>
+  Effect.callback((resume) => {
+    const chunks: Array<Buffer> = []
+    let size = 0
+    request.on("data", (chunk: Buffer) => {
+      size += chunk.length
+      if (size <= maxBody) chunks.push(chunk)
+      else resume(Effect.succeed("too_large"))
+    })
+    request.once("end", () => resume(Effect.succeed(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))))
+    // Also comes after the end, when it says nothing any more.
+    request.once("close", () => resume(Effect.succeed("incomplete")))
+    request.on("error", () => {})
+  })
+
+const decodeKey = Schema.decodeUnknownResult(MutationKey)
+
+/** The key in a path, or what is wrong with it. */
+export const keyIn = (path: string, prefix: string): MutationKey | Answer => {
+  const key = decodeKey(decodePercent(path.slice(prefix.length)))
+  return Result.isSuccess(key) ? key.success : problemAnswer(400, "invalid_key", `key: ${reason(key.failure)}`)
+}
+
+const decodePercent = (text: string): string => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return ""
+  }
+}
+
+/** Closes the connection without a byte. */
+export const hangUp = (response: ServerResponse): void => {
+  response.destroy()
+}
+
+/** Sends an answer. Returns when the operating system has it, or the connection is gone. */
+export const send = (response: ServerResponse, answer: Answer): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    response.once("close", () => resume(Effect.void))
+    response.writeHead(answer.status, {
+      "content-type": answer.contentType,
+      "content-length": Buffer.byteLength(answer.text)
+    })
+    response.end(answer.text, () => resume(Effect.void))
+  })
+
+/** What to answer to any other method. */
+export const wrongMethod = (allowed: string): Answer =>
+  problemAnswer(405, "method_not_allowed", `Only ${allowed} is allowed here`)
+
+/** Sends lines of JSON, as many as there are. A failure cuts the response short. */
+export const sendLines = (response: ServerResponse, lines: Readable): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    response.writeHead(200, { "content-type": "application/x-ndjson" })
+    pipeline(lines, response, () => resume(Effect.void))
+    return Effect.sync(() => void lines.destroy())
+  })
+
+/** Sends the head and half of the body, then resets the connection. */
+const sendHalf = (response: ServerResponse, answer: Answer): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    const body = Buffer.from(answer.text)
+    response.once("close", () => resume(Effect.void))
+    response.writeHead(answer.status, { "content-type": answer.contentType, "content-length": body.length })
+    // A reset throws away what still waits to be sent.
+    response.write(body.subarray(0, body.length >> 1), () => response.socket?.resetAndDestroy())
+  })
+
+/** No JSON, whatever the head says. */
+const garbage = `{"reference": \0<<${"\u{fffd}".repeat(8)}`
+
+/** Sends an answer as a fault lets it through. */
+export const sendSpoilt = (response: ServerResponse, answer: Answer, spoiler: Spoiler): Effect.Effect<void> => {
+  switch (spoiler) {
+    case "drop_response":
+      return Effect.sync(() => hangUp(response))
+    case "reset_mid_body":
+      return sendHalf(response, answer)
+    case "garbage_body":
+      return send(response, { ...answer, text: garbage })
+    case "bad_gateway":
+      return send(response, badGateway)
+  }
+}
