@@ -30,14 +30,19 @@ import { database } from "./cli/Flags.ts"
 import { clients, grants, providers } from "./cli/Grants.ts"
 import { operations } from "./cli/Operations.ts"
 import { CommandFailed, explain, presenter } from "./cli/Output.ts"
+import { layerPayloadKeys } from "./cli/PayloadKeys.ts"
+import { sandbox } from "./cli/Sandbox.ts"
 import { type Listen, makeServe, migrateCommand } from "./cli/Serve.ts"
+import { work } from "./cli/Work.ts"
 import type { RequestId } from "./domain/RequestId.ts"
 import { Database, WriterPool } from "./embedded/Database.ts"
+import * as PgAcceptanceSignal from "./embedded/PgAcceptanceSignal.ts"
 import { createListener } from "./server/NodeListener.ts"
 import { logProblem } from "./server/Problems.ts"
 import { Grants } from "./services/Grants.ts"
 import { makeIsMigrated, migrate } from "./services/Migrations.ts"
 import { OperationLedger } from "./services/OperationLedger.ts"
+import { SubmissionQueue } from "./services/SubmissionQueue.ts"
 
 // Read rather than imported: the file lies outside of what is compiled.
 const { version } = createRequire(import.meta.url)("../package.json") as { readonly version: string }
@@ -64,22 +69,43 @@ const requireSchema = Effect.gen(function*() {
   return yield* new CommandFailed({ message: "the database lacks migrations: run `financial-agents-gateway migrate`" })
 })
 
-const Administration = Layer.mergeAll(Grants.layer, OperationLedger.layer, Layer.effectDiscard(requireSchema)).pipe(
+const Administration = Layer.mergeAll(
+  Grants.layer,
+  OperationLedger.layer,
+  SubmissionQueue.layer,
+  Layer.effectDiscard(requireSchema)
+).pipe(
+  Layer.provide(PgAcceptanceSignal.layer),
+  Layer.provide(layerPayloadKeys),
   Layer.provide(WriterPool)
 )
 
-const gateway = Command.make("financial-agents-gateway").pipe(
+const root = Command.make("financial-agents-gateway").pipe(
   Command.withDescription("The gateway and ledger through which financial agents learn what became of their work"),
-  Command.withSharedFlags(database),
+  Command.withSharedFlags(database)
+)
+
+/** The database that the flags name, for the commands that need one. */
+const FlaggedDatabase = Layer.unwrap(Effect.map(root, Database.layer))
+
+const AdministeredDatabase = Layer.provideMerge(Administration, FlaggedDatabase)
+
+const PreparedDatabase = Layer.effectDiscard(requireSchema).pipe(
+  Layer.provide(WriterPool),
+  Layer.provideMerge(FlaggedDatabase)
+)
+
+const gateway = root.pipe(
   Command.withSubcommands([
-    makeServe(listen),
-    migrateCommand,
-    Command.provide(grants, Administration),
-    Command.provide(clients, Administration),
-    Command.provide(providers, Administration),
-    Command.provide(operations, Administration)
-  ]),
-  Command.provide((flags) => Database.layer(flags))
+    Command.provide(makeServe(listen), FlaggedDatabase),
+    Command.provide(work, PreparedDatabase),
+    sandbox,
+    Command.provide(migrateCommand, FlaggedDatabase),
+    Command.provide(grants, AdministeredDatabase),
+    Command.provide(clients, AdministeredDatabase),
+    Command.provide(providers, AdministeredDatabase),
+    Command.provide(operations, AdministeredDatabase)
+  ])
 )
 
 /** Spans are made only when there is somewhere to send them. */
@@ -111,6 +137,7 @@ const Logging = Layer.mergeAll(
 const Platform = Layer.mergeAll(
   NodeServices.layer,
   NodeHttpServer.layerHttpServices,
+  NodeCrypto.layerAead,
   NodeCrypto.layerDigest,
   NodeCrypto.layerSecureRandom
 )

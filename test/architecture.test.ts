@@ -59,7 +59,34 @@ describe("The rooms of the source", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "services",
-        (module) => !["api", "server", "cli", "embedded"].includes(room(module)) && !/^effect\/http|^node:/.test(module)
+        (module) =>
+          !["api", "server", "submission", "sandbox", "cli", "embedded"].includes(room(module))
+          && !/^effect\/http|^node:/.test(module)
+      ),
+      []
+    )
+  })
+
+  it("submission knows neither the API nor the platform: its providers speak HTTP through Effect's client", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "submission",
+        (module) =>
+          !["api", "server", "cli", "embedded"].includes(room(module)) && !/^effect\/http-api|^node:/.test(module)
+          // The one adapter for the one provider that comes with the project shares its wire with it.
+          && (room(module) !== "sandbox" || module === "sandbox/Protocol.ts")
+      ),
+      []
+    )
+  })
+
+  it("the sandbox is a provider: it knows nothing of the gateway but what it hears", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "sandbox",
+        (module) =>
+          !["api", "server", "services", "submission", "cli", "embedded"].includes(room(module))
+          && !/^effect\/(?:http|sql)/.test(module)
       ),
       []
     )
@@ -69,7 +96,8 @@ describe("The rooms of the source", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "server",
-        (module) => !["cli", "embedded"].includes(room(module)) && !module.startsWith("effect/sql")
+        (module) =>
+          !["submission", "sandbox", "cli", "embedded"].includes(room(module)) && !module.startsWith("effect/sql")
       ),
       []
     )

@@ -1,56 +1,96 @@
 /**
- * Something to look at: a grant, and operations in every state that it owns.
+ * Something to look at: a grant, and operations that move before one's eyes, through the sandbox provider.
  */
+import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
 import { IdempotencyKey } from "../domain/Binding.ts"
 import { ClientId, operationsRead, PairwiseSubject, Provider, ResourceOwner } from "../domain/Grant.ts"
-import type { OperationId, Outcome } from "../domain/Operation.ts"
+import type { Operation, OperationId } from "../domain/Operation.ts"
 import { Grants } from "../services/Grants.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 
-type Step = readonly [to: Outcome, evidence?: Schema.Json]
+/** The provider of the demo, as its binding names it. */
+export const demoBank = Provider.make("demo-bank")
 
-const submitting: Step = [{ state: "submitting" }]
-const submitted: Step = [{ state: "submitted" }, { reference: "demo-provider-17" }]
-const indeterminate: Step = [{ state: "indeterminate" }, {
-  cause: "the connection was reset after the request was sent"
-}]
-const succeeded: Step = [{ state: "succeeded" }, { settled: true }]
-const failed: Step = [{
-  state: "failed",
-  failure: { code: "insufficient_funds", message: "The account does not cover the amount." }
-}, { provider_code: "E-51" }]
-const cancelled: Step = [{ state: "cancelled" }]
+interface Story {
+  readonly type: string
+  readonly payload: { readonly [member: string]: Schema.Json }
+  /** What the sandbox is told to make of it. */
+  readonly sandbox: { readonly [member: string]: Schema.Json }
+  readonly isCancelled?: true
+  /** On the way to the provider, and nobody can tell: it stays indeterminate for ever. */
+  readonly isLost?: true
+}
 
-/** What is asked for, and what becomes of it. */
-const stories: ReadonlyArray<readonly [type: string, payload: Schema.Json, steps: ReadonlyArray<Step>]> = [
-  ["payment", { amount: "120.00", currency: "EUR", to: "Stadtwerke" }, [submitting, submitted, succeeded]],
-  ["payment", { amount: "18.50", currency: "EUR", to: "Corner Shop" }, [submitting, succeeded]],
-  ["payment", { amount: "99000.00", currency: "EUR", to: "Boat Yard" }, [submitting, failed]],
-  ["payment.refund", { amount: "18.50", currency: "EUR", of: "Corner Shop" }, [
-    submitting,
-    submitted,
-    indeterminate,
-    succeeded
-  ]],
-  ["transfer", { amount: "400.00", currency: "EUR", to: "Savings" }, [submitting, submitted]],
-  ["transfer", { amount: "750.00", currency: "EUR", to: "Landlord" }, [submitting, indeterminate]],
-  ["transfer", { amount: "60.00", currency: "EUR", to: "Club" }, [submitting, indeterminate, submitted]],
-  ["transfer", { amount: "5.00", currency: "EUR", to: "Friend" }, [cancelled]],
-  ["investment.order", { side: "buy", symbol: "ACME", quantity: 3 }, [submitting, submitted, failed]],
-  ["investment.order", { side: "sell", symbol: "ACME", quantity: 1 }, [submitting]],
-  ["investment.order", { side: "buy", symbol: "WRLD", quantity: 10 }, []],
-  ["payment", { amount: "42.00", currency: "EUR", to: "Library" }, []]
+const stories: ReadonlyArray<Story> = [
+  {
+    type: "payment",
+    payload: { amount: "18.50", currency: "EUR", to: "Corner Shop" },
+    sandbox: { outcome: "succeeded" }
+  },
+  {
+    type: "payment",
+    payload: { amount: "120.00", currency: "EUR", to: "Stadtwerke" },
+    sandbox: { outcome: "succeeded", settle_after_ms: 6000 }
+  },
+  {
+    type: "payment",
+    payload: { amount: "99000.00", currency: "EUR", to: "Boat Yard" },
+    sandbox: {
+      outcome: "rejected",
+      code: "insufficient_funds",
+      message: "The account does not cover the amount."
+    }
+  },
+  {
+    type: "payment",
+    payload: { amount: "42.00", currency: "EUR", to: "Library" },
+    sandbox: { outcome: "succeeded", faults: { slow: { ms: 8000 } } }
+  },
+  {
+    type: "payment.refund",
+    payload: { amount: "18.50", currency: "EUR", of: "Corner Shop" },
+    // The answer is lost: only a status read tells that the refund was carried out.
+    sandbox: { outcome: "succeeded", faults: { drop_response: true, not_found_for: { ms: 4000 } } }
+  },
+  {
+    type: "transfer",
+    payload: { amount: "400.00", currency: "EUR", to: "Savings" },
+    sandbox: { outcome: "pending" }
+  },
+  {
+    type: "transfer",
+    payload: { amount: "750.00", currency: "EUR", to: "Landlord" },
+    sandbox: { faults: { lose: true } },
+    isLost: true
+  },
+  {
+    type: "transfer",
+    payload: { amount: "5.00", currency: "EUR", to: "Friend" },
+    sandbox: { outcome: "succeeded" },
+    isCancelled: true
+  },
+  {
+    type: "investment.order",
+    payload: { side: "buy", symbol: "ACME", quantity: 3 },
+    sandbox: {
+      outcome: "failed",
+      settle_after_ms: 9000,
+      code: "market_closed",
+      message: "The market closed before the order was filled."
+    }
+  }
 ]
 
 export interface Demo {
   readonly grantId: string
   readonly accessToken: Redacted.Redacted<string>
-  /** An operation that is worth a look. */
-  readonly operationId: OperationId
+  readonly operations: ReadonlyArray<OperationId>
+  /** The operation that is worth a look: nobody will ever know what became of it. */
+  readonly uncertain: OperationId
 }
 
 /** Fills an empty ledger. Yields null, and changes nothing, when there is an operation already. */
@@ -62,22 +102,55 @@ export const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationL
     resource_owner: ResourceOwner.make("demo-owner"),
     subject: PairwiseSubject.make("demo-subject"),
     client_id: ClientId.make("demo-agent"),
-    provider: Provider.make("demo-bank"),
+    provider: demoBank,
     scopes: [operationsRead],
     expires_in: Duration.days(30)
   })
-  const identity = grant
-  let uncertain: OperationId | undefined
-  for (const [index, [type, payload, steps]] of stories.entries()) {
-    const request = { type, key: IdempotencyKey.make(`demo-${index + 1}`), payload }
-    let { operation } = yield* ledger.accept(identity, request)
-    for (const [to, evidence = null] of steps) {
-      operation = yield* ledger.transition(operation.id, operation.revision, to, evidence)
-    }
-    if (operation.state === "indeterminate") uncertain = operation.id
-  }
-  return { grantId: grant.grant_id, accessToken: access_token, operationId: uncertain! }
+  const operations = yield* Effect.forEach(
+    stories,
+    ({ isCancelled, payload, sandbox, type }, index) =>
+      Effect.gen(function*() {
+        const request = { type, key: IdempotencyKey.make(`demo-${index + 1}`), payload: { ...payload, sandbox } }
+        const { operation: { id } } = yield* ledger.accept(grant, request)
+        if (isCancelled === true) yield* ledger.cancel(id, { by: "operator", reason: "the owner changed their mind" })
+        return id
+      })
+  )
+  const uncertain = operations[stories.findIndex(({ isLost }) => isLost)]!
+  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain }
 }).pipe(Effect.orDie)
+
+const untilQuiet = Duration.minutes(1)
+
+const lineOf = ({ completed_at, failure, id, state, type, under_review, updated_at }: Operation) =>
+  `  ${new Date((completed_at ?? updated_at).epochMilliseconds).toISOString().slice(11, 19)}  ${id}  ${type.padEnd(17)}`
+  + ` ${state}${failure === null ? "" : ` (${failure.code})`}${under_review ? ", under review" : ""}`
+
+/** Prints a line whenever an operation has moved, until only those are left that nothing will move any more. */
+export const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
+  Effect.gen(function*() {
+    const ledger = yield* OperationLedger
+    const shown = new Map<OperationId, string>()
+    const look = Effect.forEach(demo.operations, (id) =>
+      Effect.flatMap(ledger.show(id), (operation) => {
+        const line = lineOf(operation)
+        if (shown.get(id) === line) return Effect.void
+        shown.set(id, line)
+        return Console.log(line)
+      }), { discard: true })
+    yield* Console.log("The operations move by themselves, through a sandbox provider (curl shows the same):\n")
+    yield* look.pipe(
+      // A look that fails is followed by the next.
+      Effect.ignore,
+      Effect.andThen(Effect.sleep("200 millis")),
+      Effect.forever,
+      Effect.timeoutOption(untilQuiet)
+    )
+    yield* Console.log(
+      "\nWhat is settled stays so. The transfer that is indeterminate may or may not have happened: nobody can tell, so "
+        + "it\nis read again and again, more and more slowly, and stays under review."
+    )
+  })
 
 /** What a newcomer needs to read with the demo grant: lines that work when pasted. */
 export const invitation = (address: string, demo: Demo): string => {
@@ -87,10 +160,10 @@ The gateway listens on ${address}. Its documentation is at ${address}/docs.
 
 Access token of the demo grant: ${Redacted.value(demo.accessToken)}
 
-Read its operations, and then one whose outcome is uncertain:
+Read its operations, and then one whose outcome will never be known:
 
   ${curl} ${address}/v1/operations
-  ${curl} ${address}/v1/operations/${demo.operationId}
+  ${curl} ${address}/v1/operations/${demo.uncertain}
 
 Revoke the grant in another terminal, read again, and be refused:
 

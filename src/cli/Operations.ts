@@ -1,6 +1,7 @@
 /**
  * `operations`: the ledger from the command line.
  */
+import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
@@ -22,6 +23,7 @@ import {
 } from "../domain/Operation.ts"
 import { Grants } from "../services/Grants.ts"
 import { type Accepted, OperationLedger } from "../services/OperationLedger.ts"
+import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { id, jsonFlag } from "./Flags.ts"
 import { CommandFailed, print, publicForm } from "./Output.ts"
 
@@ -156,6 +158,64 @@ const advance = Command.make(
   })
 ).pipe(Command.withDescription("Record a transition of an operation, with its evidence"))
 
+const cancel = Command.make(
+  "cancel",
+  {
+    id: id(OperationId, "Operation"),
+    reason: Flag.String("reason").pipe(
+      Flag.withDescription("Why, for the history"),
+      Flag.withDefault("cancelled by an operator")
+    )
+  },
+  Effect.fn(function*({ id, reason }) {
+    const ledger = yield* OperationLedger
+    yield* print(publicForm(yield* ledger.cancel(id, { by: "operator", reason })))
+  })
+).pipe(Command.withDescription("Cancel an operation that no worker has claimed yet"))
+
+const review = Command.make(
+  "review",
+  {
+    id: id(OperationId, "Operation"),
+    clear: Flag.Boolean("clear").pipe(
+      Flag.withDescription("End the review; its age counts anew from now"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(function*({ clear, id }) {
+    const ledger = yield* OperationLedger
+    yield* print(publicForm(yield* ledger.review(id, !clear)))
+  })
+).pipe(Command.withDescription("Put an operation under review, or end the review"))
+
+const release = Command.make(
+  "release",
+  {
+    id: Argument.String("id").pipe(
+      Argument.withSchema(OperationId),
+      Argument.withDescription("Operation"),
+      Argument.optional
+    ),
+    all: Flag.Boolean("all").pipe(
+      Flag.withDescription("Every operation that is held: the failover is known to have lost nothing"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(function*({ all, id }) {
+    const queue = yield* SubmissionQueue
+    if (all === Option.isSome(id)) {
+      return yield* new CommandFailed({ message: "give either the id of an operation or --all" })
+    }
+    yield* print(
+      Option.isSome(id) ? publicForm(yield* queue.release(id.value)) : { released: yield* queue.releaseAll }
+    )
+  })
+).pipe(
+  Command.withDescription(
+    "Let an accepted operation be submitted that a failover or a restored backup holds: you are sure that it never was"
+  )
+)
+
 const encodeHistory = Schema.encodeSync(Schema.Array(HistoryEntry))
 
 const show = Command.make(
@@ -169,6 +229,6 @@ const show = Command.make(
 ).pipe(Command.withDescription("Show an operation and everything that ever happened to it"))
 
 export const operations = Command.make("operations").pipe(
-  Command.withDescription("Accept, advance and show operations"),
-  Command.withSubcommands([accept, advance, show])
+  Command.withDescription("Accept, advance, cancel, review, release and show operations"),
+  Command.withSubcommands([accept, advance, cancel, review, release, show])
 )

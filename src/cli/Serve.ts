@@ -22,8 +22,10 @@ import { migrate } from "../services/Migrations.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import { OperationStore } from "../services/OperationStore.ts"
 import { Readiness } from "../services/Readiness.ts"
-import { fillWithDemo, instructions, invitation } from "./Demo.ts"
+import { fillWithDemo, instructions, invitation, narrate } from "./Demo.ts"
+import { DemoBank } from "./DemoBank.ts"
 import { print } from "./Output.ts"
+import { layerPayloadKeys } from "./PayloadKeys.ts"
 
 /** Opens the platform's HTTP server. */
 export type Listen = (
@@ -65,22 +67,27 @@ const flags = {
   )
 }
 
-/**
- * What to tell a newcomer who asked for the demo. Only an embedded database is ever filled: one that somebody named may
- * be anything.
- */
-const demo = Effect.fn(function*(address: string) {
-  const { isEmbedded } = yield* Database
-  if (!isEmbedded) {
-    yield* Effect.logWarning("--demo is ignored: it never touches a database that DATABASE_URL names")
-    return null
-  }
-  const filled = yield* fillWithDemo.pipe(
-    Effect.provide(Layer.mergeAll(Grants.layer, OperationLedger.layer)),
-    Effect.provide(WriterPool)
-  )
-  return filled === null ? instructions(address) : invitation(address, filled)
+const DemoLedger = Layer.mergeAll(Grants.layer, OperationLedger.layer).pipe(
+  Layer.provide(layerPayloadKeys),
+  Layer.provide(WriterPool)
+)
+
+/** Fills an empty database, says how to read it, and then what happens to its operations. */
+const showDemo = Effect.fn(function*(address: string) {
+  const filled = yield* fillWithDemo
+  if (filled === null) return yield* Console.log(instructions(address))
+  yield* Console.log(invitation(address, filled))
+  yield* Effect.forkScoped(narrate(filled))
 })
+
+/** Only an embedded database is ever filled, and driven: one that somebody named may be anything. */
+const Demo = (address: string) =>
+  Layer.unwrap(Effect.map(Database, ({ isEmbedded }) =>
+    isEmbedded
+      ? DemoBank.pipe(Layer.provide(Layer.effectDiscard(showDemo(address)).pipe(Layer.provide(DemoLedger))))
+      : Layer.effectDiscard(
+        Effect.logWarning("--demo is ignored: it never touches a database that DATABASE_URL names")
+      )))
 
 const Reads = Layer.mergeAll(OperationStore.layer, GrantVerifier.layer, Readiness.layer).pipe(Layer.provide(ReaderPool))
 
@@ -97,8 +104,6 @@ export const makeServe = (listen: Listen) =>
       const address = normalizeBaseUrl(Option.getOrElse(options.baseUrl, () => `http://${host}:${options.port}`))
       const announced = Layer.effectDiscard(
         Effect.gen(function*() {
-          const greeting = options.demo ? yield* demo(address) : null
-          if (greeting !== null) yield* Console.log(greeting)
           yield* Effect.annotateLogs(Effect.logInfo("Listening"), {
             host: options.host,
             port: options.port,
@@ -108,6 +113,7 @@ export const makeServe = (listen: Listen) =>
       )
       yield* Layer.launch(
         announced.pipe(
+          Layer.provideMerge(options.demo ? Demo(address) : Layer.empty),
           Layer.provide(GatewayServer),
           Layer.provide([
             Reads,

@@ -20,23 +20,28 @@ export interface DatabaseOptions {
 /** How to reach the database. It is the embedded one's lifetime as well. */
 export class Database extends Context.Service<Database, {
   readonly isEmbedded: boolean
+  /** Where the embedded database keeps its files; null when there is none. */
+  readonly dataDirectory: string | null
   readonly connection: PgClient.PgPoolConfig
 }>()("financial-agents-gateway/embedded/Database") {
   static readonly layer = (options: DatabaseOptions): Layer.Layer<Database, LocalPostgresError> =>
     Option.match(options.databaseUrl, {
-      onSome: (url) => Layer.succeed(Database, { isEmbedded: false, connection: { url } }),
+      onSome: (url) => Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection: { url } }),
       onNone: () =>
         Layer.effect(
           Database,
-          Effect.map(LocalPostgres, ({ database, port, socketDirectory, username }) => ({
+          Effect.map(LocalPostgres, ({ database, dataDirectory, port, socketDirectory, username }) => ({
             isEmbedded: true,
+            dataDirectory,
             connection: { host: socketDirectory, port, username, database }
           }))
         ).pipe(Layer.provide(LocalPostgres.layer({ dataDirectory: options.dataDir })))
     })
 }
 
-const pool = (settings: PgClient.PgPoolConfig): Layer.Layer<SqlClient.SqlClient, SqlError, Database> =>
+const pool = (
+  settings: PgClient.PgPoolConfig
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> =>
   Layer.unwrap(
     Effect.map(Database, ({ connection }) =>
       Layer.fresh(PgClient.layer({ applicationName: "financial-agents-gateway", ...connection, ...settings })))
@@ -54,3 +59,10 @@ export const ReaderPool = pool({
 
 /** For migrations, administration and the ledger. */
 export const WriterPool = pool({ multiplex: true, maxConnections: 4 })
+
+/** For workers. One connection listens for acceptances, and no statement outlives the patience of its worker. */
+export const WorkerPool = pool({
+  multiplex: true,
+  maxConnections: 5,
+  startupParameters: { statement_timeout: "5000" }
+})

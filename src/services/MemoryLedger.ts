@@ -15,11 +15,15 @@ import type {
   ResourceOwner
 } from "../domain/Grant.ts"
 import {
+  canTransition,
   type HistoryEntry,
+  isOperationFailure,
+  isProof,
   isTerminal,
   type Operation,
   type OperationId,
   type Outcome,
+  requiresProof,
   submissionUncertain
 } from "../domain/Operation.ts"
 import type { ProviderReference } from "../domain/Submission.ts"
@@ -109,7 +113,17 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
 /** How long an operation that was claimed by hand has before it is rescued, in milliseconds. */
 const claimedByHand = 5 * 60_000
 
-/** A record one transition further on. `due_at` says who acts next, unless somebody should at once. */
+/** What the triggers of PostgreSQL refuse: a mistake of the caller's. */
+const refuseIllegal = ({ operation: { id, state } }: MemoryRecord, to: Outcome, evidence: Schema.Json): void => {
+  const isLegal = canTransition(state, to.state) && (!requiresProof(state) || isProof(evidence))
+    && (to.state !== "failed" || isOperationFailure(to.failure))
+  if (!isLegal) throw new Error(`operation ${id} cannot move from ${state} to ${to.state} like this`)
+}
+
+/**
+ * A record one transition further on. `due_at` says who acts next, unless somebody should at once. Throws where
+ * PostgreSQL would refuse.
+ */
 export const moveRecord = (
   record: MemoryRecord,
   to: Outcome,
@@ -117,6 +131,7 @@ export const moveRecord = (
   now: DateTime.Utc,
   due_at: number | null = null
 ): MemoryRecord => {
+  refuseIllegal(record, to, evidence)
   const { operation } = record
   const at = DateTime.max(now, operation.updated_at)
   const revision = operation.revision + 1

@@ -192,27 +192,33 @@ export const makeMemory = Effect.gen(function*() {
       (found) => moved(moveRecord(found, { state: "submitting" }, recording.evidence, now()), outcome, recording)
     )
 
+  const released = (record: MemoryRecord): Operation =>
+    update({
+      ...record,
+      operation: { ...record.operation, under_review: false },
+      timeline: memory.cluster.timeline,
+      due_at: millis(),
+      send_before: null,
+      reviewed_at: now()
+    }).operation
+
   const release = (id: OperationId) =>
     Effect.flatMap(find(id), (record) => {
       const { state } = record.operation
-      if (state !== "accepted") {
-        return Effect.fail(new IllegalTransition({ id, from: state, to: "submitting", reason: "not_permitted" }))
-      }
-      return Effect.succeed(
-        update({
-          ...record,
-          operation: { ...record.operation, under_review: false },
-          timeline: memory.cluster.timeline,
-          due_at: millis(),
-          send_before: null,
-          reviewed_at: now()
-        }).operation
-      )
+      return state === "accepted"
+        ? Effect.succeed(released(record))
+        : Effect.fail(new IllegalTransition({ id, from: state, to: "submitting", reason: "not_permitted" }))
     })
+
+  const releaseAll = Effect.sync(() =>
+    [...memory.operations.values()].filter((record) =>
+      record.operation.state === "accepted" && record.timeline < memory.cluster.timeline
+    ).map(released).length
+  )
 
   const prepare = Effect.succeed({ moved: false })
 
-  return { prepare, claim, record, rescue, takeReads, takeHeld, postpone, recordHeld, release }
+  return { prepare, claim, record, rescue, takeReads, takeHeld, postpone, recordHeld, release, releaseAll }
 })
 
 const rescued = {

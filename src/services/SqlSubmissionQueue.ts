@@ -167,6 +167,7 @@ export const makeSql = Effect.gen(function*() {
 
   const recordHeld = Effect.fn("SubmissionQueue.recordHeld")(
     function*(id: OperationId, revision: number, outcome: Outcome, recording: Recording) {
+      // Due at another time than after it: the trigger takes a time that stays for one that nobody gave.
       const submitting = { ...recording, reference: null }
       return yield* orUnavailable(
         sql.withTransaction(Effect.andThen(
@@ -184,6 +185,11 @@ export const makeSql = Effect.gen(function*() {
     return yield* new IllegalTransition({ id, from: state, to: "submitting", reason: "not_permitted" })
   })
 
+  const releaseAll = Effect.map(
+    orUnavailable(sql.unsafe(releaseAllStatement)),
+    (rows) => rows.length
+  ).pipe(Effect.withSpan("SubmissionQueue.releaseAll"))
+
   return {
     prepare,
     claim,
@@ -193,7 +199,8 @@ export const makeSql = Effect.gen(function*() {
     takeHeld: take(takeHeldStatement),
     postpone,
     recordHeld,
-    release
+    release,
+    releaseAll
   }
 })
 
@@ -321,8 +328,13 @@ const postponeStatement = `
   UPDATE operations o SET due_at = now() + ${millis("$3")}, reference = coalesce(o.reference, $4)
   WHERE o.id = $1 AND o.revision = $2 AND o.due_at IS NOT NULL`
 
+const released =
+  "timeline = ledger_timeline(), due_at = now(), send_before = NULL, under_review = false, reviewed_at = now()"
+
+const releaseAllStatement = `
+  UPDATE operations SET ${released} WHERE state = 'accepted' AND timeline < ledger_timeline() RETURNING 1`
+
 const releaseStatement = `
-  UPDATE operations o
-  SET timeline = ledger_timeline(), due_at = now(), send_before = NULL, under_review = false, reviewed_at = now()
+  UPDATE operations o SET ${released}
   WHERE o.id = $1 AND o.state = 'accepted'
   RETURNING ${publicColumns}`

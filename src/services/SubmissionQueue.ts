@@ -80,6 +80,8 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   readonly release: (
     id: OperationId
   ) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>
+  /** The same for all of them, and yields how many there were: for a failover that is known to have lost nothing. */
+  readonly releaseAll: Effect.Effect<number, StoreUnavailable>
   /**
    * Records what a status read proved of a held operation, which was sent before the timeline changed: through
    * `submitting` to where it is, in one transaction and without sending anything.

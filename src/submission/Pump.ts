@@ -44,14 +44,16 @@ export const runPump = Effect.fnUntraced(function*<A, R>(
   // There was perhaps more than could be taken: it is looked for as soon as there is room for a batch.
   let isBehind = false
   const roomLeft = () => Math.min(limit - used, room.limit - room.used)
-  const isWorthwhile = () => roomLeft() * 4 >= limit
+  const isWorthwhile = () => roomLeft() * 4 >= Math.min(limit, room.limit)
+
+  const occupy = (count: number) => {
+    used += count
+    room.used += count
+  }
 
   const start = (item: A) => {
-    used++
-    room.used++
     const finish = Effect.sync(() => {
-      used--
-      room.used--
+      occupy(-1)
       if (isBehind && isWorthwhile()) wake.openUnsafe()
     })
     return FiberSet.run(running)(Effect.ensuring(options.handle(item), finish))
@@ -61,9 +63,13 @@ export const runPump = Effect.fnUntraced(function*<A, R>(
     wake.closeUnsafe()
     const left = roomLeft()
     const allowed = left > 0 ? yield* options.allowance(left) : 0
-    const items = allowed > 0 ? yield* options.take(allowed) : []
+    // Other pumps took room meanwhile, and may not take that of what is being asked for.
+    const asked = Math.max(0, Math.min(allowed, roomLeft()))
+    occupy(asked)
+    const items = asked > 0 ? yield* options.take(asked) : []
+    occupy(items.length - asked)
     yield* Effect.forEach(items, start, { discard: true })
-    isBehind = left <= 0 || (allowed === left && items.length === allowed)
+    isBehind = left <= 0 || (allowed === left && items.length === asked)
   })
 
   const pause = Effect.flatMap(

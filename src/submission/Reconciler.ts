@@ -9,16 +9,17 @@ import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Random from "effect/Random"
-import type * as Schema from "effect/Schema"
 import type { Provider as ProviderName } from "../domain/Grant.ts"
 import type { Outcome } from "../domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference, readDelay } from "../domain/Submission.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { classifyRead, passable } from "./Circuit.ts"
+import { answered, type Evidence } from "./Evidence.ts"
+import { describe, logFailure } from "./logFailure.ts"
 import { StatusAnswer } from "./Provider.ts"
 import { Providers } from "./Providers.ts"
 import { runPump } from "./Pump.ts"
-import { describe, publicFailure } from "./Settlement.ts"
+import { publicFailure } from "./Settlement.ts"
 import { SubmissionPolicy } from "./SubmissionPolicy.ts"
 import { withinStore } from "./withinStore.ts"
 
@@ -86,10 +87,8 @@ const make = Effect.gen(function*() {
         : []
       return [...held, ...reads]
     },
-    Effect.catchTag(
-      "StoreUnavailable",
-      (error) => Effect.as(Effect.logWarning("Could not look for operations to reconcile", error), [])
-    )
+    // Whatever it was, the next turn may go well.
+    Effect.catchCause((cause) => Effect.as(logFailure("Could not look for operations to reconcile", cause), []))
   )
 
   /** What the provider says, or null when its circuit let no read through. */
@@ -127,7 +126,7 @@ const make = Effect.gen(function*() {
     }).pipe(
       // Somebody else was faster, and decided on what is newer.
       Effect.catchTag("StaleOperation", () => Effect.void),
-      Effect.catchCause((cause) => Effect.logWarning("A status read was not recorded; it will be repeated", cause)),
+      Effect.catchCause((cause) => logFailure("A status read was not recorded; it will be repeated", cause)),
       Effect.annotateLogs({ operation_id: due.operation.id, provider: due.provider }),
       Effect.withSpan("Reconciler.read", { attributes: { operation_id: due.operation.id } })
     )
@@ -144,7 +143,7 @@ export type Decision =
   | {
     readonly _tag: "Record"
     readonly outcome: Outcome
-    readonly evidence: { readonly [member: string]: Schema.Json }
+    readonly evidence: Evidence
     readonly reference: ProviderReference | null
   }
 
@@ -159,7 +158,7 @@ export const decide = (due: Pick<DueRead, "state">, answer: StatusAnswer | null)
     case undefined:
       return postpone
     case "Proven": {
-      const evidence = { by: "status_read", answer: answer.evidence }
+      const evidence = answered("status_read", answer.evidence)
       if (answer.state === "submitted") {
         const reference = isProviderReference(answer.reference) ? answer.reference : null
         return due.state === "submitted"
@@ -178,7 +177,7 @@ export const decide = (due: Pick<DueRead, "state">, answer: StatusAnswer | null)
         ? {
           _tag: "Record",
           outcome: { state: "failed", failure: neverReceived },
-          evidence: { by: "status_read", answer: answer.evidence },
+          evidence: answered("status_read", answer.evidence),
           reference: null
         }
         : postpone

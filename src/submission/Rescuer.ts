@@ -6,6 +6,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { logFailure } from "./logFailure.ts"
 import { SubmissionPolicy } from "./SubmissionPolicy.ts"
 import { withinStore } from "./withinStore.ts"
 
@@ -42,10 +43,8 @@ const make = Effect.gen(function*() {
         })
     ),
     Effect.map((operations) => operations.length),
-    Effect.catchTag(
-      "StoreUnavailable",
-      (error) => Effect.as(Effect.logWarning("Could not look for stale submissions", error), 0)
-    )
+    // Whatever it was, the next look may go well.
+    Effect.catchCause((cause) => Effect.as(logFailure("Could not look for stale submissions", cause), 0))
   )
   const runOnce = Effect.gen(function*() {
     let total = 0

@@ -4,15 +4,16 @@
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import type * as Schema from "effect/Schema"
 import { isOperationFailure, type OperationFailure, type Outcome } from "../domain/Operation.ts"
 import { isProviderReference, type PayloadUnreadable, type ProviderReference } from "../domain/Submission.ts"
+import { answered, type Evidence } from "./Evidence.ts"
+import { describe } from "./logFailure.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "./Provider.ts"
 
 /** An outcome with what proves it. */
 export interface Settlement {
   readonly outcome: Outcome
-  readonly evidence: { readonly [member: string]: Schema.Json }
+  readonly evidence: Evidence
   readonly reference: ProviderReference | null
 }
 
@@ -42,10 +43,6 @@ export const judge = (
   )
 }
 
-/** A defect by its name alone: its message may hold anything, credentials among them. */
-export const describe = (defect: unknown): string =>
-  `a defect: ${defect instanceof Error ? defect.name : typeof defect}`
-
 /**
  * What the provider gave as code and message if it can be published, else words of our own.
  */
@@ -61,18 +58,16 @@ const fromAnswer = (answer: SubmissionAnswer): Settlement => {
   switch (answer._tag) {
     case "Acknowledged": {
       const reference = isProviderReference(answer.reference) ? answer.reference : null
-      return { outcome: { state: "submitted" }, evidence: answered(answer.evidence), reference }
+      return { outcome: { state: "submitted" }, evidence: answered("submission", answer.evidence), reference }
     }
     case "Succeeded":
-      return { outcome: { state: "succeeded" }, evidence: answered(answer.evidence), reference: null }
+      return { outcome: { state: "succeeded" }, evidence: answered("submission", answer.evidence), reference: null }
     case "Rejected":
-      return failed(publicFailure(answer), answered(answer.evidence))
+      return failed(publicFailure(answer), answered("submission", answer.evidence))
   }
 }
 
-const answered = (answer: Schema.Json) => ({ by: "submission", answer })
-
-const failed = (failure: OperationFailure, evidence: { readonly [member: string]: Schema.Json }): Settlement => ({
+const failed = (failure: OperationFailure, evidence: Evidence): Settlement => ({
   outcome: { state: "failed", failure },
   evidence: { by: "submission", ...evidence },
   reference: null

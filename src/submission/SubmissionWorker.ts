@@ -24,10 +24,11 @@ import { AcceptanceSignal } from "../services/AcceptanceSignal.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { classifyAttempt, passable } from "./Circuit.ts"
+import { describe, logFailure } from "./logFailure.ts"
 import { NotSent, Uncertain } from "./Provider.ts"
 import { Providers } from "./Providers.ts"
 import { runPump } from "./Pump.ts"
-import { describe, judge, type Settlement } from "./Settlement.ts"
+import { judge, type Settlement } from "./Settlement.ts"
 import { policyFault, SubmissionPolicy } from "./SubmissionPolicy.ts"
 import { withinStore } from "./withinStore.ts"
 
@@ -75,7 +76,7 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
 
 const instant: Effect.Effect<Instant> = Effect.zipWith(
   Clock.currentTimeMillis,
-  Clock.currentTimeNanos,
+  Clock.monotonicTimeNanos,
   (wall, monotonic) => ({ wall, monotonic })
 )
 
@@ -97,6 +98,11 @@ const make = Effect.gen(function*() {
   const fault = policyFault(policy)
   if (fault !== null) return yield* Effect.die(new Error(fault))
   const draining = Latch.makeUnsafe(false)
+  let drainingSince: Instant | null = null
+  const drain = Effect.flatMap(instant, (now) => {
+    drainingSince = now
+    return Effect.asVoid(draining.open)
+  })
 
   const terms = {
     send_within: policy.sendWithin,
@@ -109,10 +115,8 @@ const make = Effect.gen(function*() {
   const claim = Effect.fn("SubmissionWorker.claim")(function*(provider: ProviderName, limit: number) {
     const askedAt = yield* instant
     const claims = yield* withinStore(queue.claim(provider, limit, terms)).pipe(
-      Effect.catchTag(
-        "StoreUnavailable",
-        (error) => Effect.as(Effect.logWarning("Could not claim operations", error), [])
-      )
+      // Whatever it was, the next turn may go well.
+      Effect.catchCause((cause) => Effect.as(logFailure("Could not claim operations", cause), []))
     )
     return claims.map((claim): HeldClaim => ({ provider, claim, askedAt }))
   })
@@ -156,13 +160,15 @@ const make = Effect.gen(function*() {
     const { operation: { id }, revision } = claim
     const due_in = Duration.millis(readDelay(policy.readSchedule, 0, yield* Random.next))
     const recording = { evidence: settlement.evidence, reference: settlement.reference, due_in }
-    const deadline = Duration.toMillis(policy.rescueAfter)
+    // After that somebody else says that nobody knows. Whoever is to stop does not wait for it.
+    const mayRepeat = Effect.gen(function*() {
+      const stopping = drainingSince === null ? 0 : yield* elapsed(drainingSince)
+      return (yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter)
+        && stopping < Duration.toMillis(policy.drainTimeout) + Duration.toMillis(policy.storeTimeout)
+    })
     yield* withinStore(queue.record(id, revision, settlement.outcome, recording)).pipe(
       Effect.retry({
-        while: (error) =>
-          error._tag === "StoreUnavailable"
-            ? Effect.map(elapsed(askedAt), (age) => age < deadline)
-            : Effect.succeed(false),
+        while: (error) => error._tag === "StoreUnavailable" ? mayRepeat : Effect.succeed(false),
         schedule: retrySchedule
       }),
       // It was recorded after all, or rescued meanwhile: what we know helps whoever reads the status.
@@ -172,7 +178,7 @@ const make = Effect.gen(function*() {
           withinStore(queue.postpone(id, actual, { due_in: Duration.zero, reference: settlement.reference }))
       ),
       Effect.catchCause((cause) =>
-        Effect.logError("Could not record what became of an operation; it will be rescued", cause)
+        logFailure("Could not record what became of an operation; it will be rescued", cause)
       ),
       Effect.annotateLogs({ operation_id: id, outcome: settlement.outcome.state })
     )
@@ -193,13 +199,13 @@ const make = Effect.gen(function*() {
       yield* record(held, settlement)
     })).pipe(Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: held.claim.operation.id } }))
 
-  return { claim, send, draining, breaker, policy, providers, queue }
+  return { claim, send, drain, breaker, policy, providers, queue }
 })
 
 const work = Effect.gen(function*() {
-  const { breaker, claim, draining, policy, providers, queue, send } = yield* make
+  const { breaker, claim, drain, policy, providers, queue, send } = yield* make
   const signal = yield* AcceptanceSignal
-  const { moved } = yield* queue.prepare
+  const { moved } = yield* withinStore(queue.prepare)
   if (moved) {
     yield* Effect.logWarning("The ledger lives in another cluster than before: what was accepted is held for review")
   }
@@ -207,7 +213,7 @@ const work = Effect.gen(function*() {
   // Finalizers run in reverse: the pumps stop first, then this waits, and what is left then is interrupted.
   yield* Effect.addFinalizer(() =>
     Effect.andThen(
-      draining.open,
+      drain,
       Effect.timeoutOption(Effect.interruptible(FiberSet.awaitEmpty(running)), policy.drainTimeout)
     )
   )

@@ -1,0 +1,46 @@
+/**
+ * The keys of `PAYLOAD_KEYS`, for everything that accepts or submits.
+ */
+import * as Config from "effect/Config"
+import type * as Aead from "effect/crypto/Aead"
+import type * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Base64 from "effect/encoding/Base64"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { layerAesGcm, type PayloadKey, PayloadKeyId } from "../services/PayloadCipher.ts"
+import { CommandFailed } from "./Output.ts"
+
+const isKeyId = Schema.is(PayloadKeyId)
+
+const invalid = Effect.fail(
+  new CommandFailed({
+    message: "PAYLOAD_KEYS must be NAME:KEY[,NAME:KEY…], each key 32 bytes in Base64; the first one encrypts"
+  })
+)
+
+const parse = (text: string): Effect.Effect<PayloadKey, CommandFailed> => {
+  const [id = "", encoded = ""] = text.trim().split(":")
+  const key = Base64.decode(encoded)
+  return isKeyId(id) && Result.isSuccess(key) && key.success.length === 32
+    ? Effect.succeed({ id, key: Redacted.make(key.success) })
+    : invalid
+}
+
+/** Encrypts payloads with the first key of `PAYLOAD_KEYS`, and decrypts with all of them. Without it they stay plain. */
+export const layerPayloadKeys: Layer.Layer<
+  never,
+  CommandFailed | Config.ConfigError,
+  Aead.Aead | SecureRandom.SecureRandom
+> = Layer.unwrap(
+  Effect.gen(function*() {
+    const configured = yield* Config.option(Config.Redacted("PAYLOAD_KEYS"))
+    if (Option.isNone(configured)) return Layer.empty
+    const [first, ...others] = yield* Effect.forEach(Redacted.value(configured.value).split(","), parse)
+    if (new Set([first!, ...others].map(({ id }) => id)).size <= others.length) return yield* invalid
+    return Layer.orDie(layerAesGcm([first!, ...others]))
+  })
+)

@@ -1,0 +1,64 @@
+/**
+ * `AcceptanceSignal` over LISTEN and NOTIFY.
+ */
+import * as PgClient from "@effect/sql-pg/PgClient"
+import * as Effect from "effect/Effect"
+import * as Latch from "effect/Latch"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { Provider } from "../domain/Grant.ts"
+import { AcceptanceSignal } from "../services/AcceptanceSignal.ts"
+import { storeFailure } from "../services/StoreUnavailable.ts"
+
+const channel = "financial_agents_gateway_accepted"
+
+const logFailure = (log: Effect.Effect<void>, error: unknown) =>
+  Effect.annotateLogs(log, { cause: storeFailure(error) })
+
+const decodeProvider = Schema.decodeUnknownOption(Provider)
+
+/**
+ * Announces in statements of its own, and never more than one at a time: a NOTIFY inside the transaction that accepts
+ * would make all commits of the database wait for each other. Whoever listens holds a connection.
+ */
+export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
+  AcceptanceSignal,
+  Effect.gen(function*() {
+    const client = yield* PgClient.PgClient
+    const pending = new Set<Provider>()
+    const waiting = Latch.makeUnsafe(false)
+
+    const flush = Effect.suspend(() => {
+      const providers = [...pending]
+      pending.clear()
+      return Effect.forEach(providers, (provider) => client.notify(channel, provider), { discard: true })
+    }).pipe(Effect.catch((error) => logFailure(Effect.logDebug("Could not announce what was accepted"), error)))
+
+    // A command that accepts and ends still announces.
+    yield* Effect.addFinalizer(() => Effect.timeoutOption(Effect.interruptible(flush), "1 second"))
+    yield* Effect.forkScoped(
+      Effect.forever(Effect.andThen(Effect.andThen(waiting.await, waiting.close), flush))
+    )
+
+    const announced = Stream.unwrap(Effect.map(client.listen(channel), Stream.fromQueue)).pipe(
+      Stream.tapError((error) =>
+        logFailure(Effect.logWarning("Lost the connection that listens for acceptances"), error)
+      ),
+      Stream.retry(Schedule.spaced("1 second")),
+      Stream.catch(() => Stream.never),
+      Stream.flatMap(({ payload }) => Stream.fromIterable(Option.toArray(decodeProvider(payload))))
+    )
+
+    return {
+      announce: (provider) =>
+        Effect.sync(() => {
+          pending.add(provider)
+          waiting.openUnsafe()
+        }),
+      announced
+    }
+  })
+)
