@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
+import * as path from "node:path"
 import { operationStates, transitions } from "../src/domain/Operation.ts"
 
 const read = (file: string) => fs.readFileSync(file, "utf8")
@@ -14,10 +15,18 @@ describe("The documentation", () => {
 
   it("links to files that are there", () => {
     for (
-      const file of ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/operations.md", "docs/postgresql.md"]
+      const file of [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/operations.md",
+        "docs/postgresql.md",
+        "docs/submission.md",
+        "docs/mutations.md"
+      ]
     ) {
       for (const [, target] of read(file).matchAll(/\]\((?!https?:)([^)#]+)\)/g)) {
-        assert.isTrue(fs.existsSync(target!), `${file} links to ${target}`)
+        assert.isTrue(fs.existsSync(path.join(path.dirname(file), target!)), `${file} links to ${target}`)
       }
     }
   })

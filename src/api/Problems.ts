@@ -5,10 +5,13 @@ import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 import { RequestId } from "../domain/RequestId.ts"
 
-interface ProblemKind {
+/** What all occurrences of a problem have in common. */
+export interface ProblemKind {
   readonly status: number
   /** Whether repeating the identical request can safely succeed. */
   readonly retryable: boolean
+  /** Whether an upstream write may have landed. What is uncertain is never retryable. */
+  readonly submission_uncertain?: boolean
   readonly title: string
   /** What it means, for people. */
   readonly meaning: string
@@ -16,7 +19,8 @@ interface ProblemKind {
   readonly action: string
 }
 
-const kinds = <const Kinds extends Readonly<Record<string, ProblemKind>>>(kinds: Kinds): Kinds => kinds
+/** A catalogue, with its codes in its type. */
+export const kinds = <const Kinds extends Readonly<Record<string, ProblemKind>>>(kinds: Kinds): Kinds => kinds
 
 /** The service error codes. A code, once published, keeps its meaning; `type` is `{base_url}/problems/{code}`. */
 export const problemKinds = kinds({
@@ -110,7 +114,7 @@ export const problemKinds = kinds({
     retryable: false,
     title: "Payload too large",
     meaning: "The request announces a body that is larger than the gateway reads.",
-    action: "Send no body: no endpoint of the gateway takes one."
+    action: "Send less. The gateway's own endpoints take no body at all."
   },
   uri_too_long: {
     status: 414,
@@ -195,17 +199,13 @@ export const ProblemField = Schema.Struct({
 }).annotate({ identifier: "ProblemField" })
 export type ProblemField = typeof ProblemField.Type
 
-const fieldsFor = <Status extends number>(status: Status) => ({
+const fieldsFor = <Status extends number, Code extends string>(status: Status, codes: ReadonlyArray<Code>) => ({
   type: Schema.String.annotate({ format: "uri", description: "Stable URL that identifies the problem class." }),
   title: Schema.String.check(Schema.isMinLength(1)),
   status: Schema.Literal(status),
   detail: Schema.String.check(Schema.isMinLength(1)).annotate({ description: "What happened this time." }),
   instance: Schema.String.check(Schema.isPattern(/^\/.*/u)).annotate({ description: "Path of the request." }),
-  code: Schema.Literals(
-    (Object.keys(problemKinds) as Array<ProblemCode>).filter((code) => problemKinds[code].status === status) as Array<
-      CodesOf<Status>
-    >
-  ).annotate({ description: "Stable machine-readable error code." }),
+  code: Schema.Literals(codes).annotate({ description: "Stable machine-readable error code." }),
   fields: Schema.NullOr(Schema.Array(ProblemField)).annotate({
     description: "What failed field by field; null when the problem is not about fields."
   }),
@@ -216,14 +216,26 @@ const fieldsFor = <Status extends number>(status: Status) => ({
   })
 })
 
-const problem = <Self>() => <const Name extends string, const Status extends number>(name: Name, status: Status) =>
-  Schema.Error<Self>(name)(Schema.Struct(fieldsFor(status)).annotate({ identifier: `${name}Problem` }), {
-    httpApiStatus: status,
-    description: titlesOf(status)
-  })
+/** The error class of one status and some of its codes. Endpoints that declare several of a status tell them by code. */
+export const defineProblem =
+  <Self>() =>
+  <const Name extends string, const Status extends number, const Code extends string>(
+    name: Name,
+    status: Status,
+    codes: ReadonlyArray<Code>,
+    description: string
+  ) =>
+    Schema.Error<Self>(name)(Schema.Struct(fieldsFor(status, codes)).annotate({ identifier: `${name}Problem` }), {
+      httpApiStatus: status,
+      description
+    })
 
-const titlesOf = (status: number): string =>
-  Object.values(problemKinds).filter((kind) => kind.status === status).map((kind) => kind.title).join(", or ")
+const problem = <Self>() => <const Name extends string, const Status extends number>(name: Name, status: Status) => {
+  const codes = (Object.keys(problemKinds) as Array<ProblemCode>).filter((code) =>
+    problemKinds[code].status === status
+  ) as Array<CodesOf<Status>>
+  return defineProblem<Self>()(name, status, codes, codes.map((code) => problemKinds[code].title).join(", or "))
+}
 
 /** The media type of every error body (RFC 9457 §3). */
 export const problemMediaType = "application/problem+json"
@@ -275,7 +287,8 @@ export const problemClasses = {
 /** Any error body of the service. */
 export type Problem = InstanceType<(typeof problemClasses)[keyof typeof problemClasses]>
 
-const declare = HttpApiSchema.asJson({ contentType: problemMediaType })
+/** An error class as endpoints declare it. */
+export const declare = HttpApiSchema.asJson({ contentType: problemMediaType })
 
 /** The error responses as endpoints and middleware declare them: one schema each, so that declarations can be merged. */
 export const responses = {

@@ -4,6 +4,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import type { HttpApiSchemaError } from "effect/http-api/HttpApiError"
 import { RouteContext } from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import * as Result from "effect/Result"
@@ -23,6 +24,7 @@ export const bringsSurplus = (
 ): boolean => hasBody(request) || (endpoint.query === undefined && Object.keys(query).length > 0)
 
 const surplus = "Expected only parameters of this endpoint"
+const surplusMember = "Expected only members that this endpoint takes"
 
 // Messages say what was expected and not what came: a value may be a secret that went astray.
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
@@ -31,13 +33,16 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
 
 const decodeOptions = { errors: "all", onExcessProperty: "error" } as const
 
+const describe = (slot: string, { issue }: Schema.SchemaError): ReadonlyArray<ProblemField> =>
+  format(issue).issues.map(({ message, path = [] }) => ({
+    path: [slot, ...path.map((segment) => String(typeof segment === "object" ? segment.key : segment))].join("."),
+    message: slot === "body" && message === surplus ? surplusMember : message
+  }))
+
 const check = (slot: string, schema: Schema.Top | undefined, input: unknown): ReadonlyArray<ProblemField> => {
   if (schema === undefined) return []
   const result = Schema.decodeUnknownResult(schema as Schema.Codec<unknown, unknown>, decodeOptions)(input)
-  return Result.isSuccess(result) ? [] : format(result.failure.issue).issues.map(({ message, path = [] }) => ({
-    path: [slot, ...path.map((segment) => String(typeof segment === "object" ? segment.key : segment))].join("."),
-    message
-  }))
+  return Result.isSuccess(result) ? [] : describe(slot, result.failure)
 }
 
 /** More than anybody reads. A response must not grow with what a client makes up. */
@@ -47,9 +52,25 @@ const maxFields = 32
 const isRepeated = (query: Readonly<Record<string, unknown>>, { message, path }: ProblemField): boolean =>
   message !== surplus && Array.isArray(query[path.slice("query.".length)])
 
-/** The failures of the request at hand against its endpoint: path, query and body. At most 32. */
+/** What could not be decoded of headers, and of a body where one is taken. */
+const undecoded = (failure: HttpApiSchemaError | undefined): ReadonlyArray<ProblemField> => {
+  switch (failure?.kind) {
+    case "Headers":
+      return describe("header", failure.cause)
+    case "Payload":
+      return describe("body", failure.cause)
+    default:
+      return []
+  }
+}
+
+/**
+ * The failures of the request at hand against its endpoint: path, query, headers and body. At most 32. `failure` is what
+ * made somebody ask, if it is known.
+ */
 export const failingFields = (
-  endpoint: HttpApiEndpoint.Top
+  endpoint: HttpApiEndpoint.Top,
+  failure?: HttpApiSchemaError
 ): Effect.Effect<ReadonlyArray<ProblemField>, never, HttpServerRequest | ParsedSearchParams | RouteContext> =>
   Effect.contextWith((context: Context.Context<HttpServerRequest | ParsedSearchParams | RouteContext>) => {
     const query = Context.get(context, ParsedSearchParams)
@@ -60,7 +81,10 @@ export const failingFields = (
         : check("query", Schema.toCodecArrayFromSingle(endpoint.query), query).map((field) =>
           isRepeated(query, field) ? { ...field, message: "Expected the parameter once" } : field
         ),
-      ...hasBody(Context.get(context, HttpServerRequest)) ? [{ path: "body", message: "Expected no body" }] : []
+      ...undecoded(failure),
+      ...endpoint.payload.size === 0 && hasBody(Context.get(context, HttpServerRequest))
+        ? [{ path: "body", message: "Expected no body" }]
+        : []
     ]
     return Effect.succeed(fields.slice(0, maxFields))
   })

@@ -13,7 +13,7 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import Negotiator from "negotiator"
 import { Admission, Authorization, Conformance, CurrentGrant, StrictRequest } from "../api/Middleware.ts"
-import type { Problem } from "../api/Problems.ts"
+import type { AnyProblem } from "../api/MutationProblems.ts"
 import { GrantVerifier } from "../services/GrantVerifier.ts"
 import { bringsSurplus, failingFields } from "./Fields.ts"
 import { Lifecycle } from "./Lifecycle.ts"
@@ -42,7 +42,7 @@ export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | Secure
     const toProblem = (
       cause: Cause.Cause<unknown>,
       endpoint: HttpApiEndpoint.Top
-    ): Effect.Effect<never, Problem, HttpServerRequest | ParsedSearchParams | RouteContext> => {
+    ): Effect.Effect<never, AnyProblem, HttpServerRequest | ParsedSearchParams | RouteContext> => {
       const error = Cause.squash(cause)
       if (isProblem(error)) return Effect.fail(error)
       if (!HttpApiSchemaError.is(error)) {
@@ -57,10 +57,10 @@ export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | Secure
           problems.fail("response_contract_failed")
         )
       }
-      return Effect.flatMap(failingFields(endpoint), (fields) => problems.fail("invalid_request", { fields }))
+      return Effect.flatMap(failingFields(endpoint, error), (fields) => problems.fail("invalid_request", { fields }))
     }
 
-    const respond = <R>(failed: Effect.Effect<never, Problem, R>) =>
+    const respond = <R>(failed: Effect.Effect<never, AnyProblem, R>) =>
       Effect.catch(failed, (problem) => problemResponse(problem))
 
     const tokenInQuery = problems.fail("malformed_request", {

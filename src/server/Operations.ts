@@ -1,7 +1,6 @@
 /**
  * The operations endpoints.
  */
-import * as Cause from "effect/Cause"
 import * as Digest from "effect/crypto/Digest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -17,6 +16,7 @@ import { type OperationQuery, OperationStore } from "../services/OperationStore.
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { decodePageToken, encodePageToken } from "./PageToken.ts"
 import { Problems } from "./Problems.ts"
+import { refuseForNow, refuseGrant } from "./Refusals.ts"
 
 /** A response is for one grant, and is asked about anew each time: a revocation holds for the very next read. */
 const cacheControl = "private, no-cache"
@@ -57,25 +57,8 @@ export const OperationsLayer = HttpApiBuilder.group(
 
     const refuse = (
       error: GrantRefusal | StoreUnavailable
-    ): Effect.Effect<never, Unauthorized | Forbidden | ServiceUnavailable> => {
-      switch (error._tag) {
-        case "GrantUnknown":
-          return problems.fail("invalid_token")
-        case "GrantRevoked":
-          return problems.fail("grant_revoked", { detail: `The grant is ${error.reason}.` })
-        case "ClientInactive":
-          return problems.fail("client_inactive")
-        case "InsufficientScope":
-          return problems.fail("insufficient_scope", { detail: `The grant lacks the scope ${error.required}.` })
-        case "ProviderDisconnected":
-          return problems.fail("provider_disconnected")
-        case "StoreUnavailable":
-          return Effect.andThen(
-            Effect.logError("The store did not answer", Cause.fail(error.cause)),
-            problems.fail("service_unavailable")
-          )
-      }
-    }
+    ): Effect.Effect<never, Unauthorized | Forbidden | ServiceUnavailable> =>
+      error._tag === "StoreUnavailable" ? refuseForNow(problems, error) : refuseGrant(problems, error)
 
     return handlers.handleAll({
       list: Effect.fnUntraced(function*({ query }) {

@@ -6,16 +6,15 @@ import * as Effect from "effect/Effect"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import {
-  type Problem,
-  problemClasses,
-  type ProblemCode,
-  type ProblemField,
-  problemKinds,
-  problemMediaType,
-  type ProblemOf
-} from "../api/Problems.ts"
+  allProblemKinds,
+  type AnyProblem,
+  type AnyProblemCode,
+  type AnyProblemOf,
+  mutationProblemClasses
+} from "../api/MutationProblems.ts"
+import { problemClasses, type ProblemField, type ProblemKind, problemKinds, problemMediaType } from "../api/Problems.ts"
 import { accessTokenPattern } from "../domain/AccessToken.ts"
-import { operationsRead } from "../domain/Grant.ts"
+import type { Scope } from "../domain/Grant.ts"
 import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
 
 /** Where clients reach the gateway, without a trailing slash. Problem types are URLs below it. */
@@ -38,19 +37,30 @@ export interface ProblemOptions {
   /** What happened this time; the kind's meaning unless told. */
   readonly detail?: string
   readonly fields?: ReadonlyArray<ProblemField>
+  /** The scope that the grant lacks, for the challenge of `insufficient_scope` (RFC 6750 §3). */
+  readonly scope?: Scope
 }
 
+/** The scopes that challenges name. They are no members of the body. */
+const missingScopes = new WeakMap<object, Scope>()
+
+/** Each status has its class, unless the code has one of its own. */
+const classOf = (code: AnyProblemCode) =>
+  code in mutationProblemClasses
+    ? mutationProblemClasses[code as keyof typeof mutationProblemClasses]
+    : problemClasses[allProblemKinds[code].status as keyof typeof problemClasses]
+
 /** The body of a problem, for a request that is known. */
-export const makeProblem = <Code extends ProblemCode>(
+export const makeProblem = <Code extends AnyProblemCode>(
   baseUrl: string,
   request: RequestInfo,
   code: Code,
   options: ProblemOptions = {}
-): ProblemOf<Code> => {
-  const kind = problemKinds[code]
-  // Each status has its class, and the code decides the status: TypeScript cannot follow the one through the other.
-  const Class = problemClasses[kind.status] as unknown as new(fields: object) => ProblemOf<Code>
-  return new Class({
+): AnyProblemOf<Code> => {
+  const kind: ProblemKind = allProblemKinds[code]
+  // The code decides the class: TypeScript cannot follow.
+  const Class = classOf(code) as unknown as new(fields: object) => AnyProblemOf<Code>
+  const problem = new Class({
     type: `${baseUrl}/problems/${code}`,
     title: kind.title,
     status: kind.status,
@@ -60,16 +70,18 @@ export const makeProblem = <Code extends ProblemCode>(
     fields: options.fields ?? null,
     request_id: request.id,
     retryable: kind.retryable,
-    submission_uncertain: false
+    submission_uncertain: kind.submission_uncertain ?? false
   })
+  if (options.scope !== undefined) missingScopes.set(problem, options.scope)
+  return problem
 }
 
 /** Fails with a problem of the request at hand. */
 export class Problems extends Context.Service<Problems, {
-  readonly fail: <Code extends ProblemCode>(
+  readonly fail: <Code extends AnyProblemCode>(
     code: Code,
     options?: ProblemOptions
-  ) => Effect.Effect<never, ProblemOf<Code>>
+  ) => Effect.Effect<never, AnyProblemOf<Code>>
 }>()("financial-agents-gateway/server/Problems") {
   static readonly layer: Layer.Layer<Problems, never, BaseUrl> = Layer.effect(
     Problems,
@@ -85,8 +97,9 @@ export class Problems extends Context.Service<Problems, {
 }
 
 /** Whether a failure is one that clients may see as it is. */
-export const isProblem = (error: unknown): error is Problem =>
-  Object.values(problemClasses).some((Class) => error instanceof Class)
+export const isProblem = (error: unknown): error is AnyProblem => classes.some((Class) => error instanceof Class)
+
+const classes = [...Object.values(problemClasses), ...Object.values(mutationProblemClasses)]
 
 const realm = "Bearer realm=\"financial-agents-gateway\""
 
@@ -94,7 +107,8 @@ const challenge = (error: string, description: string) =>
   `${realm}, error="${error}", error_description="${description}"`
 
 /** What the status of a problem demands besides a body (RFC 6750 §3, RFC 9110 §10.2.3). */
-const headersOf = ({ code }: Problem): Record<string, string> => {
+const headersOf = (problem: AnyProblem): Record<string, string> => {
+  const { code } = problem
   switch (code) {
     case "missing_credentials":
       return { "www-authenticate": realm }
@@ -102,10 +116,11 @@ const headersOf = ({ code }: Problem): Record<string, string> => {
     case "grant_revoked":
     case "client_inactive":
       return { "www-authenticate": challenge("invalid_token", problemKinds[code].meaning) }
-    case "insufficient_scope":
-      return {
-        "www-authenticate": `${challenge(code, problemKinds[code].meaning)}, scope="${operationsRead}"`
-      }
+    case "insufficient_scope": {
+      const scope = missingScopes.get(problem)
+      const named = scope === undefined ? "" : `, scope="${scope}"`
+      return { "www-authenticate": challenge(code, problemKinds[code].meaning) + named }
+    }
     case "provider_disconnected":
       return { "www-authenticate": challenge(code, problemKinds[code].meaning) }
     case "not_ready":
@@ -123,7 +138,7 @@ const headersOf = ({ code }: Problem): Record<string, string> => {
  * caches.
  */
 export const problemResponse = (
-  problem: Problem,
+  problem: AnyProblem,
   headers: Readonly<Record<string, string>> = {}
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.as(
@@ -139,7 +154,7 @@ export const problemResponse = (
 const tokens = new RegExp(accessTokenPattern.source.slice(1, -1), "g")
 
 /** What the client was told. Its own mistakes are information, ours are warnings; their causes are logged apart. */
-export const logProblem = ({ code, instance, request_id, status }: Problem): Effect.Effect<void> =>
+export const logProblem = ({ code, instance, request_id, status }: AnyProblem): Effect.Effect<void> =>
   Effect.annotateLogs(status < 500 ? Effect.logInfo("Refused a request") : Effect.logWarning("Failed a request"), {
     code,
     status,
@@ -148,7 +163,7 @@ export const logProblem = ({ code, instance, request_id, status }: Problem): Eff
   })
 
 /** The members in the order of the specification, and nothing that an Error has besides. */
-export const problemJson = (problem: Problem): string =>
+export const problemJson = (problem: AnyProblem): string =>
   JSON.stringify({
     type: problem.type,
     title: problem.title,

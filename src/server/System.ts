@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import { Api } from "../api/Api.ts"
-import { type ProblemCode, problemKinds } from "../api/Problems.ts"
+import { allProblemKinds, type AnyProblemCode } from "../api/MutationProblems.ts"
 import type { ProblemDescription } from "../api/System.ts"
 import { Readiness } from "../services/Readiness.ts"
 import { Lifecycle } from "./Lifecycle.ts"
@@ -22,12 +22,11 @@ export const SystemLayer = HttpApiBuilder.group(
     const readiness = yield* Readiness
     const problems = yield* Problems
 
-    const describe = (code: ProblemCode): ProblemDescription => ({
-      type: `${baseUrl}/problems/${code}`,
-      code,
-      ...problemKinds[code]
-    })
-    const catalogue = new Map((Object.keys(problemKinds) as Array<ProblemCode>).map((code) => [
+    const describe = (code: AnyProblemCode): ProblemDescription => {
+      const { action, meaning, retryable, status, title } = allProblemKinds[code]
+      return { type: `${baseUrl}/problems/${code}`, code, title, status, retryable, meaning, action }
+    }
+    const catalogue = new Map((Object.keys(allProblemKinds) as Array<AnyProblemCode>).map((code) => [
       code as string,
       describe(code)
     ]))

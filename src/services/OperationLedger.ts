@@ -26,6 +26,7 @@ import {
   GrantUnknown,
   type Provider,
   refusal,
+  type Scope,
   standingAt
 } from "../domain/Grant.ts"
 import {
@@ -65,13 +66,14 @@ export class OperationLedger extends Context.Service<OperationLedger, {
   /**
    * Accepts a financial request, at most once for each binding of client, subject and idempotency key, for ever: the
    * same request returns the same operation, another request under the same key is a `BindingConflict`. The grant must
-   * be good, its client active and its provider connected; which scope the work needs is for the caller to check.
+   * be good and have the scope, if one is named, its client must be active and its provider connected.
    *
    * After `StoreUnavailable` nobody knows whether the request was recorded: repeat it with the same key.
    */
   readonly accept: (
     grant: GrantIdentity,
-    request: FinancialRequest
+    request: FinancialRequest,
+    scope?: Scope
   ) => Effect.Effect<Accepted, GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable>
   /**
    * Moves the operation if it is still at `revision` (compare-and-set), and records the evidence in its history.
@@ -167,29 +169,36 @@ const makeSql = Effect.gen(function*() {
   const platform = yield* Effect.context<Platform>()
   const signal = yield* AcceptanceSignal
 
-  const accept = Effect.fn("OperationLedger.accept")(function*(grant: GrantIdentity, request: FinancialRequest) {
-    const { digest, id, payload } = yield* draw(request)
-    const identity = [grant.grant_id, grant.client_id, grant.subject]
-    const [row] = yield* orUnavailable(
-      sql.unsafe<GrantStanding & { readonly provider: Provider } & (OperationRow | { readonly id: null })>(
-        acceptStatement,
-        [...identity, id, request.type, request.key, digest, Hex.encode(payload.payload), payload.key_id]
+  const accept = Effect.fn("OperationLedger.accept")(
+    function*(grant: GrantIdentity, request: FinancialRequest, scope: Scope | null = null) {
+      const { digest, id, payload } = yield* draw(request)
+      const identity = [grant.grant_id, grant.client_id, grant.subject]
+      const [row] = yield* orUnavailable(
+        sql.unsafe<GrantStanding & { readonly provider: Provider } & (OperationRow | { readonly id: null })>(
+          acceptStatement,
+          [...identity, id, request.type, request.key, digest, Hex.encode(payload.payload), payload.key_id, scope]
+        )
       )
-    )
-    if (row === undefined) return yield* new GrantUnknown()
-    const refused = refusal(row, null)
-    if (refused !== null) return yield* refused
-    if (row.id !== null) {
-      yield* signal.announce(row.provider)
-      return { operation: fromRow(row), created: true }
-    }
-    // The key was bound before. A statement of its own, because the first one cannot see what it had to wait for.
-    const [bound] = yield* orUnavailable(
-      sql.unsafe<OperationRow & { readonly same_request: boolean }>(boundStatement, [...identity, request.key, digest])
-    )
-    if (bound === undefined || !bound.same_request) return yield* new BindingConflict({ key: request.key })
-    return { operation: fromRow(bound), created: false }
-  }, Effect.provideContext(platform))
+      if (row === undefined) return yield* new GrantUnknown()
+      const refused = refusal(row, scope)
+      if (refused !== null) return yield* refused
+      if (row.id !== null) {
+        yield* signal.announce(row.provider)
+        return { operation: fromRow(row), created: true }
+      }
+      // The key was bound before. A statement of its own, because the first one cannot see what it had to wait for.
+      const [bound] = yield* orUnavailable(
+        sql.unsafe<OperationRow & { readonly same_request: boolean }>(boundStatement, [
+          ...identity,
+          request.key,
+          digest
+        ])
+      )
+      if (bound === undefined || !bound.same_request) return yield* new BindingConflict({ key: request.key })
+      return { operation: fromRow(bound), created: false }
+    },
+    Effect.provideContext(platform)
+  )
 
   const show = (id: OperationId) =>
     Effect.flatMap(
@@ -255,6 +264,7 @@ const acceptStatement = `
       g.revoked_at IS NOT NULL AS revoked,
       g.expires_at <= now() AS expired,
       c.active AS client_active,
+      $10::text IS NULL OR $10 = ANY (g.scopes) AS scope_granted,
       p.connected AS provider_connected
     FROM grants g
     JOIN clients c ON c.id = g.client_id
@@ -267,14 +277,14 @@ const acceptStatement = `
     SELECT $4, client_id, resource_owner, subject, grant_id, provider_binding_id, $5, $6, decode($7, 'hex'),
       'accepted', 1
     FROM standing
-    WHERE NOT revoked AND NOT expired AND client_active AND provider_connected
+    WHERE NOT revoked AND NOT expired AND client_active AND scope_granted AND provider_connected
     ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING
     RETURNING *
   ), payload AS (
     INSERT INTO operation_payloads (operation_id, client_id, payload, key_id)
     SELECT id, client_id, decode($8, 'hex'), $9 FROM o
   )
-  SELECT s.provider, s.revoked, s.expired, s.client_active, s.provider_connected, ${publicColumns}
+  SELECT s.provider, s.revoked, s.expired, s.client_active, s.scope_granted, s.provider_connected, ${publicColumns}
   FROM standing s LEFT JOIN o ON true`
 
 const boundStatement = `
@@ -327,40 +337,43 @@ const makeMemory = Effect.gen(function*() {
       return found === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(found)
     })
 
-  const accept = Effect.fn("OperationLedger.accept")(function*(identity: GrantIdentity, request: FinancialRequest) {
-    const { digest, id, payload } = yield* draw(request)
-    const at = yield* now
-    return yield* Effect.suspend((): Effect.Effect<Accepted, GrantRefusal | BindingConflict> => {
-      const grant = memory.grantOf(identity)
-      if (grant === undefined) return Effect.fail(new GrantUnknown())
-      const refused = refusal(standingAt(grant, null, at), null)
-      if (refused !== null) return Effect.fail(refused)
-      const bound = [...memory.operations.values()].find(({ key, owner }) =>
-        key === request.key && owner.client_id === grant.client_id && owner.subject === grant.subject
-      )
-      if (bound !== undefined) {
-        return bound.digest === digest && bound.owner.resource_owner === grant.resource_owner
-          ? Effect.succeed({ operation: bound.operation, created: false })
-          : Effect.fail(new BindingConflict({ key: request.key }))
-      }
-      const operation = newOperation(id, request, at)
-      memory.operations.set(id, {
-        operation,
-        owner: grant,
-        key: request.key,
-        digest,
-        history: [{ revision: 1, from: null, to: "accepted", at, evidence: null }],
-        payload,
-        due_at: at.epochMilliseconds,
-        timeline: memory.cluster.timeline,
-        send_before: null,
-        reference: null,
-        reads: 0,
-        reviewed_at: null
+  const accept = Effect.fn("OperationLedger.accept")(
+    function*(identity: GrantIdentity, request: FinancialRequest, scope: Scope | null = null) {
+      const { digest, id, payload } = yield* draw(request)
+      const at = yield* now
+      return yield* Effect.suspend((): Effect.Effect<Accepted, GrantRefusal | BindingConflict> => {
+        const grant = memory.grantOf(identity)
+        if (grant === undefined) return Effect.fail(new GrantUnknown())
+        const refused = refusal(standingAt(grant, scope, at), scope)
+        if (refused !== null) return Effect.fail(refused)
+        const bound = [...memory.operations.values()].find(({ key, owner }) =>
+          key === request.key && owner.client_id === grant.client_id && owner.subject === grant.subject
+        )
+        if (bound !== undefined) {
+          return bound.digest === digest && bound.owner.resource_owner === grant.resource_owner
+            ? Effect.succeed({ operation: bound.operation, created: false })
+            : Effect.fail(new BindingConflict({ key: request.key }))
+        }
+        const operation = newOperation(id, request, at)
+        memory.operations.set(id, {
+          operation,
+          owner: grant,
+          key: request.key,
+          digest,
+          history: [{ revision: 1, from: null, to: "accepted", at, evidence: null }],
+          payload,
+          due_at: at.epochMilliseconds,
+          timeline: memory.cluster.timeline,
+          send_before: null,
+          reference: null,
+          reads: 0,
+          reviewed_at: null
+        })
+        return Effect.as(signal.announce(grant.provider), { operation, created: true })
       })
-      return Effect.as(signal.announce(grant.provider), { operation, created: true })
-    })
-  }, Effect.provideContext(platform))
+    },
+    Effect.provideContext(platform)
+  )
 
   const transition = Effect.fn("OperationLedger.transition")(
     function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {

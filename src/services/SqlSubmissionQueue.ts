@@ -168,7 +168,7 @@ export const makeSql = Effect.gen(function*() {
   const recordHeld = Effect.fn("SubmissionQueue.recordHeld")(
     function*(id: OperationId, revision: number, outcome: Outcome, recording: Recording) {
       // Due at another time than after it: the trigger takes a time that stays for one that nobody gave.
-      const submitting = { ...recording, reference: null }
+      const submitting = { ...recording, reference: null, due_in: Duration.zero }
       return yield* orUnavailable(
         sql.withTransaction(Effect.andThen(
           record(id, revision, { state: "submitting" }, submitting),

@@ -151,8 +151,9 @@ const make = Effect.gen(function*() {
       if (result.failure._tag === "Uncertain") return yield* result.failure
       progress.isSending = false
       const wait = pause * (yield* Random.nextBetween(0.5, 1.5))
-      if (draining.isOpen() || (yield* elapsed(held.askedAt)) + wait >= sendWithin) return yield* result.failure
+      if ((yield* elapsed(held.askedAt)) + wait >= sendWithin) return yield* result.failure
       yield* Effect.raceFirst(Effect.sleep(wait), draining.await)
+      if (draining.isOpen()) return yield* result.failure
     }
   })
 

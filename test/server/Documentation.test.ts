@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import { Gateway, memoryGateway } from "../fixtures/HttpGateway.ts"
-import { baseUrl, problemTable } from "../fixtures/HttpProblem.ts"
+import { baseUrl, mutationProblemTable, problemTable } from "../fixtures/HttpProblem.ts"
 import { json } from "../fixtures/HttpWire.ts"
 
 /** The directives of a policy (CSP level 3), by name. */
@@ -82,13 +82,17 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
       }
     }))
 
-  it.effect("of problems lists every code, and says what it means and what to do", () =>
+  it.effect("of problems lists every code, those of mutations too, and says what it means and what to do", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
+      const table: Readonly<Record<string, { readonly status: number; readonly retryable: boolean }>> = {
+        ...problemTable,
+        ...mutationProblemTable
+      }
       const { problems } = json(yield* send("/problems")) as { problems: ReadonlyArray<Description> }
-      assert.sameMembers(problems.map(({ code }) => code), Object.keys(problemTable))
+      assert.sameMembers(problems.map(({ code }) => code), Object.keys(table))
       for (const problem of problems) {
-        const { retryable, status } = problemTable[problem.code as keyof typeof problemTable]
+        const { retryable, status } = table[problem.code]!
         assert.deepStrictEqual([problem.status, problem.retryable], [status, retryable], problem.code)
         for (const text of [problem.title, problem.meaning, problem.action]) assert.isNotEmpty(text)
         assert.strictEqual(problem.type, `${baseUrl}/problems/${problem.code}`)

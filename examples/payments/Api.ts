@@ -1,0 +1,42 @@
+/**
+ * The contract of the application: its own endpoint, behind the gateway's middleware.
+ */
+import * as HttpApi from "effect/http-api/HttpApi"
+import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as Schema from "effect/Schema"
+import { Admission, Authorization, Conformance } from "../../src/api/Middleware.ts"
+import { acceptanceErrors, AcceptedOperation, mutationHeaders, MutationRequest } from "../../src/api/Mutations.ts"
+import { Scope } from "../../src/domain/Grant.ts"
+
+/** What taking a payment requires. Reading what became of it requires `operations:read`, as ever. */
+export const paymentsWrite = Scope.make("payments:write")
+
+const text = (pattern: RegExp, expected: string) => Schema.String.check(Schema.isPattern(pattern, { expected }))
+
+/** Money is text: a number would be rounded by whoever reads it next. */
+export const Payment = Schema.Struct({
+  amount: text(/^(?=.*[1-9])(?:0|[1-9][0-9]{0,9})\.[0-9]{2}$/u, "an amount above zero, such as \"12.50\""),
+  currency: text(/^[A-Z]{3}$/u, "a currency code of ISO 4217, such as EUR"),
+  creditor: Schema.Struct({
+    name: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(140)),
+    iban: text(/^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$/u, "an IBAN without spaces")
+  })
+})
+export type Payment = typeof Payment.Type
+
+/** `POST /v1/payments`. A request passes the middleware from the last to the first, as it does in the gateway. */
+export class PaymentsApi extends HttpApi.make("payments").add(
+  HttpApiGroup.make("payments").add(
+    HttpApiEndpoint.post("pay", "/v1/payments", {
+      headers: mutationHeaders,
+      payload: Payment,
+      success: AcceptedOperation,
+      error: acceptanceErrors
+    })
+  )
+    .middleware(MutationRequest)
+    .middleware(Authorization)
+    .middleware(Admission)
+    .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error", errors: "all" })
+).middleware(Conformance) {}

@@ -1,0 +1,29 @@
+/**
+ * The endpoint, implemented. Whatever is said of idempotency is said by the ledger.
+ */
+import * as Effect from "effect/Effect"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import * as Layer from "effect/Layer"
+import { AdmissionLayer, AuthorizationLayer, ConformanceLayer } from "../../src/server/Middleware.ts"
+import { MutationRequestLayer, Mutations } from "../../src/server/Mutations.ts"
+import { Problems } from "../../src/server/Problems.ts"
+import { PaymentsApi, paymentsWrite } from "./Api.ts"
+
+const Payments = HttpApiBuilder.group(
+  PaymentsApi,
+  "payments",
+  Effect.fn(function*(handlers) {
+    const mutations = yield* Mutations
+    return handlers.handle(
+      "pay",
+      ({ payload }) => mutations.accept({ type: "payment", scope: paymentsWrite, payload })
+    )
+  })
+)
+
+/** For the router of the application. */
+export const PaymentsRoutes = HttpApiBuilder.layer(PaymentsApi).pipe(
+  Layer.provide(Payments),
+  Layer.provide([Mutations.layer, MutationRequestLayer, AuthorizationLayer, AdmissionLayer, ConformanceLayer]),
+  Layer.provide(Problems.layer)
+)

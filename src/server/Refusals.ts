@@ -1,0 +1,42 @@
+/**
+ * From what the ledger refuses to the problem that the client is told.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import type { Forbidden, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
+import type { GrantRefusal } from "../domain/Grant.ts"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import type { ProblemOptions, Problems } from "./Problems.ts"
+
+/** Why a grant may not be used. */
+export const refuseGrant = (
+  problems: Problems["Service"],
+  error: GrantRefusal
+): Effect.Effect<never, Unauthorized | Forbidden> => {
+  switch (error._tag) {
+    case "GrantUnknown":
+      return problems.fail("invalid_token")
+    case "GrantRevoked":
+      return problems.fail("grant_revoked", { detail: `The grant is ${error.reason}.` })
+    case "ClientInactive":
+      return problems.fail("client_inactive")
+    case "InsufficientScope":
+      return problems.fail("insufficient_scope", {
+        detail: `The grant lacks the scope ${error.required}.`,
+        scope: error.required
+      })
+    case "ProviderDisconnected":
+      return problems.fail("provider_disconnected")
+  }
+}
+
+/** The store is away. Why, is for the log. */
+export const refuseForNow = (
+  problems: Problems["Service"],
+  error: StoreUnavailable,
+  options?: ProblemOptions
+): Effect.Effect<never, ServiceUnavailable> =>
+  Effect.andThen(
+    Effect.logError("The store did not answer", Cause.fail(error.cause)),
+    problems.fail("service_unavailable", options)
+  )
