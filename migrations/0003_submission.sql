@@ -2,12 +2,15 @@
 --
 -- None of these columns is part of the public form, so they change without a transition and without a revision.
 
--- The cluster that this ledger lives in. A ledger that was restored elsewhere may have forgotten what it submitted.
+-- The cluster and the database that this ledger lives in. A ledger that was restored elsewhere may have forgotten what it
+-- submitted, and a copy must not submit what the original does.
 CREATE TABLE ledger_home (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-  system_identifier bigint NOT NULL
+  system_identifier bigint NOT NULL,
+  database oid NOT NULL
 );
-INSERT INTO ledger_home (system_identifier) SELECT system_identifier FROM pg_control_system();
+INSERT INTO ledger_home (system_identifier, database)
+  SELECT s.system_identifier, d.oid FROM pg_control_system() s, pg_database d WHERE d.datname = current_database();
 
 -- Grows by one with each promotion and each point-in-time recovery. Taken from the WAL, because the control file lags
 -- behind a promotion until the next checkpoint.
@@ -20,9 +23,9 @@ ALTER TABLE operations
   ADD COLUMN provider text,
   -- When the next one acts: the worker claims, the rescuer rescues, the reconciler reads. A final operation has nobody,
   -- any other always somebody.
-  ADD COLUMN due_at timestamptz(3),
-  -- The timeline on which it was accepted. On a later one nobody knows whether it was sent before.
-  ADD COLUMN timeline integer NOT NULL DEFAULT ledger_timeline(),
+  ADD COLUMN due_at timestamptz(3) CHECK (isfinite(due_at)),
+  -- The timeline on which it was accepted; 0 holds it as well. On a later one nobody knows whether it was sent before.
+  ADD COLUMN timeline integer,
   -- No byte leaves after this. Set by the claim.
   ADD COLUMN send_before timestamptz(3),
   -- The name that the provider gave to what it received.
@@ -35,6 +38,7 @@ ALTER TABLE operations
 ALTER TABLE operations DISABLE TRIGGER operations_transition;
 UPDATE operations o SET
   provider = p.provider,
+  timeline = ledger_timeline(),
   due_at = CASE WHEN o.state NOT IN ('succeeded', 'failed', 'cancelled') THEN now() END,
   under_review = o.under_review AND o.state NOT IN ('succeeded', 'failed', 'cancelled')
 FROM provider_bindings p WHERE p.id = o.provider_binding_id;
@@ -42,6 +46,7 @@ ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition;
 
 ALTER TABLE operations
   ALTER COLUMN provider SET NOT NULL,
+  ALTER COLUMN timeline SET NOT NULL,
   ADD CHECK ((due_at IS NULL) = (state IN ('succeeded', 'failed', 'cancelled'))),
   -- A review ends when the operation does.
   ADD CHECK (NOT under_review OR state NOT IN ('succeeded', 'failed', 'cancelled'));
@@ -55,7 +60,10 @@ CREATE INDEX operations_to_read ON operations (provider, due_at) WHERE state IN 
 CREATE INDEX grants_by_owner ON grants (client_id, resource_owner, subject, provider_binding_id);
 
 -- The key that encrypts the payload, by its name; null when it lies in the clear.
-ALTER TABLE operation_payloads ADD COLUMN key_id text CHECK (key_id ~ '^[A-Za-z0-9._~-]{1,64}$');
+ALTER TABLE operation_payloads
+  ADD COLUMN key_id text CHECK (key_id ~ '^[A-Za-z0-9._~-]{1,80}$'),
+  -- 256 KiB, and what encryption adds. A claim brings many payloads at once.
+  ADD CHECK (octet_length(payload) <= 262172) NOT VALID;
 
 CREATE OR REPLACE FUNCTION operations_accept() RETURNS trigger
   LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -66,6 +74,11 @@ BEGIN
   NEW.created_at := date_trunc('milliseconds', clock_timestamp());
   NEW.updated_at := NEW.created_at;
   NEW.due_at := NEW.created_at;
+  NEW.send_before := NULL;
+  NEW.reference := NULL;
+  NEW.reads := 0;
+  NEW.reviewed_at := NULL;
+  EXECUTE format('SELECT %I.ledger_timeline()', TG_TABLE_SCHEMA) INTO NEW.timeline;
   EXECUTE format('SELECT provider FROM %I.provider_bindings WHERE id = $1', TG_TABLE_SCHEMA)
     INTO NEW.provider USING NEW.provider_binding_id;
   RETURN NEW;
@@ -87,6 +100,12 @@ BEGIN
   END IF;
   IF OLD.reference IS NOT NULL AND NEW.reference IS DISTINCT FROM OLD.reference THEN
     RAISE EXCEPTION 'operation % keeps the reference that its provider gave it', OLD.id
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  -- Until when bytes may leave is decided with the claim, or by whoever finds an operation held; and once it was
+  -- claimed, neither can be told differently.
+  IF (NEW.send_before, NEW.timeline) IS DISTINCT FROM (OLD.send_before, OLD.timeline) AND OLD.state <> 'accepted' THEN
+    RAISE EXCEPTION 'operation % was claimed, and when it could be sent is settled', OLD.id
       USING ERRCODE = 'restrict_violation';
   END IF;
   IF NEW.state = OLD.state THEN

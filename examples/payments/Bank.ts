@@ -8,14 +8,20 @@ import * as Schema from "effect/Schema"
 import { ProviderReference } from "../../src/domain/Submission.ts"
 import { byStatus, evidenceOf, firstOf, onBody } from "../../src/submission/HttpDecoding.ts"
 import * as HttpProvider from "../../src/submission/HttpProvider.ts"
-import { NotSent, StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
+import { StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
 
 const Pending = Schema.Struct({ status: Schema.Literal("pending"), reference: ProviderReference })
 const Succeeded = Schema.Struct({ status: Schema.Literal("succeeded"), reference: ProviderReference })
 const Failed = Schema.Struct({ status: Schema.Literal("failed"), code: Schema.String, message: Schema.String })
 const Refusal = Schema.Struct({ code: Schema.String, message: Schema.String })
-const TooLate = Schema.Struct({ code: Schema.Literal("too_late") })
+const TooLate = Schema.Struct({ ...Refusal.fields, code: Schema.Literal("too_late") })
 const NotFound = Schema.Struct({ code: Schema.Literal("not_found") })
+
+const refused = <A extends typeof Refusal.Type>(schema: Schema.Codec<A, unknown>) =>
+  onBody(
+    schema,
+    ({ code, message }, answer) => SubmissionAnswer.Rejected({ code, message, evidence: evidenceOf(answer) })
+  )
 
 /** The bank at this address. Whatever it answers that is not declared here leaves the outcome open. */
 export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
@@ -33,12 +39,9 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
           Pending,
           ({ reference }, answer) => SubmissionAnswer.Acknowledged({ reference, evidence: evidenceOf(answer) })
         ),
-        409: onBody(TooLate, () => Effect.fail(new NotSent({ reason: "the bank refused it as too late" }))),
-        // Documented by the bank as refused for ever.
-        422: onBody(
-          Refusal,
-          ({ code, message }, answer) => SubmissionAnswer.Rejected({ code, message, evidence: evidenceOf(answer) })
-        )
+        // Documented by the bank as refused for ever. It says 409 for a key that it knows, too: that proves nothing.
+        409: refused(TooLate),
+        422: refused(Refusal)
       })
     },
     status: {

@@ -216,6 +216,22 @@ const release = Command.make(
   )
 )
 
+const hold = Command.make(
+  "hold",
+  {
+    all: Flag.Boolean("all").pipe(Flag.withDescription("Every accepted operation"), Flag.withDefault(false))
+  },
+  Effect.fn(function*({ all }) {
+    if (!all) return yield* new CommandFailed({ message: "give --all: there is no use in holding one (see cancel)" })
+    const queue = yield* SubmissionQueue
+    yield* print({ held: yield* queue.holdAll })
+  })
+).pipe(
+  Command.withDescription(
+    "Hold what is accepted: for a ledger that was put back in time unnoticed, such as by a snapshot of its disk"
+  )
+)
+
 const encodeHistory = Schema.encodeSync(Schema.Array(HistoryEntry))
 
 const show = Command.make(
@@ -229,6 +245,6 @@ const show = Command.make(
 ).pipe(Command.withDescription("Show an operation and everything that ever happened to it"))
 
 export const operations = Command.make("operations").pipe(
-  Command.withDescription("Accept, advance, cancel, review, release and show operations"),
-  Command.withSubcommands([accept, advance, cancel, review, release, show])
+  Command.withDescription("Accept, advance, cancel, review, hold, release and show operations"),
+  Command.withSubcommands([accept, advance, cancel, review, hold, release, show])
 )

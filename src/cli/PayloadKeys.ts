@@ -3,6 +3,7 @@
  */
 import * as Config from "effect/Config"
 import type * as Aead from "effect/crypto/Aead"
+import type * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
@@ -34,7 +35,7 @@ const parse = (text: string): Effect.Effect<PayloadKey, CommandFailed> => {
 export const layerPayloadKeys: Layer.Layer<
   never,
   CommandFailed | Config.ConfigError,
-  Aead.Aead | SecureRandom.SecureRandom
+  Aead.Aead | Digest.Digest | SecureRandom.SecureRandom
 > = Layer.unwrap(
   Effect.gen(function*() {
     const configured = yield* Config.option(Config.Redacted("PAYLOAD_KEYS"))

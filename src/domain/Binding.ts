@@ -60,6 +60,17 @@ export const canonicalJson = (value: Schema.Json): Effect.Effect<Uint8Array, Inv
     catch: (cause) => new InvalidFinancialRequest({ message: cause instanceof Error ? cause.message : "not JSON" })
   })
 
+/** Longest payload, in bytes of its canonical JSON: 256 KiB. A worker claims many at once. */
+export const maxPayloadBytes = 262_144
+
+/** The canonical JSON of a payload. Fails when it is too long to be kept. */
+export const canonicalPayload = (payload: Schema.Json): Effect.Effect<Uint8Array, InvalidFinancialRequest> =>
+  Effect.filterOrFail(
+    canonicalJson(payload),
+    (bytes) => bytes.length <= maxPayloadBytes,
+    () => new InvalidFinancialRequest({ message: `the payload is longer than ${maxPayloadBytes} bytes` })
+  )
+
 /** SHA-256 over the canonical JSON of what is bound: the kind of work and its payload. */
 export const requestDigest = (
   request: Pick<FinancialRequest, "type" | "payload">

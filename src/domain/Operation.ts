@@ -184,13 +184,13 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
 
 /**
  * The transition table does not permit the move, or it lacks the proof that leaving `indeterminate` needs, or the
- * failure is not one that can be recorded.
+ * failure is not one that can be recorded, or a failover holds the operation.
  */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
   id: OperationId,
   from: OperationState,
   to: OperationState,
-  reason: Schema.Literals(["not_permitted", "proof_required", "invalid_failure"])
+  reason: Schema.Literals(["not_permitted", "proof_required", "invalid_failure", "held"])
 }) {
   override get message() {
     switch (this.reason) {
@@ -198,6 +198,8 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
         return `operation ${this.id} cannot move from ${this.from} to ${this.to}`
       case "proof_required":
         return `operation ${this.id} leaves ${this.from} on recorded proof alone: evidence is required, as a JSON object`
+      case "held":
+        return `operation ${this.id} is held since a failover: it may have been sent before, so release it first`
       case "invalid_failure":
         return `operation ${this.id} cannot fail with this code or message`
     }

@@ -61,7 +61,7 @@ export interface Claim {
   readonly operation: ProviderOperation
   /** At which the outcome is to be recorded. */
   readonly revision: number
-  /** Decrypts the payload. Fails when it is not the one that was bound. */
+  /** Decrypts and parses the payload. */
   readonly payload: Effect.Effect<Schema.Json, PayloadUnreadable>
 }
 
@@ -91,6 +91,8 @@ export interface ClaimTerms {
 export interface ReadTerms {
   /** How long the read is this caller's alone. */
   readonly lease: Duration.Duration
+  /** As in `ClaimTerms`: whoever claimed an operation that the database forgot may send it for so long. */
+  readonly send_within: Duration.Duration
   readonly idle: Duration.Duration
   /** Age in the state that puts an operation under review. */
   readonly review_submitted_after: Duration.Duration
@@ -104,6 +106,18 @@ export interface Recording {
   readonly reference: ProviderReference | null
   /** When the next one acts on the operation, unless it is settled. */
   readonly due_in: Duration.Duration
+  /**
+   * `send_before` of the claim that this came of. After a failover that forgot it, another claim may be at the same
+   * revision, and must not be recorded over. Absent where the outcome is of a status read.
+   */
+  readonly send_before?: DateTime.Utc | null
+}
+
+/** Ages in a state that put an operation under review. */
+export interface ReviewTerms {
+  readonly accepted: Duration.Duration
+  readonly submitted: Duration.Duration
+  readonly indeterminate: Duration.Duration
 }
 
 /**

@@ -60,9 +60,13 @@ export const ReaderPool = pool({
 /** For migrations, administration and the ledger. */
 export const WriterPool = pool({ multiplex: true, maxConnections: 4 })
 
-/** For workers. One connection listens for acceptances, and no statement outlives the patience of its worker. */
+/**
+ * For workers. One connection listens for acceptances. The server gives a statement up before its worker does, so that
+ * what a worker gave up is not done behind its back.
+ */
 export const WorkerPool = pool({
   multiplex: true,
   maxConnections: 5,
-  startupParameters: { statement_timeout: "5000" }
+  keepAlive: "10 seconds",
+  startupParameters: { statement_timeout: "4000" }
 })

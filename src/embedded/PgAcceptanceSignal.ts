@@ -2,6 +2,7 @@
  * `AcceptanceSignal` over LISTEN and NOTIFY.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
@@ -35,7 +36,12 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
       const providers = [...pending]
       pending.clear()
       return Effect.forEach(providers, (provider) => client.notify(channel, provider), { discard: true })
-    }).pipe(Effect.catch((error) => logFailure(Effect.logDebug("Could not announce what was accepted"), error)))
+    }).pipe(
+      Effect.timeout("2 seconds"),
+      Effect.catchCause((cause) =>
+        logFailure(Effect.logDebug("Could not announce what was accepted"), Cause.squash(cause))
+      )
+    )
 
     // A command that accepts and ends still announces.
     yield* Effect.addFinalizer(() => Effect.timeoutOption(Effect.interruptible(flush), "1 second"))

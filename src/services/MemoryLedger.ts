@@ -32,7 +32,10 @@ import type { SealedPayload } from "./PayloadCipher.ts"
 /** An operation with what its public form omits. */
 export interface MemoryRecord {
   readonly operation: Operation
-  readonly owner: Pick<Grant, "resource_owner" | "subject" | "client_id" | "provider_binding_id" | "provider">
+  readonly owner: Pick<
+    Grant,
+    "grant_id" | "resource_owner" | "subject" | "client_id" | "provider_binding_id" | "provider"
+  >
   readonly key: string
   readonly digest: string
   readonly history: ReadonlyArray<HistoryEntry>

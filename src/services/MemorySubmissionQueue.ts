@@ -23,7 +23,8 @@ import {
   type DueRead,
   PayloadUnreadable,
   type ReadTerms,
-  type Recording
+  type Recording,
+  type ReviewTerms
 } from "../domain/Submission.ts"
 import { MemoryLedger, type MemoryRecord, moveRecord } from "./MemoryLedger.ts"
 import { PayloadCipher } from "./PayloadCipher.ts"
@@ -43,21 +44,37 @@ export const makeMemory = Effect.gen(function*() {
   }
 
   /** Records that are due, oldest first. */
-  const due = (provider: Provider | null, limit: number, belongs: (record: MemoryRecord) => boolean) =>
+  const due = (provider: Provider | null, belongs: (record: MemoryRecord) => boolean) =>
     [...memory.operations.values()]
       .filter((record) =>
         record.due_at !== null && record.due_at <= millis()
         && (provider === null || record.owner.provider === provider) && belongs(record)
       )
       .toSorted((a, b) => a.due_at! - b.due_at!)
-      .slice(0, limit)
 
-  const hasStanding = ({ owner }: MemoryRecord): boolean =>
+  /** Up to `limit` of what is due. What has to wait makes room for what comes after it. */
+  const serve = <A>(
+    records: ReadonlyArray<MemoryRecord>,
+    limit: number,
+    handle: (record: MemoryRecord) => A | null
+  ): ReadonlyArray<A> => {
+    const served: Array<A> = []
+    for (const record of records) {
+      if (served.length === limit) break
+      const item = handle(record)
+      if (item !== null) served.push(item)
+    }
+    return served
+  }
+
+  const hasStanding = ({ owner }: MemoryRecord, purpose: "send" | "read"): boolean =>
     [...memory.grants.keys()].some((id) => {
       const grant = memory.showGrant(id)!
       return grant.client_id === owner.client_id && grant.resource_owner === owner.resource_owner
         && grant.subject === owner.subject && grant.provider_binding_id === owner.provider_binding_id
         && refusal(standingAt(grant, null, now()), null) === null
+        && (purpose === "read"
+          || memory.showGrant(owner.grant_id)!.scopes.every((scope) => grant.scopes.includes(scope)))
     })
 
   /** With a review that begins once the operation has been in its state for so long. */
@@ -86,29 +103,34 @@ export const makeMemory = Effect.gen(function*() {
       : Effect.map(cipher.open(operation.id, payload), (bytes) => JSON.parse(decoder.decode(bytes)) as Schema.Json)
 
   const isReady = (record: MemoryRecord) =>
-    hasStanding(record)
+    hasStanding(record, "send")
     && (record.payload?.key_id == null || cipher.keyIds.includes(record.payload.key_id))
+
+  /** When somebody looks again at an operation whose owner withdrew: less often, the longer ago. */
+  const idleUntil = ({ operation }: MemoryRecord, idle: Duration.Duration) => {
+    const age = millis() - operation.updated_at.epochMilliseconds
+    return millis() + Math.max(Duration.toMillis(idle), Math.min(5 * 60_000, age / 10))
+  }
+
+  const isClaimable = ({ operation, timeline }: MemoryRecord) =>
+    operation.state === "accepted" && timeline === memory.cluster.timeline
 
   const claim = (provider: Provider, limit: number, terms: ClaimTerms) =>
     Effect.sync(() =>
-      due(
-        provider,
-        limit,
-        ({ operation, timeline }) => operation.state === "accepted" && timeline === memory.cluster.timeline
-      ).flatMap((record): Array<Claim> => {
+      serve(due(provider, isClaimable), limit, (record): Claim | null => {
         if (!isReady(record)) {
-          update({ ...aged(record, terms.review_after), due_at: after(terms.idle) })
-          return []
+          update({ ...aged(record, terms.review_after), due_at: idleUntil(record, terms.idle) })
+          return null
         }
         const claimed = update({
           ...moveRecord(record, { state: "submitting" }, null, now(), after(terms.rescue_after)),
           send_before: DateTime.makeUnsafe(after(terms.send_within))
         })
-        return [{
+        return {
           operation: toProviderOperation(claimed),
           revision: claimed.operation.revision,
           payload: openPayload(record)
-        }]
+        }
       })
     )
 
@@ -132,12 +154,20 @@ export const makeMemory = Effect.gen(function*() {
       reference: record.reference ?? recording.reference
     }).operation
 
+  /** Whether the outcome is of another claim than the one that is recorded. */
+  const isForeign = ({ operation, send_before }: MemoryRecord, recording: Recording) =>
+    recording.send_before != null && operation.state === "submitting"
+    && send_before?.epochMilliseconds !== recording.send_before.epochMilliseconds
+
   const record = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
-    Effect.map(findAt(id, revision), (found) => moved(found, outcome, recording))
+    Effect.flatMap(findAt(id, revision), (found) =>
+      isForeign(found, recording)
+        ? Effect.fail(new StaleOperation({ id, expected: revision, actual: found.operation.revision }))
+        : Effect.sync(() => moved(found, outcome, recording)))
 
   const rescue = (limit: number) =>
     Effect.sync(() =>
-      due(null, limit, ({ operation }) => operation.state === "submitting").map((stale) => {
+      due(null, ({ operation }) => operation.state === "submitting").slice(0, limit).map((stale) => {
         update(moveRecord(stale, { state: "indeterminate" }, rescued, now()))
         return stale.operation.id
       })
@@ -147,16 +177,16 @@ export const makeMemory = Effect.gen(function*() {
     (belongs: (record: MemoryRecord) => boolean, review: (r: MemoryRecord, t: ReadTerms) => MemoryRecord) =>
     (provider: Provider, limit: number, terms: ReadTerms) =>
       Effect.sync(() =>
-        due(provider, limit, belongs).flatMap((record): Array<DueRead> => {
-          const active = hasStanding(record)
+        serve(due(provider, belongs), limit, (record): DueRead | null => {
+          const active = hasStanding(record, "read")
           const { operation, reads, reference, ...taken } = update({
             ...review(record, terms),
-            due_at: after(active ? terms.lease : terms.idle),
+            due_at: active ? after(terms.lease) : idleUntil(record, terms.idle),
             reads: record.reads + (active ? 1 : 0)
           })
           const { revision, state } = operation
           const read = { operation: toProviderOperation({ ...record, ...taken }), provider, state, revision }
-          return active ? [{ ...read, reference, reads }] : []
+          return active ? { ...read, reference, reads } : null
         })
       )
 
@@ -172,7 +202,7 @@ export const makeMemory = Effect.gen(function*() {
   const takeHeld = take(
     ({ operation, timeline }) => operation.state === "accepted" && timeline < memory.cluster.timeline,
     (record, terms) => {
-      const held = { ...record, send_before: record.send_before ?? now() }
+      const held = { ...record, send_before: record.send_before ?? DateTime.makeUnsafe(after(terms.send_within)) }
       return record.reviewed_at === null
         ? { ...held, operation: { ...record.operation, under_review: true } }
         : aged(held, Duration.min(terms.review_submitted_after, terms.review_indeterminate_after))
@@ -197,7 +227,7 @@ export const makeMemory = Effect.gen(function*() {
       ...record,
       operation: { ...record.operation, under_review: false },
       timeline: memory.cluster.timeline,
-      due_at: millis(),
+      due_at: Math.max(millis(), record.send_before?.epochMilliseconds ?? 0),
       send_before: null,
       reviewed_at: now()
     }).operation
@@ -216,9 +246,35 @@ export const makeMemory = Effect.gen(function*() {
     ).map(released).length
   )
 
+  const holdAll = Effect.sync(() =>
+    [...memory.operations.values()].filter(({ operation }) => operation.state === "accepted")
+      .map((record) => update({ ...record, timeline: 0, due_at: millis() })).length
+  )
+
+  const reviewAged = (limit: number, terms: ReviewTerms) =>
+    Effect.sync(() =>
+      [...memory.operations.values()].filter(({ operation: { state, under_review } }) =>
+        !under_review && (state === "accepted" || state === "submitted" || state === "indeterminate")
+      ).map((record) => [record, aged(record, terms[record.operation.state as keyof ReviewTerms])] as const)
+        .filter(([before, after]) => before !== after).slice(0, limit).map((pair) => update(pair[1])).length
+    )
+
   const prepare = Effect.succeed({ moved: false })
 
-  return { prepare, claim, record, rescue, takeReads, takeHeld, postpone, recordHeld, release, releaseAll }
+  return {
+    prepare,
+    claim,
+    record,
+    rescue,
+    takeReads,
+    takeHeld,
+    postpone,
+    recordHeld,
+    release,
+    releaseAll,
+    holdAll,
+    reviewAged
+  }
 })
 
 const rescued = {

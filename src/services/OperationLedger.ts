@@ -13,7 +13,7 @@ import type * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import {
   BindingConflict,
-  canonicalJson,
+  canonicalPayload,
   type FinancialRequest,
   type InvalidFinancialRequest,
   requestDigest,
@@ -89,7 +89,8 @@ export class OperationLedger extends Context.Service<OperationLedger, {
   ) => Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition | StoreUnavailable>
   /**
    * Cancels an operation that nobody has claimed yet: once it is `submitting`, a mutation may be on its way, and this is
-   * an `IllegalTransition`. An operation that is cancelled already stays so.
+   * an `IllegalTransition`. So it is while a failover holds the operation, because it may have been sent before. An
+   * operation that is cancelled already stays so.
    */
   readonly cancel: (
     id: OperationId,
@@ -131,7 +132,7 @@ const draw = Effect.fnUntraced(function*(request: FinancialRequest) {
   const id = (yield* random.uuidV7()) as OperationId
   return {
     id,
-    payload: yield* cipher.seal(id, yield* canonicalJson(request.payload)),
+    payload: yield* cipher.seal(id, yield* canonicalPayload(request.payload)),
     digest: Hex.encode(yield* requestDigest(request))
   }
 })
@@ -159,7 +160,12 @@ const cancelled = (operation: Operation): Effect.Effect<Operation, IllegalTransi
   operation.state === "cancelled"
     ? Effect.succeed(operation)
     : Effect.fail(
-      new IllegalTransition({ id: operation.id, from: operation.state, to: "cancelled", reason: "not_permitted" })
+      new IllegalTransition({
+        id: operation.id,
+        from: operation.state,
+        to: "cancelled",
+        reason: operation.state === "accepted" ? "held" : "not_permitted"
+      })
     )
 
 // --- PostgreSQL
@@ -302,7 +308,7 @@ const transitionStatement = `
 /** Of one row, so that it waits for a claim of the same row, and then finds that it came too late. */
 const cancelStatement = `
   UPDATE operations o SET state = 'cancelled', revision = revision + 1, evidence = $2
-  WHERE o.id = $1 AND o.state = 'accepted'
+  WHERE o.id = $1 AND o.state = 'accepted' AND o.timeline = ledger_timeline()
   RETURNING ${publicColumns}`
 
 const reviewStatement = `
@@ -395,7 +401,9 @@ const makeMemory = Effect.gen(function*() {
   const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
     const at = yield* now
     return yield* Effect.flatMap(record(id), (found) => {
-      if (found.operation.state !== "accepted") return cancelled(found.operation)
+      if (found.operation.state !== "accepted" || found.timeline !== memory.cluster.timeline) {
+        return cancelled(found.operation)
+      }
       const moved = moveRecord(found, { state: "cancelled" }, evidence, at)
       memory.operations.set(id, moved)
       return Effect.succeed(moved.operation)

@@ -5,8 +5,10 @@ import * as Bytes from "effect/Bytes"
 import * as Context from "effect/Context"
 import * as Aead from "effect/crypto/Aead"
 import type * as CryptoError from "effect/crypto/CryptoError"
+import * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
@@ -19,19 +21,19 @@ export interface SealedPayload {
   readonly payload: Uint8Array
 }
 
-/** The name of a key, as it stands in the rows that it encrypts. */
+/** The name of a key, as people give it. */
 export const PayloadKeyId = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9._~-]{1,64}$/u, { expected: "1 to 64 letters, digits or ._~-" })
 )
 
-/** A key of 256 bits by its name. */
+/** A key of 256 bits by its name. Rows name it with a fingerprint: a wrong key of the same name reads nothing. */
 export interface PayloadKey {
   readonly id: string
   readonly key: Redacted.Redacted<Uint8Array>
 }
 
 interface PayloadCipherShape {
-  /** The keys that are at hand. Workers leave payloads alone that others encrypted. */
+  /** What rows say of the keys that are at hand. Workers leave payloads alone that others encrypted. */
   readonly keyIds: ReadonlyArray<string>
   /** Encrypts for one operation: the result cannot be moved to another. */
   readonly seal: (id: OperationId, payload: Uint8Array) => Effect.Effect<SealedPayload>
@@ -64,15 +66,17 @@ export const PayloadCipher: Context.Reference<PayloadCipherShape> = Context.Refe
  */
 export const layerAesGcm = (
   keys: readonly [PayloadKey, ...ReadonlyArray<PayloadKey>]
-): Layer.Layer<never, CryptoError.CryptoError, Aead.Aead | SecureRandom.SecureRandom> =>
+): Layer.Layer<never, CryptoError.CryptoError, Aead.Aead | Digest.Digest | SecureRandom.SecureRandom> =>
   Layer.effect(
     PayloadCipher,
     Effect.gen(function*() {
       const aead = yield* Aead.Aead
       const random = yield* SecureRandom.SecureRandom
       const imported = new Map<string, Aead.Key>()
-      for (const { id, key } of keys) imported.set(id, yield* Aead.key(Aead.aes256Gcm, Redacted.value(key)))
-      const { id: key_id } = keys[0]
+      for (const key of keys) {
+        imported.set(yield* namedInRows(key), yield* Aead.key(Aead.aes256Gcm, Redacted.value(key.key)))
+      }
+      const key_id = yield* namedInRows(keys[0])
       const { nonceLength } = Aead.aes256Gcm
 
       const seal = Effect.fnUntraced(function*(id: OperationId, payload: Uint8Array) {
@@ -94,3 +98,10 @@ export const layerAesGcm = (
       return { keyIds: [...imported.keys()], seal, open }
     })
   )
+
+/** The name and 32 bits of a digest: enough to tell keys apart, and nothing to find one by. */
+const namedInRows = Effect.fnUntraced(function*({ id, key }: PayloadKey) {
+  const digests = yield* Digest.Digest
+  const digest = yield* digests.digest(Digest.sha256, Redacted.value(key))
+  return `${id}~${Hex.encode(digest.subarray(0, 4))}`
+})

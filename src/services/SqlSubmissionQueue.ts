@@ -24,11 +24,12 @@ import {
   type ProviderReference,
   type ReadTerms,
   type Recording,
+  type ReviewTerms,
   UnsafeDatabase
 } from "../domain/Submission.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 import { PayloadCipher } from "./PayloadCipher.ts"
-import { orUnavailable } from "./StoreUnavailable.ts"
+import { orUnavailable, type StoreUnavailable } from "./StoreUnavailable.ts"
 
 interface SubmissionRow {
   readonly id: OperationId
@@ -49,6 +50,51 @@ interface ReadRow extends SubmissionRow {
   readonly reference: ProviderReference | null
   readonly reads: number
 }
+
+/** How many rows a statement looked at. It yields one row at least, to say so. */
+interface Looked {
+  readonly looked: number
+}
+
+type ClaimedRow = Looked & (ClaimRow | { readonly id: null })
+
+type TakenRow = Looked & (ReadRow | { readonly id: null })
+
+/**
+ * Asks again while a full batch held more operations that had to wait than there was room for: whoever withdrew must
+ * not keep others waiting. What was had already is not lost when the store goes away meanwhile.
+ */
+const untilServed = <A>(
+  limit: number,
+  ask: (left: number) => Effect.Effect<{ readonly items: ReadonlyArray<A>; readonly looked: number }, StoreUnavailable>
+): Effect.Effect<ReadonlyArray<A>, StoreUnavailable> =>
+  Effect.gen(function*() {
+    const served: Array<A> = []
+    for (let turns = 0; turns < maxTurns; turns++) {
+      const left = limit - served.length
+      const { items, looked } = yield* ask(left).pipe(
+        Effect.catchTag("StoreUnavailable", (error) =>
+          served.length > 0 ? Effect.succeed({ items: [], looked: 0 }) : Effect.fail(error))
+      )
+      served.push(...items)
+      if (looked < left || served.length === limit) {
+        break
+      }
+    }
+    return served
+  })
+
+/** Batches that one call looks at. */
+const maxTurns = 32
+
+const toDueRead = (provider: Provider, row: ReadRow): DueRead => ({
+  operation: toProviderOperation(row),
+  provider,
+  state: row.state,
+  revision: row.revision,
+  reference: row.reference,
+  reads: row.reads
+})
 
 const toProviderOperation = (row: SubmissionRow): ProviderOperation => ({
   id: row.id,
@@ -82,13 +128,16 @@ export const makeSql = Effect.gen(function*() {
     for (const setting of ["fsync", "synchronous_commit"] as const) {
       if (row![setting] === "off") return yield* new UnsafeDatabase({ setting })
     }
-    const moved = yield* orUnavailable(sql.unsafe(moveHomeStatement))
+    // As long as it takes: there may be many operations to hold.
+    const moved = yield* orUnavailable(
+      sql.withTransaction(Effect.andThen(sql.unsafe("SET LOCAL statement_timeout = 0"), sql.unsafe(moveHomeStatement)))
+    )
     return { moved: moved.length > 0 }
   }).pipe(Effect.withSpan("SubmissionQueue.prepare"))
 
-  const claim = Effect.fn("SubmissionQueue.claim")(function*(provider: Provider, limit: number, terms: ClaimTerms) {
-    const rows = yield* orUnavailable(
-      sql.unsafe<ClaimRow>(claimStatement(limit), [
+  const claimOnce = (provider: Provider, limit: number, terms: ClaimTerms) =>
+    orUnavailable(
+      sql.unsafe<ClaimedRow>(claimStatement(limit), [
         provider,
         cipher.keyIds,
         Duration.toMillis(terms.send_within),
@@ -97,12 +146,20 @@ export const makeSql = Effect.gen(function*() {
         Duration.toMillis(terms.review_after)
       ])
     )
-    return rows.map((row): Claim => ({
-      operation: toProviderOperation(row),
-      revision: row.revision,
-      payload: openPayload(row)
-    }))
+
+  const toClaim = (row: ClaimRow): Claim => ({
+    operation: toProviderOperation(row),
+    revision: row.revision,
+    payload: openPayload(row)
   })
+
+  const claim = Effect.fn("SubmissionQueue.claim")((provider: Provider, limit: number, terms: ClaimTerms) =>
+    untilServed(limit, (left) =>
+      Effect.map(claimOnce(provider, left, terms), (rows) => ({
+        items: rows.filter((row): row is ClaimRow & Looked => row.id !== null).map(toClaim),
+        looked: rows[0]!.looked
+      })))
+  )
 
   const show = (id: OperationId) =>
     Effect.flatMap(
@@ -127,7 +184,8 @@ export const makeSql = Effect.gen(function*() {
           failure?.message ?? null,
           JSON.stringify(recording.evidence),
           recording.reference,
-          Duration.toMillis(recording.due_in)
+          Duration.toMillis(recording.due_in),
+          recording.send_before == null ? null : DateTime.toDateUtc(recording.send_before)
         ])
       )
       return row === undefined ? yield* stale(id, revision) : fromRow(row)
@@ -139,26 +197,31 @@ export const makeSql = Effect.gen(function*() {
     return rows.map(({ id }) => id)
   })
 
-  const take = (statement: (limit: number) => string) =>
-    Effect.fnUntraced(function*(provider: Provider, limit: number, terms: ReadTerms) {
-      const rows = yield* orUnavailable(
-        sql.unsafe<ReadRow>(statement(limit), [
-          provider,
-          Duration.toMillis(terms.lease),
-          Duration.toMillis(terms.idle),
-          Duration.toMillis(terms.review_submitted_after),
-          Duration.toMillis(terms.review_indeterminate_after)
+  const take =
+    (statement: (limit: number) => string, more: (terms: ReadTerms) => ReadonlyArray<Duration.Duration>) =>
+    (provider: Provider, limit: number, terms: ReadTerms) =>
+      untilServed(limit, (left) => {
+        const { idle, lease, review_indeterminate_after, review_submitted_after } = terms
+        const durations = [lease, idle, review_submitted_after, review_indeterminate_after, ...more(terms)]
+        const parameters = [provider, ...durations.map((duration) => Duration.toMillis(duration))]
+        return Effect.map(orUnavailable(sql.unsafe<TakenRow>(statement(left), parameters)), (rows) => ({
+          items: rows.filter((row): row is ReadRow & Looked => row.id !== null).map((row) => toDueRead(provider, row)),
+          looked: rows[0]!.looked
+        }))
+      })
+
+  const reviewAged = Effect.fn("SubmissionQueue.reviewAged")((limit: number, terms: ReviewTerms) =>
+    Effect.map(
+      orUnavailable(
+        sql.unsafe(reviewAgedStatement(limit), [
+          Duration.toMillis(terms.accepted),
+          Duration.toMillis(terms.submitted),
+          Duration.toMillis(terms.indeterminate)
         ])
-      )
-      return rows.map((row): DueRead => ({
-        operation: toProviderOperation(row),
-        provider,
-        state: row.state,
-        revision: row.revision,
-        reference: row.reference,
-        reads: row.reads
-      }))
-    })
+      ),
+      (rows) => rows.length
+    )
+  )
 
   const postpone = Effect.fn("SubmissionQueue.postpone")(
     (id: OperationId, revision: number, { due_in, reference }: Pick<Recording, "due_in" | "reference">) =>
@@ -185,36 +248,45 @@ export const makeSql = Effect.gen(function*() {
     return yield* new IllegalTransition({ id, from: state, to: "submitting", reason: "not_permitted" })
   })
 
-  const releaseAll = Effect.map(
-    orUnavailable(sql.unsafe(releaseAllStatement)),
-    (rows) => rows.length
-  ).pipe(Effect.withSpan("SubmissionQueue.releaseAll"))
+  const counted = (statement: string) => Effect.map(orUnavailable(sql.unsafe(statement)), (rows) => rows.length)
 
   return {
     prepare,
     claim,
     record,
     rescue,
-    takeReads: take(takeReadsStatement),
-    takeHeld: take(takeHeldStatement),
+    takeReads: take(takeReadsStatement, () => []),
+    takeHeld: take(takeHeldStatement, ({ send_within }) => [send_within]),
     postpone,
     recordHeld,
     release,
-    releaseAll
+    releaseAll: counted(releaseAllStatement),
+    holdAll: counted(holdAllStatement),
+    reviewAged
   }
 })
 
 const millis = (parameter: string) => `${parameter}::float8 * interval '1 millisecond'`
 
-/** Client, owner and subject of an operation `o` still let it be driven, be it through a newer grant. */
-const standing = `
+/**
+ * Client, owner and subject of an operation `o` still let it be driven, be it through a newer grant. To be sent it needs
+ * one that allows all that the accepting one did.
+ */
+const standing = (purpose: "send" | "read") => `
     EXISTS (SELECT 1 FROM clients c WHERE c.id = o.client_id AND c.active)
     AND EXISTS (SELECT 1 FROM provider_bindings p WHERE p.id = o.provider_binding_id AND p.connected)
     AND EXISTS (
       SELECT 1 FROM grants g
       WHERE g.client_id = o.client_id AND g.resource_owner = o.resource_owner AND g.subject = o.subject
-        AND g.provider_binding_id = o.provider_binding_id AND g.revoked_at IS NULL AND g.expires_at > now()
+        AND g.provider_binding_id = o.provider_binding_id AND g.revoked_at IS NULL AND g.expires_at > now()${
+  purpose === "read" ? "" : `
+        AND g.scopes @> (SELECT a.scopes FROM grants a WHERE a.id = o.grant_id AND a.client_id = o.client_id)`
+}
     )`
+
+/** Whoever withdrew long ago is looked at less often: a tenth of the time since, five minutes at most. */
+const idle = (parameter: string) =>
+  `greatest(${millis(parameter)}, least(interval '5 minutes', (now() - o.updated_at) / 10))`
 
 /** Puts an operation under review once it has been in its state for so long, counted from the last review. */
 const reviewAfter = (age: string) =>
@@ -225,8 +297,10 @@ const providerColumns = "o.id, o.type, o.resource_owner, o.provider_binding_id, 
 /** Whatever was accepted before the ledger moved is older than the first timeline of its new home. */
 const moveHomeStatement = `
   WITH home AS (
-    UPDATE ledger_home h SET system_identifier = s.system_identifier
-    FROM pg_control_system() s WHERE h.system_identifier <> s.system_identifier
+    UPDATE ledger_home h SET system_identifier = s.system_identifier, database = d.oid
+    FROM pg_control_system() s, pg_database d
+    WHERE d.datname = current_database()
+      AND (h.system_identifier, h.database) IS DISTINCT FROM (s.system_identifier, d.oid)
     RETURNING 1
   ), held AS (
     UPDATE operations SET timeline = 0 WHERE state = 'accepted' AND EXISTS (SELECT 1 FROM home)
@@ -240,7 +314,7 @@ const moveHomeStatement = `
  */
 const claimStatement = (limit: number) => `
   WITH due AS MATERIALIZED (
-    SELECT o.id, o.client_id, ${standing}
+    SELECT o.id, o.client_id, ${standing("send")}
       AND NOT EXISTS (
         SELECT 1 FROM operation_payloads y
         WHERE y.operation_id = o.id AND y.client_id = o.client_id
@@ -249,7 +323,9 @@ const claimStatement = (limit: number) => `
     FROM operations o
     WHERE o.state = 'accepted' AND o.provider = $1 AND o.due_at <= now()
       AND o.timeline = (
-        SELECT ledger_timeline() FROM ledger_home h JOIN pg_control_system() s USING (system_identifier)
+        SELECT ledger_timeline() FROM ledger_home h
+        JOIN pg_control_system() s USING (system_identifier)
+        JOIN pg_database d ON d.oid = h.database AND d.datname = current_database()
         WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
       )
     ORDER BY o.due_at LIMIT ${limit}
@@ -262,17 +338,20 @@ const claimStatement = (limit: number) => `
     RETURNING ${providerColumns}, o.client_id
   ), waiting AS (
     UPDATE operations o
-    SET due_at = now() + ${millis("$5")}, ${reviewAfter(millis("$6"))}
+    SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )
-  SELECT ${providerColumns}, y.payload, y.key_id
-  FROM claimed o LEFT JOIN operation_payloads y ON y.operation_id = o.id AND y.client_id = o.client_id`
+  SELECT looked, ${providerColumns}, y.payload, y.key_id
+  FROM (SELECT count(*)::integer AS looked FROM due) l
+  LEFT JOIN claimed o ON true
+  LEFT JOIN operation_payloads y ON y.operation_id = o.id AND y.client_id = o.client_id`
 
 const recordStatement = `
   UPDATE operations o
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6,
     reference = coalesce(o.reference, $7), due_at = now() + ${millis("$8")}
   WHERE o.id = $1 AND o.revision = $2
+    AND ($9::timestamptz IS NULL OR o.state <> 'submitting' OR o.send_before = $9)
   RETURNING ${publicColumns}`
 
 const rescueStatement = (limit: number) => `
@@ -290,46 +369,65 @@ const rescueStatement = (limit: number) => `
 
 const takeReadsStatement = (limit: number) => `
   WITH due AS MATERIALIZED (
-    SELECT o.id, o.client_id, ${standing} AS active
+    SELECT o.id, o.client_id, ${standing("read")} AS active
     FROM operations o
     WHERE o.state IN ('submitted', 'indeterminate') AND o.provider = $1 AND o.due_at <= now()
     ORDER BY o.due_at LIMIT ${limit}
     FOR UPDATE OF o SKIP LOCKED
   ), taken AS (
     UPDATE operations o
-    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${millis("$3")} END,
+    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
       reads = o.reads + due.active::integer,
       ${reviewAfter(`CASE o.state WHEN 'submitted' THEN ${millis("$4")} ELSE ${millis("$5")} END`)}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id
     RETURNING o.*, due.active
   )
-  SELECT ${providerColumns}, o.state, o.reference, o.reads FROM taken o WHERE o.active`
+  SELECT looked, ${providerColumns}, o.state, o.reference, o.reads
+  FROM (SELECT count(*)::integer AS looked FROM due) l
+  LEFT JOIN taken o ON o.active`
 
-/** Bytes may have left until the timeline changed, that is: before now. */
+/** Whoever claimed it on the earlier timeline may send for as long as a claim allows, from now at the latest. */
 const takeHeldStatement = (limit: number) => `
   WITH due AS MATERIALIZED (
-    SELECT o.id, o.client_id, ${standing} AS active
+    SELECT o.id, o.client_id, ${standing("read")} AS active
     FROM operations o
     WHERE o.state = 'accepted' AND o.provider = $1 AND o.timeline < (SELECT ledger_timeline()) AND o.due_at <= now()
     ORDER BY o.due_at LIMIT ${limit}
     FOR UPDATE OF o SKIP LOCKED
   ), taken AS (
     UPDATE operations o
-    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${millis("$3")} END,
-      reads = o.reads + due.active::integer, send_before = coalesce(o.send_before, now()),
+    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
+      reads = o.reads + due.active::integer, send_before = coalesce(o.send_before, now() + ${millis("$6")}),
       under_review = o.under_review OR o.reviewed_at IS NULL
         OR o.reviewed_at <= now() - least(${millis("$4")}, ${millis("$5")})
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id
     RETURNING o.*, due.active
   )
-  SELECT ${providerColumns}, o.state, o.reference, o.reads FROM taken o WHERE o.active`
+  SELECT looked, ${providerColumns}, o.state, o.reference, o.reads
+  FROM (SELECT count(*)::integer AS looked FROM due) l
+  LEFT JOIN taken o ON o.active`
 
 const postponeStatement = `
   UPDATE operations o SET due_at = now() + ${millis("$3")}, reference = coalesce(o.reference, $4)
   WHERE o.id = $1 AND o.revision = $2 AND o.due_at IS NOT NULL`
 
-const released =
-  "timeline = ledger_timeline(), due_at = now(), send_before = NULL, under_review = false, reviewed_at = now()"
+const reviewAgedStatement = (limit: number) => {
+  const aged = (state: string, age: string) => `
+    (SELECT id, client_id FROM operations
+    WHERE state = '${state}' AND NOT under_review AND greatest(updated_at, reviewed_at) <= now() - ${millis(age)}
+    LIMIT ${limit})`
+  return `
+  UPDATE operations o SET under_review = true
+  FROM (${aged("accepted", "$1")} UNION ALL ${aged("submitted", "$2")} UNION ALL ${aged("indeterminate", "$3")}
+    LIMIT ${limit}) old
+  WHERE o.id = old.id AND o.client_id = old.client_id AND o.due_at IS NOT NULL
+  RETURNING 1`
+}
+
+/** Whoever may still send what the database forgot is waited for. */
+const released = `
+  timeline = ledger_timeline(), due_at = greatest(now(), send_before), send_before = NULL, under_review = false,
+  reviewed_at = now()`
 
 const releaseAllStatement = `
   UPDATE operations SET ${released} WHERE state = 'accepted' AND timeline < ledger_timeline() RETURNING 1`
@@ -338,3 +436,5 @@ const releaseStatement = `
   UPDATE operations o SET ${released}
   WHERE o.id = $1 AND o.state = 'accepted'
   RETURNING ${publicColumns}`
+
+const holdAllStatement = "UPDATE operations SET timeline = 0, due_at = now() WHERE state = 'accepted' RETURNING 1"

@@ -15,7 +15,15 @@ import type {
   Outcome,
   StaleOperation
 } from "../domain/Operation.ts"
-import type { Claim, ClaimTerms, DueRead, ReadTerms, Recording, UnsafeDatabase } from "../domain/Submission.ts"
+import type {
+  Claim,
+  ClaimTerms,
+  DueRead,
+  ReadTerms,
+  Recording,
+  ReviewTerms,
+  UnsafeDatabase
+} from "../domain/Submission.ts"
 import type { MemoryLedger } from "./MemoryLedger.ts"
 import { makeMemory } from "./MemorySubmissionQueue.ts"
 import { makeSql } from "./SqlSubmissionQueue.ts"
@@ -53,6 +61,11 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     outcome: Outcome,
     recording: Recording
   ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
+  /**
+   * Puts unsettled operations of that age under review, up to `limit`, whether or not anybody can act on them, and yields
+   * how many.
+   */
+  readonly reviewAged: (limit: number, terms: ReviewTerms) => Effect.Effect<number, StoreUnavailable>
   /** Moves stale `submitting` operations, up to `limit`, to `indeterminate` and nowhere else. Yields which. */
   readonly rescue: (limit: number) => Effect.Effect<ReadonlyArray<OperationId>, StoreUnavailable>
   /**
@@ -76,7 +89,15 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     revision: number,
     next: Pick<Recording, "due_in" | "reference">
   ) => Effect.Effect<void, StoreUnavailable>
-  /** Lets a held operation be claimed again: somebody made sure that it was never sent. */
+  /**
+   * Holds every `accepted` operation, and yields how many: for a ledger that was put back in time in a way that it cannot
+   * notice, such as a snapshot of its disk.
+   */
+  readonly holdAll: Effect.Effect<number, StoreUnavailable>
+  /**
+   * Lets a held operation be claimed again: somebody made sure that it was never sent. When it is known until when
+   * somebody else could have sent it, it is claimed after that.
+   */
   readonly release: (
     id: OperationId
   ) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>

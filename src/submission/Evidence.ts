@@ -25,6 +25,8 @@ const isDeep = (value: Schema.Json): boolean => {
  * keep the outcome from being recorded: it is left out, and the evidence says so.
  */
 export const answered = (by: "submission" | "status_read", answer: Schema.Json): Evidence => {
+  // Adapters in JavaScript may forget it.
+  if (answer === undefined) return { by, answer_omitted: "there was none" }
   if (isDeep(answer)) return { by, answer_omitted: `nested more than ${deepest} levels deep` }
   const { length } = JSON.stringify(answer)
   return length > longest ? { by, answer_omitted: `${length} characters long` } : { by, answer }

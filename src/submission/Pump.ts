@@ -7,6 +7,7 @@ import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
+import { logFailure } from "./logFailure.ts"
 
 /** Room that several pumps of one process share. */
 export interface Room {
@@ -79,7 +80,8 @@ export const runPump = Effect.fnUntraced(function*<A, R>(
 
   yield* Effect.forkScoped(
     Effect.forever(Effect.andThen(
-      Effect.uninterruptible(turn),
+      // A circuit of somebody else's may fail in ways of its own. The next turn may go well.
+      Effect.catchCause(Effect.uninterruptible(turn), (cause) => logFailure("A turn went wrong", cause)),
       Effect.suspend(() => isBehind && isWorthwhile() ? Effect.yieldNow : pause)
     ))
   )

@@ -13,6 +13,7 @@ import type { Provider as ProviderName } from "../domain/Grant.ts"
 import type { Outcome } from "../domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference, readDelay } from "../domain/Submission.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { abandonable } from "./abandonable.ts"
 import { classifyRead, passable } from "./Circuit.ts"
 import { answered, type Evidence } from "./Evidence.ts"
 import { describe, logFailure } from "./logFailure.ts"
@@ -74,6 +75,7 @@ const make = Effect.gen(function*() {
   const terms = {
     // Nobody else reads meanwhile, and a reader that died is not waited for much longer than one that hangs.
     lease: Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, 2)),
+    send_within: policy.sendWithin,
     idle: policy.idle,
     review_submitted_after: policy.reviewAfter.submitted,
     review_indeterminate_after: policy.reviewAfter.indeterminate
@@ -95,7 +97,7 @@ const make = Effect.gen(function*() {
   const ask = ({ operation, provider: name, reference }: DueRead): Effect.Effect<StatusAnswer | null> => {
     const provider = providers.get(name)
     if (provider === undefined) return Effect.succeed(null)
-    const answer = provider.readStatus(operation, reference).pipe(
+    const answer = abandonable(provider.readStatus(operation, reference)).pipe(
       Effect.catchDefect((defect) => Effect.succeed(unreachable(describe(defect)))),
       Effect.timeoutOrElse({
         duration: policy.readTimeout,

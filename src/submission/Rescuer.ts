@@ -3,6 +3,7 @@
  * have been sent, and nobody can know, so the operation is `indeterminate`, and nothing else.
  */
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
@@ -12,9 +13,14 @@ import { withinStore } from "./withinStore.ts"
 
 const batch = 100
 
+/** An outage must not keep people from learning of what it left behind: nobody claims or reads then. */
+const reviewInterval = Duration.minutes(1)
+
 export class Rescuer extends Context.Service<Rescuer, {
   /** Rescues every stale claim, of any provider and any worker, and yields how many there were. */
   readonly runOnce: Effect.Effect<number>
+  /** Puts under review what has been unsettled for too long, whoever its provider is, and yields how many there were. */
+  readonly review: Effect.Effect<number>
 }>()("financial-agents-gateway/submission/Rescuer") {
   /** For tests and for schedulers of one's own: rescues when it is told to. */
   static readonly layerManual: Layer.Layer<Rescuer, never, SubmissionQueue> = Layer.effect(
@@ -25,9 +31,10 @@ export class Rescuer extends Context.Service<Rescuer, {
   /** Looks every `rescueInterval`, until its scope closes. */
   static readonly layer: Layer.Layer<never, never, SubmissionQueue> = Layer.effectDiscard(
     Effect.gen(function*() {
-      const { runOnce } = yield* make
+      const { review, runOnce } = yield* make
       const { rescueInterval } = yield* SubmissionPolicy
       yield* Effect.forkScoped(Effect.forever(Effect.andThen(runOnce, Effect.sleep(rescueInterval))))
+      yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(reviewInterval), review)))
     })
   )
 }
@@ -51,5 +58,9 @@ const make = Effect.gen(function*() {
     for (let rescued = batch; rescued === batch;) total += rescued = yield* rescue
     return total
   })
-  return Rescuer.of({ runOnce })
+  const { reviewAfter } = yield* SubmissionPolicy
+  const review = withinStore(queue.reviewAged(batch, reviewAfter)).pipe(
+    Effect.catchCause((cause) => Effect.as(logFailure("Could not look for operations to review", cause), 0))
+  )
+  return Rescuer.of({ runOnce, review })
 })

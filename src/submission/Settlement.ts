@@ -64,6 +64,10 @@ const fromAnswer = (answer: SubmissionAnswer): Settlement => {
       return { outcome: { state: "succeeded" }, evidence: answered("submission", answer.evidence), reference: null }
     case "Rejected":
       return failed(publicFailure(answer), answered("submission", answer.evidence))
+    default:
+      // Of an adapter that nobody checked.
+      answer satisfies never
+      return uncertain("the adapter gave an answer that is none")
   }
 }
 
@@ -76,7 +80,8 @@ const failed = (failure: OperationFailure, evidence: Evidence): Settlement => ({
 const notSent = (reason: string): Settlement =>
   failed({ code: "provider_unreachable", message: "The provider could not be reached; nothing was sent." }, { reason })
 
-const uncertain = (reason: string): Settlement => ({
+/** Nobody can know what became of it. */
+export const uncertain = (reason: string): Settlement => ({
   outcome: { state: "indeterminate" },
   evidence: { by: "submission", reason },
   reference: null

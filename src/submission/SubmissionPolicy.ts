@@ -68,6 +68,10 @@ export const SubmissionPolicy: Context.Reference<SubmissionPolicyShape> = Contex
 
 /** What is wrong with a policy, or null: a claim must not be rescued while its holder may still send. */
 export const policyFault = (policy: SubmissionPolicyShape): string | null => {
+  const spans = Object.values(policy).flatMap((value) => Duration.isDuration(value) ? [value] : [])
+  if (!spans.every((span) => Duration.isFinite(span) && Duration.isPositive(span))) {
+    return "every time must be finite and longer than nothing"
+  }
   const longestSend = Duration.sum(policy.sendWithin, policy.attemptTimeout)
   if (!Duration.isGreaterThan(policy.rescueAfter, longestSend)) {
     return "rescueAfter must be longer than sendWithin and attemptTimeout together"

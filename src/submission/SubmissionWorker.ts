@@ -21,14 +21,15 @@ import * as Stream from "effect/Stream"
 import type { Provider as ProviderName } from "../domain/Grant.ts"
 import { type Claim, readDelay, type UnsafeDatabase } from "../domain/Submission.ts"
 import { AcceptanceSignal } from "../services/AcceptanceSignal.ts"
-import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { abandonable } from "./abandonable.ts"
 import { classifyAttempt, passable } from "./Circuit.ts"
 import { describe, logFailure } from "./logFailure.ts"
 import { NotSent, Uncertain } from "./Provider.ts"
 import { Providers } from "./Providers.ts"
 import { runPump } from "./Pump.ts"
-import { judge, type Settlement } from "./Settlement.ts"
+import { judge, type Settlement, uncertain } from "./Settlement.ts"
 import { policyFault, SubmissionPolicy } from "./SubmissionPolicy.ts"
 import { withinStore } from "./withinStore.ts"
 
@@ -114,7 +115,13 @@ const make = Effect.gen(function*() {
   /** What the database did not acknowledge was not claimed, as far as we are concerned: it is never sent. */
   const claim = Effect.fn("SubmissionWorker.claim")(function*(provider: ProviderName, limit: number) {
     const askedAt = yield* instant
-    const claims = yield* withinStore(queue.claim(provider, limit, terms)).pipe(
+    // A claim is waited for until it would be stale, because what a claim holds that was given up is lost to everybody.
+    // Only whoever is to stop gives it up before.
+    const hurry = Effect.raceFirst(
+      Effect.sleep(policy.rescueAfter),
+      Effect.andThen(draining.await, Effect.sleep(policy.storeTimeout))
+    ).pipe(Effect.andThen(Effect.fail(new StoreUnavailable({ cause: new Error("no answer in time") }))))
+    const claims = yield* Effect.raceFirst(Effect.interruptible(queue.claim(provider, limit, terms)), hurry).pipe(
       // Whatever it was, the next turn may go well.
       Effect.catchCause((cause) => Effect.as(logFailure("Could not claim operations", cause), []))
     )
@@ -127,7 +134,7 @@ const make = Effect.gen(function*() {
     if (provider === undefined) return Effect.fail(new NotSent({ reason: `there is no adapter for ${name}` }))
     // By our own clock, which is the one that the adapter looks at.
     const send_before = DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))
-    const answer = provider.submit({ ...claim.operation, send_before }, payload).pipe(
+    const answer = abandonable(provider.submit({ ...claim.operation, send_before }, payload)).pipe(
       Effect.catchDefect((defect) => Effect.fail(new Uncertain({ reason: describe(defect) }))),
       Effect.timeoutOrElse({
         duration: policy.attemptTimeout,
@@ -158,9 +165,11 @@ const make = Effect.gen(function*() {
   })
 
   const record = Effect.fnUntraced(function*({ askedAt, claim }: HeldClaim, settlement: Settlement) {
-    const { operation: { id }, revision } = claim
+    const { operation, revision } = claim
+    const { id } = operation
     const due_in = Duration.millis(readDelay(policy.readSchedule, 0, yield* Random.next))
-    const recording = { evidence: settlement.evidence, reference: settlement.reference, due_in }
+    const { evidence, reference } = settlement
+    const recording = { evidence, reference, due_in, send_before: operation.send_before }
     // After that somebody else says that nobody knows. Whoever is to stop does not wait for it.
     const mayRepeat = Effect.gen(function*() {
       const stopping = drainingSince === null ? 0 : yield* elapsed(drainingSince)
@@ -189,7 +198,10 @@ const make = Effect.gen(function*() {
     Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
       const progress = { isSending: false }
       const exit = yield* Effect.exit(restore(attempts(held, progress)))
-      const settlement = judge(exit, progress.isSending)
+      const settlement = yield* Effect.try({ try: () => judge(exit, progress.isSending), catch: describe }).pipe(
+        // An answer that is none, of an adapter that nobody checked.
+        Effect.catch((reason) => Effect.succeed(uncertain(reason)))
+      )
       if (settlement.outcome.state === "indeterminate") {
         yield* Effect.annotateLogs(Effect.logWarning("The outcome of a submission is not known"), {
           operation_id: held.claim.operation.id,

@@ -180,7 +180,9 @@ describe("The command line", () => {
     onDatabase((env) =>
       Effect.gen(function*() {
         assert.include(yield* refused(["clients", "activate", "client"], env), "financial-agents-gateway migrate")
-        assert.deepStrictEqual(yield* result(["migrate"], env), { applied: ["0001_grants", "0002_operations"] })
+        assert.deepStrictEqual(yield* result(["migrate"], env), {
+          applied: ["0001_grants", "0002_operations", "0003_submission"]
+        })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })
       }), { empty: true }))
 

@@ -197,6 +197,16 @@ conformance("accepting a financial request", (it) => {
       assert.isEmpty(yield* owned(identity))
     }))
 
+  it.effect("takes a payload of 256 KiB in canonical form, and refuses one byte more and records nothing", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const longest = "x".repeat(262_144 - 2)
+      assert.isTrue((yield* accept(identity, { payload: longest })).created)
+      const error = yield* Effect.flip(accept(identity, { payload: `${longest}x` }))
+      assert.strictEqual(error._tag, "InvalidFinancialRequest")
+      assert.include(error.message, "262144 bytes")
+    }))
+
   it.effect("takes any payload that is JSON", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()

@@ -20,6 +20,7 @@ const changes: Readonly<Record<string, string>> = {
   subject: "subject = 'other'",
   grant: "grant_id = :other",
   "provider binding": "provider_binding_id = :otherBinding",
+  provider: "provider = 'other'",
   type: "type = 'other'",
   "idempotency key": "idempotency_key = 'other'",
   "request digest": "request_digest = sha256('other')",
@@ -111,6 +112,42 @@ const forbidden: Readonly<Record<string, string>> = {
     VALUES (:accepted, :client, 2, 'submitting', now())`,
   "change history": "UPDATE operation_history SET evidence = NULL WHERE operation_id = :submitted",
   "change the history of nothing": "UPDATE operation_history SET evidence = NULL WHERE false",
+  "take an unsettled operation from every schedule": "UPDATE operations SET due_at = NULL WHERE id = :accepted",
+  "take an indeterminate operation from every schedule, however old":
+    "UPDATE operations SET due_at = NULL WHERE id = :indeterminate",
+  "schedule a settled operation": "UPDATE operations SET due_at = now() WHERE id = :succeeded",
+  "schedule what is to be settled, beside its end, which takes it away": `DO $$BEGIN
+      UPDATE operations SET state = 'cancelled', revision = 2, due_at = now() WHERE id = :accepted;
+      UPDATE operations SET due_at = now() WHERE id = :accepted;
+    END$$`,
+  "change the reference that the provider gave": `DO $$BEGIN
+      UPDATE operations SET reference = 'theirs' WHERE id = :submitted;
+      UPDATE operations SET reference = 'other' WHERE id = :submitted;
+    END$$`,
+  "take the reference away that the provider gave": `DO $$BEGIN
+      UPDATE operations SET reference = 'theirs' WHERE id = :submitted;
+      UPDATE operations SET state = 'indeterminate', revision = revision + 1, reference = NULL WHERE id = :submitted;
+    END$$`,
+  "give a reference that says nothing": "UPDATE operations SET reference = '' WHERE id = :submitted",
+
+  "change a payload": "UPDATE operation_payloads SET payload = 'other' WHERE operation_id = :accepted",
+  "change the key of a payload": "UPDATE operation_payloads SET key_id = 'other' WHERE operation_id = :accepted",
+  "change the payloads of nothing": "UPDATE operation_payloads SET payload = 'other' WHERE false",
+  "give a payload to another operation":
+    "UPDATE operation_payloads SET operation_id = :succeeded WHERE operation_id = :accepted",
+  "delete the payload of an accepted operation": "DELETE FROM operation_payloads WHERE operation_id = :accepted",
+  "delete the payload of an indeterminate operation, however old":
+    "DELETE FROM operation_payloads WHERE operation_id = :indeterminate",
+  "delete all payloads": "DELETE FROM operation_payloads",
+  "truncate payloads": "TRUNCATE operation_payloads",
+  "give a second payload to an operation":
+    "INSERT INTO operation_payloads (operation_id, client_id, payload) VALUES (:accepted, :client, 'other')",
+  "replace a payload by an upsert":
+    `INSERT INTO operation_payloads (operation_id, client_id, payload) VALUES (:accepted, :client, 'other')
+     ON CONFLICT (operation_id, client_id) DO UPDATE SET payload = excluded.payload`,
+  "name a key of a payload that is no name":
+    "INSERT INTO operation_payloads (operation_id, client_id, payload, key_id) VALUES (:cancelled, :client, '1', 'a key')",
+
   "delete history": "DELETE FROM operation_history WHERE operation_id = :submitted",
   "truncate history": "TRUNCATE operation_history",
 

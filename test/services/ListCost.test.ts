@@ -23,12 +23,13 @@ const fill = Effect.fnUntraced(function*(prefix: number, count: number) {
     yield* sql`
       INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type,
         idempotency_key, request_digest, state, revision, created_at, updated_at, completed_at, failure_code,
-        failure_message)
+        failure_message, provider, due_at, timeline)
       SELECT (lpad(to_hex(${prefix}::int), 8, '0') || '-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
         ${identity.client_id}, ${grant.resource_owner}, ${identity.subject}, ${identity.grant_id}::uuid,
         ${grant.provider_binding_id}::uuid, type, 'key-' || n,
         sha256('x'), state, 1, at, updated, CASE WHEN state IN ('succeeded', 'failed') THEN updated END,
-        CASE WHEN state = 'failed' THEN 'x' END, CASE WHEN state = 'failed' THEN 'x' END
+        CASE WHEN state = 'failed' THEN 'x' END, CASE WHEN state = 'failed' THEN 'x' END,
+        ${grant.provider}, CASE WHEN state = 'indeterminate' THEN updated END, 1
       FROM generate_series(1, ${count}::int) n,
         LATERAL (SELECT CASE WHEN n % 500 = 1 THEN 'transfer' WHEN n BETWEEN 10 AND 400 THEN 'refund' ELSE 'payment' END)
           k (type),

@@ -40,7 +40,9 @@ describe("readiness", () => {
       { empty: false },
       Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
-        yield* sql`DELETE FROM financial_agents_gateway_migrations WHERE migration_id = 2`
+        yield* sql`
+          DELETE FROM financial_agents_gateway_migrations
+          WHERE migration_id = (SELECT max(migration_id) FROM financial_agents_gateway_migrations)`
         assert.deepStrictEqual(fieldsOf(yield* Effect.flip(check)), notReady("migrations_missing"))
         yield* sql`DELETE FROM financial_agents_gateway_migrations`
         assert.deepStrictEqual(fieldsOf(yield* Effect.flip(check)), notReady("migrations_missing"))

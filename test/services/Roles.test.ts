@@ -3,12 +3,22 @@ import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import { IdempotencyKey } from "../../src/domain/Binding.ts"
-import { ClientId, operationsRead, PairwiseSubject, Provider, ResourceOwner } from "../../src/domain/Grant.ts"
+import {
+  ClientId,
+  type GrantIdentity,
+  operationsRead,
+  PairwiseSubject,
+  Provider,
+  ResourceOwner
+} from "../../src/domain/Grant.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
+import { migrate } from "../../src/services/Migrations.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
 import { Readiness } from "../../src/services/Readiness.ts"
+import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
+import { claimTerms, readTerms, recording, reference } from "../fixtures/Queue.ts"
 import { createDatabase, layerFor, Platform } from "../fixtures/TestDatabase.ts"
 
 /** The GRANT statements of the documentation, for roles whose names no other test file uses. */
@@ -50,6 +60,45 @@ const request = {
   expires_in: Duration.hours(1)
 }
 
+/** Everything that workers and operators do, to the end of each operation, which erases its payload. */
+const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
+  const ledger = yield* OperationLedger
+  const queue = yield* SubmissionQueue
+  const sql = yield* SqlClient.SqlClient
+  const { provider } = request
+  const acceptNext = (key: string) =>
+    ledger.accept(identity, { type: "payment", key: IdempotencyKey.make(key), payload: key })
+  assert.deepStrictEqual(yield* queue.prepare, { moved: false })
+  yield* acceptNext("sent")
+  const [claim] = yield* queue.claim(provider, 1, claimTerms)
+  const { id } = claim!.operation
+  assert.strictEqual(yield* claim!.payload, "sent")
+  yield* queue.record(
+    id,
+    2,
+    { state: "submitted" },
+    recording({ reference: reference("theirs"), due_in: Duration.zero })
+  )
+  assert.lengthOf(yield* queue.takeReads(provider, 1, readTerms), 1)
+  yield* queue.postpone(id, 3, { due_in: Duration.zero, reference: null })
+  yield* queue.record(id, 3, { state: "succeeded" }, recording())
+  yield* queue.rescue(10)
+
+  const { operation: held } = yield* acceptNext("held")
+  const { operation: released } = yield* acceptNext("released")
+  yield* sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`
+  assert.deepStrictEqual(yield* queue.prepare, { moved: true })
+  assert.lengthOf(yield* queue.takeHeld(provider, 10, readTerms), 2)
+  yield* queue.recordHeld(held.id, 1, { state: "succeeded" }, recording())
+  yield* queue.release(released.id)
+  assert.strictEqual(yield* queue.releaseAll, 0)
+  yield* ledger.review(released.id, true)
+  yield* ledger.cancel(released.id, null)
+  for (const settled of [id, held.id, released.id]) {
+    assert.isEmpty(yield* sql`SELECT 1 FROM operation_payloads WHERE operation_id = ${settled}`)
+  }
+})
+
 describe("The documented roles", () => {
   it.live("writer and reader can do their work", () =>
     Effect.gen(function*() {
@@ -64,10 +113,15 @@ describe("The documented roles", () => {
         yield* ledger.accept(identity, payment)
         yield* ledger.transition(operation.id, 1, { state: "submitting" }, { by: "test" })
         yield* ledger.history(operation.id)
+        yield* submit(identity)
         yield* grants.setClientActive(grant.client_id, true)
         yield* grants.setProviderConnected(grant.provider_binding_id, true)
         return { id: operation.id, token: access_token, grant }
-      }).pipe(Effect.provide(Layer.mergeAll(Grants.layer, OperationLedger.layer).pipe(Layer.provide(writer))))
+      }).pipe(
+        Effect.provide(
+          Layer.mergeAll(Grants.layer, OperationLedger.layer, SubmissionQueue.layer).pipe(Layer.provideMerge(writer))
+        )
+      )
 
       yield* Effect.gen(function*() {
         yield* (yield* Readiness).check
@@ -90,6 +144,11 @@ describe("The documented roles", () => {
         )
       const forbidden = [
         "DELETE FROM operations",
+        "DELETE FROM operation_payloads",
+        "UPDATE operation_payloads SET payload = 'x'",
+        "TRUNCATE operation_payloads",
+        "UPDATE operations SET provider = 'other'",
+        "INSERT INTO ledger_home (system_identifier) VALUES (1)",
         "TRUNCATE operation_history",
         "UPDATE operations SET resource_owner = 'thief'",
         "UPDATE operation_history SET evidence = NULL",
@@ -112,6 +171,9 @@ describe("The documented roles", () => {
       )
       const forbiddenToRead = [
         "SELECT idempotency_key FROM operations",
+        "SELECT provider FROM operations",
+        "SELECT reference FROM operations",
+        "SELECT * FROM ledger_home",
         "SELECT * FROM operation_payloads",
         "SELECT * FROM operation_history"
       ]
@@ -120,5 +182,29 @@ describe("The documented roles", () => {
         Effect.forEach([...forbidden, ...forbiddenToRead, ...forbiddenToWrite], denied),
         readerThatMayTryToWrite
       )
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
+  it.live("the owner need not be a superuser to migrate", () =>
+    Effect.gen(function*() {
+      const database = yield* createDatabase({ empty: true })
+      const owner = `gateway_owner_${database}`
+      const asSuperuser = (statements: ReadonlyArray<string>) =>
+        SqlClient.SqlClient.use((sql) =>
+          Effect.forEach(statements, (statement) => sql.unsafe(statement).unprepared, { discard: true })
+        ).pipe(Effect.provide(Layer.fresh(layerFor(database))), Effect.orDie)
+      yield* Effect.acquireRelease(
+        asSuperuser([`CREATE ROLE ${owner}`, `ALTER DATABASE ${database} OWNER TO ${owner}`]),
+        () =>
+          asSuperuser([
+            `REASSIGN OWNED BY ${owner} TO CURRENT_USER`,
+            `DROP OWNED BY ${owner}`,
+            `DROP ROLE ${owner}`
+          ])
+      )
+      const applied = yield* Effect.provide(
+        migrate,
+        Layer.fresh(layerFor(database, { startupParameters: { role: owner } }))
+      )
+      assert.isAbove(applied.length, 2)
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 })

@@ -244,6 +244,8 @@ describe("An operation that was accepted before the database was replaced", () =
       const { id, world } = yield* heldWith(() => Effect.succeed(never))
       yield* world.reconcile
       assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: false })
+      assert.strictEqual(yield* world.work, 0, "whoever claimed it elsewhere may still send")
+      yield* TestClock.adjust(world.policy.sendWithin)
       assert.strictEqual(yield* world.work, 1)
       assert.strictEqual(yield* world.stateOf(id), "submitted")
       assert.lengthOf(world.attempts, 1)
@@ -254,6 +256,7 @@ describe("An operation that was accepted before the database was replaced", () =
       const { id, world } = yield* heldWith(() => Effect.succeed(unclear))
       yield* world.reconcile
       yield* Effect.orDie(world.queue.release(id))
+      yield* TestClock.adjust(world.policy.sendWithin)
       assert.strictEqual(yield* world.work, 1)
       assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))

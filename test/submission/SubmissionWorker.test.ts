@@ -68,6 +68,13 @@ describe("An accepted operation", () => {
       ["a defect", Effect.die(new TypeError("token=hunter2")), /^a defect: TypeError$/],
       ["a defect beside proof that nothing was sent", Effect.ensuring(notSent, Effect.die("hunter2")), /^a defect: /],
       ["silence", Effect.never, /^the provider did not answer in time$/],
+      [
+        "silence that nobody can interrupt",
+        Effect.uninterruptible(Effect.never),
+        /^the provider did not answer in time$/
+      ],
+      ["an answer that is none", Effect.succeed({} as SubmissionAnswer), /./],
+      ["nothing", Effect.succeed(undefined as never), /./],
       ["an interruption of its own", Effect.interrupt, /^the worker was stopped while it was sending$/]
     ]
   it.effect.each(uncertainties)(
@@ -213,15 +220,25 @@ describe("A claim", () => {
       assert.strictEqual(yield* world.stateOf(id), "indeterminate")
     }))
 
-  it.effect("that the store does not answer in time is never sent, whenever it answers", () =>
+  it.effect("that the store takes long to answer is sent all the same, as long as it is not too late", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        queue: (queue) => ({ claim: (...args) => Effect.tap(queue.claim(...args), Effect.sleep("10 seconds")) })
+      })
+      const id = yield* world.acceptOne
+      assert.strictEqual(yield* workFor(world, "11 seconds"), 1)
+      assert.strictEqual(yield* world.stateOf(id), "submitted")
+    }))
+
+  it.effect("that the store does not answer before it is stale is never sent, whenever it answers", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         queue: (queue) => ({
-          claim: (...args) => Effect.tap(queue.claim(...args), Effect.uninterruptible(Effect.sleep("6 seconds")))
+          claim: (...args) => Effect.tap(queue.claim(...args), Effect.uninterruptible(Effect.sleep("100 seconds")))
         })
       })
       const id = yield* world.acceptOne
-      assert.strictEqual(yield* workFor(world, "10 seconds"), 0)
+      assert.strictEqual(yield* workFor(world, "200 seconds"), 0)
       assert.isEmpty(world.attempts)
       assert.strictEqual(yield* world.stateOf(id), "submitting")
     }))
