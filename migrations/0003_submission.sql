@@ -25,6 +25,7 @@ ALTER TABLE operations
   -- any other always somebody.
   ADD COLUMN due_at timestamptz(3) CHECK (isfinite(due_at)),
   -- The timeline on which it was accepted; 0 holds it as well. On a later one nobody knows whether it was sent before.
+  -- Negative: it is held, and `send_before` was set on that timeline.
   ADD COLUMN timeline integer,
   -- No byte leaves after this. Set by the claim.
   ADD COLUMN send_before timestamptz(3),

@@ -202,7 +202,11 @@ export const makeMemory = Effect.gen(function*() {
   const takeHeld = take(
     ({ operation, timeline }) => operation.state === "accepted" && timeline < memory.cluster.timeline,
     (record, terms) => {
-      const held = { ...record, send_before: record.send_before ?? DateTime.makeUnsafe(after(terms.send_within)) }
+      const lookedAt = -memory.cluster.timeline
+      const send_before = record.timeline === lookedAt && record.send_before !== null
+        ? record.send_before
+        : DateTime.makeUnsafe(after(terms.send_within))
+      const held = { ...record, send_before, timeline: lookedAt }
       return record.reviewed_at === null
         ? { ...held, operation: { ...record.operation, under_review: true } }
         : aged(held, Duration.min(terms.review_submitted_after, terms.review_indeterminate_after))
@@ -213,6 +217,7 @@ export const makeMemory = Effect.gen(function*() {
     Effect.sync(() => {
       const found = memory.operations.get(id)
       if (found?.operation.revision !== revision || found.due_at === null) return
+      if (found.operation.state === "submitting") return
       update({ ...found, due_at: after(next.due_in), reference: found.reference ?? next.reference })
     })
 

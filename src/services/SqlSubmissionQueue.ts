@@ -386,7 +386,11 @@ const takeReadsStatement = (limit: number) => `
   FROM (SELECT count(*)::integer AS looked FROM due) l
   LEFT JOIN taken o ON o.active`
 
-/** Whoever claimed it on the earlier timeline may send for as long as a claim allows, from now at the latest. */
+/**
+ * Whoever claimed it on the earlier timeline may send for as long as a claim allows, from now at the latest. The negative
+ * timeline tells whether that was said on this one: what was said before, a failover may have brought back together with
+ * the hold, and forgotten the release and the claim that followed.
+ */
 const takeHeldStatement = (limit: number) => `
   WITH due AS MATERIALIZED (
     SELECT o.id, o.client_id, ${standing("read")} AS active
@@ -397,7 +401,10 @@ const takeHeldStatement = (limit: number) => `
   ), taken AS (
     UPDATE operations o
     SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
-      reads = o.reads + due.active::integer, send_before = coalesce(o.send_before, now() + ${millis("$6")}),
+      reads = o.reads + due.active::integer, timeline = -(SELECT ledger_timeline()),
+      send_before = coalesce(
+        CASE o.timeline WHEN -(SELECT ledger_timeline()) THEN o.send_before END, now() + ${millis("$6")}
+      ),
       under_review = o.under_review OR o.reviewed_at IS NULL
         OR o.reviewed_at <= now() - least(${millis("$4")}, ${millis("$5")})
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id
@@ -409,7 +416,7 @@ const takeHeldStatement = (limit: number) => `
 
 const postponeStatement = `
   UPDATE operations o SET due_at = now() + ${millis("$3")}, reference = coalesce(o.reference, $4)
-  WHERE o.id = $1 AND o.revision = $2 AND o.due_at IS NOT NULL`
+  WHERE o.id = $1 AND o.revision = $2 AND o.due_at IS NOT NULL AND o.state <> 'submitting'`
 
 const reviewAgedStatement = (limit: number) => {
   const aged = (state: string, age: string) => `

@@ -225,10 +225,7 @@ const work = Effect.gen(function*() {
   const running = yield* FiberSet.make<void, never>()
   // Finalizers run in reverse: the pumps stop first, then this waits, and what is left then is interrupted.
   yield* Effect.addFinalizer(() =>
-    Effect.andThen(
-      drain,
-      Effect.timeoutOption(Effect.interruptible(FiberSet.awaitEmpty(running)), policy.drainTimeout)
-    )
+    Effect.timeoutOption(Effect.interruptible(FiberSet.awaitEmpty(running)), policy.drainTimeout)
   )
   const room = { limit: policy.concurrency, used: 0 }
   const pumps = new Map(
@@ -245,6 +242,8 @@ const work = Effect.gen(function*() {
         (pump) => [name, pump] as const
       ))
   )
+  // Before the pumps stop: a claim that hangs would keep them for as long as a claim is waited for.
+  yield* Effect.addFinalizer(() => drain)
   yield* signal.announced.pipe(
     Stream.runForEach((name) => pumps.get(name)?.wake ?? Effect.void),
     Effect.forkScoped

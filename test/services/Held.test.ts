@@ -64,6 +64,20 @@ conformance("an operation that a change of the timeline holds", (it) => {
       assert.strictEqual(read!.reads, 2)
     }))
 
+  it.effect("could be sent for as long once more after another change, which may have forgotten a release and a claim", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { provider } = yield* heldOperation
+      for (const change of [failOver, Effect.asVoid(queue.holdAll)]) {
+        yield* takeIds("takeHeld", provider)
+        yield* pass("2 hours")
+        yield* change
+        const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+        isAbout(read!.operation.send_before!.epochMilliseconds - Date.now(), readTerms.send_within)
+        yield* pass("2 hours")
+      }
+    }))
+
   it.effect("is the reader's alone for the lease, as many as it asks for, oldest first, of the provider it names", () =>
     Effect.gen(function*() {
       const { grant: { provider }, identity } = yield* issueAtNewProvider()

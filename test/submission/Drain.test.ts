@@ -92,6 +92,16 @@ describe("A worker that is asked to stop", () => {
       for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
+  it.effect("waits for a claim that hangs no longer than for any statement", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ queue: () => ({ claim: () => Effect.never }) })
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("1 second")
+      const stopping = yield* Effect.forkChild(timed(stop))
+      yield* TestClock.adjust("5 minutes")
+      assert.strictEqual(yield* Fiber.join(stopping), Duration.toMillis(world.policy.storeTimeout))
+    }))
+
   it.effect("does not wait for a store that stays away longer than it would for a submission", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ policy: { drainTimeout }, queue: () => ({ record: () => away }) })
