@@ -18,13 +18,14 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createServer } from "node:http"
 import { IdempotencyKey } from "../src/domain/Binding.ts"
+import { InvalidCredential } from "../src/domain/Credential.ts"
 import { ClientId, operationsRead, PairwiseSubject, Provider, ResourceOwner } from "../src/domain/Grant.ts"
 import type { GrantIdentity } from "../src/domain/Grant.ts"
 import { GatewayRoutes } from "../src/server/Http.ts"
 import { Lifecycle } from "../src/server/Lifecycle.ts"
 import { BaseUrl } from "../src/server/Problems.ts"
 import { Grants } from "../src/services/Grants.ts"
-import { GrantVerifier, InvalidCredential } from "../src/services/GrantVerifier.ts"
+import { GrantVerifier } from "../src/services/GrantVerifier.ts"
 import { MemoryLedger } from "../src/services/MemoryLedger.ts"
 import { OperationLedger } from "../src/services/OperationLedger.ts"
 import { OperationStore } from "../src/services/OperationStore.ts"
@@ -54,8 +55,8 @@ const sessions = new Map<string, GrantIdentity>()
 
 /** A verifier of one's own replaces the gateway's: from a session to the identity of a grant. */
 const SessionVerifier = Layer.succeed(GrantVerifier, {
-  verify: (credential) =>
-    Effect.mapError(Effect.fromNullishOr(sessions.get(Redacted.value(credential))), () => new InvalidCredential())
+  verify: ({ token }) =>
+    Effect.mapError(Effect.fromNullishOr(sessions.get(Redacted.value(token))), () => new InvalidCredential())
 })
 
 /** Alice logs in, and has asked for a payment. */

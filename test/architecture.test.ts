@@ -55,6 +55,18 @@ describe("The rooms of the source", () => {
     )
   })
 
+  it("oauth knows tokens, proofs and authorization servers, and nothing of ours but the domain", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "oauth",
+        (module) =>
+          ["oauth", "domain"].includes(room(module)) || isPure(module) || module === "jose"
+          || /^effect\/(?:http|persistence)\//.test(module)
+      ),
+      []
+    )
+  })
+
   it("services know nothing of HTTP", () => {
     assert.deepStrictEqual(
       violations(

@@ -5,6 +5,7 @@
 import * as Context from "effect/Context"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
+import * as OpenApi from "effect/http-api/OpenApi"
 import type { GrantIdentity } from "../domain/Grant.ts"
 import { responses } from "./Problems.ts"
 
@@ -30,7 +31,17 @@ export class Authorization extends HttpApiMiddleware.Service<Authorization, { pr
   "financial-agents-gateway/api/Authorization",
   {
     requiredForClient: true,
-    security: { bearer: HttpApiSecurity.bearer },
+    security: {
+      bearer: HttpApiSecurity.bearer.pipe(
+        HttpApiSecurity.annotate(OpenApi.Description, "An access token (RFC 6750), where it is bound to no sender.")
+      ),
+      dpop: HttpApiSecurity.http({ scheme: "DPoP" }).pipe(
+        HttpApiSecurity.annotate(
+          OpenApi.Description,
+          "An access token that is bound to a key, with a proof of that key for this request in the DPoP header (RFC 9449)."
+        )
+      )
+    },
     error: [
       responses.badRequest,
       responses.unauthorized,

@@ -14,6 +14,8 @@ const requestId = { type: "string", pattern: requestIdPattern.source }
 const refusals: ReadonlyArray<ProblemCode> = [
   "missing_credentials",
   "invalid_token",
+  "invalid_dpop_proof",
+  "use_dpop_nonce",
   "grant_revoked",
   "client_inactive",
   "insufficient_scope",
@@ -81,6 +83,16 @@ const exampleOf: Readonly<Record<string, unknown>> = {
   getReadiness: { status: "ok" },
   getOperation: exampleOperation,
   listOperations: { operations: [exampleOperation], next_page_token: null },
+  getProtectedResourceMetadata: {
+    resource: "https://gateway.example",
+    authorization_servers: ["https://as.example"],
+    scopes_supported: ["operations:read"],
+    bearer_methods_supported: ["header"],
+    resource_name: "Financial Agents Gateway",
+    resource_documentation: "https://gateway.example/docs",
+    dpop_signing_alg_values_supported: ["ES256", "EdDSA", "Ed25519", "PS256"],
+    dpop_bound_access_tokens_required: true
+  },
   listProblems: {
     problems: [{
       type: "https://gateway.example/problems/grant_revoked",
@@ -109,7 +121,12 @@ const headersOf = (status: string): Headers => ({
     description: "Correlates the response with the server's logs.",
     required: true
   },
-  ...status === "401" || status === "403" ? { "WWW-Authenticate": text("Challenge (RFC 6750 §3).") } : {},
+  ...status === "401" || status === "403"
+    ? { "WWW-Authenticate": text("Challenges, with the URL of the resource's metadata (RFC 9110, RFC 9728).") }
+    : {},
+  ...status === "401"
+    ? { "DPoP-Nonce": { schema: { type: "string" }, description: "The nonce that proofs need, with use_dpop_nonce." } }
+    : {},
   ...status === "503" ? { "Retry-After": seconds("Seconds to wait before the request is repeated.", true) } : {},
   ...Number(status) >= 400 ? { "Cache-Control": text("Problems are never stored.") } : {}
 })

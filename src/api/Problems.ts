@@ -36,15 +36,32 @@ export const problemKinds = kinds({
     status: 401,
     retryable: false,
     title: "Missing credentials",
-    meaning: "The request carries no bearer token.",
-    action: "Send an access token in the Authorization header: `Authorization: Bearer …`."
+    meaning: "The request carries no access token of a scheme that the gateway accepts.",
+    action: "Send an access token in the Authorization header, with one of the schemes that the challenges name."
   },
   invalid_token: {
     status: 401,
     retryable: false,
     title: "Invalid token",
-    meaning: "The access token is unknown, malformed or expired, or was issued for another service.",
-    action: "Obtain a new access token."
+    meaning:
+      "The access token is unknown, malformed or expired, was issued for another service, or is bound to another "
+      + "sender.",
+    action: "Obtain a new access token. One that is bound to a key or certificate is good with that alone."
+  },
+  invalid_dpop_proof: {
+    status: 401,
+    retryable: false,
+    title: "Invalid DPoP proof",
+    meaning: "The DPoP proof is missing, was used before, or does not prove that the token is the sender's for this "
+      + "request (RFC 9449).",
+    action: "Make a new proof for each request, with the key that the token is bound to, and check the clock."
+  },
+  use_dpop_nonce: {
+    status: 401,
+    retryable: false,
+    title: "Use DPoP nonce",
+    meaning: "The DPoP proof lacks the nonce that the gateway demands, or carries one that is too old.",
+    action: "Make a new proof with the nonce that the DPoP-Nonce header names, and repeat the request."
   },
   grant_revoked: {
     status: 401,

@@ -32,7 +32,28 @@ const ProblemCatalogue = Schema.Struct({ problems: Schema.Array(ProblemDescripti
   description: "Every error code of the service."
 })
 
-/** `GET /healthz`, `/readyz`, `/problems` and `/problems/{code}`. */
+/** What clients need to know to obtain access tokens for the gateway, and to present them (RFC 9728 §2). */
+export const ProtectedResourceMetadata = Schema.Struct({
+  resource: Schema.String.annotate({ format: "uri", description: "The gateway: the audience of its access tokens." }),
+  authorization_servers: Schema.optionalKey(
+    Schema.Array(Schema.String).annotate({
+      description: "Issuers whose access tokens the gateway accepts."
+    })
+  ),
+  scopes_supported: Schema.Array(Schema.String),
+  bearer_methods_supported: Schema.Array(Schema.Literal("header")),
+  resource_name: Schema.String,
+  resource_documentation: Schema.String.annotate({ format: "uri" }),
+  dpop_signing_alg_values_supported: Schema.optionalKey(Schema.Array(Schema.String)),
+  dpop_bound_access_tokens_required: Schema.optionalKey(Schema.Boolean),
+  tls_client_certificate_bound_access_tokens: Schema.optionalKey(Schema.Boolean)
+}).annotate({
+  identifier: "ProtectedResourceMetadata",
+  description: "How to authenticate to the gateway."
+})
+export type ProtectedResourceMetadata = typeof ProtectedResourceMetadata.Type
+
+/** `GET /healthz`, `/readyz`, `/problems`, `/problems/{code}` and the metadata of the protected resource. */
 export class SystemApi extends HttpApiGroup.make("system").add(
   HttpApiEndpoint.get("health", "/healthz", { success: HealthResponse })
     .annotateMerge(OpenApi.annotations({
@@ -64,6 +85,13 @@ export class SystemApi extends HttpApiGroup.make("system").add(
     identifier: "getProblem",
     summary: "Error code",
     description: "Returns what one error code means. The `type` of every problem leads here."
+  })),
+  HttpApiEndpoint.get("resourceMetadata", "/.well-known/oauth-protected-resource", {
+    success: ProtectedResourceMetadata
+  }).annotateMerge(OpenApi.annotations({
+    identifier: "getProtectedResourceMetadata",
+    summary: "Protected resource metadata",
+    description: "Returns which access tokens the gateway accepts, and from whom (RFC 9728)."
   }))
 )
   .middleware(StrictRequest)

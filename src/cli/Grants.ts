@@ -1,16 +1,20 @@
 /**
  * `grants`, `clients` and `providers`: who may read and submit.
  */
+import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import {
   ClientId,
+  ExternalId,
   Grant,
   GrantId,
+  Issuer,
   operationsRead,
   PairwiseSubject,
   Provider,
@@ -20,41 +24,64 @@ import {
 } from "../domain/Grant.ts"
 import { Grants } from "../services/Grants.ts"
 import { id, Lifetime } from "./Flags.ts"
-import { print } from "./Output.ts"
+import { CommandFailed, print } from "./Output.ts"
+
+/** With its offset: what lacks one would mean another instant on another machine. */
+const Instant = Schema.String.check(
+  Schema.isPattern(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/u, {
+    expected: "an RFC 3339 date-time such as 2026-01-31T12:00:00Z"
+  })
+).pipe(Schema.decodeTo(Schema.DateTimeUtcFromString))
 
 const encodeGrant = Schema.encodeSync(Grant)
 
+const named = {
+  issuer: Flag.String("issuer").pipe(
+    Flag.withDescription("Authorization server, by its issuer identifier"),
+    Flag.withSchema(Issuer)
+  ),
+  grant: Flag.String("grant").pipe(
+    Flag.withDescription("Grant, as its authorization server calls it"),
+    Flag.withSchema(ExternalId)
+  ),
+  subject: Flag.String("subject").pipe(
+    Flag.withDescription("Pairwise subject: the owner as this client knows it"),
+    Flag.withSchema(PairwiseSubject)
+  ),
+  client: Flag.String("client").pipe(
+    Flag.withDescription("Client: the agent that is given access"),
+    Flag.withSchema(ClientId)
+  )
+}
+
+const granted = {
+  owner: Flag.String("owner").pipe(
+    Flag.withDescription("Resource owner: whose money it is"),
+    Flag.withSchema(ResourceOwner)
+  ),
+  subject: named.subject,
+  client: named.client,
+  scope: Flag.String("scope").pipe(
+    Flag.withDescription(`Scope that is granted; repeat for several (default: ${operationsRead})`),
+    Flag.withSchema(Scope),
+    Flag.atLeast(0),
+    Flag.map((scopes): ReadonlyArray<Scope> => scopes.length === 0 ? [operationsRead] : scopes)
+  ),
+  provider: Flag.String("provider").pipe(
+    Flag.withDescription("Upstream provider that the owner connected"),
+    Flag.withSchema(Provider),
+    Flag.withDefault(Provider.make("default"))
+  ),
+  expiresIn: Flag.String("expires-in").pipe(
+    Flag.withDescription("Life of the grant, such as 90s, 15m, 1h or 30d (default: 1h)"),
+    Flag.withDefault("1h"),
+    Flag.withSchema(Lifetime)
+  )
+}
+
 const issue = Command.make(
   "issue",
-  {
-    owner: Flag.String("owner").pipe(
-      Flag.withDescription("Resource owner: whose money it is"),
-      Flag.withSchema(ResourceOwner)
-    ),
-    subject: Flag.String("subject").pipe(
-      Flag.withDescription("Pairwise subject: the owner as this client knows it"),
-      Flag.withSchema(PairwiseSubject)
-    ),
-    client: Flag.String("client").pipe(
-      Flag.withDescription("Client: the agent that is given access"),
-      Flag.withSchema(ClientId)
-    ),
-    scope: Flag.String("scope").pipe(
-      Flag.withDescription(`Scope that is granted; repeat for several (default: ${operationsRead})`),
-      Flag.withSchema(Scope),
-      Flag.atLeast(0)
-    ),
-    provider: Flag.String("provider").pipe(
-      Flag.withDescription("Upstream provider that the owner connected"),
-      Flag.withSchema(Provider),
-      Flag.withDefault(Provider.make("default"))
-    ),
-    expiresIn: Flag.String("expires-in").pipe(
-      Flag.withDescription("Life of the grant, such as 90s, 15m, 1h or 30d (default: 1h)"),
-      Flag.withDefault("1h"),
-      Flag.withSchema(Lifetime)
-    )
-  },
+  granted,
   Effect.fn(function*({ client, expiresIn, owner, provider, scope, subject }) {
     const grants = yield* Grants
     const { access_token, grant } = yield* grants.issue({
@@ -62,7 +89,7 @@ const issue = Command.make(
       subject,
       client_id: client,
       provider,
-      scopes: scope.length === 0 ? [operationsRead] : scope,
+      scopes: scope,
       expires_in: expiresIn
     })
     yield* print({
@@ -76,6 +103,39 @@ const issue = Command.make(
   })
 ).pipe(Command.withDescription("Issue a grant and its access token, which is shown this once"))
 
+const register = Command.make(
+  "register",
+  {
+    issuer: named.issuer,
+    grant: named.grant,
+    ...granted,
+    grantedAt: Flag.String("granted-at").pipe(
+      Flag.withDescription(
+        "When it was granted (RFC 3339); without it, any earlier revocation of its subject or client holds for it"
+      ),
+      Flag.withSchema(Instant),
+      Flag.optional
+    )
+  },
+  Effect.fn(function*({ client, expiresIn, grant, grantedAt, issuer, owner, provider, scope, subject }) {
+    const grants = yield* Grants
+    const registered = yield* grants.register({
+      issuer,
+      grant,
+      client_id: client,
+      subject,
+      resource_owner: owner,
+      provider,
+      scopes: scope,
+      expires_at: DateTime.addDuration(yield* DateTime.now, expiresIn),
+      granted_at: Option.getOrNull(grantedAt)
+    })
+    yield* print(encodeGrant(registered))
+  })
+).pipe(
+  Command.withDescription("Register a grant of an authorization server, or bring its scopes and its end up to date")
+)
+
 const show = Command.make(
   "show",
   { id: id(GrantId, "Grant") },
@@ -85,14 +145,68 @@ const show = Command.make(
   })
 ).pipe(Command.withDescription("Show a grant and what its use depends on"))
 
+interface Names {
+  readonly issuer: Option.Option<Issuer>
+  readonly client: Option.Option<ClientId>
+  readonly grant: Option.Option<ExternalId>
+  readonly subject: Option.Option<PairwiseSubject>
+}
+
+/** Revokes what these names name together; null when that is nothing. */
+const revokeNamed = (grants: Grants["Service"], { client, grant, issuer, subject }: Names) => {
+  if (Option.isNone(client) || (Option.isSome(grant) && Option.isSome(subject))) return null
+  const client_id = client.value
+  if (Option.isNone(grant) && Option.isNone(subject)) {
+    return grants.revokeClient({ issuer: Option.getOrNull(issuer), client_id })
+  }
+  if (Option.isNone(issuer)) return null
+  if (Option.isSome(grant)) return grants.revokeExternal({ issuer: issuer.value, client_id, grant: grant.value })
+  return Option.isSome(subject)
+    ? grants.revokeSubject({ issuer: issuer.value, client_id, subject: subject.value })
+    : null
+}
+
 const revoke = Command.make(
   "revoke",
-  { id: id(GrantId, "Grant") },
-  Effect.fn(function*({ id }) {
+  {
+    id: Argument.optional(id(GrantId, "Grant, by the gateway's id")),
+    issuer: Flag.optional(named.issuer),
+    client: Flag.optional(named.client),
+    grant: Flag.optional(named.grant),
+    subject: Flag.optional(named.subject)
+  },
+  Effect.fn(function*({ id, ...names }) {
     const grants = yield* Grants
-    yield* print(encodeGrant(yield* grants.revoke(id)))
+    if (Option.isSome(id) && Object.values(names).every((name) => Option.isNone<unknown>(name))) {
+      return yield* print(encodeGrant(yield* grants.revoke(id.value)))
+    }
+    const revoked = Option.isSome(id) ? null : revokeNamed(grants, names)
+    if (revoked === null) {
+      return yield* new CommandFailed({
+        message: "say what to revoke: ID, or --client, or --client and --issuer with --grant or --subject or neither"
+      })
+    }
+    yield* print({ revoked: yield* revoked })
   })
-).pipe(Command.withDescription("Revoke a grant, for ever: the very next read with it is refused"))
+).pipe(
+  Command.withDescription(
+    "Revoke grants, for ever: the very next read with them is refused. Those of an authorization server need not be known"
+  ),
+  Command.withExamples([
+    {
+      command: "financial-agents-gateway grants revoke 019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f",
+      description: "One grant"
+    },
+    {
+      command: "financial-agents-gateway grants revoke --issuer https://as.example --client agent --subject a1b2c3",
+      description: "All that a subject gave to a client until now"
+    },
+    {
+      command: "financial-agents-gateway grants revoke --client agent",
+      description: "All that a client was given until now"
+    }
+  ])
+)
 
 const setClient = (name: "activate" | "deactivate", active: boolean) =>
   Command.make(
@@ -125,8 +239,8 @@ const setProvider = (name: "connect" | "disconnect", connected: boolean) =>
   )
 
 export const grants = Command.make("grants").pipe(
-  Command.withDescription("Issue, show and revoke grants"),
-  Command.withSubcommands([issue, show, revoke])
+  Command.withDescription("Issue, register, show and revoke grants"),
+  Command.withSubcommands([issue, register, show, revoke])
 )
 
 export const clients = Command.make("clients").pipe(

@@ -6,13 +6,14 @@ import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import type { HttpServer } from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import { Database, ReaderPool, WriterPool } from "../embedded/Database.ts"
+import { Database, ReaderPool, VerifierPool, WriterPool } from "../embedded/Database.ts"
 import { GatewayServer } from "../server/Http.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/Problems.ts"
@@ -21,7 +22,9 @@ import { GrantVerifier } from "../services/GrantVerifier.ts"
 import { migrate } from "../services/Migrations.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import { OperationStore } from "../services/OperationStore.ts"
+import { ProofReplay } from "../services/ProofReplay.ts"
 import { Readiness } from "../services/Readiness.ts"
+import { readAuthorizationServers } from "./AuthorizationServers.ts"
 import { fillWithDemo, instructions, invitation, narrate } from "./Demo.ts"
 import { DemoBank } from "./DemoBank.ts"
 import { print } from "./Output.ts"
@@ -89,7 +92,21 @@ const Demo = (address: string) =>
         Effect.logWarning("--demo is ignored: it never touches a database that DATABASE_URL names")
       )))
 
-const Reads = Layer.mergeAll(OperationStore.layer, GrantVerifier.layer, Readiness.layer).pipe(Layer.provide(ReaderPool))
+const Reads = Layer.mergeAll(OperationStore.layer, Readiness.layer).pipe(Layer.provide(ReaderPool))
+
+const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(ReaderPool))
+
+/** The tokens of the authorization servers that the environment names, beside those of the gateway itself. */
+const Verifier = (baseUrl: string) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const servers = yield* readAuthorizationServers(baseUrl)
+    if (servers === null) return OwnVerifier
+    return Layer.unwrap(Effect.map(GrantVerifier, (own) => GrantVerifier.layerIssuers({ ...servers, own }))).pipe(
+      Layer.provide(OwnVerifier),
+      Layer.provide([ProofReplay.layer, Grants.layer]),
+      Layer.provide([VerifierPool, FetchHttpClient.layer])
+    )
+  }))
 
 export const makeServe = (listen: Listen) =>
   Command.make(
@@ -117,6 +134,7 @@ export const makeServe = (listen: Listen) =>
           Layer.provide(GatewayServer),
           Layer.provide([
             Reads,
+            Verifier(address),
             Lifecycle.layer(),
             BaseUrl.layer(address),
             listen({ host: options.host, port: options.port, baseUrl: address })

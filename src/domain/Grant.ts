@@ -1,8 +1,11 @@
 /**
  * A grant: what a resource owner allowed a client to do, under which pairwise subject, through which provider binding.
  */
+import * as Digest from "effect/crypto/Digest"
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
 import * as Schema from "effect/Schema"
 
 const identifier = (description: string) =>
@@ -37,6 +40,41 @@ export type ClientId = typeof ClientId.Type
 export const Provider = identifier("Provider").pipe(Schema.brand("Provider"))
 export type Provider = typeof Provider.Type
 
+/** The authorization server, by its issuer identifier (RFC 8414 §2). */
+export const Issuer = identifier("Issuer").pipe(Schema.brand("Issuer"))
+export type Issuer = typeof Issuer.Type
+
+/** A grant, as its authorization server calls it. */
+export const ExternalId = identifier("Grant, as its authorization server calls it").pipe(Schema.brand("ExternalId"))
+export type ExternalId = typeof ExternalId.Type
+
+const encoder = new TextEncoder()
+
+/**
+ * The id under which the gateway keeps a grant of an authorization server: a UUIDv8 (RFC 9562 §5.8) of the SHA-256 over
+ * issuer, client and the server's own name for the grant. Whoever holds a token can tell the grant without asking anyone.
+ */
+export const externalGrantId = (
+  issuer: Issuer,
+  client: ClientId,
+  grant: ExternalId
+): Effect.Effect<GrantId, never, Digest.Digest> =>
+  // Each name with its length in front, so that no two triples read the same.
+  Effect.map(
+    Digest.Digest.use((digests) =>
+      digests.digest(
+        Digest.sha256,
+        encoder.encode([issuer, client, grant].map((name) => `${name.length}:${name}`).join(""))
+      )
+    ),
+    (digest) => {
+      const bytes = digest.slice(0, 16)
+      bytes[6] = bytes[6]! & 0x0f | 0x80
+      bytes[8] = bytes[8]! & 0x3f | 0x80
+      return GrantId.make(Hex.encode(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-"))
+    }
+  )
+
 /** A scope token (RFC 6749 §3.3). */
 export const Scope = Schema.String.check(
   Schema.isPattern(/^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/u, { expected: "a scope token of RFC 6749" })
@@ -51,10 +89,19 @@ export const isGrantLifetime = (lifetime: Duration.Duration): boolean =>
   Duration.isLessThanOrEqualTo(lifetime, Duration.days(36_525))
 
 /**
+ * How much younger than a revocation of everything that its subject or client had a grant must be in order to hold. The
+ * `iat` of a token has whole seconds, and comes from another clock than the revocation's.
+ */
+export const revocationMargin = Duration.seconds(2)
+
+/**
  * What a verified credential says of the grant: who asks, and nothing that may change. Whether the grant is still good
  * is checked in the same statement as the read (see `refusal`).
  */
-export type GrantIdentity = Pick<Grant, "grant_id" | "client_id" | "subject">
+export interface GrantIdentity extends Pick<Grant, "grant_id" | "client_id" | "subject"> {
+  /** The scopes of the credential itself, where it may allow less than its grant. Absent where it names none. */
+  readonly limited_to?: ReadonlyArray<Scope>
+}
 
 /** A grant as its operator sees it. */
 export const Grant = Schema.Struct({
@@ -69,7 +116,10 @@ export const Grant = Schema.Struct({
   scopes: Schema.Array(Scope),
   created_at: Schema.DateTimeUtcFromString,
   expires_at: Schema.DateTimeUtcFromString,
-  revoked_at: Schema.NullOr(Schema.DateTimeUtcFromString)
+  revoked_at: Schema.NullOr(Schema.DateTimeUtcFromString),
+  /** Where an authorization server granted it: which one, and how it calls the grant. */
+  issuer: Schema.optionalKey(Issuer),
+  external_id: Schema.optionalKey(ExternalId)
 })
 export type Grant = typeof Grant.Type
 
@@ -80,6 +130,36 @@ export interface GrantStanding {
   readonly client_active: boolean
   readonly scope_granted: boolean
   readonly provider_connected: boolean
+}
+
+/** No grant has this id. */
+export class GrantNotFound extends Schema.TaggedError<GrantNotFound>()("GrantNotFound", { id: GrantId }) {
+  override get message() {
+    return `there is no grant ${this.id}`
+  }
+}
+
+/** The grant is known, and is another subject's, another owner's or for another provider than it is said to be now. */
+export class GrantConflict extends Schema.TaggedError<GrantConflict>()("GrantConflict", { id: GrantId }) {
+  override get message() {
+    return `the grant ${this.id} is known with another subject, resource owner or provider`
+  }
+}
+
+/** No grant was ever given to this client. */
+export class ClientNotFound extends Schema.TaggedError<ClientNotFound>()("ClientNotFound", { id: ClientId }) {
+  override get message() {
+    return `there is no client ${this.id}`
+  }
+}
+
+/** No provider binding has this id. */
+export class ProviderBindingNotFound extends Schema.TaggedError<ProviderBindingNotFound>()("ProviderBindingNotFound", {
+  id: ProviderBindingId
+}) {
+  override get message() {
+    return `there is no provider binding ${this.id}`
+  }
 }
 
 /** The credential names a grant that does not exist. */
@@ -136,6 +216,16 @@ export const refusal = (standing: GrantStanding, scope: Scope | null): GrantRefu
   if (!standing.provider_connected) return new ProviderDisconnected()
   return null
 }
+
+/** The standing of a grant for one of its credentials, which may allow less. */
+export const standingFor = (
+  { limited_to }: GrantIdentity,
+  standing: GrantStanding,
+  scope: Scope | null
+): GrantStanding =>
+  scope === null || limited_to === undefined || limited_to.includes(scope)
+    ? standing
+    : { ...standing, scope_granted: false }
 
 /** The standing of a grant at an instant, for stores that hold whole grants. A grant expires at `expires_at`. */
 export const standingAt = (grant: Grant, scope: Scope | null, now: DateTime.Utc): GrantStanding => ({

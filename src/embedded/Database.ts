@@ -57,6 +57,13 @@ export const ReaderPool = pool({
   startupParameters: { default_transaction_read_only: "on", statement_timeout: "1500" }
 })
 
+/** For what verifiers write: proofs that were used, and grants that are seen for the first time. */
+export const VerifierPool = pool({
+  multiplex: true,
+  maxConnections: 2,
+  startupParameters: { statement_timeout: "1500" }
+})
+
 /** For migrations, administration and the ledger. */
 export const WriterPool = pool({ multiplex: true, maxConnections: 4 })
 

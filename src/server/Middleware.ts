@@ -10,11 +10,9 @@ import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
 import type { RouteContext } from "effect/http/HttpRouter"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
-import * as Redacted from "effect/Redacted"
 import Negotiator from "negotiator"
-import { Admission, Authorization, Conformance, CurrentGrant, StrictRequest } from "../api/Middleware.ts"
+import { Admission, Conformance, StrictRequest } from "../api/Middleware.ts"
 import type { AnyProblem } from "../api/MutationProblems.ts"
-import { GrantVerifier } from "../services/GrantVerifier.ts"
 import { bringsSurplus, failingFields } from "./Fields.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { isProblem, problemResponse, Problems } from "./Problems.ts"
@@ -98,47 +96,6 @@ export const AdmissionLayer: Layer.Layer<Admission, never, Lifecycle | Problems>
         })
       )
     )
-  })
-)
-
-/** See `Authorization`; what a credential is, `GrantVerifier` knows. */
-export const AuthorizationLayer: Layer.Layer<Authorization, never, GrantVerifier | Lifecycle | Problems> = Layer.effect(
-  Authorization,
-  Effect.gen(function*() {
-    const lifecycle = yield* Lifecycle
-    const verifier = yield* GrantVerifier
-    const problems = yield* Problems
-
-    const tooMany = problems.fail("service_unavailable", { detail: "The client has too many requests inside." })
-
-    const verify = (credential: Redacted.Redacted<string>) =>
-      Effect.catchTags(verifier.verify(credential), {
-        InvalidCredential: () => problems.fail("invalid_token"),
-        AuthorizationUnavailable: ({ cause }) =>
-          Effect.andThen(
-            Effect.logError("The credential could not be verified", Cause.fail(cause)),
-            problems.fail("authorization_unavailable")
-          ),
-        StoreUnavailable: ({ cause }) =>
-          Effect.andThen(
-            Effect.logError("The store did not answer", Cause.fail(cause)),
-            problems.fail("service_unavailable")
-          )
-      })
-
-    return Authorization.of({
-      bearer: (httpEffect, { credential }) =>
-        Effect.flatMap(
-          // A missing credential, or one of another scheme, arrives as an empty one.
-          Redacted.value(credential) === "" ? problems.fail("missing_credentials") : verify(credential),
-          (grant) =>
-            Effect.provideService(
-              lifecycle.admitClient(grant.client_id, httpEffect, tooMany),
-              CurrentGrant,
-              grant
-            )
-        )
-    })
   })
 )
 

@@ -57,7 +57,8 @@ export const createListener = ({ baseUrl, newRequestId, onProblem }: ListenerOpt
   /** Responses that are under way: what a client sends after a good request must not be answered in its place. */
   const pending = new WeakMap<Duplex, ServerResponse>()
 
-  const problemOf = (code: ProblemCode) => makeProblem(baseUrl, { id: newRequestId(), path: "/" }, code)
+  const problemOf = (code: ProblemCode) =>
+    makeProblem(baseUrl, { id: newRequestId(), path: "/", scheme: "Bearer" }, code)
 
   const headersOf = (problem: ReturnType<typeof problemOf>, body: string) => ({
     ...headersOfEveryResponse,

@@ -12,9 +12,11 @@ import {
   type AnyProblemOf,
   mutationProblemClasses
 } from "../api/MutationProblems.ts"
-import { problemClasses, type ProblemField, type ProblemKind, problemKinds, problemMediaType } from "../api/Problems.ts"
+import { problemClasses, type ProblemField, type ProblemKind, problemMediaType } from "../api/Problems.ts"
 import { accessTokenPattern } from "../domain/AccessToken.ts"
 import type { Scope } from "../domain/Grant.ts"
+import { AcceptedCredentials } from "../services/AcceptedCredentials.ts"
+import { makeChallenge } from "./Challenges.ts"
 import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
 
 /** Where clients reach the gateway, without a trailing slash. Problem types are URLs below it. */
@@ -39,10 +41,12 @@ export interface ProblemOptions {
   readonly fields?: ReadonlyArray<ProblemField>
   /** The scope that the grant lacks, for the challenge of `insufficient_scope` (RFC 6750 §3). */
   readonly scope?: Scope
+  /** The nonce that DPoP proofs need (RFC 9449 §9). */
+  readonly nonce?: string
 }
 
-/** The scopes that challenges name. They are no members of the body. */
-const missingScopes = new WeakMap<object, Scope>()
+/** Headers that belong to a problem and are no members of its body. */
+const ownHeaders = new WeakMap<object, Readonly<Record<string, string>>>()
 
 /** Each status has its class, unless the code has one of its own. */
 const classOf = (code: AnyProblemCode) =>
@@ -72,7 +76,6 @@ export const makeProblem = <Code extends AnyProblemCode>(
     retryable: kind.retryable,
     submission_uncertain: kind.submission_uncertain ?? false
   })
-  if (options.scope !== undefined) missingScopes.set(problem, options.scope)
   return problem
 }
 
@@ -85,14 +88,24 @@ export class Problems extends Context.Service<Problems, {
 }>()("financial-agents-gateway/server/Problems") {
   static readonly layer: Layer.Layer<Problems, never, BaseUrl> = Layer.effect(
     Problems,
-    Effect.map(BaseUrl, (baseUrl) =>
-      Problems.of({
+    Effect.gen(function*() {
+      const baseUrl = yield* BaseUrl
+      const challenge = makeChallenge(yield* AcceptedCredentials, baseUrl)
+      return Problems.of({
         fail: (code, options) =>
-          Effect.flatMap(CurrentRequest, (request) =>
-            request === null
-              ? Effect.die(new Error("a problem was raised outside of withRequestContext"))
-              : Effect.fail(makeProblem(baseUrl, request, code, options)))
-      }))
+          Effect.flatMap(CurrentRequest, (request) => {
+            if (request === null) return Effect.die(new Error("a problem was raised outside of withRequestContext"))
+            const problem = makeProblem(baseUrl, request, code, options)
+            if (problem.status === 401 || problem.status === 403) {
+              ownHeaders.set(problem, {
+                "www-authenticate": challenge({ code, scheme: request.scheme, scope: options?.scope }),
+                ...options?.nonce === undefined ? {} : { "dpop-nonce": options.nonce }
+              })
+            }
+            return Effect.fail(problem)
+          })
+      })
+    })
   )
 }
 
@@ -101,35 +114,16 @@ export const isProblem = (error: unknown): error is AnyProblem => classes.some((
 
 const classes = [...Object.values(problemClasses), ...Object.values(mutationProblemClasses)]
 
-const realm = "Bearer realm=\"financial-agents-gateway\""
-
-const challenge = (error: string, description: string) =>
-  `${realm}, error="${error}", error_description="${description}"`
-
-/** What the status of a problem demands besides a body (RFC 6750 §3, RFC 9110 §10.2.3). */
-const headersOf = (problem: AnyProblem): Record<string, string> => {
-  const { code } = problem
-  switch (code) {
-    case "missing_credentials":
-      return { "www-authenticate": realm }
-    case "invalid_token":
-    case "grant_revoked":
-    case "client_inactive":
-      return { "www-authenticate": challenge("invalid_token", problemKinds[code].meaning) }
-    case "insufficient_scope": {
-      const scope = missingScopes.get(problem)
-      const named = scope === undefined ? "" : `, scope="${scope}"`
-      return { "www-authenticate": challenge(code, problemKinds[code].meaning) + named }
-    }
-    case "provider_disconnected":
-      return { "www-authenticate": challenge(code, problemKinds[code].meaning) }
+/** What a problem demands besides a body (RFC 9110 §10.2.3, §11.6.1). */
+const headersOf = (problem: AnyProblem): Readonly<Record<string, string>> => {
+  switch (problem.code) {
     case "not_ready":
     case "service_unavailable":
       return { "retry-after": "1" }
     case "authorization_unavailable":
       return { "retry-after": "5" }
     default:
-      return {}
+      return ownHeaders.get(problem) ?? {}
   }
 }
 
@@ -150,15 +144,15 @@ export const problemResponse = (
     })
   )
 
-/** A token that a client put into a path is as good in a log as it is in a header. */
-const tokens = new RegExp(accessTokenPattern.source.slice(1, -1), "g")
+/** A token that a client put into a path is as good in a log as it is in a header: one of ours, or a JWT. */
+const tokens = new RegExp(`${accessTokenPattern.source.slice(1, -1)}|eyJ[\\w-]+\\.[\\w-]+(?:\\.[\\w-]*)?`, "g")
 
 /** What the client was told. Its own mistakes are information, ours are warnings; their causes are logged apart. */
 export const logProblem = ({ code, instance, request_id, status }: AnyProblem): Effect.Effect<void> =>
   Effect.annotateLogs(status < 500 ? Effect.logInfo("Refused a request") : Effect.logWarning("Failed a request"), {
     code,
     status,
-    path: instance.replaceAll(tokens, "fingw_…"),
+    path: instance.replaceAll(tokens, (token) => `${token.slice(0, token.indexOf("_") + 1)}…`),
     request_id
   })
 

@@ -14,6 +14,8 @@ export interface RequestInfo {
   readonly id: RequestId
   /** Path without query, starting with a slash (RFC 9457 `instance`). */
   readonly path: string
+  /** Of the credential: the challenge of that scheme says what was wrong with it. */
+  readonly scheme: "Bearer" | "DPoP"
 }
 
 /** The request at hand; null outside of `withRequestContext`. */
@@ -41,6 +43,8 @@ export const headersOfEveryResponse = {
   "x-content-type-options": "nosniff"
 }
 
+const isDpop = (authorization: string | undefined) => authorization !== undefined && /^dpop /i.test(authorization)
+
 /**
  * Gives a request its id: the caller's when it is safe, else a generated UUID. The id is in the response, in every log
  * line of the request and in its trace span.
@@ -58,7 +62,11 @@ export const withRequestContext = (random: SecureRandom.SecureRandom["Service"])
       return Effect.map(
         Effect.updateContext(handled, (context: Context.Context<R>) =>
           context.pipe(
-            Context.add(CurrentRequest, { id, path: pathOf(request.url) }),
+            Context.add(CurrentRequest, {
+              id,
+              path: pathOf(request.url),
+              scheme: isDpop(request.headers["authorization"]) ? "DPoP" : "Bearer"
+            }),
             Context.add(References.CurrentLogAnnotations, {
               ...Context.get(context, References.CurrentLogAnnotations),
               request_id: id

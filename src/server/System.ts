@@ -5,12 +5,28 @@ import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import { Api } from "../api/Api.ts"
 import { allProblemKinds, type AnyProblemCode } from "../api/MutationProblems.ts"
-import type { ProblemDescription } from "../api/System.ts"
+import type { ProblemDescription, ProtectedResourceMetadata } from "../api/System.ts"
+import { operationsRead } from "../domain/Grant.ts"
+import { AcceptedCredentials, type AcceptedCredentialsShape } from "../services/AcceptedCredentials.ts"
 import { Readiness } from "../services/Readiness.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { BaseUrl, Problems } from "./Problems.ts"
 
 const ok = { status: "ok" } as const
+
+const describeResource = (baseUrl: string, accepted: AcceptedCredentialsShape): ProtectedResourceMetadata => ({
+  resource: baseUrl,
+  ...accepted.authorizationServers.length === 0 ? {} : { authorization_servers: accepted.authorizationServers },
+  scopes_supported: [operationsRead],
+  bearer_methods_supported: ["header"],
+  resource_name: "Financial Agents Gateway",
+  resource_documentation: `${baseUrl}/docs`,
+  ...accepted.dpopAlgorithms === null ? {} : {
+    dpop_signing_alg_values_supported: accepted.dpopAlgorithms,
+    dpop_bound_access_tokens_required: accepted.senderConstrained === "required" && accepted.certificates === null
+  },
+  ...accepted.certificates === null ? {} : { tls_client_certificate_bound_access_tokens: true }
+})
 
 /** Handlers of `SystemApi`. */
 export const SystemLayer = HttpApiBuilder.group(
@@ -20,6 +36,7 @@ export const SystemLayer = HttpApiBuilder.group(
     const baseUrl = yield* BaseUrl
     const lifecycle = yield* Lifecycle
     const readiness = yield* Readiness
+    const metadata = describeResource(baseUrl, yield* AcceptedCredentials)
     const problems = yield* Problems
 
     const describe = (code: AnyProblemCode): ProblemDescription => {
@@ -41,6 +58,7 @@ export const SystemLayer = HttpApiBuilder.group(
               Effect.annotateLogs(Effect.logWarning("The gateway is not ready"), { reason }),
               problems.fail("not_ready")
             )),
+      resourceMetadata: () => Effect.succeed(metadata),
       listProblems: () => Effect.succeed({ problems: [...catalogue.values()] }),
       getProblem: ({ params }) => {
         const found = catalogue.get(params.code)

@@ -7,9 +7,12 @@ import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type {
   ClientId,
+  ExternalId,
   Grant,
   GrantId,
   GrantIdentity,
+  Issuer,
+  PairwiseSubject,
   Provider,
   ProviderBindingId,
   ResourceOwner
@@ -60,6 +63,15 @@ export interface MemoryBinding {
 /** What `Grants` keeps of a grant; the standing of its client and its binding is looked up with each use. */
 export type MemoryGrant = Omit<Grant, "client_active" | "provider" | "provider_connected">
 
+/** What was revoked, seen or not: one grant, or everything of a subject, of an issuer's client or of a client. */
+export interface MemoryRevocation {
+  readonly client_id: ClientId
+  readonly issuer: Issuer | null
+  readonly external_id: ExternalId | null
+  readonly subject: PairwiseSubject | null
+  readonly revoked_at: DateTime.Utc
+}
+
 /**
  * A ledger that lives and dies with the process: for tests, demonstrations and examples. It keeps every rule that the
  * PostgreSQL layers keep (one conformance suite runs against both), except durability.
@@ -68,6 +80,8 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly clients: Map<ClientId, boolean>
   readonly bindings: Map<ProviderBindingId, MemoryBinding>
   readonly grants: Map<GrantId, MemoryGrant>
+  /** By what they name. */
+  readonly revocations: Map<string, MemoryRevocation>
   /** From the hex SHA-256 of a token to the identity that it names. */
   readonly tokens: Map<string, GrantIdentity>
   readonly operations: Map<OperationId, MemoryRecord>
@@ -96,6 +110,7 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
       clients,
       bindings,
       grants,
+      revocations: new Map(),
       tokens: new Map(),
       operations,
       cluster: { timeline: 1 },

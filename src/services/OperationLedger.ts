@@ -27,7 +27,8 @@ import {
   type Provider,
   refusal,
   type Scope,
-  standingAt
+  standingAt,
+  standingFor
 } from "../domain/Grant.ts"
 import {
   AlreadySettled,
@@ -182,7 +183,17 @@ const makeSql = Effect.gen(function*() {
       const [row] = yield* orUnavailable(
         sql.unsafe<GrantStanding & { readonly provider: Provider } & (OperationRow | { readonly id: null })>(
           acceptStatement,
-          [...identity, id, request.type, request.key, digest, Hex.encode(payload.payload), payload.key_id, scope]
+          [
+            ...identity,
+            id,
+            request.type,
+            request.key,
+            digest,
+            Hex.encode(payload.payload),
+            payload.key_id,
+            scope,
+            grant.limited_to ?? null
+          ]
         )
       )
       if (row === undefined) return yield* new GrantUnknown()
@@ -270,7 +281,7 @@ const acceptStatement = `
       g.revoked_at IS NOT NULL AS revoked,
       g.expires_at <= now() AS expired,
       c.active AS client_active,
-      $10::text IS NULL OR $10 = ANY (g.scopes) AS scope_granted,
+      $10::text IS NULL OR ($10 = ANY (g.scopes) AND ($11::text[] IS NULL OR $10 = ANY ($11))) AS scope_granted,
       p.connected AS provider_connected
     FROM grants g
     JOIN clients c ON c.id = g.client_id
@@ -350,7 +361,7 @@ const makeMemory = Effect.gen(function*() {
       return yield* Effect.suspend((): Effect.Effect<Accepted, GrantRefusal | BindingConflict> => {
         const grant = memory.grantOf(identity)
         if (grant === undefined) return Effect.fail(new GrantUnknown())
-        const refused = refusal(standingAt(grant, scope, at), scope)
+        const refused = refusal(standingFor(identity, standingAt(grant, scope, at), scope), scope)
         if (refused !== null) return Effect.fail(refused)
         const bound = [...memory.operations.values()].find(({ key, owner }) =>
           key === request.key && owner.client_id === grant.client_id && owner.subject === grant.subject

@@ -14,7 +14,8 @@ import {
   GrantUnknown,
   operationsRead,
   refusal,
-  standingAt
+  standingAt,
+  standingFor
 } from "../domain/Grant.ts"
 import {
   type Operation,
@@ -78,7 +79,7 @@ export class OperationStore extends Context.Service<OperationStore, {
               sql.unsafe<JoinedRow>(findStatement, [grant.grant_id, grant.client_id, grant.subject, operationsRead, id])
             ),
             (rows): Effect.Effect<Operation, GrantRefusal | OperationNotFound> => {
-              const refused = refusalOf(rows)
+              const refused = refusalOf(grant, rows)
               if (refused !== null) return Effect.fail(refused)
               const row = rows[0]!
               return row.id === null ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(fromRow(row))
@@ -91,7 +92,7 @@ export class OperationStore extends Context.Service<OperationStore, {
             // A filter is planned with its value, because how many rows it leaves decides which index is right.
             orUnavailable(isFiltered(query) ? statement.unprepared : statement),
             (rows): Effect.Effect<OperationPage, GrantRefusal> => {
-              const refused = refusalOf(rows)
+              const refused = refusalOf(grant, rows)
               if (refused !== null) return Effect.fail(refused)
               return Effect.succeed(
                 toPage(rows.flatMap((row) => row.id === null ? [] : [fromRow(row)]), query.page_size)
@@ -111,7 +112,8 @@ export class OperationStore extends Context.Service<OperationStore, {
         const grant = memory.grantOf(identity)
         if (grant === undefined) return Effect.fail(new GrantUnknown())
         const now = DateTime.makeUnsafe(clock.currentTimeMillisUnsafe())
-        const refused = refusal(standingAt(grant, operationsRead, now), operationsRead)
+        const standing = standingFor(identity, standingAt(grant, operationsRead, now), operationsRead)
+        const refused = refusal(standing, operationsRead)
         return refused === null ? Effect.succeed(grant) : Effect.fail(refused)
       }
       return OperationStore.of({
@@ -146,8 +148,8 @@ const toPage = (operations: ReadonlyArray<Operation>, pageSize: number): Operati
 /** The grant's standing, beside an operation if there is one. */
 type JoinedRow = GrantStanding & (OperationRow | { readonly id: null })
 
-const refusalOf = (rows: ReadonlyArray<GrantStanding>): GrantRefusal | null =>
-  rows.length === 0 ? new GrantUnknown() : refusal(rows[0]!, operationsRead)
+const refusalOf = (identity: GrantIdentity, rows: ReadonlyArray<GrantStanding>): GrantRefusal | null =>
+  rows.length === 0 ? new GrantUnknown() : refusal(standingFor(identity, rows[0]!, operationsRead), operationsRead)
 
 const standingColumns = `
     g.revoked_at IS NOT NULL AS revoked,

@@ -83,7 +83,10 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
-  /** Sets the time of the next status read, if the operation is still at `revision`. */
+  /**
+   * Sets the time of the next status read, if the operation is still at `revision`. A claim is left alone: when it is
+   * stale was said with it.
+   */
   readonly postpone: (
     id: OperationId,
     revision: number,

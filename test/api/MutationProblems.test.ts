@@ -11,7 +11,7 @@ import { isProblem, makeProblem, problemJson } from "../../src/server/Problems.t
 import { baseUrl, mutationProblemTable } from "../fixtures/HttpProblem.ts"
 
 const codes = Object.keys(mutationProblemKinds) as ReadonlyArray<MutationProblemCode>
-const request = { id: "request-id-1" as RequestId, path: "/v1/payments" }
+const request = { id: "request-id-1" as RequestId, path: "/v1/payments", scheme: "Bearer" } as const
 
 describe("The problems of mutations", () => {
   it("have the statuses of the draft, and are never retryable", () => {

@@ -67,6 +67,8 @@ const anywhere: ReadonlyArray<Code> = [
 const refusals: ReadonlyArray<Code> = [
   "missing_credentials",
   "invalid_token",
+  "invalid_dpop_proof",
+  "use_dpop_nonce",
   "grant_revoked",
   "client_inactive",
   "insufficient_scope",
@@ -77,6 +79,7 @@ const more: Readonly<Record<string, ReadonlyArray<Code>>> = {
   "/healthz": [],
   "/readyz": ["not_ready"],
   "/problems": [],
+  "/.well-known/oauth-protected-resource": [],
   "/problems/{code}": ["route_not_found"],
   "/v1/operations": [...refusals, "invalid_page_token"],
   "/v1/operations/{id}": [...refusals, "operation_not_found"]
@@ -133,7 +136,7 @@ describe("The API description", () => {
 
   it("asks for a credential under /v1 and nowhere else", () => {
     for (const { security, template } of operations) {
-      assert.deepStrictEqual(security, template.startsWith("/v1/") ? [{ bearer: [] }] : [])
+      assert.deepStrictEqual(security, template.startsWith("/v1/") ? [{ bearer: [] }, { dpop: [] }] : [])
     }
   })
 
@@ -166,7 +169,9 @@ describe("The API description", () => {
         `${place} ${name}${required ? "" : "?"}`
       )
     const requestId = "header X-Request-Id?"
-    for (const template of ["/healthz", "/readyz", "/problems"]) assert.deepStrictEqual(named(template), [requestId])
+    for (const template of ["/healthz", "/readyz", "/problems", "/.well-known/oauth-protected-resource"]) {
+      assert.deepStrictEqual(named(template), [requestId])
+    }
     assert.sameMembers(named("/problems/{code}"), ["path code", requestId])
     assert.sameMembers(named("/v1/operations/{id}"), ["path id", "header if-none-match?", requestId])
     assert.sameMembers(named("/v1/operations"), [
@@ -201,7 +206,10 @@ describe("The API description", () => {
     for (const [name, schema] of Object.entries(document.components.schemas)) {
       if (schema.type !== "object") continue
       assert.isFalse(schema.additionalProperties, name)
-      assert.sameMembers([...schema.required!], Object.keys(schema.properties!), name)
+      // What is not supported is left out (RFC 9728 §3.2).
+      if (name !== "ProtectedResourceMetadata") {
+        assert.sameMembers([...schema.required!], Object.keys(schema.properties!), name)
+      }
       if (name.endsWith("Problem")) assert.sameMembers([...schema.required!], members, name)
     }
     const { HealthResponse, ProblemField } = document.components.schemas

@@ -33,8 +33,9 @@ describe("The problem catalogue", () => {
     const fields = code === "invalid_request" || code === "invalid_page_token"
       ? { fields: [{ path: "body", message: "Expected no body" }] }
       : {}
-    const problem = makeProblem(baseUrl, { id, path: "/v1/operations" }, code, fields)
+    const problem = makeProblem(baseUrl, { id, path: "/v1/operations", scheme: "Bearer" }, code, fields)
     const { status } = problemTable[code]
+    const challenge = `Bearer realm="x", resource_metadata="${baseUrl}/.well-known/oauth-protected-resource"`
     assertProblem({
       status,
       headerLines: [],
@@ -42,7 +43,7 @@ describe("The problem catalogue", () => {
         "content-type": "application/problem+json",
         "cache-control": "no-store",
         "x-request-id": id,
-        ...status === 401 || status === 403 ? { "www-authenticate": "Bearer realm=\"x\"" } : {},
+        ...status === 401 || status === 403 ? { "www-authenticate": challenge } : {},
         ...status === 405 ? { allow: "GET" } : {},
         ...status === 503 ? { "retry-after": "1" } : {}
       },

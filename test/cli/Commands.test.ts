@@ -20,6 +20,20 @@ const onDatabase = <A, E, R>(body: (env: Env) => Effect.Effect<A, E, R>, options
 const issue = (env: Env, ...more: ReadonlyArray<string>) =>
   result<Issued>(["grants", "issue", "--owner", "owner", "--subject", "subject", "--client", "client", ...more], env)
 
+interface Shown {
+  readonly grant_id: string
+  readonly scopes: ReadonlyArray<string>
+  readonly expires_at: string
+  readonly revoked_at: string | null
+}
+
+const names = "grants register --issuer https://as.example --client client --owner owner --provider bank".split(" ")
+
+const registration = (grant: string, subject = "subject") => [...names, "--grant", grant, "--subject", subject]
+
+const register = (env: Env, grant: string, ...more: ReadonlyArray<string>) =>
+  result<Shown>([...registration(grant), ...more], env)
+
 /** A command that cannot be carried out says why in one line on standard error, and nothing on standard output. */
 const refused = (args: ReadonlyArray<string>, env: Env) =>
   Effect.map(run(args, env), ({ code, stderr, stdout }) => {
@@ -59,6 +73,76 @@ describe("The command line", () => {
         const revoked = yield* result(["grants", "revoke", issued.grant_id], env)
         assert.isString(revoked["revoked_at"])
         assert.deepStrictEqual(yield* result(["grants", "revoke", issued.grant_id], env), revoked)
+      })
+    ))
+
+  it.live("registers grants of an authorization server, and brings them up to date", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const registered = yield* register(env, "first", "--scope", "operations:read", "--expires-in", "2h")
+        assert.deepInclude(registered as object, {
+          issuer: "https://as.example",
+          external_id: "first",
+          subject: "subject",
+          resource_owner: "owner",
+          provider: "bank",
+          scopes: ["operations:read"],
+          revoked_at: null
+        })
+        assert.notProperty(registered, "access_token")
+        assert.approximately(Date.parse(registered.expires_at), Date.now() + 7_200_000, 60_000)
+        assert.deepStrictEqual(yield* result<Shown>(["grants", "show", registered.grant_id], env), registered)
+        const again = yield* register(env, "first", "--scope", "x:y")
+        assert.deepInclude(again, { grant_id: registered.grant_id, scopes: ["x:y"] })
+        assert.include(
+          yield* refused(registration("first", "other"), env),
+          `the grant ${registered.grant_id} is known with another subject`
+        )
+      })
+    ))
+
+  it.live("revokes by the names of an authorization server, seen or not, and says how many grants that were", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const revoke = (...what: ReadonlyArray<string>) => result(["grants", "revoke", ...what], env)
+        const client = ["--client", "client"]
+        const issuer = ["--issuer", "https://as.example", ...client]
+        for (const grant of ["first", "second"]) yield* register(env, grant)
+        yield* issue(env)
+        assert.deepStrictEqual(yield* revoke(...issuer, "--grant", "first"), { revoked: 1 })
+        assert.deepStrictEqual(yield* revoke(...issuer, "--grant", "unseen"), { revoked: 0 })
+        assert.isString((yield* register(env, "unseen")).revoked_at)
+        assert.deepStrictEqual(yield* revoke(...issuer, "--subject", "subject"), { revoked: 1 })
+        assert.deepStrictEqual(yield* revoke(...issuer), { revoked: 0 })
+        assert.deepStrictEqual(yield* revoke(...client), { revoked: 1 })
+        assert.isString((yield* register(env, "of-unknown-age")).revoked_at)
+        const young = new Date(Date.now() + 60_000).toISOString()
+        assert.isNull((yield* register(env, "young", "--granted-at", young)).revoked_at)
+      })
+    ))
+
+  it.live("revokes nothing unless it is told exactly what", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const { grant_id } = yield* register(env, "first")
+        const issuer = ["--issuer", "https://as.example"]
+        const client = ["--client", "client"]
+        for (
+          const what of [
+            [],
+            [...issuer, "--grant", "first"],
+            [...client, "--subject", "subject"],
+            [...issuer, ...client, "--grant", "first", "--subject", "subject"],
+            [grant_id, ...client]
+          ]
+        ) {
+          assert.include(yield* refused(["grants", "revoke", ...what], env), "say what to revoke", what.join(" "))
+        }
+        assert.include(
+          yield* refused([...registration("second"), "--granted-at", "yesterday"], env),
+          "an RFC 3339 date-time"
+        )
+        assert.deepInclude(yield* result(["grants", "show", grant_id], env), { revoked_at: null })
       })
     ))
 
@@ -181,14 +265,17 @@ describe("The command line", () => {
       Effect.gen(function*() {
         assert.include(yield* refused(["clients", "activate", "client"], env), "financial-agents-gateway migrate")
         assert.deepStrictEqual(yield* result(["migrate"], env), {
-          applied: ["0001_grants", "0002_operations", "0003_submission"]
+          applied: ["0001_grants", "0002_operations", "0003_submission", "0004_authorization"]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })
       }), { empty: true }))
 
   it.live("has help for every command, and shell completions", () =>
     Effect.gen(function*() {
-      const commands = [[], ["serve"], ["migrate"], ["grants"], ["grants", "issue"], ["operations", "accept"]]
+      const commands = [[], ["serve"], ["migrate"], ["grants"], ["grants", "issue"], ["grants", "revoke"], [
+        "operations",
+        "accept"
+      ]]
       for (const command of commands) {
         const { code, stdout } = yield* run([...command, "--help"], {})
         assert.strictEqual(code, 0)

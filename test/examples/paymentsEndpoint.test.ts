@@ -115,7 +115,7 @@ describe("An endpoint that takes payments", () => {
       const send = yield* asItIs
       const { body, challenge, status } = yield* send({ token: tokenOf(yield* issue()) })
       assert.deepStrictEqual([status, body.code], [403, "insufficient_scope"])
-      assert.match(challenge ?? "", /error="insufficient_scope".*, scope="payments:write"$/)
+      assert.match(challenge ?? "", /error="insufficient_scope".*, scope="payments:write", resource_metadata="[^"]+"$/)
     })
   )
 

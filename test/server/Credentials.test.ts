@@ -1,16 +1,17 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Gateway, postgresGateway } from "../fixtures/HttpGateway.ts"
-import { assertProblemOf } from "../fixtures/HttpProblem.ts"
+import { assertProblemOf, baseUrl } from "../fixtures/HttpProblem.ts"
 import { accept, issue } from "../fixtures/HttpScene.ts"
 
 const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 const endpoints = ["/v1/operations", `/v1/operations/${id}`]
 
 const realm = "Bearer realm=\"financial-agents-gateway\""
+const metadata = `, resource_metadata="${baseUrl}/.well-known/oauth-protected-resource"`
 const invalidToken =
-  `${realm}, error="invalid_token", error_description="The access token is unknown, malformed or expired, or was `
-  + "issued for another service.\""
+  `${realm}, error="invalid_token", error_description="The access token is unknown, malformed or expired, was issued for `
+  + `another service, or is bound to another sender."${metadata}`
 
 /** Another character of the same kind. */
 const other = (character: string) => character === "a" ? "b" : character === "_" ? "-" : "a"
@@ -23,7 +24,7 @@ layer(postgresGateway(), { excludeTestServices: true })("Credentials", (it) => {
         const { send } = yield* Gateway
         const answer = yield* send(target)
         assertProblemOf(answer, "missing_credentials")
-        assert.strictEqual(answer.headers["www-authenticate"], realm)
+        assert.strictEqual(answer.headers["www-authenticate"], realm + metadata)
       })
   )
 
@@ -43,7 +44,7 @@ layer(postgresGateway(), { excludeTestServices: true })("Credentials", (it) => {
       for (const target of endpoints) {
         const answer = yield* send(target, { headers: { authorization } })
         assertProblemOf(answer, "missing_credentials")
-        assert.strictEqual(answer.headers["www-authenticate"], realm)
+        assert.strictEqual(answer.headers["www-authenticate"], realm + metadata)
       }
     }))
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Redacted } from "effect"
+import { AuthorizationUnavailable, type Credential } from "../../src/domain/Credential.ts"
 import { type ClientId, GrantUnknown } from "../../src/domain/Grant.ts"
-import { AuthorizationUnavailable } from "../../src/services/GrantVerifier.ts"
 import { StoreUnavailable } from "../../src/services/StoreUnavailable.ts"
 import {
   fixedId,
@@ -234,8 +234,8 @@ describe("Saturation", () => {
 
   it.live("of one client's share turns that client away, and nobody else", () => {
     const { find, inside, open } = crowd(2)
-    const verify = (credential: Redacted.Redacted<string>) =>
-      Effect.succeed({ ...fixedIdentity, client_id: Redacted.value(credential) as ClientId })
+    const verify = ({ token }: Credential) =>
+      Effect.succeed({ ...fixedIdentity, client_id: Redacted.value(token) as ClientId })
     const list = () => Effect.succeed({ operations: [], next: null })
     return withServices({ find, list, verify }, ({ send }) =>
       Effect.gen(function*() {

@@ -27,11 +27,13 @@ const codeOf: Readonly<Record<Flaw, Code>> = {
 }
 
 const challengeOf: Readonly<Record<Flaw, RegExp>> = {
-  revoked: /^Bearer realm="[^"]+", error="invalid_token", error_description="[^"]+"$/,
-  expired: /^Bearer realm="[^"]+", error="invalid_token", error_description="[^"]+"$/,
-  inactive: /^Bearer realm="[^"]+", error="invalid_token", error_description="[^"]+"$/,
-  unscoped: /^Bearer realm="[^"]+", error="insufficient_scope", error_description="[^"]+", scope="operations:read"$/,
-  disconnected: /^Bearer realm="[^"]+", error="provider_disconnected", error_description="[^"]+"$/
+  revoked: /^Bearer realm="[^"]+", error="invalid_token", error_description="[^"]+", resource_metadata="[^"]+"$/,
+  expired: /^Bearer realm="[^"]+", error="invalid_token", error_description="[^"]+", resource_metadata="[^"]+"$/,
+  inactive: /^Bearer realm="[^"]+", error="invalid_token", error_description="[^"]+", resource_metadata="[^"]+"$/,
+  unscoped:
+    /^Bearer realm="[^"]+", error="insufficient_scope", error_description="[^"]+", scope="operations:read", resource_metadata="[^"]+"$/,
+  disconnected:
+    /^Bearer realm="[^"]+", error="provider_disconnected", error_description="[^"]+", resource_metadata="[^"]+"$/
 }
 
 /** A grant with these flaws, and with an operation from before. */

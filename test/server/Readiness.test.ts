@@ -76,7 +76,9 @@ describe("GET /readyz", () => {
         yield* migrate
         assert.strictEqual((yield* send("/readyz")).status, 200)
         const sql = yield* SqlClient.SqlClient
-        yield* sql`DELETE FROM financial_agents_gateway_migrations WHERE migration_id = 2`
+        yield* sql`
+          DELETE FROM financial_agents_gateway_migrations
+          WHERE migration_id = (SELECT max(migration_id) FROM financial_agents_gateway_migrations)`
         assertProblemOf(yield* send("/readyz"), "not_ready")
       })
     ))

@@ -3,6 +3,7 @@ import { Effect, Fiber, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { inspect } from "node:util"
 import { accessTokenDigest, generateAccessToken } from "../../src/domain/AccessToken.ts"
+import { bearer } from "../../src/domain/Credential.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
 import { MemoryLedger } from "../../src/services/MemoryLedger.ts"
@@ -20,7 +21,7 @@ import { anotherPool, anotherProcess, untilWaiting, whileLocked } from "../fixtu
 import { layerRecorded, Statements } from "../fixtures/Statements.ts"
 import { Platform } from "../fixtures/TestDatabase.ts"
 
-const verify = (token: Redacted.Redacted<string>) => GrantVerifier.use((verifier) => verifier.verify(token))
+const verify = (token: Redacted.Redacted<string>) => GrantVerifier.use((verifier) => verifier.verify(bearer(token)))
 
 conformance("the verifier of access tokens", (it) => {
   it.effect("yields the identity of the grant that the token was issued for", () =>

@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Layer } from "effect"
+import { bearer } from "../../src/domain/Credential.ts"
 import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
 import { Readiness } from "../../src/services/Readiness.ts"
@@ -16,7 +17,7 @@ layer(PostgresLedger, { excludeTestServices: true })("reads", (it) => {
     return Effect.gen(function*() {
       const store = yield* OperationStore
       const verifier = yield* GrantVerifier
-      const grant = yield* verifier.verify(access_token)
+      const grant = yield* verifier.verify(bearer(access_token))
       assert.deepStrictEqual(yield* store.find(grant, operation.id), operation)
       const { created_at } = operation
       const queries = [

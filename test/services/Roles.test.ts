@@ -1,11 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Layer } from "effect"
+import { DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import * as fs from "node:fs"
 import { IdempotencyKey } from "../../src/domain/Binding.ts"
+import { bearer } from "../../src/domain/Credential.ts"
 import {
   ClientId,
+  ExternalId,
   type GrantIdentity,
+  Issuer,
   operationsRead,
   PairwiseSubject,
   Provider,
@@ -16,18 +20,29 @@ import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
 import { migrate } from "../../src/services/Migrations.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
+import { ProofReplay } from "../../src/services/ProofReplay.ts"
 import { Readiness } from "../../src/services/Readiness.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
 import { claimTerms, readTerms, recording, reference } from "../fixtures/Queue.ts"
 import { createDatabase, layerFor, Platform } from "../fixtures/TestDatabase.ts"
 
+/** Blocks of GRANT statements in the documentation, in its order: what everybody needs, and what comes on top. */
+type Privileges = "base" | "proofs" | "first sight"
+const blocks: ReadonlyArray<Privileges> = ["base", "proofs", "first sight"]
+
 /** The GRANT statements of the documentation, for roles whose names no other test file uses. */
-const documented = (suffix: string) =>
-  [...fs.readFileSync("docs/postgresql.md", "utf8").matchAll(/^GRANT [^;]+;$/gm)]
-    .map(([statement]) => statement.replaceAll(/gateway_(reader|writer)/g, `gateway_$1_${suffix}`))
+const documented = (suffix: string, wanted: ReadonlyArray<Privileges>) => {
+  const written = [...fs.readFileSync("docs/postgresql.md", "utf8").matchAll(/```sql\n(.*?)```/gs)]
+    .map(([, text]) => text!)
+    .filter((text) => /^GRANT /m.test(text))
+  assert.lengthOf(written, blocks.length)
+  return written.filter((_, n) => wanted.includes(blocks[n]!))
+    .flatMap((text) => text.match(/^GRANT [^;]+;$/gm) ?? [])
+    .map((statement) => statement.replaceAll(/gateway_(reader|writer)/g, `gateway_$1_${suffix}`))
+}
 
 /** Two roles with the documented privileges, and how to connect as them. They are dropped with the scope. */
-const roles = Effect.gen(function*() {
+const rolesWith = Effect.fnUntraced(function*(...privileges: ReadonlyArray<Privileges>) {
   const database = yield* createDatabase()
   const [reader, writer] = [`gateway_reader_${database}`, `gateway_writer_${database}`]
   const asOwner = (statements: ReadonlyArray<string>) =>
@@ -39,7 +54,7 @@ const roles = Effect.gen(function*() {
       Effect.orDie
     )
   yield* Effect.acquireRelease(
-    asOwner([`CREATE ROLE ${reader}`, `CREATE ROLE ${writer}`, ...documented(database)]),
+    asOwner([`CREATE ROLE ${reader}`, `CREATE ROLE ${writer}`, ...documented(database, ["base", ...privileges])]),
     () => asOwner([`DROP OWNED BY ${reader}, ${writer}`, `DROP ROLE ${reader}, ${writer}`])
   )
   const as = (role: string, settings = {}) =>
@@ -59,6 +74,20 @@ const request = {
   scopes: [operationsRead],
   expires_in: Duration.hours(1)
 }
+
+const registration = {
+  ...request,
+  issuer: Issuer.make("https://as.example"),
+  grant: ExternalId.make("grant"),
+  client_id: ClientId.make("their-client"),
+  expires_at: DateTime.makeUnsafe("2100-01-01T00:00:00Z")
+}
+
+/** What neither role may do, whatever it was given beyond the base. */
+const denied = (statement: string) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.flip(sql.unsafe(statement).unprepared)).pipe(
+    Effect.map(({ reason }) => assert.include(["AuthorizationError", "SqlSyntaxError"], reason._tag, statement))
+  )
 
 /** Everything that workers and operators do, to the end of each operation, which erases its payload. */
 const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
@@ -102,7 +131,7 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
 describe("The documented roles", () => {
   it.live("writer and reader can do their work", () =>
     Effect.gen(function*() {
-      const { reader, writer } = yield* roles
+      const { reader, writer } = yield* rolesWith()
       const { id, token } = yield* Effect.gen(function*() {
         const grants = yield* Grants
         const ledger = yield* OperationLedger
@@ -114,6 +143,14 @@ describe("The documented roles", () => {
         yield* ledger.transition(operation.id, 1, { state: "submitting" }, { by: "test" })
         yield* ledger.history(operation.id)
         yield* submit(identity)
+        yield* grants.register(registration)
+        yield* grants.register({ ...registration, scopes: [] })
+        for (let times = 0; times < 2; times++) {
+          yield* grants.revokeExternal(registration)
+          yield* grants.revokeSubject(registration)
+          yield* grants.revokeClient(registration)
+          yield* grants.revokeClient({ client_id: registration.client_id })
+        }
         yield* grants.setClientActive(grant.client_id, true)
         yield* grants.setProviderConnected(grant.provider_binding_id, true)
         return { id: operation.id, token: access_token, grant }
@@ -125,7 +162,7 @@ describe("The documented roles", () => {
 
       yield* Effect.gen(function*() {
         yield* (yield* Readiness).check
-        const identity = yield* (yield* GrantVerifier).verify(token)
+        const identity = yield* (yield* GrantVerifier).verify(bearer(token))
         const store = yield* OperationStore
         assert.strictEqual((yield* store.find(identity, id)).state, "submitting")
       }).pipe(
@@ -137,11 +174,7 @@ describe("The documented roles", () => {
 
   it.live("neither can delete, truncate, switch off a rule or read what is not its business", () =>
     Effect.gen(function*() {
-      const { readerThatMayTryToWrite, writer } = yield* roles
-      const denied = (statement: string) =>
-        Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.flip(sql.unsafe(statement).unprepared)).pipe(
-          Effect.map(({ reason }) => assert.include(["AuthorizationError", "SqlSyntaxError"], reason._tag, statement))
-        )
+      const { readerThatMayTryToWrite, writer } = yield* rolesWith()
       const forbidden = [
         "DELETE FROM operations",
         "DELETE FROM operation_payloads",
@@ -155,6 +188,11 @@ describe("The documented roles", () => {
         "ALTER TABLE operations DISABLE TRIGGER ALL",
         "INSERT INTO operation_history SELECT * FROM operation_history",
         "UPDATE access_tokens SET grant_id = grant_id",
+        "UPDATE grants SET issuer = NULL, external_id = NULL",
+        "DELETE FROM grant_revocations",
+        "UPDATE grant_revocations SET client_id = 'other'",
+        "UPDATE dpop_proofs SET expires_at = now()",
+        "TRUNCATE dpop_proofs",
         "SET session_replication_role = replica"
       ]
       yield* Effect.provide(Effect.forEach(forbidden, denied), writer)
@@ -177,11 +215,61 @@ describe("The documented roles", () => {
         "SELECT * FROM operation_payloads",
         "SELECT * FROM operation_history"
       ]
-      const forbiddenToWrite = ["UPDATE grants SET revoked_at = NULL", "INSERT INTO clients (id) VALUES ('x')"]
+      const forbiddenToWrite = [
+        "UPDATE grants SET revoked_at = NULL",
+        "UPDATE grants SET expires_at = now()",
+        "INSERT INTO clients (id) VALUES ('x')",
+        "INSERT INTO grant_revocations (client_id) VALUES ('x')",
+        "SELECT * FROM grant_revocations",
+        "SELECT * FROM dpop_proofs",
+        "DELETE FROM dpop_proofs"
+      ]
       yield* Effect.provide(
         Effect.forEach([...forbidden, ...forbiddenToRead, ...forbiddenToWrite], denied),
         readerThatMayTryToWrite
       )
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
+  it.live("reader that checks DPoP proofs can remember and forget them, and no more than that", () =>
+    Effect.gen(function*() {
+      const { readerThatMayTryToWrite } = yield* rolesWith("proofs")
+      yield* Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const proof = { jkt: "key", jti: "proof", expires_at: DateTime.makeUnsafe(0) }
+        const isFirst = ProofReplay.use((replay) => replay.remember(proof))
+        assert.isTrue(yield* isFirst)
+        assert.isFalse(yield* isFirst)
+        yield* TestClock.adjust("36 seconds")
+        while ((yield* sql`SELECT 1 FROM dpop_proofs`).length > 0);
+        yield* denied("UPDATE dpop_proofs SET expires_at = now()")
+        yield* denied("INSERT INTO clients (id) VALUES ('x')")
+      }).pipe(
+        Effect.provide(Layer.provideMerge(ProofReplay.layer, readerThatMayTryToWrite)),
+        Effect.provide(TestClock.layer())
+      )
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
+  it.live("reader that registers on first sight can do that, sees what was revoked, and revokes nothing", () =>
+    Effect.gen(function*() {
+      const { readerThatMayTryToWrite, writer } = yield* rolesWith("first sight")
+      const onFirstSight = Grants.use((grants) => grants.register({ ...registration, learned_from: "token" }))
+      const revoked = { ...registration, grant: ExternalId.make("revoked") }
+      yield* Effect.provide(Grants.use((grants) => grants.revokeExternal(revoked)), Layer.provide(Grants.layer, writer))
+      yield* Effect.gen(function*() {
+        const grants = yield* Grants
+        const grant = yield* onFirstSight
+        assert.isNull(grant.revoked_at)
+        const later = DateTime.makeUnsafe("2100-01-02T00:00:00Z")
+        assert.deepStrictEqual(
+          yield* grants.register({ ...registration, expires_at: later }),
+          { ...grant, expires_at: later }
+        )
+        assert.isNotNull((yield* grants.register(revoked)).revoked_at)
+        yield* denied("UPDATE grants SET revoked_at = now()")
+        yield* denied("INSERT INTO grant_revocations (client_id) VALUES ('x')")
+        yield* denied("INSERT INTO access_tokens SELECT * FROM access_tokens")
+        yield* denied("UPDATE clients SET active = true")
+      }).pipe(Effect.provide(Layer.provideMerge(Grants.layer, readerThatMayTryToWrite)))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
   it.live("the owner need not be a superuser to migrate", () =>

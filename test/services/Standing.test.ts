@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
+import { bearer } from "../../src/domain/Credential.ts"
 import { ClientId, GrantId, type GrantIdentity, Provider, ProviderBindingId } from "../../src/domain/Grant.ts"
 import type { OperationId } from "../../src/domain/Operation.ts"
 import { Grants } from "../../src/services/Grants.ts"
@@ -26,11 +27,11 @@ conformance("the standing of a grant", (it) => {
         const { access_token, grant, identity } = yield* issue()
         const { operation } = yield* accept(identity)
         // The verifier has seen the token, so that whatever it keeps is warm.
-        const verified = yield* verifier.verify(access_token)
+        const verified = yield* verifier.verify(bearer(access_token))
         assert.deepStrictEqual(yield* read(verified, operation.id), ["ok", "ok"])
         yield* grants.revoke(grant.grant_id)
         for (let n = 0; n < 3; n++) {
-          assert.deepStrictEqual(yield* read(yield* verifier.verify(access_token), operation.id), [
+          assert.deepStrictEqual(yield* read(yield* verifier.verify(bearer(access_token)), operation.id), [
             "GrantRevoked",
             "GrantRevoked"
           ])

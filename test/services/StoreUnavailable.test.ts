@@ -4,6 +4,7 @@ import { SqlError } from "effect/sql"
 import * as net from "node:net"
 import { Duplex } from "node:stream"
 import { inject } from "vitest"
+import { bearer } from "../../src/domain/Credential.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
@@ -24,7 +25,7 @@ const everyCall = Effect.fnUntraced(function*() {
     const calls: Readonly<Record<string, Effect.Effect<unknown, { readonly _tag: string }>>> = {
       find: store.find(identity, operation.id),
       list: store.list(identity, everything),
-      verify: verifier.verify(access_token),
+      verify: verifier.verify(bearer(access_token)),
       accept: ledger.accept(identity, { type: "payment", key: newKey(), payload: null }),
       transition: ledger.transition(operation.id, 1, outcome("submitting"), null),
       show: ledger.show(operation.id),

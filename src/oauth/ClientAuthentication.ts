@@ -1,0 +1,109 @@
+/**
+ * How the gateway shows an authorization server who it is.
+ */
+import * as Clock from "effect/Clock"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Base64 from "effect/encoding/Base64"
+import * as Redacted from "effect/Redacted"
+import { importJWK, type JWK, SignJWT } from "jose"
+import { isMembers } from "./JsonExchange.ts"
+
+/** The gateway as a client of the authorization server (RFC 7662 §2.1). */
+export type ClientAuthentication =
+  | {
+    readonly method: "client_secret_basic"
+    readonly clientId: string
+    readonly secret: Redacted.Redacted<string>
+  }
+  | {
+    readonly method: "private_key_jwt"
+    readonly clientId: string
+    /**
+     * The private key as a JSON Web Key. Its `alg` and `kid` go into the assertion; without `alg`, it is ES256, Ed25519
+     * (as `EdDSA`) or PS256, as the key has it.
+     */
+    readonly key: Redacted.Redacted<JWK>
+  }
+
+/** The gateway cannot authenticate like this. */
+export class ClientAuthenticationFault extends Data.TaggedError("ClientAuthenticationFault")<{
+  /** A sentence. It names no secret. */
+  readonly reason: string
+}> {
+  override get message() {
+    return this.reason
+  }
+}
+
+/** What a request bears to show of whom it is. */
+export interface ClientProof {
+  readonly headers: Readonly<Record<string, string>>
+  readonly fields: Readonly<Record<string, string>>
+}
+
+/** Makes a proof for one request. */
+export type ProveClient = Effect.Effect<ClientProof>
+
+const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+/** Seconds for which an assertion is good. */
+const assertionLifetime = 60
+
+/** Of `application/x-www-form-urlencoded`, as RFC 6749 §2.3.1 wants identifier and secret before they are joined. */
+const formEncode = (text: string): string => new URLSearchParams([["", text]]).toString().slice(1)
+
+const fault = (reason: string) => Effect.fail(new ClientAuthenticationFault({ reason }))
+
+const algorithmOf = ({ alg, crv, kty }: JWK): string | null => {
+  if (alg !== undefined) return /^(?:ES|PS|RS)\d{3}$|^Ed(?:DSA|25519)$/.test(alg) ? alg : null
+  if (kty === "EC" && crv === "P-256") return "ES256"
+  if (kty === "OKP" && crv === "Ed25519") return "EdDSA"
+  return kty === "RSA" ? "PS256" : null
+}
+
+const makeAssertions = Effect.fnUntraced(function*(clientId: string, redacted: Redacted.Redacted<JWK>, issuer: string) {
+  const random = yield* SecureRandom.SecureRandom
+  const jwk = Redacted.value(redacted)
+  const algorithm = isMembers(jwk) ? algorithmOf(jwk) : null
+  if (algorithm === null) {
+    return yield* fault(`The key for ${issuer} must be a private key with an asymmetric algorithm.`)
+  }
+  const key = yield* Effect.catch(
+    Effect.tryPromise(() => importJWK(jwk, algorithm)),
+    () => fault(`The key for ${issuer} cannot be imported for ${algorithm}.`)
+  )
+  if (key instanceof Uint8Array || key.type !== "private") return yield* fault(`The key for ${issuer} is not private.`)
+  const header = { alg: algorithm, ...(typeof jwk.kid === "string" ? { kid: jwk.kid } : {}) }
+
+  const prove = Effect.gen(function*() {
+    const now = Math.floor((yield* Clock.currentTimeMillis) / 1000)
+    const jti = yield* random.uuidV4()
+    const claims = { iss: clientId, sub: clientId, aud: issuer, jti, iat: now, exp: now + assertionLifetime }
+    const assertion = yield* Effect.tryPromise(() => new SignJWT(claims).setProtectedHeader(header).sign(key))
+    return {
+      headers: {},
+      fields: { client_id: clientId, client_assertion_type: assertionType, client_assertion: assertion }
+    }
+  })
+  // A key that cannot sign is found out here, and not when the first token comes.
+  yield* Effect.catch(prove, () => fault(`The key for ${issuer} cannot sign with ${algorithm}.`))
+  return Effect.orDie(prove)
+})
+
+/**
+ * Makes proofs of the client for an issuer: `client_secret_basic` (RFC 6749 §2.3.1), or `private_key_jwt` (RFC 7523
+ * §2.2), whose audience is the issuer, as FAPI 2.0 wants it (Security Profile §5.3.2.1).
+ */
+export const makeClientProofs = Effect.fnUntraced(function*(
+  client: ClientAuthentication,
+  issuer: string
+): Effect.fn.Return<ProveClient, ClientAuthenticationFault, SecureRandom.SecureRandom> {
+  if (client.clientId === "") return yield* fault(`The gateway needs a client id at ${issuer}.`)
+  if (client.method === "private_key_jwt") return yield* makeAssertions(client.clientId, client.key, issuer)
+  const secret = Redacted.value(client.secret)
+  if (secret === "") return yield* fault(`The gateway needs a client secret at ${issuer}.`)
+  const authorization = `Basic ${Base64.encode(`${formEncode(client.clientId)}:${formEncode(secret)}`)}`
+  return Effect.succeed({ headers: { authorization }, fields: {} })
+})

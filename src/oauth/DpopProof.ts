@@ -1,0 +1,152 @@
+/**
+ * DPoP proofs (RFC 9449 §4): that whoever sends a token has the key that it was issued to.
+ */
+import * as Clock from "effect/Clock"
+import * as Digest from "effect/crypto/Digest"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Base64Url from "effect/encoding/Base64Url"
+import * as Redacted from "effect/Redacted"
+import { calculateJwkThumbprint, decodeProtectedHeader, type JWK, jwtVerify, type JWTVerifyOptions } from "jose"
+import { type Credential, InvalidProof, NonceRequired } from "../domain/Credential.ts"
+import { isCompactJwt, longestJwt } from "./CompactJwt.ts"
+import type { DpopNonces } from "./DpopNonces.ts"
+import { algorithmsFault, defaultAlgorithms } from "./Issuer.ts"
+import { isMembers, type JsonMembers } from "./JsonExchange.ts"
+import { importPublicKey } from "./PublicKey.ts"
+import { normalizeTargetUri } from "./TargetUri.ts"
+
+export interface ProofSettings {
+  readonly algorithms: ReadonlyArray<string>
+  /** How old a proof may be. It is also for how long its use is remembered, so it bounds the memory. */
+  readonly maxAge: Duration.Duration
+  /** How far the clock of a client may be from ours, in both directions. */
+  readonly clockTolerance: Duration.Duration
+  /** Null where proofs need no nonce. */
+  readonly nonces: DpopNonces | null
+}
+
+/** One minute, five seconds, the algorithms of FAPI 2.0, and no nonces. */
+export const defaultProofSettings: ProofSettings = {
+  algorithms: defaultAlgorithms,
+  maxAge: Duration.seconds(60),
+  clockTolerance: Duration.seconds(5),
+  nonces: null
+}
+
+/** What is wrong with the settings, as one sentence; or null. */
+export const proofFault = ({ algorithms, clockTolerance, maxAge }: ProofSettings): string | null => {
+  const [age, tolerance] = [Duration.toSeconds(maxAge), Duration.toSeconds(clockTolerance)]
+  if (!(age >= 1 && age <= 300)) return "A DPoP proof may be between 1 and 300 seconds old."
+  if (!(tolerance >= 0 && tolerance <= 60)) {
+    return "The clock tolerance for DPoP proofs must be between 0 and 60 seconds."
+  }
+  return algorithmsFault(algorithms, "DPoP proofs")
+}
+
+/** A proof that is good, unless it has been used before. */
+export interface ProofUse {
+  readonly jti: string
+  /** Thumbprint of the key: a `jti` is unique to it, and to nobody else. */
+  readonly jkt: string
+  /** From then on the proof is too old: its use need not be remembered any longer. */
+  readonly expires_at: DateTime.Utc
+}
+
+/** Checks the proof of a credential whose token is bound to the key with this thumbprint. */
+export type VerifyProof = (credential: Credential, jkt: string) => Effect.Effect<ProofUse, InvalidProof | NonceRequired>
+
+const refuse = (reason: string) => Effect.fail(new InvalidProof({ reason }))
+
+interface Key {
+  readonly algorithm: string
+  readonly key: CryptoKey
+}
+
+/** Checks 4 to 7 and 12 of RFC 9449 §4.3, all but the signature: what the header says, and that its key is the one. */
+const readKey = Effect.fnUntraced(function*(proof: string, algorithms: ReadonlyArray<string>, jkt: string) {
+  const { alg, crit, jwk, typ } = yield* Effect.catch(
+    Effect.try(() => decodeProtectedHeader(proof)),
+    () => refuse("is not a JWT")
+  )
+  if (typeof typ !== "string" || !/^(?:application\/)?dpop\+jwt$/i.test(typ)) return yield* refuse("has another type")
+  if (typeof alg !== "string" || !algorithms.includes(alg)) {
+    return yield* refuse("has an algorithm that is not accepted")
+  }
+  if (crit !== undefined) return yield* refuse("has an extension that is not understood")
+  if (!isMembers(jwk)) return yield* refuse("brings no public key")
+  const thumbprint = yield* Effect.orElseSucceed(
+    Effect.tryPromise(() => calculateJwkThumbprint(jwk as JWK)),
+    () => null
+  )
+  if (thumbprint !== jkt) return yield* refuse("is of another key than the token")
+  const imported = yield* importPublicKey(jwk, alg)
+  return imported === null ? yield* refuse("brings no public key for its algorithm") : imported
+})
+
+/** Whatever jose throws says something of the proof, so it goes no further. */
+const verifySignature = (proof: string, { algorithm, key }: Key, now: number, tolerance: number) => {
+  const options: JWTVerifyOptions = {
+    algorithms: [algorithm],
+    typ: "dpop+jwt",
+    currentDate: new Date(now * 1000),
+    clockTolerance: tolerance
+  }
+  return Effect.tryPromise(() => jwtVerify(proof, key, options)).pipe(
+    Effect.map(({ payload }): JsonMembers => payload),
+    Effect.catch(() => refuse("is not signed by its key, or has expired"))
+  )
+}
+
+/** Checks 3, 8, 9 and 11: what the claims say of the request and of the token. Yields `jti` and `iat`. */
+const readClaims = Effect.fnUntraced(function*(claims: JsonMembers, credential: Credential, ath: string) {
+  const { htm, htu, iat, jti } = claims
+  if (typeof jti !== "string" || jti.length < 1 || jti.length > 256) {
+    return yield* refuse("needs an identifier of 1 to 256 characters")
+  }
+  if (htm !== credential.method) return yield* refuse("is for another method")
+  const target = typeof htu === "string" ? normalizeTargetUri(htu) : null
+  if (target === null || target !== normalizeTargetUri(credential.url)) return yield* refuse("is for another URL")
+  if (claims["ath"] !== ath) return yield* refuse("is for another token")
+  if (typeof iat !== "number" || !Number.isFinite(iat)) return yield* refuse("does not say when it was made")
+  return { iat, jti }
+})
+
+const encoder = new TextEncoder()
+
+/**
+ * Makes the checks 1 to 12 of RFC 9449 §4.3, for settings without fault (`proofFault`). That the proof is used for the
+ * first time is for the caller to check, last of all: a proof that is refused must not use up its identifier.
+ */
+export const makeProofs = Effect.fnUntraced(function*(
+  settings: ProofSettings
+): Effect.fn.Return<VerifyProof, never, Digest.Digest> {
+  const digests = yield* Digest.Digest
+  const { algorithms, nonces } = settings
+  const [maxAge, tolerance] = [Duration.toSeconds(settings.maxAge), Duration.toSeconds(settings.clockTolerance)]
+
+  /** Check 10. The nonce is asked for only where everything else is as it should be. */
+  const checkNonce = Effect.fnUntraced(function*(nonce: unknown) {
+    if (nonces === null || (yield* nonces.check(nonce)) !== "unknown") return
+    return yield* new NonceRequired({ nonce: yield* nonces.current })
+  })
+
+  return Effect.fnUntraced(function*(credential, jkt) {
+    if (credential.proof === null) return yield* refuse("is missing")
+    const proof = Redacted.value(credential.proof)
+    if (proof.length > longestJwt) return yield* refuse("is too long")
+    // Several values of the header come with a comma between them (RFC 9110 §5.3).
+    if (!isCompactJwt(proof)) return yield* refuse("is not one JWT")
+    const key = yield* readKey(proof, algorithms, jkt)
+    const now = (yield* Clock.currentTimeMillis) / 1000
+    const claims = yield* verifySignature(proof, key, now, tolerance)
+    const token = encoder.encode(Redacted.value(credential.token))
+    const ath = Base64Url.encode(yield* digests.digest(Digest.sha256, token))
+    const { iat, jti } = yield* readClaims(claims, credential, ath)
+    if (iat > now + tolerance) return yield* refuse("was made in the future")
+    if (iat < now - maxAge - tolerance) return yield* refuse("is too old")
+    yield* checkNonce(claims["nonce"])
+    return { jti, jkt, expires_at: DateTime.makeUnsafe(Math.ceil((iat + maxAge + tolerance) * 1000)) }
+  })
+})

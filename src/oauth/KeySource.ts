@@ -1,0 +1,50 @@
+/**
+ * Where the keys of an authorization server come from.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as HttpClient from "effect/http/HttpClient"
+import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import { discover, documentLimits } from "./Discovery.ts"
+import type { IssuerSettings } from "./Issuer.ts"
+import { exchangeJson, ServerFailure } from "./JsonExchange.ts"
+import { importPublicKey, type PublicKey } from "./PublicKey.ts"
+
+/** How long metadata says where the keys are, in nanoseconds: an hour. */
+const metadataFor = 3_600_000_000_000n
+
+/** No authorization server has more. It bounds what each fetch costs us. */
+const mostKeys = 100
+
+/**
+ * Fetches the keys that can verify signatures of these algorithms; what is no such key is left out. Metadata is
+ * discovered anew when it is older than an hour, and after keys could not be fetched from where it said.
+ */
+export const makeKeySource = (
+  { algorithms, issuer, jwksUri }: Pick<IssuerSettings, "issuer" | "algorithms" | "jwksUri">
+): Effect.Effect<ReadonlyArray<PublicKey>, ServerFailure, HttpClient.HttpClient> => {
+  let discovered: { readonly uri: string; readonly at: bigint } | null = null
+
+  const locate = Effect.fnUntraced(function*() {
+    if (jwksUri !== null) return jwksUri
+    const now = yield* Effect.flatMap(Clock.Clock, (clock) => clock.monotonicTimeNanos)
+    if (discovered !== null && now - discovered.at < metadataFor) return discovered.uri
+    const { jwks_uri } = yield* discover(issuer)
+    if (jwks_uri === null) return yield* new ServerFailure({ reason: "its metadata names no key set", status: 200 })
+    discovered = { uri: jwks_uri, at: now }
+    return jwks_uri
+  })
+
+  return Effect.gen(function*() {
+    const client = yield* HttpClient.HttpClient
+    const uri = yield* locate()
+    const { keys } = yield* exchangeJson(client, HttpClientRequest.get(uri), documentLimits)
+    if (!Array.isArray(keys)) return yield* new ServerFailure({ reason: "its key set has no keys", status: 200 })
+    const imports = keys.slice(0, mostKeys).flatMap((jwk) => algorithms.map((one) => importPublicKey(jwk, one)))
+    return (yield* Effect.all(imports)).filter((key) => key !== null)
+  }).pipe(Effect.tapError(() =>
+    Effect.sync(() => {
+      discovered = null
+    })
+  ))
+}

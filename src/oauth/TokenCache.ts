@@ -1,0 +1,97 @@
+/**
+ * What was verified of a token, for a short time: signatures and answers of authorization servers, and never the
+ * standing of a grant.
+ */
+import * as Cache from "effect/Cache"
+import * as Clock from "effect/Clock"
+import * as Digest from "effect/crypto/Digest"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
+import * as Exit from "effect/Exit"
+import * as Hash from "effect/Hash"
+import * as Redacted from "effect/Redacted"
+import { type AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
+import { isTimely } from "./Claims.ts"
+import type { VerifiedToken } from "./VerifiedToken.ts"
+
+/** Verifies an access token. */
+export type VerifyToken = (
+  token: Redacted.Redacted<string>
+) => Effect.Effect<VerifiedToken, InvalidCredential | AuthorizationUnavailable>
+
+/** How many results are kept; the one that was not used for longest makes room. */
+const capacity = 10_000
+
+/** The longest that a result may be kept. */
+export const longestTimeToLive: Duration.Duration = Duration.seconds(60)
+
+const encoder = new TextEncoder()
+
+/** SHA-256 of a token stands for it. The token itself is forgotten once its verification has begun. */
+class TokenKey implements Equal.Equal {
+  readonly digest: string
+  token: Redacted.Redacted<string> | null
+
+  constructor(digest: string, token: Redacted.Redacted<string>) {
+    this.digest = digest
+    this.token = token
+  }
+
+  [Equal.symbol](that: unknown): boolean {
+    return that instanceof TokenKey && that.digest === this.digest
+  }
+
+  [Hash.symbol](): number {
+    return Hash.string(this.digest)
+  }
+}
+
+/** What was verified, and when (milliseconds since the epoch). */
+interface Result {
+  readonly token: VerifiedToken
+  readonly verifiedAt: number
+}
+
+const timeToLive = (longest: number, { token, verifiedAt }: Result): number =>
+  Math.max(0, Math.min(longest, token.expires_at * 1000 - verifiedAt))
+
+/**
+ * Keeps the results of `verify` for `timeToLive`, a minute at most, and never beyond the expiry of the token, which is
+ * checked at each use. Failures are not kept. Who asks for the same token at the same time shares one verification.
+ *
+ * With a `timeToLive` of zero, `verify` is asked each time: to share even the answer that is under way would be to use
+ * one that was given before the question.
+ */
+export const makeTokenCache = Effect.fnUntraced(function*(
+  verify: VerifyToken,
+  settings: { readonly timeToLive: Duration.Input; readonly clockTolerance: number }
+): Effect.fn.Return<VerifyToken, never, Digest.Digest> {
+  const longest = Duration.toMillis(Duration.min(Duration.fromInputUnsafe(settings.timeToLive), longestTimeToLive))
+  if (longest <= 0) return verify
+  const digests = yield* Digest.Digest
+
+  const lookup = (key: TokenKey) => {
+    const token = key.token!
+    key.token = null
+    return Effect.flatMap(
+      Clock.currentTimeMillis,
+      (verifiedAt) => Effect.map(verify(token), (token): Result => ({ token, verifiedAt }))
+    )
+  }
+  const results = yield* Cache.makeWith(lookup, {
+    capacity,
+    timeToLive: (exit) => Exit.isSuccess(exit) ? timeToLive(longest, exit.value) : 0
+  })
+  const checked = ({ token }: Result) =>
+    Effect.flatMap(
+      Clock.currentTimeMillis,
+      (now) => isTimely(token, settings, now / 1000) ? Effect.succeed(token) : Effect.fail(new InvalidCredential())
+    )
+
+  return (token) =>
+    digests.digestHex(Digest.sha256, encoder.encode(Redacted.value(token))).pipe(
+      Effect.flatMap((digest) => Cache.get(results, new TokenKey(digest, token))),
+      Effect.flatMap(checked)
+    )
+})

@@ -1,0 +1,101 @@
+/**
+ * From the headers of a request to the grant that it is made under: see `Authorization`.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import type * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import type { unhandled } from "effect/Types"
+import { Authorization, CurrentGrant } from "../api/Middleware.ts"
+import type { ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
+import type { Credential } from "../domain/Credential.ts"
+import { readForwardedCertificate } from "../oauth/ClientCertificate.ts"
+import { AcceptedCredentials, type ForwardedCertificates } from "../services/AcceptedCredentials.ts"
+import { GrantVerifier } from "../services/GrantVerifier.ts"
+import { Lifecycle } from "./Lifecycle.ts"
+import { BaseUrl, Problems } from "./Problems.ts"
+import { refuseForNow } from "./Refusals.ts"
+import { CurrentRequest } from "./RequestContext.ts"
+
+/** Scheme and token (RFC 9110 §11.4). */
+const authorizationPattern = /^(bearer|dpop) +([^ ].*)$/i
+
+/** What of the certificate that a client showed to a proxy is believed: nothing that another address says. */
+const certificateOf = (forwarded: ForwardedCertificates | null, request: HttpServerRequest) => {
+  const value = forwarded === null ? undefined : request.headers[forwarded.header]
+  if (value === undefined || !forwarded!.proxies.includes(addressOf(request))) return Effect.succeed(null)
+  return readForwardedCertificate(value)
+}
+
+/** Of the peer. An IPv4 address may come mapped into IPv6 (RFC 4291 §2.5.5.2). */
+const addressOf = (request: HttpServerRequest): string =>
+  (request.remoteAddress._tag === "Some" ? request.remoteAddress.value : "").replace(/^::ffff:/i, "")
+
+/** See `Authorization`; what a credential is good for, `GrantVerifier` knows. */
+export const AuthorizationLayer: Layer.Layer<
+  Authorization,
+  never,
+  BaseUrl | GrantVerifier | Lifecycle | Problems
+> = Layer.effect(
+  Authorization,
+  Effect.gen(function*() {
+    const accepted = yield* AcceptedCredentials
+    const baseUrl = yield* BaseUrl
+    const lifecycle = yield* Lifecycle
+    const verifier = yield* GrantVerifier
+    const problems = yield* Problems
+
+    const tooMany = problems.fail("service_unavailable", { detail: "The client has too many requests inside." })
+
+    const read = Effect.fnUntraced(function*(request: HttpServerRequest) {
+      const [, scheme, token] = authorizationPattern.exec(request.headers["authorization"] ?? "") ?? []
+      if (scheme === undefined || token === undefined) return yield* problems.fail("missing_credentials")
+      const isDpop = scheme.toLowerCase() === "dpop"
+      if (isDpop && accepted.dpopAlgorithms === null) return yield* problems.fail("missing_credentials")
+      const proof = request.headers["dpop"]
+      const info = yield* CurrentRequest
+      return {
+        scheme: isDpop ? "DPoP" : "Bearer",
+        token: Redacted.make(token),
+        proof: proof === undefined ? null : Redacted.make(proof),
+        certificate: yield* certificateOf(accepted.certificates, request),
+        method: request.method,
+        url: baseUrl + (info?.path ?? "/")
+      } satisfies Credential
+    })
+
+    const verify = (credential: Credential) =>
+      Effect.catchTags(verifier.verify(credential), {
+        InvalidCredential: () => problems.fail("invalid_token"),
+        InvalidProof: ({ reason }) => problems.fail("invalid_dpop_proof", { detail: `The DPoP proof ${reason}.` }),
+        NonceRequired: ({ nonce }) => problems.fail("use_dpop_nonce", { nonce }),
+        AuthorizationUnavailable: ({ cause }) =>
+          Effect.andThen(
+            Effect.logError("The credential could not be verified", Cause.fail(cause)),
+            problems.fail("authorization_unavailable")
+          ),
+        StoreUnavailable: (error) => refuseForNow(problems, error)
+      })
+
+    /** Of requests whose credential was refused: the second scheme of the contract need not look again. */
+    const refusals = new WeakMap<HttpServerRequest, Unauthorized | ServiceUnavailable>()
+
+    const authorize = <R>(httpEffect: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, R>) =>
+      Effect.flatMap(HttpServerRequest, (request) => {
+        const refusal = refusals.get(request)
+        if (refusal !== undefined) return Effect.fail(refusal)
+        return Effect.flatMap(
+          Effect.tapError(
+            Effect.flatMap(read(request), verify),
+            (problem) => Effect.sync(() => refusals.set(request, problem))
+          ),
+          (grant) =>
+            Effect.provideService(lifecycle.admitClient(grant.client_id, httpEffect, tooMany), CurrentGrant, grant)
+        )
+      })
+
+    return Authorization.of({ bearer: authorize, dpop: authorize })
+  })
+)

@@ -1,0 +1,60 @@
+/**
+ * What a response of 401 or 403 tells a client of how to authenticate (RFC 9110 §11.6.1).
+ */
+import type { AnyProblemCode } from "../api/MutationProblems.ts"
+import { type ProblemCode, problemKinds } from "../api/Problems.ts"
+import type { Scope } from "../domain/Grant.ts"
+import type { AcceptedCredentialsShape } from "../services/AcceptedCredentials.ts"
+
+/** Where the metadata of the resource is (RFC 9728 §3.1): the well-known part comes between host and path. */
+export const resourceMetadataUrl = (baseUrl: string): string => {
+  const { origin, pathname } = new URL(baseUrl)
+  return `${origin}${resourceMetadataPath}${pathname === "/" ? "" : pathname}`
+}
+
+export const resourceMetadataPath = "/.well-known/oauth-protected-resource"
+
+/** The `error` of a challenge (RFC 6750 §3.1, RFC 9449 §7.1), where a code has one. */
+const errorOf: Partial<Record<AnyProblemCode, string>> = {
+  invalid_token: "invalid_token",
+  grant_revoked: "invalid_token",
+  client_inactive: "invalid_token",
+  invalid_dpop_proof: "invalid_dpop_proof",
+  use_dpop_nonce: "use_dpop_nonce",
+  insufficient_scope: "insufficient_scope",
+  provider_disconnected: "provider_disconnected"
+}
+
+/** What is said of the credential that came, and of which scheme it was. */
+export interface Occasion {
+  readonly code: AnyProblemCode
+  readonly scheme: "Bearer" | "DPoP"
+  readonly scope: Scope | undefined
+}
+
+/**
+ * Makes the value of `WWW-Authenticate`: one challenge for each scheme that is accepted. That of the scheme that the
+ * client used says what was wrong.
+ */
+export const makeChallenge = (accepted: AcceptedCredentialsShape, baseUrl: string) => {
+  const metadata = `resource_metadata="${resourceMetadataUrl(baseUrl)}"`
+  const { certificates, dpopAlgorithms, senderConstrained } = accepted
+  const takesBearer = senderConstrained === "optional" || certificates !== null || dpopAlgorithms === null
+  const schemes = {
+    ...takesBearer ? { Bearer: "" } : {},
+    ...dpopAlgorithms === null ? {} : { DPoP: `, algs="${dpopAlgorithms.join(" ")}"` }
+  }
+  return ({ code, scheme, scope }: Occasion): string => {
+    const error = errorOf[code]
+    const wrong = error === undefined
+      ? ""
+      : `, error="${error}", error_description="${problemKinds[code as ProblemCode].meaning}"`
+    const concerned = scheme in schemes ? scheme : Object.keys(schemes)[0]
+    const named = scope === undefined ? "" : `, scope="${scope}"`
+    return Object.entries(schemes)
+      .map(([name, own]) =>
+        `${name} realm="financial-agents-gateway"${name === concerned ? wrong + named : ""}${own}, ${metadata}`
+      )
+      .join(", ")
+  }
+}

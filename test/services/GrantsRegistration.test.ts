@@ -1,0 +1,260 @@
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Effect, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { Grant, operationsRead, Provider, Scope } from "../../src/domain/Grant.ts"
+import { type GrantRegistration, Grants } from "../../src/services/Grants.ts"
+import { OperationStore } from "../../src/services/OperationStore.ts"
+import {
+  identify,
+  idOf,
+  later,
+  newExternalId,
+  newIssuer,
+  newRegistration,
+  register,
+  revocations
+} from "../fixtures/ExternalGrants.ts"
+import {
+  accept,
+  conformance,
+  everything,
+  fieldsOf,
+  issue,
+  issueAgain,
+  newClient,
+  newOwner,
+  newSubject,
+  PostgresLedger,
+  walk
+} from "../fixtures/Ledger.ts"
+import { anotherProcess } from "../fixtures/Pools.ts"
+
+const write = Scope.make("payments:write")
+
+/** Registrations of the same grant that say that it is another's. */
+const contradictions: ReadonlyArray<(registration: GrantRegistration) => GrantRegistration> = [
+  (registration) => ({ ...registration, subject: newSubject() }),
+  (registration) => ({ ...registration, resource_owner: newOwner() }),
+  (registration) => ({ ...registration, provider: Provider.make("broker") })
+]
+
+conformance("registering a grant of an authorization server", (it) => {
+  it.effect("records what was said under the id that follows from its name, and makes no token", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ scopes: [operationsRead, write] })
+      const { client_id, expires_at, grant: external_id, issuer, resource_owner, scopes, subject } = registration
+      const grant = yield* register(registration)
+      assert.isTrue(Schema.is(Grant)(grant))
+      assert.deepStrictEqual(grant, {
+        grant_id: yield* idOf(registration),
+        client_id,
+        client_active: true,
+        subject,
+        resource_owner,
+        provider_binding_id: grant.provider_binding_id,
+        provider: registration.provider,
+        provider_connected: true,
+        scopes,
+        created_at: grant.created_at,
+        expires_at,
+        revoked_at: null,
+        issuer,
+        external_id
+      })
+      assert.deepStrictEqual(yield* Grants.use((grants) => grants.show(grant.grant_id)), grant)
+    }))
+
+  it.effect("lets a token read that names the grant, and nobody before that", () =>
+    Effect.gen(function*() {
+      const store = yield* OperationStore
+      const registration = newRegistration()
+      const identity = yield* identify(registration)
+      const unknown = yield* Effect.flip(store.list(identity, everything))
+      assert.deepStrictEqual(fieldsOf(unknown), { _tag: "GrantUnknown" })
+      yield* register(registration)
+      const { operation } = yield* accept(identity)
+      assert.deepStrictEqual(yield* store.find(identity, operation.id), operation)
+    }))
+
+  it.effect("once more changes nothing", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      const grant = yield* register(registration)
+      assert.deepStrictEqual(yield* register(registration), grant)
+      assert.deepStrictEqual(yield* register({ ...registration, learned_from: "token" }), grant)
+    }))
+
+  it.effect("by an event makes scopes and end what the server says of them, and nothing else", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ scopes: [operationsRead] })
+      const grant = yield* register(registration)
+      for (
+        const [scopes, life] of [[[write], "2 hours"], [[], "1 minute"], [[write, operationsRead], "-1 hours"]] as const
+      ) {
+        const said = { scopes, expires_at: later(life) }
+        assert.deepStrictEqual(yield* register({ ...registration, ...said }), { ...grant, ...said })
+      }
+      const identity = yield* identify(registration)
+      assert.strictEqual((yield* Effect.flip(walk(identity, everything)))._tag, "GrantRevoked")
+      yield* register(registration)
+      yield* walk(identity, everything)
+    }))
+
+  it.effect("by tokens shows all that any of them showed, in whichever order they come", () =>
+    Effect.gen(function*() {
+      const tokens = [
+        { scopes: [operationsRead], expires_at: later("1 hour") },
+        { scopes: [write, operationsRead], expires_at: later("2 hours") },
+        { scopes: [], expires_at: later("3 hours") }
+      ]
+      for (const order of [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]]) {
+        const registration = newRegistration()
+        let grant: Grant | undefined
+        for (const n of order) grant = yield* register({ ...registration, ...tokens[n]!, learned_from: "token" })
+        assert.sameMembers([...grant!.scopes], [operationsRead, write])
+        assert.deepStrictEqual(grant!.expires_at, tokens[2]!.expires_at)
+      }
+    }))
+
+  it.effect("does not revive what was revoked, whatever is said and however often", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const registration = newRegistration()
+      const { grant_id } = yield* register(registration)
+      const { revoked_at } = yield* grants.revoke(grant_id)
+      assert.isNotNull(revoked_at)
+      for (const learned_from of ["event", "token"] as const) {
+        const again = yield* register({
+          ...registration,
+          learned_from,
+          granted_at: later("1 day"),
+          expires_at: later("30 days")
+        })
+        assert.deepStrictEqual(again.revoked_at, revoked_at)
+        const refused = yield* Effect.flip(walk(yield* identify(registration), everything))
+        assert.deepStrictEqual(fieldsOf(refused), { _tag: "GrantRevoked", reason: "revoked" })
+      }
+    }))
+
+  it.effect("as another subject's, owner's or provider's is a conflict that changes nothing", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      const grant = yield* register(registration)
+      for (const contradict of contradictions) {
+        for (const learned_from of ["event", "token"] as const) {
+          const other = { ...contradict(registration), scopes: [write], expires_at: later("1 day"), learned_from }
+          const conflict = yield* Effect.flip(register(other))
+          assert.deepStrictEqual(fieldsOf(conflict), { _tag: "GrantConflict", id: grant.grant_id })
+          assert.deepStrictEqual(yield* Grants.use((grants) => grants.show(grant.grant_id)), grant)
+        }
+      }
+      assert.deepStrictEqual(yield* register(registration), grant)
+    }))
+
+  it.effect("neither reactivates a client nor reconnects a provider, and shares the binding of issued grants", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant } = yield* issue()
+      const { client_id, provider, provider_binding_id, resource_owner } = grant
+      yield* grants.setClientActive(client_id, false)
+      yield* grants.setProviderConnected(provider_binding_id, false)
+      const registration = newRegistration({ client_id, provider, resource_owner })
+      for (let n = 0; n < 2; n++) {
+        assert.deepInclude(yield* register(registration), {
+          client_active: false,
+          provider_connected: false,
+          provider_binding_id
+        })
+      }
+      const other = yield* register(newRegistration({ provider, resource_owner }))
+      assert.strictEqual((yield* issueAgain(other)).grant.provider_binding_id, provider_binding_id)
+    }))
+
+  it.effect("tells grants of one name apart by issuer and client", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      const first = yield* register(registration)
+      const others = [{ issuer: newIssuer() }, { client_id: newClient() }, { grant: newExternalId() }]
+      const ids = [first.grant_id]
+      for (const other of others) {
+        const subject = newSubject()
+        const grant = yield* register({ ...registration, ...other, subject })
+        assert.strictEqual(grant.subject, subject)
+        ids.push(grant.grant_id)
+      }
+      assert.strictEqual(new Set(ids).size, 4)
+      assert.deepStrictEqual(yield* register(registration), first)
+    }))
+
+  it.effect("many times at once makes one grant", () =>
+    Effect.gen(function*() {
+      for (let round = 0; round < 20; round++) {
+        const registration = newRegistration()
+        const grants = yield* Effect.all(
+          Array.from({ length: 10 }, () => register(registration)),
+          { concurrency: "unbounded" }
+        )
+        for (const grant of grants) assert.deepStrictEqual(grant, grants[0])
+      }
+    }))
+
+  it.effect("for several subjects at once makes it one subject's, and the others' a conflict", () =>
+    Effect.gen(function*() {
+      for (let round = 0; round < 20; round++) {
+        const registration = newRegistration()
+        const results = yield* Effect.forEach(
+          Array.from({ length: 6 }, () => ({ ...registration, subject: newSubject() })),
+          (registration) => Effect.result(register(registration)),
+          { concurrency: "unbounded" }
+        )
+        const [registered, ...more] = results.flatMap((result) => result._tag === "Success" ? [result.success] : [])
+        assert.isEmpty(more)
+        const failures = results.flatMap((result) => result._tag === "Failure" ? [result.failure._tag] : [])
+        assert.deepStrictEqual(failures, Array.from({ length: 5 }, () => "GrantConflict"))
+        const shown = yield* Grants.use((grants) => grants.show(registered!.grant_id))
+        assert.deepStrictEqual(shown, registered)
+      }
+    }))
+
+  it.effect("keeps milliseconds and the far future", () =>
+    Effect.gen(function*() {
+      for (const expires_at of [DateTime.makeUnsafe("9999-12-31T23:59:59.999Z"), DateTime.makeUnsafe(1)]) {
+        assert.deepStrictEqual((yield* register(newRegistration({ expires_at }))).expires_at, expires_at)
+      }
+    }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("a registration in PostgreSQL", (it) => {
+  it.effect("that is a conflict leaves neither client nor provider binding behind", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const registration = newRegistration()
+      yield* register(registration)
+      const owner = newOwner()
+      yield* Effect.flip(register({ ...registration, resource_owner: owner }))
+      assert.isEmpty(yield* sql`SELECT 1 FROM provider_bindings WHERE resource_owner = ${owner}`)
+    }))
+
+  it.effect("that says nothing new writes no row", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const registration = newRegistration()
+      const { grant_id } = yield* register(registration)
+      const version = sql`SELECT xmin, ctid FROM grants WHERE id = ${grant_id}`
+      const before = yield* version
+      yield* register(registration)
+      yield* register({ ...registration, learned_from: "token", scopes: [], expires_at: later(0) })
+      assert.deepStrictEqual(yield* version, before)
+    }))
+
+  it.effect("is StoreUnavailable when nothing listens, and so is every revocation", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      for (const call of [register, ...Object.values(revocations)]) {
+        assert.strictEqual(
+          (yield* Effect.flip<unknown, { readonly _tag: string }, Grants>(call(registration)))._tag,
+          "StoreUnavailable"
+        )
+      }
+    }).pipe(Effect.provide(anotherProcess({ host: "/nowhere" }))))
+})
