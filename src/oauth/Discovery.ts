@@ -24,8 +24,7 @@ const metadataUrl = (issuer: string): string => {
 }
 
 /** Where OpenID providers have it: the well-known part comes last (OpenID Connect Discovery §4). */
-const openIdMetadataUrl = (issuer: string): string =>
-  `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`
+const openIdMetadataUrl = (issuer: string): string => `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`
 
 const readUrl = (issuer: string, document: JsonMembers, name: string): Effect.Effect<string | null, ServerFailure> => {
   const url = document[name]

@@ -59,7 +59,7 @@ export interface IntrospectionIssuer extends Omit<IssuerOptions, "algorithms" | 
   /** Default: what the issuer's metadata says. */
   readonly endpoint?: string
   readonly client: ClientAuthentication
-  /** For one answer. Default: 3 seconds. */
+  /** For one answer. Default: 1.5 seconds, which is less than what a request has. */
   readonly timeout?: Duration.Input
   /** How long an answer may be used again, a minute at most. Default: not at all. */
   readonly answerTimeToLive?: Duration.Input
@@ -120,7 +120,7 @@ const makeIntrospected = Effect.fnUntraced(function*(options: IntrospectionIssue
     ...issuerSettings(options),
     endpoint: options.endpoint ?? null,
     client: options.client,
-    timeout: Duration.fromInputUnsafe(options.timeout ?? "3 seconds"),
+    timeout: Duration.fromInputUnsafe(options.timeout ?? "1500 millis"),
     answerTimeToLive: Duration.fromInputUnsafe(options.answerTimeToLive ?? 0)
   }
   yield* orMisconfigured(introspectionFault(settings))

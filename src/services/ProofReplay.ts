@@ -55,7 +55,7 @@ export class ProofReplay extends Context.Service<ProofReplay, {
 /** Runs a sweep from time to time. Not all processes at once, though they were started together. */
 const sweepForever = (sweep: Effect.Effect<number, StoreUnavailable>): Effect.Effect<void, never, Scope.Scope> => {
   const sweepAll = Effect.gen(function*() {
-    yield* sweep
+    while ((yield* sweep) === batch);
   }).pipe(
     // Whatever it was, the next one may go well. A defect is named and not quoted: its message may hold anything.
     Effect.catchCause((cause) => {

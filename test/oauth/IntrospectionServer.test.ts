@@ -1,0 +1,119 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import { introspectionFault, type IntrospectionSettings } from "../../src/oauth/Introspection.ts"
+import { answerOf, eachAnswer, judged, makeScene, path, settings } from "./IntrospectionScene.ts"
+import { epoch } from "./Issuing.ts"
+
+describe("An authorization server that is asked of tokens", () => {
+  it.effect("is unavailable when it gives no answer that can be understood, and that is no fault of the token", () =>
+    Effect.gen(function*() {
+      const json = { "content-type": "application/json" }
+      const good = JSON.stringify(answerOf())
+      yield* eachAnswer([
+        new Response(good, { status: 201, headers: json }),
+        new Response(good, { status: 400, headers: json }),
+        new Response(good, { status: 401, headers: json }),
+        new Response(good, { status: 403, headers: json }),
+        new Response(good, { status: 302, headers: { ...json, location: "https://other.test" } }),
+        new Response(good, { status: 500, headers: json }),
+        new Response(good, { headers: { "content-type": "text/plain" } }),
+        new Response(good, { headers: { "content-type": "application/token-introspection+jwt" } }),
+        new Response(good.slice(0, -1), { headers: json }),
+        new Response("null", { headers: json }),
+        new Response("[]", { headers: json }),
+        new Response("", { headers: json }),
+        new Response(Buffer.from(good.replace("token-1", "token-\xff"), "latin1"), { headers: json }),
+        answerOf({ padding: "x".repeat(64 * 1024) })
+      ], "AuthorizationUnavailable")
+      yield* eachAnswer([answerOf({ padding: "x".repeat(60 * 1024) })], "accepted")
+    }))
+
+  it.effect("has three seconds, finding the endpoint included", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene({ endpoint: null })
+      server.delay = "1800 millis"
+      const fiber = yield* Effect.forkChild(judged(verify("t")))
+      yield* TestClock.adjust("2990 millis")
+      assert.isUndefined(fiber.pollUnsafe())
+      yield* TestClock.adjust("10 millis")
+      assert.strictEqual(yield* Fiber.join(fiber), "AuthorizationUnavailable")
+      assert.strictEqual(server.aborted, 1)
+    }))
+
+  it.effect("is left alone after five failures in a row, for a second at first; its refusals are none", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene()
+      server.serve(path, { active: false })
+      for (let index = 0; index < 10; index++) yield* judged(verify("t"))
+      assert.strictEqual(server.asked(path), 10)
+      server.isDown = true
+      for (let index = 0; index < 10; index++) {
+        assert.strictEqual(yield* judged(verify("t")), "AuthorizationUnavailable")
+      }
+      assert.strictEqual(server.asked(path), 15)
+      server.isDown = false
+      server.serve(path, answerOf())
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(yield* judged(verify("t")), "accepted")
+    }))
+
+  it.effect("is asked each time by default, also by those who ask at once", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene()
+      yield* verify("t")
+      server.serve(path, { active: false })
+      assert.strictEqual(yield* judged(verify("t")), "InvalidCredential")
+      yield* Effect.all(Array.from({ length: 5 }, () => judged(verify("t"))), { concurrency: "unbounded" })
+      assert.strictEqual(server.asked(path), 7)
+    }))
+
+  it.effect("is asked again after the time that is configured, and never beyond the expiry of the token", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene({ answerTimeToLive: Duration.seconds(10) })
+      yield* verify("t")
+      yield* TestClock.adjust("9999 millis")
+      yield* verify("t")
+      assert.strictEqual(server.asked(path), 1)
+      server.serve(path, answerOf({ exp: epoch + 12 }))
+      yield* TestClock.adjust("1 millis")
+      yield* verify("t")
+      assert.strictEqual(server.asked(path), 2)
+      yield* TestClock.adjust("2 seconds")
+      yield* verify("t")
+      assert.strictEqual(server.asked(path), 3)
+      server.serve(path, { active: false })
+      assert.strictEqual(yield* judged(verify("other")), "InvalidCredential")
+      assert.strictEqual(yield* judged(verify("other")), "InvalidCredential")
+      assert.strictEqual(server.asked(path), 5)
+    }))
+
+  it.effect("learns the token, and no failure does", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene()
+      server.serve(path, () => new Response("SECRET-token", { status: 500 }))
+      const failures = [yield* Effect.flip(verify("SECRET-token"))]
+      server.isDown = true
+      failures.push(yield* Effect.flip(verify("SECRET-token")))
+      for (const failure of failures) {
+        const cause = failure._tag === "AuthorizationUnavailable" ? failure.cause as Error : null
+        const shown = [failure, failure.stack, cause, cause?.stack, cause?.cause]
+        for (const text of shown) assert.notMatch(`${String(text)} ${JSON.stringify(text)}`, /SECRET|hush/)
+        assert.match(cause?.message ?? "", /^https:\/\/as\.test: (?:status 500|the request failed)/)
+      }
+    }))
+})
+
+describe("The settings of introspection", () => {
+  const faultOf = (changes: Partial<IntrospectionSettings>) => introspectionFault({ ...settings, ...changes }) ?? ""
+
+  it("are held to the rules for issuers, endpoints and times", () => {
+    assert.isNull(introspectionFault(settings))
+    assert.isNull(introspectionFault({ ...settings, endpoint: null }))
+    assert.include(faultOf({ issuer: "http://as.test" }), "must be https")
+    assert.include(faultOf({ endpoint: "http://as.test/introspect" }), "introspection endpoint")
+    assert.include(faultOf({ timeout: Duration.zero }), "between 100 milliseconds and 30 seconds")
+    assert.include(faultOf({ timeout: Duration.infinity }), "between 100 milliseconds and 30 seconds")
+    assert.include(faultOf({ answerTimeToLive: Duration.seconds(61) }), "60 seconds at most")
+  })
+})
