@@ -6,14 +6,25 @@ import { type ChildProcess, fork, spawnSync } from "node:child_process"
 import * as os from "node:os"
 import { fileURLToPath } from "node:url"
 
-/** How a server process finds the database. It comes as JSON in the first argument. */
-export interface ServerConfig {
+/** How a process finds the database. */
+export interface DatabaseAddress {
   readonly socketDirectory: string
   readonly port: number
   readonly username: string
   readonly database: string
+}
+
+/** What a server process is told. It comes as JSON in the first argument. */
+export interface ServerConfig extends DatabaseAddress {
   /** Whether the peer names its statements, so that PostgreSQL plans each once a connection. */
   readonly preparedPeer: boolean
+  /** Whose JWTs the gateway takes beside its own tokens. */
+  readonly issuer?: {
+    readonly issuer: string
+    readonly jwksUri: string
+    /** Seconds for which a verified signature is remembered. */
+    readonly signatureCache: number
+  }
 }
 
 export interface ServerProcess {
@@ -72,20 +83,29 @@ export const nextMessage = <Message>(child: ChildProcess): Effect.Effect<Message
     child.once("exit", onExit)
   })
 
-/** Starts a server script and waits until it listens. */
-export const startServer = Effect.fnUntraced(
-  function*(script: string, config: ServerConfig, flags: ReadonlyArray<string> = []) {
+/** Starts a script with a configuration, and waits for the message that says it is ready. */
+export const startReady = Effect.fnUntraced(
+  function*<Message>(script: string, config: object, flags: ReadonlyArray<string> = []) {
     const child = yield* startProcess(script, { arguments: [JSON.stringify(config)], flags })
-    const { port } = yield* nextMessage<{ readonly port: number }>(child)
-    return { pid: child.pid!, port } satisfies ServerProcess
+    return { child, pid: child.pid!, message: yield* nextMessage<Message>(child) }
   }
 )
 
+/** Starts a server script and waits until it listens. */
+export const startServer = (script: string, config: ServerConfig, flags: ReadonlyArray<string> = []) =>
+  Effect.map(
+    startReady<{ readonly port: number }>(script, config, flags),
+    ({ message, pid }): ServerProcess => ({ pid, port: message.port })
+  )
+
 /** For the scripts: what they were started with. The process ends when its parent is gone. */
-export const serverConfig = (): ServerConfig => {
+export const configuration = <Config>(): Config => {
   process.once("disconnect", () => process.exit())
-  return JSON.parse(process.argv[2]!) as ServerConfig
+  return JSON.parse(process.argv[2]!) as Config
 }
 
+/** For the scripts: tells the parent something; first, that they are ready. */
+export const report = (message: object): void => void process.send?.(message)
+
 /** For the scripts: tells the parent that the server listens. */
-export const reportPort = (port: number): void => void process.send?.({ port })
+export const reportPort = (port: number): void => report({ port })

@@ -36,7 +36,8 @@ export interface Reader {
   readonly ids: ReadonlyArray<string>
 }
 
-const grantFor = (owner: string) =>
+/** A grant of an owner at the provider `bank`. */
+export const grantFor = (owner: string) =>
   ({
     resource_owner: owner,
     subject: `subject-of-${owner}`,
@@ -52,7 +53,8 @@ const grantFor = (owner: string) =>
  */
 const insertOperations = `
   INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type, idempotency_key,
-    request_digest, state, revision, created_at, updated_at, completed_at, failure_code, failure_message)
+    request_digest, state, revision, created_at, updated_at, completed_at, failure_code, failure_message, provider,
+    due_at, timeline)
   SELECT uuidv7(o.created_at - clock_timestamp()), g.client_id, g.resource_owner, g.subject, g.id, g.provider_binding_id,
     CASE n % 10 WHEN 0 THEN 'payment.refund' WHEN 1 THEN 'transfer' ELSE 'payment' END, 'key-' || n,
     sha256(convert_to(n::text, 'UTF8')), o.state,
@@ -60,8 +62,11 @@ const insertOperations = `
     o.created_at, o.updated_at,
     CASE WHEN o.state IN ('succeeded', 'failed', 'cancelled') THEN o.updated_at END,
     CASE o.state WHEN 'failed' THEN 'account_closed' END,
-    CASE o.state WHEN 'failed' THEN 'The account of the recipient is closed.' END
+    CASE o.state WHEN 'failed' THEN 'The account of the recipient is closed.' END,
+    p.provider, CASE WHEN o.state NOT IN ('succeeded', 'failed', 'cancelled') THEN now() END,
+    (SELECT ledger_timeline())
   FROM grants g
+  JOIN provider_bindings p ON p.id = g.provider_binding_id
   CROSS JOIN generate_series($2::int, 1, -1) AS n
   CROSS JOIN LATERAL (
     SELECT date_trunc('milliseconds', now() - n * interval '30.017 seconds') AS created_at,

@@ -6,19 +6,21 @@ import "effect/schema/SchemaJITCompiler/enable"
 import { NodeCrypto, NodeHttpServer, NodeRuntime, NodeServices } from "@effect/platform-node"
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, References } from "effect"
-import { HttpServer } from "effect/http"
+import { FetchHttpClient, HttpServer } from "effect/http"
 import { randomUUID } from "node:crypto"
 import type { RequestId } from "../src/domain/RequestId.ts"
 import { GatewayServer } from "../src/server/Http.ts"
 import { Lifecycle } from "../src/server/Lifecycle.ts"
 import { createListener } from "../src/server/NodeListener.ts"
 import { BaseUrl } from "../src/server/Problems.ts"
+import { Grants } from "../src/services/Grants.ts"
 import { GrantVerifier } from "../src/services/GrantVerifier.ts"
 import { OperationStore } from "../src/services/OperationStore.ts"
+import { ProofReplay } from "../src/services/ProofReplay.ts"
 import { Readiness } from "../src/services/Readiness.ts"
-import { reportPort, serverConfig } from "./child.ts"
+import { configuration, reportPort, type ServerConfig } from "./child.ts"
 
-const { database, port, socketDirectory, username } = serverConfig()
+const { database, issuer, port, socketDirectory, username } = configuration<ServerConfig>()
 const baseUrl = "http://127.0.0.1"
 
 const Database = PgClient.layer({
@@ -32,8 +34,14 @@ const Database = PgClient.layer({
 
 const Platform = Layer.mergeAll(NodeServices.layer, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom)
 
+const Verifier = issuer === undefined ? GrantVerifier.layer : GrantVerifier.layerJwt({
+  ...issuer,
+  audience: baseUrl,
+  signatureTimeToLive: `${issuer.signatureCache} seconds`
+}).pipe(Layer.provide([ProofReplay.layer, Grants.layer, FetchHttpClient.layer]))
+
 const Services = Layer.mergeAll(
-  GrantVerifier.layer,
+  Verifier,
   OperationStore.layer,
   Readiness.layer,
   Lifecycle.layer(),

@@ -6,9 +6,9 @@ import Fastify, { type FastifyReply, type FastifyRequest } from "fastify"
 import { createHash, randomUUID } from "node:crypto"
 import type { AddressInfo } from "node:net"
 import { Pool } from "pg"
-import { reportPort, serverConfig } from "./child.ts"
+import { configuration, reportPort, type ServerConfig } from "./child.ts"
 
-const { database, port, preparedPeer, socketDirectory, username } = serverConfig()
+const { database, port, preparedPeer, socketDirectory, username } = configuration<ServerConfig>()
 const pool = new Pool({ host: socketDirectory, port, user: username, database, max: 10 })
 
 const query = async <Row>(name: string, text: string, values: ReadonlyArray<unknown>): Promise<ReadonlyArray<Row>> => {

@@ -1,4 +1,4 @@
-/** As much of `pg` as the peer uses; the package brings no types. */
+/** As much of `pg` as the peers use; the package brings no types. */
 declare module "pg" {
   interface Query {
     readonly name?: string
@@ -6,14 +6,27 @@ declare module "pg" {
     readonly values: ReadonlyArray<unknown>
   }
 
+  interface Options {
+    readonly host: string
+    readonly port: number
+    readonly user: string
+    readonly database: string
+  }
+
+  interface Result<Row> {
+    readonly rows: ReadonlyArray<Row>
+  }
+
   export class Pool {
-    constructor(options: {
-      readonly host: string
-      readonly port: number
-      readonly user: string
-      readonly database: string
-      readonly max: number
-    })
-    query<Row>(query: Query): Promise<{ readonly rows: ReadonlyArray<Row> }>
+    constructor(options: Options & { readonly max: number })
+    query<Row>(query: Query): Promise<Result<Row>>
+    end(): Promise<void>
+  }
+
+  export class Client {
+    constructor(options: Options)
+    connect(): Promise<void>
+    query<Row>(query: Query | string): Promise<Result<Row>>
+    on(event: "notification", listener: (message: { readonly payload?: string }) => void): this
   }
 }

@@ -18,12 +18,14 @@ export const errorsOf = ({ comparisons }: Report): ReadonlyArray<string> =>
     )
   )
 
-const machine = () => ({ node: process.version, cpu: os.cpus()[0]?.model ?? "unknown", cpus: os.cpus().length })
+export const machine = () => ({ node: process.version, cpu: os.cpus()[0]?.model ?? "unknown", cpus: os.cpus().length })
 
 export const toJson = (report: Report): string => `${JSON.stringify({ ...machine(), ...report }, null, 2)}\n`
 
 const requirement = ({ atLeast, atMost, holds }: Comparison): string =>
-  `${atLeast === null ? `at most ${atMost}` : `at least ${atLeast}`}: ${holds ? "holds" : "FAILS"}`
+  atLeast === null && atMost === null
+    ? ""
+    : `${atLeast === null ? `at most ${atMost}` : `at least ${atLeast}`}: ${holds ? "holds" : "FAILS"}`
 
 const header = [
   "",
@@ -51,11 +53,14 @@ const rowsOf = (comparison: Comparison): ReadonlyArray<ReadonlyArray<string>> =>
     ...index === 0 ? [comparison.ratio.toFixed(2), requirement(comparison)] : ["", ""]
   ])
 
-const align = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
-  const isNumeric = (column: number) => column >= 2 && column <= 8
+/** Aligns the columns of a table, whose first row is the header; numbers to the right. */
+export const align = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const columns = rows[0]!.map((_, column) => ({
+    width: Math.max(...rows.map((row) => row[column]!.length)),
+    isNumeric: rows.slice(1).every((row) => /^[\d.-]*$/.test(row[column]!))
+  }))
   return rows.map((row) =>
-    row.map((cell, column) => isNumeric(column) ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!))
+    columns.map(({ isNumeric, width }, column) => isNumeric ? row[column]!.padStart(width) : row[column]!.padEnd(width))
       .join("  ").trimEnd()
   ).join("\n")
 }
