@@ -1,0 +1,118 @@
+/**
+ * `npm run bench:authorization`: single reads with a JWT access token (ES256) against single reads with an opaque one of the
+ * gateway's own, with the signature cache on and off. One process for each, on one database, in alternating rounds.
+ *
+ *   --quick    short rounds
+ *   --json     the report as JSON on stdout
+ *
+ * Exits with 1 whenever a response was not 200. Linux only.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { DateTime, Effect } from "effect"
+import { exportJWK, generateKeyPair, SignJWT } from "jose"
+import * as fs from "node:fs"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import * as os from "node:os"
+import * as path from "node:path"
+import { parseArgs } from "node:util"
+import { LocalPostgres } from "../src/embedded/LocalPostgres.ts"
+import { type GrantRegistration, Grants } from "../src/services/Grants.ts"
+import { type ServerConfig, startProcess, startServer } from "./child.ts"
+import { databaseLayer, grantFor, postmasterPid, prepareDatabase } from "./database.ts"
+import { compare } from "./measure.ts"
+import { peakMemoryOf } from "./proc.ts"
+import { errorsOf, type Report, toJson, toTable } from "./report.ts"
+
+const { values: options } = parseArgs({
+  options: { quick: { type: "boolean", default: false }, json: { type: "boolean", default: false } }
+})
+
+const plan = options.quick
+  ? { rounds: 3, connections: 64, warmUpSeconds: 1, seconds: 1 }
+  : { rounds: 5, connections: 64, warmUpSeconds: 3, seconds: 5 }
+
+const say = (line: string) => Effect.sync(() => process.stderr.write(`${line}\n`))
+
+/** An authorization server as far as a verifier of JWTs needs one: a key set. */
+const keyServer = Effect.acquireRelease(
+  Effect.promise(async () => {
+    const { privateKey, publicKey } = await generateKeyPair("ES256")
+    const keys = JSON.stringify({ keys: [{ ...await exportJWK(publicKey), kid: "one", alg: "ES256", use: "sig" }] })
+    const server = createServer((_, response) => {
+      response.writeHead(200, { "content-type": "application/json" }).end(keys)
+    })
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve))
+    const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    return { server, issuer, privateKey }
+  }),
+  ({ server }) => Effect.sync(() => void server.close())
+)
+
+/** A token for an hour, and the grant that it names: it reads what the opaque token of the owner reads. */
+const signToken = (issuer: string, key: CryptoKey, { client_id, subject }: ReturnType<typeof grantFor>) =>
+  Effect.promise(() =>
+    new SignJWT({ client_id, scope: "operations:read", grant_id: "grant-1" })
+      .setProtectedHeader({ alg: "ES256", typ: "at+jwt", kid: "one" })
+      .setIssuer(issuer).setAudience("http://127.0.0.1").setSubject(subject).setJti("1").setIssuedAt()
+      .setExpirationTime("1 hour").sign(key)
+  )
+
+const benchmark = Effect.gen(function*() {
+  yield* say("Seeding 100,000 operations …")
+  const count = 100_000
+  const [reader] = yield* prepareDatabase([count])
+  const { issuer, privateKey } = yield* keyServer
+  const grant = grantFor(`owner-of-${count}`)
+  yield* Grants.use((grants) =>
+    grants.register({
+      ...grant,
+      issuer: issuer as GrantRegistration["issuer"],
+      grant: "grant-1" as GrantRegistration["grant"],
+      expires_at: DateTime.addDuration(DateTime.nowUnsafe(), "1 hour")
+    })
+  )
+  const token = yield* signToken(issuer, privateKey, grant)
+  const { database, port, socketDirectory, username } = yield* LocalPostgres
+  const config: ServerConfig = { database, port, socketDirectory, username, preparedPeer: false }
+  const trusting = (signatureCache: number) => ({ ...config, issuer: { issuer, jwksUri: issuer, signatureCache } })
+  const opaque = yield* startServer("gateway.ts", config)
+  const cached = yield* startServer("gateway.ts", trusting(60))
+  const uncached = yield* startServer("gateway.ts", trusting(0))
+  const load = yield* startProcess("load.ts", { pinned: true })
+  const postmaster = yield* postmasterPid
+  const paths = reader!.ids.map((id) => `/v1/operations/${id}`)
+  const comparisons: Array<Report["comparisons"][number]> = []
+  for (
+    const [name, server] of [["JWT, signatures cached", cached], ["JWT, each signature verified", uncached]] as const
+  ) {
+    yield* say(`Measuring: ${name} …`)
+    const targets = [
+      { name, server, token, paths },
+      { name: "opaque", server: opaque, token: reader!.token, paths }
+    ] as const
+    comparisons.push(
+      yield* compare(load, { name: "single read", targets, seconds: plan.seconds }, { ...plan, postmaster })
+    )
+  }
+  return {
+    comparisons,
+    peakMemory: { opaque: peakMemoryOf(opaque.pid), cached: peakMemoryOf(cached.pid) }
+  } satisfies Report
+})
+
+const temporaryDirectory = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "gateway-bench-"))),
+  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
+)
+
+const main = Effect.gen(function*() {
+  const directory = yield* temporaryDirectory
+  const report = yield* Effect.provide(Effect.scoped(benchmark), databaseLayer(directory))
+  process.stdout.write(options.json ? toJson(report) : toTable(report))
+  const errors = errorsOf(report)
+  for (const error of errors) yield* say(error)
+  if (errors.length > 0) process.exitCode = 1
+})
+
+NodeRuntime.runMain(Effect.scoped(main))

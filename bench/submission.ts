@@ -1,0 +1,146 @@
+/**
+ * `npm run bench:submission`: how fast workers submit what was accepted, and how soon, beside a job queue written by
+ * hand, on the same database and against the same sandbox provider, in alternating rounds.
+ *
+ *   --quick    short rounds: whether it runs, and roughly where it stands
+ *   --json     the report as JSON on stdout
+ *   --profile  also write CPU profiles of the gateway's workers to the working directory
+ *
+ * Exits with 1 when an operation did not succeed, or was not received exactly once. Linux only: CPU time is read from
+ * /proc.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Effect } from "effect"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { parseArgs } from "node:util"
+import { LocalPostgres } from "../src/embedded/LocalPostgres.ts"
+import * as PgAcceptanceSignal from "../src/embedded/PgAcceptanceSignal.ts"
+import { Grants } from "../src/services/Grants.ts"
+import { migrate } from "../src/services/Migrations.ts"
+import { databaseLayer, grantFor, postmasterPid } from "./database.ts"
+import { median } from "./measure.ts"
+import { distance } from "./submission/config.ts"
+import { ageLedger, makeLedgerQueue, makePeerQueue } from "./submission/queues.ts"
+import { errorsOf, type Rounds, toJson, toTable } from "./submission/report.ts"
+import {
+  type Contestant,
+  type Latency,
+  latencyRound,
+  type Setting,
+  type Throughput,
+  throughputRound
+} from "./submission/rounds.ts"
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: "boolean", default: false },
+    json: { type: "boolean", default: false },
+    profile: { type: "boolean", default: false }
+  }
+})
+
+const plan = options.quick
+  ? {
+    rounds: 1,
+    throughput: { warmUp: 1000, operations: 4000 },
+    distant: { warmUp: 500, operations: 1500 },
+    latency: { perSecond: 100, warmUp: 1, duration: 5 }
+  }
+  : {
+    rounds: 3,
+    throughput: { warmUp: 3000, operations: 12_000 },
+    distant: { warmUp: 1000, operations: 3000 },
+    latency: { perSecond: 100, warmUp: 2, duration: 10 }
+  }
+
+const say = (line: string) => Effect.sync(() => process.stderr.write(`${line}\n`))
+
+/** Rounds of all contestants in turn, so that whatever else the machine does meets each; who goes first changes. */
+const alternate = Effect.fnUntraced(function*<Round, E, R>(
+  contestants: ReadonlyArray<Contestant>,
+  run: (contestant: Contestant) => Effect.Effect<Round, E, R>,
+  figure: (round: Round) => string
+) {
+  const all = contestants.map((contestant) => ({ contestant, rounds: [] as Array<Round> }))
+  for (let round = 1; round <= plan.rounds; round++) {
+    for (const { contestant, rounds } of round % 2 === 1 ? all : all.toReversed()) {
+      yield* say(`${contestant.name}, round ${round} of ${plan.rounds} …`)
+      const found = yield* run(contestant)
+      yield* say(`  ${figure(found)}; load ${os.loadavg()[0]!.toFixed(1)}`)
+      rounds.push(found)
+    }
+  }
+  return all.map(({ contestant, rounds }): Rounds<Round> => ({ name: contestant.name, rounds }))
+})
+
+const perSecond = (round: Throughput) => `${round.operationsPerSecond.toFixed(0)} operations/s`
+const typical = (round: Latency) => `${median(round.latencies).toFixed(2)} ms`
+
+const benchmark = Effect.gen(function*() {
+  yield* migrate
+  const { grant } = yield* (yield* Grants).issue(grantFor("payer"))
+  const { database, port, socketDirectory, username } = yield* LocalPostgres
+  const address = { database, port, socketDirectory, username }
+  const setting: Setting = {
+    database: address,
+    grant,
+    postmaster: yield* postmasterPid,
+    profile: options.profile
+  }
+  const queue = yield* makeLedgerQueue(grant)
+  yield* ageLedger(queue, 20_000)
+  const peer = yield* makePeerQueue(20_000)
+  const one: Contestant = { name: "one worker", queue, workers: 1, answer: "at once", listens: true, delay: 0 }
+  const peers: Contestant = { ...one, name: "peer", queue: peer }
+  const throughput = yield* alternate(
+    [
+      one,
+      { ...one, name: "two workers", workers: 2 },
+      { ...one, name: "one worker, acknowledged, then read", answer: "acknowledged" },
+      peers
+    ],
+    (contestant) => throughputRound(setting, contestant, plan.throughput),
+    perSecond
+  )
+  const distant = yield* alternate(
+    [
+      { ...one, delay: distance },
+      { ...one, name: "two workers", workers: 2, delay: distance },
+      { ...peers, delay: distance }
+    ],
+    (contestant) => throughputRound(setting, contestant, plan.distant),
+    perSecond
+  )
+  const latency = yield* alternate(
+    [
+      { ...one, name: "one worker, notified" },
+      { ...one, name: "one worker, polling alone", listens: false },
+      { ...peers, name: "peer, notified" }
+    ],
+    (contestant) => latencyRound(setting, contestant, plan.latency),
+    typical
+  )
+  return { throughput, distant, latency }
+})
+
+const temporaryDirectory = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "submission-bench-"))),
+  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
+)
+
+const main = Effect.gen(function*() {
+  const directory = yield* temporaryDirectory
+  const report = yield* benchmark.pipe(
+    Effect.scoped,
+    Effect.provide(PgAcceptanceSignal.layer),
+    Effect.provide(databaseLayer(directory))
+  )
+  process.stdout.write(options.json ? toJson(report) : toTable(report))
+  const errors = errorsOf(report)
+  for (const error of errors) yield* say(error)
+  if (errors.length > 0) process.exitCode = 1
+})
+
+NodeRuntime.runMain(Effect.scoped(main))

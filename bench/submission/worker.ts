@@ -1,0 +1,56 @@
+/**
+ * A worker as `work` runs it: the same layers, pool and policy, errors logged, tracing off.
+ */
+// oxlint-disable-next-line import/no-unassigned-import -- it is all that the module is for
+import "effect/schema/SchemaJITCompiler/enable"
+import { NodeRuntime } from "@effect/platform-node"
+import { Effect, Layer, References } from "effect"
+import { WorkerPool } from "../../src/embedded/Database.ts"
+import * as PgAcceptanceSignal from "../../src/embedded/PgAcceptanceSignal.ts"
+import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
+import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
+import { Provider } from "../../src/submission/Provider.ts"
+import { Providers } from "../../src/submission/Providers.ts"
+import * as SandboxProvider from "../../src/submission/SandboxProvider.ts"
+import * as Submission from "../../src/submission/Submission.ts"
+import { defaultPolicy } from "../../src/submission/SubmissionPolicy.ts"
+import { configuration, report } from "../child.ts"
+import { now, provider, type WorkerConfig } from "./config.ts"
+import { databaseAt } from "./pools.ts"
+
+const { database, listens, sandboxUrl, timed } = configuration<WorkerConfig>()
+
+const begun: Array<readonly [string, number]> = []
+process.on("message", () => report({ begun }))
+
+/** Notes when each operation is handed to the adapter. */
+const Timed = Layer.effect(
+  Provider,
+  Effect.map(SandboxProvider.make({ baseUrl: sandboxUrl }), (adapter) =>
+    Provider.of({
+      ...adapter,
+      submit: (operation, payload) =>
+        Effect.suspend(() => {
+          begun.push([operation.id, now()])
+          return adapter.submit(operation, payload)
+        })
+    }))
+)
+
+const Queue = SubmissionQueue.layer.pipe(
+  Layer.merge(listens ? PgAcceptanceSignal.layer : Layer.empty),
+  Layer.provide(WorkerPool),
+  Layer.provide(databaseAt(database))
+)
+
+const Worker = Submission.layer.pipe(
+  Layer.provide(Providers.layer({ [provider]: timed ? Timed : SandboxProvider.layer({ baseUrl: sandboxUrl }) })),
+  Layer.provide(ProviderHttpClient.layer({ connections: defaultPolicy.concurrency * 2 })),
+  Layer.provide(Queue)
+)
+
+Layer.launch(Layer.provide(Layer.effectDiscard(Effect.sync(() => report({}))), Worker)).pipe(
+  Effect.provideService(References.TracerEnabled, false),
+  Effect.provideService(References.MinimumLogLevel, "Warn"),
+  NodeRuntime.runMain
+)
