@@ -1,0 +1,40 @@
+/** As much of `oidc-provider` as the tests use; the package brings no types. */
+declare module "oidc-provider" {
+  import type { IncomingMessage, RequestListener, ServerResponse } from "node:http"
+
+  export interface Client {
+    readonly clientId: string
+    grantTypeAllowed(type: string): boolean
+  }
+
+  export interface Context {
+    readonly oidc: { readonly client?: Client }
+    get(header: string): string
+  }
+
+  export interface Token {
+    readonly kind: string
+    readonly clientId: string
+    readonly grantId?: string
+    readonly accountId?: string
+  }
+
+  export interface Grant {
+    addResourceScope(resource: string, scope: string): void
+    save(): Promise<string>
+  }
+
+  export interface Interaction {
+    readonly params: Readonly<Record<string, string>>
+  }
+
+  export class Provider {
+    constructor(issuer: string, configuration: object)
+    readonly Grant: new(options: { readonly accountId: string; readonly clientId: string }) => Grant
+    callback(): RequestListener
+    interactionDetails(request: IncomingMessage, response: ServerResponse): Promise<Interaction>
+    interactionFinished(request: IncomingMessage, response: ServerResponse, result: object): Promise<void>
+    on(event: "grant.revoked", listener: (context: Context, grantId: string) => void): this
+    on(event: "server_error", listener: (context: Context, error: Error) => void): this
+  }
+}
