@@ -19,6 +19,8 @@ describe("The documentation", () => {
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
+        "docs/authorization.md",
+        "docs/fapi.md",
         "docs/operations.md",
         "docs/postgresql.md",
         "docs/submission.md",
