@@ -1,7 +1,7 @@
 /**
  * What a request brings to show on whose behalf it is made, and how a verifier refuses it.
  */
-import * as Redacted from "effect/Redacted"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 
 /** An access token, and what the request shows of its sender. */
