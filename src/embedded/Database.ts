@@ -70,10 +70,14 @@ export const WriterPool = pool({ multiplex: true, maxConnections: 4 })
 /**
  * For workers. One connection listens for acceptances. The server gives a statement up before its worker does, so that
  * what a worker gave up is not done behind its back.
+ *
+ * Connections live for seconds: when a firewall forgets one, whatever is written to it is lost without an error for as
+ * long as TCP repeats itself, which is a quarter of an hour, and a shared one is not closed by giving statements up.
  */
 export const WorkerPool = pool({
   multiplex: true,
   maxConnections: 5,
+  connectionTTL: "10 seconds",
   keepAlive: "10 seconds",
   startupParameters: { statement_timeout: "4000" }
 })
