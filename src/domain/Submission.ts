@@ -107,8 +107,8 @@ export interface Recording {
   /** When the next one acts on the operation, unless it is settled. */
   readonly due_in: Duration.Duration
   /**
-   * `send_before` of the claim that this came of. After a failover that forgot it, another claim may be at the same
-   * revision, and must not be recorded over. Absent where the outcome is of a status read.
+   * `send_before` as the claim or the status read had it that this came of. After a failover that forgot it, another
+   * claim may be at the same revision, and must not be recorded over. Absent where no claim is known.
    */
   readonly send_before?: DateTime.Utc | null
 }

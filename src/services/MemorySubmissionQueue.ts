@@ -154,14 +154,13 @@ export const makeMemory = Effect.gen(function*() {
       reference: record.reference ?? recording.reference
     }).operation
 
-  /** Whether the outcome is of another claim than the one that is recorded. */
-  const isForeign = ({ operation, send_before }: MemoryRecord, recording: Recording) =>
-    false && recording.send_before != null && operation.state === "submitting"
-    && send_before?.epochMilliseconds !== recording.send_before.epochMilliseconds
+  /** Whether something is of another claim than the one that is recorded. */
+  const isForeign = ({ send_before }: MemoryRecord, known: DateTime.Utc | null | undefined) =>
+    known != null && send_before?.epochMilliseconds !== known.epochMilliseconds
 
   const record = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
     Effect.flatMap(findAt(id, revision), (found) =>
-      isForeign(found, recording)
+      isForeign(found, recording.send_before)
         ? Effect.fail(new StaleOperation({ id, expected: revision, actual: found.operation.revision }))
         : Effect.sync(() => moved(found, outcome, recording)))
 
@@ -222,9 +221,14 @@ export const makeMemory = Effect.gen(function*() {
     })
 
   const recordHeld = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
-    Effect.map(
+    Effect.flatMap(
       findAt(id, revision),
-      (found) => moved(moveRecord(found, { state: "submitting" }, recording.evidence, now()), outcome, recording)
+      (found) =>
+        isForeign(found, recording.send_before)
+          ? Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
+          : Effect.sync(() =>
+            moved(moveRecord(found, { state: "submitting" }, recording.evidence, now()), outcome, recording)
+          )
     )
 
   const released = (record: MemoryRecord): Operation =>
@@ -237,12 +241,16 @@ export const makeMemory = Effect.gen(function*() {
       reviewed_at: now()
     }).operation
 
-  const release = (id: OperationId) =>
-    Effect.flatMap(find(id), (record) => {
-      const { state } = record.operation
-      return state === "accepted"
-        ? Effect.succeed(released(record))
-        : Effect.fail(new IllegalTransition({ id, from: state, to: "submitting", reason: "not_permitted" }))
+  const release = (id: OperationId, send_before?: DateTime.Utc | null) =>
+    Effect.flatMap(find(id), (record): Effect.Effect<Operation, StaleOperation | IllegalTransition> => {
+      const { revision, state } = record.operation
+      if (state !== "accepted") {
+        return Effect.fail(new IllegalTransition({ id, from: state, to: "submitting", reason: "not_permitted" }))
+      }
+      const isOutdated = send_before != null && record.timeline !== -memory.cluster.timeline
+      return isOutdated || isForeign(record, send_before)
+        ? Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
+        : Effect.sync(() => released(record))
     })
 
   const releaseAll = Effect.sync(() =>

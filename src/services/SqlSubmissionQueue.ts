@@ -241,10 +241,12 @@ export const makeSql = Effect.gen(function*() {
     }
   )
 
-  const release = Effect.fn("SubmissionQueue.release")(function*(id: OperationId) {
-    const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(releaseStatement, [id]))
+  const release = Effect.fn("SubmissionQueue.release")(function*(id: OperationId, send_before?: DateTime.Utc | null) {
+    const known = send_before == null ? null : DateTime.toDateUtc(send_before)
+    const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(releaseStatement, [id, known]))
     if (row !== undefined) return fromRow(row)
-    const { state } = yield* show(id)
+    const { revision, state } = yield* show(id)
+    if (state === "accepted") return yield* new StaleOperation({ id, expected: revision, actual: revision })
     return yield* new IllegalTransition({ id, from: state, to: "submitting", reason: "not_permitted" })
   })
 
@@ -351,7 +353,7 @@ const recordStatement = `
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6,
     reference = coalesce(o.reference, $7), due_at = now() + ${millis("$8")}
   WHERE o.id = $1 AND o.revision = $2
-    AND ($9::timestamptz IS NULL OR o.state <> 'submitting' OR o.send_before = $9)
+    AND ($9::timestamptz IS NULL OR o.send_before = $9)
   RETURNING ${publicColumns}`
 
 const rescueStatement = (limit: number) => `
@@ -439,9 +441,11 @@ const released = `
 const releaseAllStatement = `
   UPDATE operations SET ${released} WHERE state = 'accepted' AND timeline < ledger_timeline() RETURNING 1`
 
+/** A status read releases what it was taken of: not if the operation was let go since, and another failover forgot that. */
 const releaseStatement = `
   UPDATE operations o SET ${released}
   WHERE o.id = $1 AND o.state = 'accepted'
+    AND ($2::timestamptz IS NULL OR (o.send_before = $2 AND o.timeline = -ledger_timeline()))
   RETURNING ${publicColumns}`
 
 const holdAllStatement = "UPDATE operations SET timeline = 0, due_at = now() WHERE state = 'accepted' RETURNING 1"

@@ -3,6 +3,7 @@
  * them, with row locks, compare-and-set and its own clock, so any number of workers may run on any number of machines.
  */
 import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
@@ -100,10 +101,14 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   /**
    * Lets a held operation be claimed again: somebody made sure that it was never sent. When it is known until when
    * somebody else could have sent it, it is claimed after that.
+   *
+   * Who made sure by a status read gives `send_before` as that read had it: the operation may have been released,
+   * claimed and held again since, and what was proven then is not proven now.
    */
   readonly release: (
-    id: OperationId
-  ) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>
+    id: OperationId,
+    send_before?: DateTime.Utc | null
+  ) => Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition | StoreUnavailable>
   /** The same for all of them, and yields how many there were: for a failover that is known to have lost nothing. */
   readonly releaseAll: Effect.Effect<number, StoreUnavailable>
   /**

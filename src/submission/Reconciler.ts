@@ -112,17 +112,18 @@ const make = Effect.gen(function*() {
   const read = (due: DueRead): Effect.Effect<void> =>
     Effect.gen(function*() {
       const decision = decide(due, yield* ask(due))
-      const { operation: { id }, revision } = due
+      const { operation: { id, send_before }, revision } = due
       const due_in = Duration.millis(readDelay(policy.readSchedule, due.reads, yield* Random.next))
       switch (decision._tag) {
         case "Postpone":
           return yield* withinStore(queue.postpone(id, revision, { due_in, reference: decision.reference }))
         case "Release":
-          return yield* Effect.asVoid(withinStore(queue.release(id)))
+          return yield* Effect.asVoid(withinStore(queue.release(id, send_before)))
         case "Record": {
           const record = due.state === "accepted" ? queue.recordHeld : queue.record
           const { evidence, outcome, reference } = decision
-          return yield* Effect.asVoid(withinStore(record(id, revision, outcome, { evidence, reference, due_in })))
+          const recording = { evidence, reference, due_in, send_before }
+          return yield* Effect.asVoid(withinStore(record(id, revision, outcome, recording)))
         }
       }
     }).pipe(

@@ -5,7 +5,7 @@ import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
 import { accept } from "../fixtures/Ledger.ts"
 import { newLedger, standbyOf, whileRunning } from "../fixtures/OwnServer.ts"
-import { acceptSeveral, claimIds, issueAtNewProvider, takeIds } from "../fixtures/Queue.ts"
+import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass, takeIds } from "../fixtures/Queue.ts"
 
 const timeline = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -56,6 +56,8 @@ describe("A failover", () => {
           for (const id of ids) assert.deepInclude(yield* ledger.show(id), { state: "accepted", under_review: true })
 
           yield* queue.release(ids[1]!)
+          assert.deepStrictEqual(yield* claimIds(provider), [], "whoever claimed it on the primary may still send")
+          yield* pass(claimTerms.send_within)
           assert.deepStrictEqual(yield* claimIds(provider), [ids[1]!], "what was released is sent")
           assert.strictEqual(yield* queue.releaseAll, 2)
           assert.sameMembers([...yield* claimIds(provider)], [ids[0]!, ids[2]!])

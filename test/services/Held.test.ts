@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit } from "effect"
 import type { OperationId } from "../../src/domain/Operation.ts"
+import type { DueRead } from "../../src/domain/Submission.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
@@ -210,6 +211,33 @@ conformance("the release of a held operation", (it) => {
         assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", from: state, reason: "not_permitted" })
         assert.deepStrictEqual(yield* ledger.show(before.id), before)
       }
+    }))
+
+  it.effect("by a status read is refused once the operation was released, or is held anew: it may have been sent since", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      const isReleased = (read: DueRead) =>
+        Effect.map(Effect.result(queue.release(id, read.operation.send_before)), (result) => {
+          if (result._tag === "Success") return true
+          assert.strictEqual(result.failure._tag, "StaleOperation")
+          return false
+        })
+      for (const change of [failOver, queue.release(id), Effect.andThen(failOver, queue.holdAll)]) {
+        yield* pass("2 hours")
+        const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+        yield* change
+        assert.isFalse(yield* isReleased(read!))
+        yield* failOver
+        assert.isFalse(yield* isReleased(read!))
+      }
+      yield* pass("2 hours")
+      const [first] = yield* queue.takeHeld(provider, 10, readTerms)
+      yield* pass("2 hours")
+      const [second] = yield* queue.takeHeld(provider, 10, readTerms)
+      assert.isTrue(yield* isReleased(second!))
+      assert.isFalse(yield* isReleased(first!))
+      assert.deepStrictEqual(yield* claimIds(provider), [id])
     }))
 
   it.effect("of all releases what is held, says how much that was, and leaves all else alone", () =>
