@@ -1,0 +1,57 @@
+/**
+ * Many seeds, one after the other.
+ */
+import { type Result, simulate, type SimulationOptions } from "./Simulation.ts"
+import type { Counts } from "./Trace.ts"
+
+export interface Sweep {
+  readonly seeds: number
+  /** Runs that broke a rule. */
+  readonly violations: ReadonlyArray<Result>
+  /** How often each kind of thing happened, in all of them. */
+  readonly counts: Counts
+  readonly steps: number
+  /** Seconds of true time that were simulated. */
+  readonly simulatedSeconds: number
+  readonly cpuSeconds: number
+}
+
+/** Errors are values here, and nobody looks at where they were made; finding that out is dear. */
+const withoutStacks = <A>(run: () => A): A => {
+  const limit = Error.stackTraceLimit
+  Error.stackTraceLimit = 0
+  try {
+    return run()
+  } finally {
+    Error.stackTraceLimit = limit
+  }
+}
+
+/** Runs so many seeds, from the first one on. */
+export const sweep = (first: number, seeds: number, options: SimulationOptions = {}): Sweep =>
+  withoutStacks(() => {
+    const counts: Counts = new Map()
+    const violations: Array<Result> = []
+    let steps = 0
+    let time = 0
+    const started = process.cpuUsage()
+    for (let seed = first; seed < first + seeds; seed++) {
+      const result = simulate(seed, options)
+      for (const [kind, count] of result.counts) counts.set(kind, (counts.get(kind) ?? 0) + count)
+      steps += result.steps
+      time += result.time
+      if (result.violation !== null) violations.push(result)
+    }
+    const { system, user } = process.cpuUsage(started)
+    return { seeds, violations, counts, steps, simulatedSeconds: time / 1000, cpuSeconds: (system + user) / 1e6 }
+  })
+
+/** The first seed that breaks a rule, or null when none of so many does. */
+export const firstViolation = (seeds: number, options: () => SimulationOptions): Result | null =>
+  withoutStacks(() => {
+    for (let seed = 1; seed <= seeds; seed++) {
+      const result = simulate(seed, options())
+      if (result.violation !== null) return result
+    }
+    return null
+  })
