@@ -1,0 +1,198 @@
+/**
+ * The workers as the parent sees them: each with proxies of its own, restarted whenever it dies.
+ */
+import { Schema } from "effect"
+import * as path from "node:path"
+import { Child, type End } from "./Child.ts"
+import { type Blow, type CrashPoint, type Message, Order, type PlantedBug, WorkerConfig } from "./Plan.ts"
+import { Proxy, SentKeys, type Target } from "./Proxy.ts"
+
+const encodeOrder = Schema.encodeSync(Order)
+const encodeConfig = Schema.encodeSync(WorkerConfig)
+
+export interface CrewOptions {
+  readonly size: number
+  readonly directory: string
+  readonly databaseTarget: Target
+  readonly sandboxTarget: Target
+  readonly username: string
+  readonly database: string
+  readonly bug: PlantedBug | null
+}
+
+/** Milliseconds that a worker gets to end when it is asked to. */
+const drainPatience = 10_000
+
+/** Milliseconds from when a worker can work again to when others may be struck, because it does their work meanwhile. */
+export const settlingIn = 500
+
+/** One place for a worker, whoever fills it just now. */
+export class Worker {
+  readonly name: string
+  readonly databaseLink: Proxy
+  readonly sandboxLink: Proxy
+  child: Child | null = null
+  /** `leaving`: it was killed, or asked to end. */
+  state: "starting" | "running" | "stopped" | "leaving" = "starting"
+  order: Order | null = null
+  /** It is excused until then, in milliseconds since 1970. */
+  private excusedUntil = 0
+
+  constructor(name: string, databaseLink: Proxy, sandboxLink: Proxy) {
+    this.name = name
+    this.databaseLink = databaseLink
+    this.sandboxLink = sandboxLink
+  }
+
+  /** Whether it can be expected to do its work at this moment. */
+  get isHealthy(): boolean {
+    return this.state === "running" && this.order === null && this.excusedUntil <= Date.now()
+  }
+
+  /** It has lost its way to the database, and gets so many milliseconds to find another. */
+  excuse(milliseconds: number): void {
+    this.excusedUntil = Math.max(this.excusedUntil, Date.now() + milliseconds)
+  }
+
+  /** It works, from now on or again. */
+  hasStarted(): void {
+    this.state = "running"
+    this.excuse(settlingIn)
+  }
+
+  /** Lets it strike itself when it comes to this point next. */
+  command(point: CrashPoint, blow: Blow): void {
+    this.order = { point, blow }
+    this.child?.tell(encodeOrder(this.order))
+  }
+
+  kill(signal: "SIGKILL" | "SIGTERM"): void {
+    this.state = "leaving"
+    this.child?.signal(signal)
+  }
+
+  stop(milliseconds: number): void {
+    this.state = "stopped"
+    const { child } = this
+    child?.signal("SIGSTOP")
+    setTimeout(() => {
+      if (this.child !== child || this.state !== "stopped") return
+      child?.signal("SIGCONT")
+      this.hasStarted()
+    }, milliseconds)
+  }
+
+  /** It said that it stops itself: not yet, on a busy machine. It is running again when it has said so, too. */
+  hasStruck(milliseconds: number): void {
+    this.state = "stopped"
+    const { child } = this
+    const resume = () => {
+      if (this.child !== child || this.state !== "stopped") return
+      child?.signal("SIGCONT")
+      setTimeout(resume, 50)
+    }
+    setTimeout(resume, milliseconds)
+  }
+}
+
+export class Crew {
+  readonly workers: ReadonlyArray<Worker>
+  /** What was sent to the sandbox, by idempotency key. */
+  readonly sent = new SentKeys()
+  readonly deaths: Array<string> = []
+  starts = 0
+  /** A worker carries out its order now. */
+  onStruck: (worker: Worker, order: Order) => void = () => {}
+  /** A worker ended before it came to the point. */
+  onOrderLost: (order: Order) => void = () => {}
+  private readonly options: CrewOptions
+  private isClosing = false
+
+  constructor(options: CrewOptions) {
+    this.options = options
+    this.workers = Array.from({ length: options.size }, (_, index) =>
+      new Worker(
+        `worker-${index + 1}`,
+        new Proxy(options.databaseTarget),
+        new Proxy(options.sandboxTarget, this.sent.watch)
+      ))
+  }
+
+  async start(): Promise<void> {
+    for (const worker of this.workers) {
+      const config = encodeConfig({
+        databasePort: await worker.databaseLink.listen(),
+        sandboxPort: await worker.sandboxLink.listen(),
+        username: this.options.username,
+        database: this.options.database,
+        bug: this.options.bug
+      })
+      this.fill(worker, config)
+    }
+  }
+
+  healthy(): ReadonlyArray<Worker> {
+    return this.workers.filter((worker) => worker.isHealthy)
+  }
+
+  /** Asks all of them to end, and resolves to how they did. Nobody is restarted any more. */
+  async drain(): Promise<ReadonlyArray<End>> {
+    this.isClosing = true
+    const children = this.workers.flatMap(({ child }) => child ?? [])
+    for (const worker of this.workers) worker.kill("SIGTERM")
+    const impatience = setTimeout(() => children.forEach((child) => child.signal("SIGKILL")), drainPatience)
+    const ends = await Promise.all(children.map(({ ended }) => ended))
+    clearTimeout(impatience)
+    return ends
+  }
+
+  async close(): Promise<void> {
+    this.isClosing = true
+    const children = this.workers.flatMap(({ child }) => child ?? [])
+    for (const child of children) child.signal("SIGKILL")
+    await Promise.all(children.map(({ ended }) => ended))
+    for (const { databaseLink, sandboxLink } of this.workers) {
+      databaseLink.close()
+      sandboxLink.close()
+    }
+  }
+
+  private fill(worker: Worker, config: string): void {
+    if (this.isClosing) return
+    this.starts++
+    worker.state = "starting"
+    worker.child = new Child({
+      script: "./worker.ts",
+      config,
+      log: path.join(this.options.directory, `${worker.name}.log`),
+      compileCache: path.join(this.options.directory, "compiled"),
+      onMessage: (message) => this.hear(worker, message),
+      onEnd: (end) => this.replace(worker, config, end)
+    })
+  }
+
+  private hear(worker: Worker, message: Message): void {
+    switch (message._tag) {
+      case "Ready":
+      case "Resumed":
+        if (worker.state === "starting" || worker.state === "stopped") worker.hasStarted()
+        return
+      case "Struck":
+        worker.order = null
+        if (message.blow === "kill") worker.state = "leaving"
+        this.onStruck(worker, message)
+    }
+  }
+
+  private replace(worker: Worker, config: string, { code, signal }: End): void {
+    worker.child = null
+    if (worker.order !== null) this.onOrderLost(worker.order)
+    worker.order = null
+    // A worker without a database refuses to start. Everybody else ends because they were told to.
+    const refused = worker.state === "starting"
+    if (!refused && (worker.state !== "leaving" || (signal !== "SIGKILL" && code !== 0))) {
+      this.deaths.push(`${worker.name} ended by itself, code ${code}, signal ${signal}`)
+    }
+    setTimeout(() => this.fill(worker, config), refused ? 200 : 0)
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * Which faults a run has, and in which shares.
+ */
+import { type Dice, shuffle } from "./Dice.ts"
+import { type Blow, blows, type CrashPoint, crashPoints } from "./Plan.ts"
+import { type NetworkFault, networkFaults } from "./Proxy.ts"
+
+/** Between whom the network fails. */
+export type Link = "worker_database" | "worker_sandbox" | "client_database"
+
+export type Fault =
+  | { readonly kind: "crash_point"; readonly point: CrashPoint; readonly blow: Blow }
+  /** SIGKILL, SIGSTOP and SIGTERM to a worker, wherever it is just now. */
+  | { readonly kind: "kill" | "stop" | "terminate" }
+  /** SIGKILL to the process, and a restart on the same data. */
+  | { readonly kind: "postgres_crash" | "sandbox_crash" }
+  | { readonly kind: "network"; readonly link: Link; readonly fault: NetworkFault }
+
+/** What a fault is called in reports. */
+export const nameOf = (fault: Fault): string => {
+  switch (fault.kind) {
+    case "crash_point":
+      return `${fault.blow} ${fault.point}`
+    case "network":
+      return `${fault.fault} ${fault.link}`
+    default:
+      return fault.kind
+  }
+}
+
+/** Groups of faults, for the plot. */
+export const familyOf = ({ kind }: Fault): "process" | "database" | "provider" | "network" => {
+  switch (kind) {
+    case "postgres_crash":
+      return "database"
+    case "sandbox_crash":
+      return "provider"
+    case "network":
+      return "network"
+    default:
+      return "process"
+  }
+}
+
+const atCrashPoints: ReadonlyArray<Fault> = crashPoints.flatMap((point) =>
+  blows.map((blow) => ({ kind: "crash_point", point, blow }) as const)
+)
+
+const ofNetwork = (link: Link): ReadonlyArray<Fault> =>
+  networkFaults.map((fault) => ({ kind: "network", link, fault }) as const)
+
+/** Shares of a deck, and what each is dealt from in turn. The rest is the network's. */
+const shares: ReadonlyArray<readonly [share: number, faults: ReadonlyArray<Fault>]> = [
+  [0.2, atCrashPoints],
+  [0.05, [{ kind: "kill" }]],
+  [0.06, [{ kind: "stop" }]],
+  [0.02, [{ kind: "terminate" }]],
+  [0.02, [{ kind: "postgres_crash" }]],
+  [0.01, [{ kind: "sandbox_crash" }]]
+]
+
+const onTheNetwork = (["worker_database", "worker_sandbox", "worker_sandbox", "client_database"] as const)
+  .flatMap(ofNetwork)
+
+const deal = (count: number, faults: ReadonlyArray<Fault>) =>
+  Array.from({ length: Math.max(0, count) }, (_, n) => faults[n % faults.length]!)
+
+/**
+ * So many faults in an order that the dice give. Whatever the number: every crash point with either blow is among them,
+ * and each way to strike a process.
+ */
+export const dealFaults = (count: number, dice: Dice): Array<Fault> => {
+  const struck = shares.flatMap(([share, faults]) => deal(Math.max(faults.length, Math.round(share * count)), faults))
+  return shuffle([...struck, ...deal(count - struck.length, onTheNetwork)], dice)
+}
