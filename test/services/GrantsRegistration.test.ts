@@ -240,7 +240,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration in PostgreS
       const sql = yield* SqlClient.SqlClient
       const registration = newRegistration()
       const { grant_id } = yield* register(registration)
-      const version = sql`SELECT xmin, ctid FROM grants WHERE id = ${grant_id}`
+      const version = sql`SELECT xmin::text, ctid::text FROM grants WHERE id = ${grant_id}`
       const before = yield* version
       yield* register(registration)
       yield* register({ ...registration, learned_from: "token", scopes: [], expires_at: later(0) })
