@@ -6,6 +6,8 @@ export default defineConfig({
     globalSetup: ["test/fixtures/PostgresServer.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // One process fewer than there are processors would leave half of a machine of two idle.
+    maxWorkers: "100%",
     coverage: {
       provider: "v8",
       include: ["src/**/*.ts"],
