@@ -2,12 +2,12 @@
  * The submission of an operation to its upstream provider, as far as it is pure: what a provider learns, and when the
  * next status read is due.
  */
-import type * as DateTime from "effect/DateTime"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { Provider, ProviderBindingId, ResourceOwner } from "./Grant.ts"
-import type { OperationId, OperationState, OperationType } from "./Operation.ts"
+import { OperationId, type OperationState, type OperationType } from "./Operation.ts"
 
 /** What a provider learns of an operation. */
 export interface ProviderOperation {
@@ -91,8 +91,8 @@ export interface ClaimTerms {
 export interface ReadTerms {
   /** How long the read is this caller's alone. */
   readonly lease: Duration.Duration
-  /** As in `ClaimTerms`: whoever claimed an operation that the database forgot may send it for so long. */
-  readonly send_within: Duration.Duration
+  /** As in `ClaimTerms`: a claim that the database forgot may be sent by its holder until it is stale. */
+  readonly rescue_after: Duration.Duration
   readonly idle: Duration.Duration
   /** Age in the state that puts an operation under review. */
   readonly review_submitted_after: Duration.Duration
@@ -111,6 +111,29 @@ export interface Recording {
    * claim may be at the same revision, and must not be recorded over. Absent where no claim is known.
    */
   readonly send_before?: DateTime.Utc | null
+}
+
+/**
+ * The operation stays held: whether it was sent cannot be known yet, or the provider has it. `until` is when whoever
+ * claimed it before the failover can send it no more.
+ */
+export class StillHeld extends Schema.TaggedError<StillHeld>()("StillHeld", {
+  id: OperationId,
+  reason: Schema.Literals(["unexamined", "sendable", "acknowledged"]),
+  until: Schema.NullOr(Schema.DateTimeUtcFromString)
+}) {
+  override get message() {
+    switch (this.reason) {
+      case "unexamined":
+        return `operation ${this.id} is held, and no worker has looked at it since: run one for its provider, which finds out until when it could still be sent`
+      case "sendable":
+        return `operation ${this.id} is held, and whoever claimed it before may send it until ${
+          this.until === null ? "then" : DateTime.formatIso(this.until)
+        }: ask the provider after that, and release it then`
+      case "acknowledged":
+        return `operation ${this.id} is held, and its provider has acknowledged it: there is nothing to send`
+    }
+  }
 }
 
 /** Ages in a state that put an operation under review. */

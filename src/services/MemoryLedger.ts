@@ -15,7 +15,8 @@ import type {
   PairwiseSubject,
   Provider,
   ProviderBindingId,
-  ResourceOwner
+  ResourceOwner,
+  Scope
 } from "../domain/Grant.ts"
 import {
   canTransition,
@@ -39,6 +40,8 @@ export interface MemoryRecord {
     Grant,
     "grant_id" | "resource_owner" | "subject" | "client_id" | "provider_binding_id" | "provider"
   >
+  /** Of the accepting grant, as they were then. */
+  readonly scopes: ReadonlyArray<Scope>
   readonly key: string
   readonly digest: string
   readonly history: ReadonlyArray<HistoryEntry>

@@ -22,9 +22,11 @@ import {
   type ClaimTerms,
   type DueRead,
   PayloadUnreadable,
+  type ProviderReference,
   type ReadTerms,
   type Recording,
-  type ReviewTerms
+  type ReviewTerms,
+  StillHeld
 } from "../domain/Submission.ts"
 import { MemoryLedger, type MemoryRecord, moveRecord } from "./MemoryLedger.ts"
 import { PayloadCipher } from "./PayloadCipher.ts"
@@ -67,14 +69,13 @@ export const makeMemory = Effect.gen(function*() {
     return served
   }
 
-  const hasStanding = ({ owner }: MemoryRecord, purpose: "send" | "read"): boolean =>
+  const hasStanding = ({ owner, scopes }: MemoryRecord, purpose: "send" | "read"): boolean =>
     [...memory.grants.keys()].some((id) => {
       const grant = memory.showGrant(id)!
       return grant.client_id === owner.client_id && grant.resource_owner === owner.resource_owner
         && grant.subject === owner.subject && grant.provider_binding_id === owner.provider_binding_id
         && refusal(standingAt(grant, null, now()), null) === null
-        && (purpose === "read"
-          || memory.showGrant(owner.grant_id)!.scopes.every((scope) => grant.scopes.includes(scope)))
+        && (purpose === "read" || scopes.every((scope) => grant.scopes.includes(scope)))
     })
 
   /** With a review that begins once the operation has been in its state for so long. */
@@ -204,7 +205,7 @@ export const makeMemory = Effect.gen(function*() {
       const lookedAt = -memory.cluster.timeline
       const send_before = record.timeline === lookedAt && record.send_before !== null
         ? record.send_before
-        : DateTime.makeUnsafe(after(terms.send_within))
+        : DateTime.makeUnsafe(after(terms.rescue_after))
       const held = { ...record, send_before, timeline: lookedAt }
       return record.reviewed_at === null
         ? { ...held, operation: { ...record.operation, under_review: true } }
@@ -212,12 +213,29 @@ export const makeMemory = Effect.gen(function*() {
     }
   )
 
-  const postpone = (id: OperationId, revision: number, next: Pick<Recording, "due_in" | "reference">) =>
+  /** Held, and looked at on this timeline. */
+  const isExamined = ({ operation, timeline }: MemoryRecord) =>
+    operation.state === "accepted" && timeline === -memory.cluster.timeline
+
+  const isBeingRead = ({ operation: { state } }: MemoryRecord) => state === "submitted" || state === "indeterminate"
+
+  const postpone = (id: OperationId, revision: number, next: Omit<Recording, "evidence">) =>
     Effect.sync(() => {
       const found = memory.operations.get(id)
-      if (found?.operation.revision !== revision || found.due_at === null) return
-      if (found.operation.state === "submitting") return
+      if (found?.operation.revision !== revision || isForeign(found, next.send_before)) return
+      if (!isBeingRead(found) && !(isExamined(found) && next.send_before != null)) return
       update({ ...found, due_at: after(next.due_in), reference: found.reference ?? next.reference })
+    })
+
+  const report = (id: OperationId, reference: ProviderReference | null) =>
+    Effect.sync(() => {
+      const found = memory.operations.get(id)
+      if (found === undefined) return
+      const known = { ...found, due_at: millis(), reference: found.reference ?? reference }
+      if (isBeingRead(found)) update(known)
+      else if (found.operation.state === "accepted") {
+        update({ ...known, timeline: 0, operation: { ...found.operation, under_review: true } })
+      }
     })
 
   const recordHeld = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
@@ -236,26 +254,39 @@ export const makeMemory = Effect.gen(function*() {
       ...record,
       operation: { ...record.operation, under_review: false },
       timeline: memory.cluster.timeline,
-      due_at: Math.max(millis(), record.send_before?.epochMilliseconds ?? 0),
+      due_at: millis(),
       send_before: null,
       reviewed_at: now()
     }).operation
 
-  const release = (id: OperationId, send_before?: DateTime.Utc | null) =>
-    Effect.flatMap(find(id), (record): Effect.Effect<Operation, StaleOperation | IllegalTransition> => {
-      const { revision, state } = record.operation
-      if (state !== "accepted") {
-        return Effect.fail(new IllegalTransition({ id, from: state, to: "submitting", reason: "not_permitted" }))
+  const release = (id: OperationId) =>
+    Effect.flatMap(find(id), (record): Effect.Effect<Operation, StillHeld | IllegalTransition> => {
+      const { operation, reference, send_before, timeline } = record
+      if (operation.state !== "accepted") {
+        const illegal = { id, from: operation.state, to: "submitting", reason: "not_permitted" } as const
+        return Effect.fail(new IllegalTransition(illegal))
       }
-      const isOutdated = send_before != null && record.timeline !== -memory.cluster.timeline
-      return isOutdated || isForeign(record, send_before)
-        ? Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
+      if (timeline === memory.cluster.timeline) return Effect.succeed(operation)
+      if (reference !== null) return Effect.fail(new StillHeld({ id, reason: "acknowledged", until: null }))
+      if (!isExamined(record)) return Effect.fail(new StillHeld({ id, reason: "unexamined", until: null }))
+      return send_before!.epochMilliseconds > millis()
+        ? Effect.fail(new StillHeld({ id, reason: "sendable", until: send_before }))
         : Effect.sync(() => released(record))
+    })
+
+  const releaseUnsent = (id: OperationId, send_before: DateTime.Utc) =>
+    Effect.flatMap(find(id), (record) => {
+      const { revision: actual } = record.operation
+      const isAsRead = isExamined(record) && record.reference === null && !isForeign(record, send_before)
+        && send_before.epochMilliseconds <= millis()
+      return isAsRead
+        ? Effect.asVoid(Effect.sync(() => released(record)))
+        : Effect.fail(new StaleOperation({ id, expected: 1, actual }))
     })
 
   const releaseAll = Effect.sync(() =>
     [...memory.operations.values()].filter((record) =>
-      record.operation.state === "accepted" && record.timeline < memory.cluster.timeline
+      record.operation.state === "accepted" && record.timeline < memory.cluster.timeline && record.reference === null
     ).map(released).length
   )
 
@@ -282,8 +313,10 @@ export const makeMemory = Effect.gen(function*() {
     takeReads,
     takeHeld,
     postpone,
+    report,
     recordHeld,
     release,
+    releaseUnsent,
     releaseAll,
     holdAll,
     reviewAged

@@ -156,18 +156,19 @@ const decide = (
   return null
 }
 
-/** What became of a cancellation that found the operation no longer `accepted`. */
-const cancelled = (operation: Operation): Effect.Effect<Operation, IllegalTransition> =>
-  operation.state === "cancelled"
-    ? Effect.succeed(operation)
-    : Effect.fail(
-      new IllegalTransition({
-        id: operation.id,
-        from: operation.state,
-        to: "cancelled",
-        reason: operation.state === "accepted" ? "held" : "not_permitted"
-      })
-    )
+const isHeld = ({ id, state: from }: Operation, to: Outcome) =>
+  new IllegalTransition({ id, from, to: to.state, reason: "held" })
+
+/** What became of a cancellation that found the operation no longer `accepted`, or held. */
+const cancelled = (operation: Operation): Effect.Effect<Operation, IllegalTransition> => {
+  const { id, state: from } = operation
+  if (from === "cancelled") return Effect.succeed(operation)
+  return Effect.fail(
+    from === "accepted"
+      ? isHeld(operation, { state: "cancelled" })
+      : new IllegalTransition({ id, from, to: "cancelled", reason: "not_permitted" })
+  )
+}
 
 // --- PostgreSQL
 
@@ -239,8 +240,10 @@ const makeSql = Effect.gen(function*() {
         ])
       )
       if (row !== undefined) return fromRow(row)
-      const { revision: actual } = yield* show(id)
-      return yield* new StaleOperation({ id, expected: revision, actual })
+      const now = yield* show(id)
+      return yield* now.revision === revision
+        ? isHeld(now, to)
+        : new StaleOperation({ id, expected: revision, actual: now.revision })
     }
   )
 
@@ -310,10 +313,12 @@ const boundStatement = `
   FROM operations o JOIN grants g ON g.id = $1 AND g.client_id = $2
   WHERE o.client_id = $2 AND o.subject = $3 AND o.idempotency_key = $4`
 
+/** What is held may have been sent, so nothing ends it that is no account of a submission. */
 const transitionStatement = `
   UPDATE operations o
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6
   WHERE o.id = $1 AND o.revision = $2
+    AND (o.state <> 'accepted' OR $3 = 'submitting' OR o.timeline = ledger_timeline())
   RETURNING ${publicColumns}`
 
 /** Of one row, so that it waits for a claim of the same row, and then finds that it came too late. */
@@ -375,6 +380,7 @@ const makeMemory = Effect.gen(function*() {
         memory.operations.set(id, {
           operation,
           owner: grant,
+          scopes: grant.scopes,
           key: request.key,
           digest,
           history: [{ revision: 1, from: null, to: "accepted", at, evidence: null }],
@@ -401,6 +407,12 @@ const makeMemory = Effect.gen(function*() {
           if (found === undefined) return Effect.fail(new OperationNotFound({ id }))
           const refused = decide(found.operation, revision, to, evidence)
           if (refused !== null) return Effect.fail(refused)
+          if (
+            found.operation.state === "accepted" && to.state !== "submitting"
+            && found.timeline !== memory.cluster.timeline
+          ) {
+            return Effect.fail(isHeld(found.operation, to))
+          }
           const moved = moveRecord(found, to, evidence, at)
           memory.operations.set(id, moved)
           return Effect.succeed(moved.operation)

@@ -25,6 +25,7 @@ import {
   type ReadTerms,
   type Recording,
   type ReviewTerms,
+  StillHeld,
   UnsafeDatabase
 } from "../domain/Submission.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
@@ -49,6 +50,14 @@ interface ReadRow extends SubmissionRow {
   readonly state: OperationState
   readonly reference: ProviderReference | null
   readonly reads: number
+}
+
+/** Why an operation was not released. */
+interface HeldRow extends OperationRow {
+  readonly is_free: boolean
+  readonly is_examined: boolean
+  readonly is_acknowledged: boolean
+  readonly send_before: Date | null
 }
 
 /** How many rows a statement looked at. It yields one row at least, to say so. */
@@ -185,7 +194,7 @@ export const makeSql = Effect.gen(function*() {
           JSON.stringify(recording.evidence),
           recording.reference,
           Duration.toMillis(recording.due_in),
-          recording.send_before == null ? null : DateTime.toDateUtc(recording.send_before)
+          toDate(recording.send_before)
         ])
       )
       return row === undefined ? yield* stale(id, revision) : fromRow(row)
@@ -224,8 +233,14 @@ export const makeSql = Effect.gen(function*() {
   )
 
   const postpone = Effect.fn("SubmissionQueue.postpone")(
-    (id: OperationId, revision: number, { due_in, reference }: Pick<Recording, "due_in" | "reference">) =>
-      Effect.asVoid(orUnavailable(sql.unsafe(postponeStatement, [id, revision, Duration.toMillis(due_in), reference])))
+    (id: OperationId, revision: number, { due_in, reference, send_before }: Omit<Recording, "evidence">) =>
+      Effect.asVoid(orUnavailable(
+        sql.unsafe(postponeStatement, [id, revision, Duration.toMillis(due_in), reference, toDate(send_before)])
+      ))
+  )
+
+  const report = Effect.fn("SubmissionQueue.report")((id: OperationId, reference: ProviderReference | null) =>
+    Effect.asVoid(orUnavailable(sql.unsafe(reportStatement, [id, reference])))
   )
 
   const recordHeld = Effect.fn("SubmissionQueue.recordHeld")(
@@ -241,14 +256,26 @@ export const makeSql = Effect.gen(function*() {
     }
   )
 
-  const release = Effect.fn("SubmissionQueue.release")(function*(id: OperationId, send_before?: DateTime.Utc | null) {
-    const known = send_before == null ? null : DateTime.toDateUtc(send_before)
-    const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(releaseStatement, [id, known]))
-    if (row !== undefined) return fromRow(row)
-    const { revision, state } = yield* show(id)
-    if (state === "accepted") return yield* new StaleOperation({ id, expected: revision, actual: revision })
-    return yield* new IllegalTransition({ id, from: state, to: "submitting", reason: "not_permitted" })
+  const release = Effect.fn("SubmissionQueue.release")(function*(id: OperationId) {
+    const [released] = yield* orUnavailable(sql.unsafe<OperationRow>(releaseStatement, [id, null]))
+    if (released !== undefined) return fromRow(released)
+    const [row] = yield* orUnavailable(sql.unsafe<HeldRow>(heldStatement, [id]))
+    if (row === undefined) return yield* new OperationNotFound({ id })
+    if (row.state !== "accepted") {
+      return yield* new IllegalTransition({ id, from: row.state, to: "submitting", reason: "not_permitted" })
+    }
+    if (row.is_free) return fromRow(row)
+    const reason = row.is_acknowledged ? "acknowledged" : row.is_examined ? "sendable" : "unexamined"
+    const until = reason === "sendable" ? DateTime.fromDateUnsafe(row.send_before!) : null
+    return yield* new StillHeld({ id, reason, until })
   })
+
+  const releaseUnsent = Effect.fn("SubmissionQueue.releaseUnsent")(
+    function*(id: OperationId, send_before: DateTime.Utc) {
+      const rows = yield* orUnavailable(sql.unsafe(releaseStatement, [id, toDate(send_before)]))
+      if (rows.length === 0) yield* stale(id, 1)
+    }
+  )
 
   const counted = (statement: string) => Effect.map(orUnavailable(sql.unsafe(statement)), (rows) => rows.length)
 
@@ -258,21 +285,26 @@ export const makeSql = Effect.gen(function*() {
     record,
     rescue,
     takeReads: take(takeReadsStatement, () => []),
-    takeHeld: take(takeHeldStatement, ({ send_within }) => [send_within]),
+    takeHeld: take(takeHeldStatement, ({ rescue_after }) => [rescue_after]),
     postpone,
+    report,
     recordHeld,
     release,
+    releaseUnsent,
     releaseAll: counted(releaseAllStatement),
     holdAll: counted(holdAllStatement),
     reviewAged
   }
 })
 
+const toDate = (instant: DateTime.Utc | null | undefined): Date | null =>
+  instant == null ? null : DateTime.toDateUtc(instant)
+
 const millis = (parameter: string) => `${parameter}::float8 * interval '1 millisecond'`
 
 /**
  * Client, owner and subject of an operation `o` still let it be driven, be it through a newer grant. To be sent it needs
- * one that allows all that the accepting one did.
+ * one that allows all that the accepting one did when it accepted.
  */
 const standing = (purpose: "send" | "read") => `
     EXISTS (SELECT 1 FROM clients c WHERE c.id = o.client_id AND c.active)
@@ -281,8 +313,7 @@ const standing = (purpose: "send" | "read") => `
       SELECT 1 FROM grants g
       WHERE g.client_id = o.client_id AND g.resource_owner = o.resource_owner AND g.subject = o.subject
         AND g.provider_binding_id = o.provider_binding_id AND g.revoked_at IS NULL AND g.expires_at > now()${
-  purpose === "read" ? "" : `
-        AND g.scopes @> (SELECT a.scopes FROM grants a WHERE a.id = o.grant_id AND a.client_id = o.client_id)`
+  purpose === "read" ? "" : " AND g.scopes @> o.scopes"
 }
     )`
 
@@ -389,7 +420,7 @@ const takeReadsStatement = (limit: number) => `
   LEFT JOIN taken o ON o.active`
 
 /**
- * Whoever claimed it on the earlier timeline may send for as long as a claim allows, from now at the latest. The negative
+ * Whoever claimed it on the earlier timeline may send it until that claim is stale, from now at the latest. The negative
  * timeline tells whether that was said on this one: what was said before, a failover may have brought back together with
  * the hold, and forgotten the release and the claim that followed.
  */
@@ -418,7 +449,16 @@ const takeHeldStatement = (limit: number) => `
 
 const postponeStatement = `
   UPDATE operations o SET due_at = now() + ${millis("$3")}, reference = coalesce(o.reference, $4)
-  WHERE o.id = $1 AND o.revision = $2 AND o.due_at IS NOT NULL AND o.state <> 'submitting'`
+  WHERE o.id = $1 AND o.revision = $2 AND CASE o.state
+    WHEN 'accepted' THEN o.send_before = $5::timestamptz AND o.timeline = -ledger_timeline()
+    ELSE o.state IN ('submitted', 'indeterminate') AND ($5 IS NULL OR o.send_before = $5)
+  END`
+
+const reportStatement = `
+  UPDATE operations o
+  SET due_at = now(), reference = coalesce(o.reference, $2), under_review = o.under_review OR o.state = 'accepted',
+    timeline = CASE o.state WHEN 'accepted' THEN 0 ELSE o.timeline END
+  WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')`
 
 const reviewAgedStatement = (limit: number) => {
   const aged = (state: string, age: string) => `
@@ -433,19 +473,27 @@ const reviewAgedStatement = (limit: number) => {
   RETURNING 1`
 }
 
-/** Whoever may still send what the database forgot is waited for. */
-const released = `
-  timeline = ledger_timeline(), due_at = greatest(now(), send_before), send_before = NULL, under_review = false,
-  reviewed_at = now()`
+const released =
+  "timeline = ledger_timeline(), due_at = now(), send_before = NULL, under_review = false, reviewed_at = now()"
 
 const releaseAllStatement = `
-  UPDATE operations SET ${released} WHERE state = 'accepted' AND timeline < ledger_timeline() RETURNING 1`
+  UPDATE operations SET ${released}
+  WHERE state = 'accepted' AND timeline < ledger_timeline() AND reference IS NULL
+  RETURNING 1`
 
-/** A status read releases what it was taken of: not if the operation was let go since, and another failover forgot that. */
+/**
+ * Somebody looked at it since the failover, and whoever had claimed it before can send it no more. Who read its status
+ * says which look that was: it may have been let go since, and another failover forgot that.
+ */
 const releaseStatement = `
   UPDATE operations o SET ${released}
-  WHERE o.id = $1 AND o.state = 'accepted'
-    AND ($2::timestamptz IS NULL OR (o.send_before = $2 AND o.timeline = -ledger_timeline()))
+  WHERE o.id = $1 AND o.state = 'accepted' AND o.timeline = -ledger_timeline() AND o.send_before <= now()
+    AND o.reference IS NULL AND ($2::timestamptz IS NULL OR o.send_before = $2)
   RETURNING ${publicColumns}`
+
+const heldStatement = `
+  SELECT ${publicColumns}, o.timeline = ledger_timeline() AS is_free, o.timeline = -ledger_timeline() AS is_examined,
+    o.reference IS NOT NULL AS is_acknowledged, o.send_before
+  FROM operations o WHERE o.id = $1`
 
 const holdAllStatement = "UPDATE operations SET timeline = 0, due_at = now() WHERE state = 'accepted' RETURNING 1"

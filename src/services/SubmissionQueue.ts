@@ -20,9 +20,11 @@ import type {
   Claim,
   ClaimTerms,
   DueRead,
+  ProviderReference,
   ReadTerms,
   Recording,
   ReviewTerms,
+  StillHeld,
   UnsafeDatabase
 } from "../domain/Submission.ts"
 import type { MemoryLedger } from "./MemoryLedger.ts"
@@ -85,31 +87,45 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
   /**
-   * Sets the time of the next status read, if the operation is still at `revision`. A claim is left alone: when it is
-   * stale was said with it.
+   * Sets the time of the next status read, if the operation is still at `revision`, and where that read left it: one that
+   * was held and has been released since is left alone, and so is a claim.
    */
   readonly postpone: (
     id: OperationId,
     revision: number,
-    next: Pick<Recording, "due_in" | "reference">
+    next: Omit<Recording, "evidence">
   ) => Effect.Effect<void, StoreUnavailable>
+  /**
+   * What a worker knows of an operation that it may have sent, and that the ledger has elsewhere by now. The status of one
+   * that was rescued is read at once. One that is `accepted` again, because a failover forgot the claim, is held.
+   */
+  readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<void, StoreUnavailable>
   /**
    * Holds every `accepted` operation, and yields how many: for a ledger that was put back in time in a way that it cannot
    * notice, such as a snapshot of its disk.
    */
   readonly holdAll: Effect.Effect<number, StoreUnavailable>
   /**
-   * Lets a held operation be claimed again: somebody made sure that it was never sent. When it is known until when
-   * somebody else could have sent it, it is claimed after that.
-   *
-   * Who made sure by a status read gives `send_before` as that read had it: the operation may have been released,
-   * claimed and held again since, and what was proven then is not proven now.
+   * Lets a held operation be claimed again, because an operator made sure that it was never sent. It stays held, as
+   * `StillHeld`, for as long as whoever claimed it before the failover may still send it, so that nobody makes sure of
+   * it too early. One that is not held stays as it is.
    */
   readonly release: (
+    id: OperationId
+  ) => Effect.Effect<Operation, OperationNotFound | StillHeld | IllegalTransition | StoreUnavailable>
+  /**
+   * The same because a status read proved that it was never received. It gives `send_before` as it had it: the operation
+   * may have been released, claimed and held again since, and what was proven then is not proven now. Nor is it while
+   * somebody may still send it: `StaleOperation`, and the next read may prove it again.
+   */
+  readonly releaseUnsent: (
     id: OperationId,
-    send_before?: DateTime.Utc | null
-  ) => Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition | StoreUnavailable>
-  /** The same for all of them, and yields how many there were: for a failover that is known to have lost nothing. */
+    send_before: DateTime.Utc
+  ) => Effect.Effect<void, OperationNotFound | StaleOperation | StoreUnavailable>
+  /**
+   * Releases all of them at once, and yields how many there were: for a failover that is known to have lost nothing.
+   * What a provider has acknowledged stays held.
+   */
   readonly releaseAll: Effect.Effect<number, StoreUnavailable>
   /**
    * Records what a status read proved of a held operation, which was sent before the timeline changed: through

@@ -2,14 +2,16 @@
  * One circuit for each provider, which submissions and status reads share: where no status can be read, no money should
  * be sent.
  */
+import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Schedule from "effect/Schedule"
 import type { Provider as ProviderName } from "../domain/Grant.ts"
-import type { StatusAnswer, SubmissionAnswer } from "./Provider.ts"
+import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provider.ts"
 
 /**
  * Opens after five failures in a row, for a second at first and for half a minute at most. Kept in the process: to
@@ -20,9 +22,12 @@ export const layerCircuitBreaker: Layer.Layer<CircuitBreaker.CircuitBreaker> = C
   openDuration: Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
 }).pipe(Layer.provide(CircuitBreaker.layerStoreMemory()))
 
-/** An answer shows that the provider is there, a refusal too. */
-export const classifyAttempt = (exit: Exit.Exit<SubmissionAnswer, unknown>): CircuitBreaker.Outcome =>
-  Exit.isSuccess(exit) ? CircuitBreaker.success : CircuitBreaker.failure()
+/** An answer shows that the provider is there, a refusal too. What failed on our side shows nothing. */
+export const classifyAttempt = (exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain>): CircuitBreaker.Outcome => {
+  if (Exit.isSuccess(exit)) return CircuitBreaker.success
+  const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
+  return error?._tag === "NotSent" && error.isLocal === true ? CircuitBreaker.ignored : CircuitBreaker.failure()
+}
 
 /** A read that proves nothing still shows that the provider is there, unless the network failed. */
 export const classifyRead = (exit: Exit.Exit<StatusAnswer>): CircuitBreaker.Outcome =>

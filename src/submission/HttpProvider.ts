@@ -176,7 +176,7 @@ const submit = (adapter: Adapter) =>
       return yield* understand(options.submit.decode, answer, adapter)
     },
     Effect.catchTags({
-      NotPrepared: ({ reason }) => Effect.fail(new NotSent({ reason })),
+      NotPrepared: ({ reason }) => Effect.fail(new NotSent({ reason, isLocal: true })),
       NoAnswer: ({ failure, reason }) =>
         Effect.fail(failure === "not_sent" ? new NotSent({ reason }) : new Uncertain({ reason }))
     })

@@ -18,8 +18,14 @@ export type SubmissionAnswer = Data.TaggedEnum<{
 }>
 export const SubmissionAnswer = Data.taggedEnum<SubmissionAnswer>()
 
-/** Proof that no byte of the request left: it may be tried again. When in doubt, it is `Uncertain`. */
-export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", { reason: Schema.String }) {
+/**
+ * Proof that no byte of the request left: it may be tried again. When in doubt, it is `Uncertain`. `isLocal` says that the
+ * provider has no part in it, such as credentials that are missing, so that nobody thinks worse of the provider.
+ */
+export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
+  reason: Schema.String,
+  isLocal: Schema.optionalKey(Schema.Boolean)
+}) {
   override get message() {
     return `nothing was sent: ${this.reason}`
   }

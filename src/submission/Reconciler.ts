@@ -75,7 +75,7 @@ const make = Effect.gen(function*() {
   const terms = {
     // Nobody else reads meanwhile, and a reader that died is not waited for much longer than one that hangs.
     lease: Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, 2)),
-    send_within: policy.sendWithin,
+    rescue_after: policy.rescueAfter,
     idle: policy.idle,
     review_submitted_after: policy.reviewAfter.submitted,
     review_indeterminate_after: policy.reviewAfter.indeterminate
@@ -83,11 +83,14 @@ const make = Effect.gen(function*() {
 
   const take = Effect.fn("Reconciler.take")(
     function*(provider: ProviderName, limit: number) {
-      const held = yield* withinStore(queue.takeHeld(provider, limit, terms))
-      const reads = held.length < limit
-        ? yield* withinStore(queue.takeReads(provider, limit - held.length, terms))
-        : []
-      return [...held, ...reads]
+      // Half of the room for each, so that neither waits until the other is done, and what one leaves for the other.
+      const half = Math.ceil(limit / 2)
+      const held = yield* withinStore(queue.takeHeld(provider, half, terms))
+      const others = limit - held.length
+      const reads = others > 0 ? yield* withinStore(queue.takeReads(provider, others, terms)) : []
+      const left = others - reads.length
+      const more = held.length === half && left > 0 ? yield* withinStore(queue.takeHeld(provider, left, terms)) : []
+      return [...held, ...reads, ...more]
     },
     // Whatever it was, the next turn may go well.
     Effect.catchCause((cause) => Effect.as(logFailure("Could not look for operations to reconcile", cause), []))
@@ -116,9 +119,11 @@ const make = Effect.gen(function*() {
       const due_in = Duration.millis(readDelay(policy.readSchedule, due.reads, yield* Random.next))
       switch (decision._tag) {
         case "Postpone":
-          return yield* withinStore(queue.postpone(id, revision, { due_in, reference: decision.reference }))
+          return yield* withinStore(
+            queue.postpone(id, revision, { due_in, reference: decision.reference, send_before })
+          )
         case "Release":
-          return yield* Effect.asVoid(withinStore(queue.release(id, send_before)))
+          return yield* withinStore(queue.releaseUnsent(id, send_before!))
         case "Record": {
           const record = due.state === "accepted" ? queue.recordHeld : queue.record
           const { evidence, outcome, reference } = decision
@@ -156,7 +161,10 @@ const postpone: Decision = { _tag: "Postpone", reference: null }
  * The rules of the specification ("States and transitions") for what a status read showed: proof moves the operation, a
  * failure of the network makes a `submitted` one `indeterminate`, and everything else leaves it where it is.
  */
-export const decide = (due: Pick<DueRead, "state">, answer: StatusAnswer | null): Decision => {
+export const decide = (
+  due: Pick<DueRead, "state" | "revision" | "reference">,
+  answer: StatusAnswer | null
+): Decision => {
   switch (answer?._tag) {
     case undefined:
       return postpone
@@ -174,7 +182,7 @@ export const decide = (due: Pick<DueRead, "state">, answer: StatusAnswer | null)
       return { _tag: "Record", outcome, evidence, reference: null }
     }
     case "NeverReceived":
-      // Never against what the provider itself acknowledged.
+      if (wasAcknowledged(due)) return postpone
       if (due.state === "accepted") return { _tag: "Release" }
       return due.state === "indeterminate"
         ? {
@@ -195,6 +203,13 @@ export const decide = (due: Pick<DueRead, "state">, answer: StatusAnswer | null)
         : postpone
   }
 }
+
+/**
+ * Whether the provider itself said before that it has the operation. Only one that was never `submitted` is
+ * `indeterminate` at the third revision: accepted, submitting, indeterminate.
+ */
+const wasAcknowledged = ({ reference, revision }: Pick<DueRead, "revision" | "reference">): boolean =>
+  reference !== null || revision > 3
 
 const neverReceived = {
   code: "provider_never_received",

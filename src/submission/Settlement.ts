@@ -15,6 +15,8 @@ export interface Settlement {
   readonly outcome: Outcome
   readonly evidence: Evidence
   readonly reference: ProviderReference | null
+  /** Whether it was sent, as far as anybody can know: false only where it is proven that it was not. */
+  readonly isSent: boolean
 }
 
 /**
@@ -29,13 +31,14 @@ export const judge = (
   if (Exit.isSuccess(exit)) return fromAnswer(exit.value)
   const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
   if (error?._tag === "PayloadUnreadable") {
-    return failed({ code: "payload_unreadable", message: "The request could not be read, and was not sent." }, {
-      reason: error.message
-    })
+    return unsent(
+      { code: "payload_unreadable", message: "The request could not be read, and was not sent." },
+      error.message
+    )
   }
-  if (error?._tag === "NotSent") return notSent(error.reason)
+  if (error?._tag === "NotSent") return notSent(error)
   if (error?._tag === "Uncertain") return uncertain(error.reason)
-  if (!isSending) return notSent("the worker was stopped before it sent anything")
+  if (!isSending) return notSent({ reason: "the worker was stopped before it sent anything", isLocal: true })
   return uncertain(
     Cause.hasInterruptsOnly(exit.cause)
       ? "the worker was stopped while it was sending"
@@ -58,12 +61,13 @@ const fromAnswer = (answer: SubmissionAnswer): Settlement => {
   switch (answer._tag) {
     case "Acknowledged": {
       const reference = isProviderReference(answer.reference) ? answer.reference : null
-      return { outcome: { state: "submitted" }, evidence: answered("submission", answer.evidence), reference }
+      const evidence = answered("submission", answer.evidence)
+      return { outcome: { state: "submitted" }, evidence, reference, isSent: true }
     }
     case "Succeeded":
-      return { outcome: { state: "succeeded" }, evidence: answered("submission", answer.evidence), reference: null }
+      return settled({ state: "succeeded" }, answered("submission", answer.evidence))
     case "Rejected":
-      return failed(publicFailure(answer), answered("submission", answer.evidence))
+      return settled({ state: "failed", failure: publicFailure(answer) }, answered("submission", answer.evidence))
     default:
       // Of an adapter that nobody checked.
       answer satisfies never
@@ -71,18 +75,29 @@ const fromAnswer = (answer: SubmissionAnswer): Settlement => {
   }
 }
 
-const failed = (failure: OperationFailure, evidence: Evidence): Settlement => ({
-  outcome: { state: "failed", failure },
+const settled = (outcome: Outcome, evidence: Evidence): Settlement => ({
+  outcome,
   evidence: { by: "submission", ...evidence },
-  reference: null
+  reference: null,
+  isSent: true
 })
 
-const notSent = (reason: string): Settlement =>
-  failed({ code: "provider_unreachable", message: "The provider could not be reached; nothing was sent." }, { reason })
+const unsent = (failure: OperationFailure, reason: string): Settlement => ({
+  ...settled({ state: "failed", failure }, { reason }),
+  isSent: false
+})
+
+const notSent = ({ isLocal, reason }: Pick<NotSent, "reason" | "isLocal">): Settlement => {
+  const message = isLocal === true
+    ? "The operation could not be sent in time; nothing was sent."
+    : "The provider could not be reached; nothing was sent."
+  return unsent({ code: "provider_unreachable", message }, reason)
+}
 
 /** Nobody can know what became of it. */
 export const uncertain = (reason: string): Settlement => ({
   outcome: { state: "indeterminate" },
   evidence: { by: "submission", reason },
-  reference: null
+  reference: null,
+  isSent: true
 })

@@ -30,6 +30,8 @@ interface SubmissionPolicyShape {
   readonly drainTimeout: Duration.Duration
   /** How long one statement may take before its outcome counts as unknown. */
   readonly storeTimeout: Duration.Duration
+  /** How long a worker may take to start: on a ledger that was moved it holds everything that is accepted first. */
+  readonly prepareTimeout: Duration.Duration
   /** Age in a state that puts an operation under review. Age never changes the state itself. */
   readonly reviewAfter: {
     readonly accepted: Duration.Duration
@@ -53,6 +55,7 @@ export const defaultPolicy: SubmissionPolicyShape = {
   rescueInterval: Duration.millis(500),
   drainTimeout: Duration.seconds(10),
   storeTimeout: Duration.seconds(5),
+  prepareTimeout: Duration.minutes(10),
   reviewAfter: {
     accepted: Duration.hours(1),
     submitted: Duration.days(3),

@@ -131,7 +131,9 @@ const make = Effect.gen(function*() {
   /** One attempt, as the circuit of the provider lets it. An open circuit sends nothing. */
   const attempt = ({ askedAt, claim, provider: name }: HeldClaim, payload: Schema.Json) => {
     const provider = providers.get(name)
-    if (provider === undefined) return Effect.fail(new NotSent({ reason: `there is no adapter for ${name}` }))
+    if (provider === undefined) {
+      return Effect.fail(new NotSent({ reason: `there is no adapter for ${name}`, isLocal: true }))
+    }
     // By our own clock, which is the one that the adapter looks at.
     const send_before = DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))
     const answer = abandonable(provider.submit({ ...claim.operation, send_before }, payload)).pipe(
@@ -151,7 +153,9 @@ const make = Effect.gen(function*() {
     const payload = yield* held.claim.payload
     const sendWithin = Duration.toMillis(policy.sendWithin)
     for (let pause = Duration.toMillis(policy.retryDelay);; pause = Math.min(pause * 2, 5000)) {
-      if ((yield* elapsed(held.askedAt)) >= sendWithin) return yield* new NotSent({ reason: "it was too late to send" })
+      if ((yield* elapsed(held.askedAt)) >= sendWithin) {
+        return yield* new NotSent({ reason: "it was too late to send", isLocal: true })
+      }
       progress.isSending = true
       const result = yield* Effect.result(attempt(held, payload))
       if (result._tag === "Success") return result.success
@@ -181,11 +185,11 @@ const make = Effect.gen(function*() {
         while: (error) => error._tag === "StoreUnavailable" ? mayRepeat : Effect.succeed(false),
         schedule: retrySchedule
       }),
-      // It was recorded after all, or rescued meanwhile: what we know helps whoever reads the status.
+      // It was recorded after all, or rescued meanwhile, or a failover forgot the claim: what we know helps whoever reads
+      // the status, and keeps anybody from sending it again.
       Effect.catchTag(
         "StaleOperation",
-        ({ actual }) =>
-          withinStore(queue.postpone(id, actual, { due_in: Duration.zero, reference: settlement.reference }))
+        () => settlement.isSent ? withinStore(queue.report(id, settlement.reference)) : Effect.void
       ),
       Effect.catchCause((cause) =>
         logFailure("Could not record what became of an operation; it will be rescued", cause)
@@ -218,7 +222,7 @@ const make = Effect.gen(function*() {
 const work = Effect.gen(function*() {
   const { breaker, claim, drain, policy, providers, queue, send } = yield* make
   const signal = yield* AcceptanceSignal
-  const { moved } = yield* withinStore(queue.prepare)
+  const { moved } = yield* withinStore(queue.prepare, "prepareTimeout")
   if (moved) {
     yield* Effect.logWarning("The ledger lives in another cluster than before: what was accepted is held for review")
   }

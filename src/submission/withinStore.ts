@@ -6,9 +6,12 @@ import { SubmissionPolicy } from "./SubmissionPolicy.ts"
  * Gives up waiting for the store after `storeTimeout`, also where the caller itself must not be interrupted. What the
  * statement did is not known then.
  */
-export const withinStore = <A, E, R>(statement: Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreUnavailable, R> =>
-  Effect.flatMap(SubmissionPolicy, ({ storeTimeout }) =>
+export const withinStore = <A, E, R>(
+  statement: Effect.Effect<A, E, R>,
+  limit: "storeTimeout" | "prepareTimeout" = "storeTimeout"
+): Effect.Effect<A, E | StoreUnavailable, R> =>
+  Effect.flatMap(SubmissionPolicy, (policy) =>
     Effect.timeoutOrElse(Effect.interruptible(statement), {
-      duration: storeTimeout,
+      duration: policy[limit],
       orElse: () => Effect.fail(new StoreUnavailable({ cause: new Error("no answer in time") }))
     }))

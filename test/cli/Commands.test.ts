@@ -265,7 +265,7 @@ describe("The command line", () => {
       Effect.gen(function*() {
         assert.include(yield* refused(["clients", "activate", "client"], env), "financial-agents-gateway migrate")
         assert.deepStrictEqual(yield* result(["migrate"], env), {
-          applied: ["0001_grants", "0002_operations", "0003_submission", "0004_authorization"]
+          applied: ["0001_grants", "0002_operations", "0003_submission", "0004_authorization", "0005_accepted_scopes"]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })
       }), { empty: true }))

@@ -19,6 +19,7 @@ import {
   recording,
   reference,
   takeIds,
+  waitOut,
   withdrawals
 } from "../fixtures/Queue.ts"
 import { specifiedStates } from "../fixtures/Specification.ts"
@@ -48,24 +49,24 @@ conformance("an operation that a change of the timeline holds", (it) => {
         resource_owner: grant.resource_owner,
         provider_binding_id: grant.provider_binding_id
       })
-      isAbout(operation.send_before!.epochMilliseconds - Date.now(), readTerms.send_within)
+      isAbout(operation.send_before!.epochMilliseconds - Date.now(), readTerms.rescue_after)
       assert.deepInclude(yield* ledger.show(id), { state: "accepted", revision: 1, under_review: true })
       isAbout((yield* inspect(id)).due_in, readTerms.lease)
     }))
 
-  it.effect("could be sent for as long as a claim allows from the first look on, whenever it is looked at again", () =>
+  it.effect("could be sent until a claim is stale, counted from the first look on, whenever it is looked at again", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { provider } = yield* heldOperation
       yield* takeIds("takeHeld", provider)
       yield* pass("2 hours")
       const [read] = yield* queue.takeHeld(provider, 10, readTerms)
-      const left = Duration.subtract(readTerms.send_within, Duration.hours(2))
+      const left = Duration.subtract(readTerms.rescue_after, Duration.hours(2))
       isAbout(read!.operation.send_before!.epochMilliseconds - Date.now(), left)
       assert.strictEqual(read!.reads, 2)
     }))
 
-  it.effect("could be sent for as long once more after another change, which may have forgotten a release and a claim", () =>
+  it.effect("could be sent until then once more after another change, which may have forgotten a release and a claim", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { provider } = yield* heldOperation
@@ -74,7 +75,7 @@ conformance("an operation that a change of the timeline holds", (it) => {
         yield* pass("2 hours")
         yield* change
         const [read] = yield* queue.takeHeld(provider, 10, readTerms)
-        isAbout(read!.operation.send_before!.epochMilliseconds - Date.now(), readTerms.send_within)
+        isAbout(read!.operation.send_before!.epochMilliseconds - Date.now(), readTerms.rescue_after)
         yield* pass("2 hours")
       }
     }))
@@ -145,43 +146,55 @@ conformance("an operation that a change of the timeline holds", (it) => {
       assert.isTrue(yield* isReviewed)
     }))
 
-  it.effect("cannot be cancelled before it is released, because it may have been sent", () =>
+  it.effect("cannot be cancelled or fail before it is released, because it may have been sent", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
-      const { id } = yield* heldOperation
-      const before = yield* ledger.show(id)
-      const error = yield* Effect.flip(ledger.cancel(id, { by: "operator" }))
-      assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", from: "accepted", reason: "held" })
-      assert.deepStrictEqual(yield* ledger.show(id), before)
+      const { id, provider } = yield* heldOperation
+      const ends = [
+        ledger.cancel(id, { by: "operator" }),
+        ledger.transition(id, 1, { state: "cancelled" }, { by: "operator" }),
+        ledger.transition(id, 1, outcome("failed"), { by: "operator" })
+      ]
+      const isRefused = Effect.gen(function*() {
+        const before = yield* ledger.show(id)
+        for (const end of ends) {
+          const error = fieldsOf(yield* Effect.flip(end))
+          assert.deepInclude(error, { _tag: "IllegalTransition", from: "accepted", reason: "held" })
+        }
+        assert.deepStrictEqual(yield* ledger.show(id), before)
+      })
+      yield* isRefused
+      yield* waitOut(provider)
+      yield* isRefused
       yield* queue.release(id)
       assert.strictEqual((yield* ledger.cancel(id, { by: "operator" })).state, "cancelled")
     }))
 })
 
 conformance("the release of a held operation", (it) => {
-  it.effect("lets it be claimed at once when nobody has looked at it", () =>
-    Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
-      const { id, provider } = yield* heldOperation
-      yield* queue.release(id)
-      assert.deepStrictEqual(yield* claimIds(provider), [id])
-    }))
-
-  it.effect("lets it be claimed once nobody else can send it, without a review and without a transition", () =>
+  it.effect("is refused until nobody else can send it, and then lets it be claimed, without a transition", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
       const { id, provider } = yield* heldOperation
-      yield* takeIds("takeHeld", provider)
+      const refusal = Effect.map(Effect.flip(queue.release(id)), fieldsOf)
+      assert.deepInclude(yield* refusal, { _tag: "StillHeld", id, reason: "unexamined", until: null })
+      const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+      const before = yield* inspect(id)
+      const until = read!.operation.send_before
+      assert.deepInclude(yield* refusal, { _tag: "StillHeld", reason: "sendable", until })
+      yield* pass(Duration.subtract(readTerms.rescue_after, Duration.seconds(10)))
+      assert.deepInclude(yield* refusal, { _tag: "StillHeld", reason: "sendable" })
+      assert.strictEqual((yield* inspect(id)).timelines_behind, before.timelines_behind)
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      yield* pass("10 seconds")
       const released = yield* queue.release(id)
       assert.deepInclude(released, { state: "accepted", revision: 1, under_review: false })
       assert.deepStrictEqual(yield* ledger.show(id), released)
       const inside = yield* inspect(id)
       assert.deepInclude(inside, { send_before_in: null, timelines_behind: 0 })
-      isAbout(inside.due_in, readTerms.send_within)
-      assert.deepStrictEqual(yield* claimIds(provider), [])
-      yield* pass(readTerms.send_within)
+      isAbout(inside.due_in, Duration.zero)
       assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [])
       assert.deepStrictEqual(yield* claimIds(provider), [id])
     }))
@@ -190,9 +203,11 @@ conformance("the release of a held operation", (it) => {
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { id, provider } = yield* heldOperation
+      yield* waitOut(provider)
       yield* queue.release(id)
       yield* failOver
       assert.deepStrictEqual(yield* claimIds(provider), [])
+      assert.deepInclude(fieldsOf(yield* Effect.flip(queue.release(id))), { _tag: "StillHeld", reason: "unexamined" })
       assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [id])
     }))
 
@@ -201,8 +216,13 @@ conformance("the release of a held operation", (it) => {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
       const { id, provider } = yield* heldOperation
+      yield* waitOut(provider)
       yield* queue.release(id)
-      yield* queue.release(id)
+      const inside = yield* inspect(id)
+      yield* pass("1 minute")
+      const before = yield* ledger.show(id)
+      assert.deepStrictEqual(yield* queue.release(id), before)
+      assert.isBelow((yield* inspect(id)).due_in!, inside.due_in!, "and changes nothing then")
       assert.deepStrictEqual(yield* claimIds(provider), [id])
       const issued = yield* issueAtNewProvider()
       for (const state of specifiedStates.filter((state) => state !== "accepted")) {
@@ -213,12 +233,28 @@ conformance("the release of a held operation", (it) => {
       }
     }))
 
+  it.effect("is refused when the provider has acknowledged it, whoever asks", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      yield* queue.report(id, reference("theirs"))
+      const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+      assert.strictEqual(read!.reference, reference("theirs"))
+      yield* pass("1 hour")
+      assert.deepInclude(fieldsOf(yield* Effect.flip(queue.release(id))), { _tag: "StillHeld", reason: "acknowledged" })
+      const unsent = queue.releaseUnsent(id, read!.operation.send_before!)
+      assert.strictEqual((yield* Effect.flip(unsent))._tag, "StaleOperation")
+      yield* queue.releaseAll
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [id])
+    }))
+
   it.effect("by a status read is refused once the operation was released, or is held anew: it may have been sent since", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { id, provider } = yield* heldOperation
       const isReleased = (read: DueRead) =>
-        Effect.map(Effect.result(queue.release(id, read.operation.send_before)), (result) => {
+        Effect.map(Effect.result(queue.releaseUnsent(id, read.operation.send_before!)), (result) => {
           if (result._tag === "Success") return true
           assert.strictEqual(result.failure._tag, "StaleOperation")
           return false
@@ -226,17 +262,36 @@ conformance("the release of a held operation", (it) => {
       for (const change of [failOver, queue.release(id), Effect.andThen(failOver, queue.holdAll)]) {
         yield* pass("2 hours")
         const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+        yield* pass("2 minutes")
         yield* change
         assert.isFalse(yield* isReleased(read!))
         yield* failOver
         assert.isFalse(yield* isReleased(read!))
       }
       yield* pass("2 hours")
+      const [tooEarly] = yield* queue.takeHeld(provider, 10, readTerms)
+      assert.isFalse(yield* isReleased(tooEarly!))
+      yield* pass("2 hours")
       const [first] = yield* queue.takeHeld(provider, 10, readTerms)
       yield* pass("2 hours")
       const [second] = yield* queue.takeHeld(provider, 10, readTerms)
       assert.isTrue(yield* isReleased(second!))
       assert.isFalse(yield* isReleased(first!))
+      assert.deepStrictEqual(yield* claimIds(provider), [id])
+    }))
+
+  it.effect("is not put off by a status read that was taken before it", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+      const { send_before } = read!.operation
+      const putOff = queue.postpone(id, 1, { due_in: Duration.hours(3), reference: null, send_before })
+      yield* putOff
+      isAbout((yield* inspect(id)).due_in, Duration.hours(3))
+      yield* pass("4 hours")
+      yield* queue.release(id)
+      yield* putOff
       assert.deepStrictEqual(yield* claimIds(provider), [id])
     }))
 
@@ -251,11 +306,54 @@ conformance("the release of a held operation", (it) => {
       yield* OperationLedger.use((ledger) => ledger.cancel(cancelled!, null))
       yield* failOver
       const [later] = yield* acceptSeveral(identity, 1)
-      yield* queue.postpone(later!, 1, recording({ due_in: Duration.hours(1) }))
+      const before = yield* inspect(later!)
       assert.strictEqual(yield* queue.releaseAll, others + 3)
       assert.strictEqual(yield* queue.releaseAll, 0)
-      assert.sameMembers([...yield* claimIds(provider)], held)
-      isAbout((yield* inspect(later!)).due_in, Duration.hours(1))
+      assert.isAtMost((yield* inspect(later!)).due_in!, before.due_in!)
+      assert.sameMembers([...yield* claimIds(provider)], [...held, later])
+    }))
+})
+
+conformance("what a worker reports that the ledger has elsewhere by now", (it) => {
+  it.effect("holds an operation whose claim was forgotten, whether or not it was released since", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      yield* waitOut(provider)
+      yield* queue.release(id)
+      yield* queue.report(id, null)
+      assert.deepInclude(yield* ledger.show(id), { state: "accepted", revision: 1, under_review: true })
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+      assert.deepInclude({ ...read! }, { state: "accepted", reference: null })
+    }))
+
+  it.effect("lets the status of one that was rescued be read at once, by the name that the provider gave it", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const issued = yield* issueAtNewProvider()
+      for (const state of ["submitted", "indeterminate"] as const) {
+        const { id, revision } = yield* queued(issued, state)
+        yield* queue.postpone(id, revision, { due_in: Duration.hours(1), reference: null })
+        yield* queue.report(id, reference("theirs"))
+        yield* queue.report(id, reference("another"))
+        const [read] = yield* queue.takeReads(issued.grant.provider, 10, readTerms)
+        assert.deepInclude({ ...read! }, { state, revision, reference: reference("theirs") })
+      }
+    }))
+
+  it.effect("leaves alone what somebody else has claimed, and what is settled", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const issued = yield* issueAtNewProvider()
+      for (const state of ["submitting", "succeeded", "failed", "cancelled"] as const) {
+        const { id } = yield* queued(issued, state)
+        const before = [yield* ledger.show(id), (yield* inspect(id)).reference]
+        yield* queue.report(id, reference("theirs"))
+        assert.deepStrictEqual([yield* ledger.show(id), (yield* inspect(id)).reference], before)
+      }
     }))
 })
 
@@ -350,9 +448,11 @@ conformance("what a status read proves of a held operation", (it) => {
       const grants = yield* Grants
       const queue = yield* SubmissionQueue
       const claimed = yield* heldOperation
+      yield* waitOut(claimed.provider)
       yield* queue.release(claimed.id)
       yield* claimIds(claimed.provider)
       const cancelled = yield* heldOperation
+      yield* waitOut(cancelled.provider)
       yield* queue.release(cancelled.id)
       yield* ledger.cancel(cancelled.id, null)
       yield* grants.revoke(cancelled.grant.grant_id)

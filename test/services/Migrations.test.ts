@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { makeIsMigrated, migrate } from "../../src/services/Migrations.ts"
 import { createDatabase, layerFor, Platform } from "../fixtures/TestDatabase.ts"
 
-const all = ["0001_grants", "0002_operations", "0003_submission", "0004_authorization"]
+const all = ["0001_grants", "0002_operations", "0003_submission", "0004_authorization", "0005_accepted_scopes"]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
   Effect.scoped(Effect.flatMap(createDatabase({ empty: true }), body)).pipe(Effect.provide(Platform))

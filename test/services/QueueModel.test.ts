@@ -75,13 +75,15 @@ const perform = (list: ReadonlyArray<Command>) =>
       context: yield* Layer.build(Layer.fresh(InMemoryLedger.pipe(Layer.provideMerge(TestClock.layer())))),
       ids: [],
       grants: [],
-      revisions: []
+      revisions: [],
+      sendBefore: new Map()
     }
     const postgres: Side<SqlClient.SqlClient> = {
       context: yield* Effect.context<Services | SqlClient.SqlClient>(),
       ids: [],
       grants: [],
-      revisions: []
+      revisions: [],
+      sendBefore: new Map()
     }
     const inMemory = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.provideContext(effect, memory.context)
     const first = { ...world.request, client_id: world.clients[0]!, provider: world.providers[0]! }

@@ -119,8 +119,9 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   assert.deepStrictEqual(yield* queue.prepare, { moved: true })
   assert.lengthOf(yield* queue.takeHeld(provider, 10, readTerms), 2)
   yield* queue.recordHeld(held.id, 1, { state: "succeeded" }, recording())
-  yield* queue.release(released.id)
-  assert.strictEqual(yield* queue.releaseAll, 0)
+  assert.strictEqual((yield* Effect.flip(queue.release(released.id)))._tag, "StillHeld")
+  yield* queue.report(released.id, null)
+  assert.strictEqual(yield* queue.releaseAll, 1)
   yield* ledger.review(released.id, true)
   yield* ledger.cancel(released.id, null)
   for (const settled of [id, held.id, released.id]) {

@@ -85,7 +85,7 @@ describe("A ledger that was filled before operations moved by themselves", () =>
     onOldDatabase(Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const before = yield* kept
-      assert.deepStrictEqual(yield* migrate, ["0003_submission", "0004_authorization"])
+      assert.deepStrictEqual(yield* migrate, ["0003_submission", "0004_authorization", "0005_accepted_scopes"])
       assert.deepStrictEqual(yield* kept, before)
       const rows = yield* sql`
         SELECT o.state, o.provider, o.due_at <= now() AS due, o.timeline = ledger_timeline() AS here, o.under_review,

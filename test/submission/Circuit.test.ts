@@ -123,11 +123,13 @@ describe("The circuit of a provider", () => {
 })
 
 describe("What counts as a failure of the provider", () => {
-  const attempts: ReadonlyArray<readonly [Exit.Exit<SubmissionAnswer, unknown>, "Success" | "Failure"]> = [
+  type Attempt = Exit.Exit<SubmissionAnswer, NotSent | Uncertain>
+  const attempts: ReadonlyArray<readonly [Attempt, "Success" | "Failure" | "Ignored"]> = [
     [Exit.succeed(acknowledged), "Success"],
     [Exit.succeed(SubmissionAnswer.Succeeded({ evidence: null })), "Success"],
     [Exit.succeed(SubmissionAnswer.Rejected({ code: "no", message: "No.", evidence: null })), "Success"],
     [Exit.fail(new NotSent({ reason: "refused" })), "Failure"],
+    [Exit.fail(new NotSent({ reason: "no credentials", isLocal: true })), "Ignored"],
     [Exit.fail(new Uncertain({ reason: "reset" })), "Failure"],
     [Exit.die("defect"), "Failure"]
   ]

@@ -243,9 +243,11 @@ describe("An operation that was accepted before the database was replaced", () =
     Effect.gen(function*() {
       const { id, world } = yield* heldWith(() => Effect.succeed(never))
       yield* world.reconcile
-      assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: false })
       assert.strictEqual(yield* world.work, 0, "whoever claimed it elsewhere may still send")
-      yield* TestClock.adjust(world.policy.sendWithin)
+      assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: true })
+      yield* TestClock.adjust(world.policy.rescueAfter)
+      yield* world.reconcile
+      assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: false })
       assert.strictEqual(yield* world.work, 1)
       assert.strictEqual(yield* world.stateOf(id), "submitted")
       assert.lengthOf(world.attempts, 1)
@@ -255,8 +257,8 @@ describe("An operation that was accepted before the database was replaced", () =
     Effect.gen(function*() {
       const { id, world } = yield* heldWith(() => Effect.succeed(unclear))
       yield* world.reconcile
+      yield* TestClock.adjust(world.policy.rescueAfter)
       yield* Effect.orDie(world.queue.release(id))
-      yield* TestClock.adjust(world.policy.sendWithin)
       assert.strictEqual(yield* world.work, 1)
       assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))

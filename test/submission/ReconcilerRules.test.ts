@@ -13,6 +13,9 @@ const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", me
 const never = StatusAnswer.NeverReceived({ evidence })
 const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404" })
 
+/** Straight from the claim, if it was one. */
+const unacknowledged = { revision: 3, reference: null }
+
 describe("What follows from a status read", () => {
   // From the specification, "States and transitions". `stays` is nothing; for held operations there is `Release`.
   type Row = readonly [answer: StatusAnswer | null, submitted: string, indeterminate: string, held: string]
@@ -39,20 +42,27 @@ describe("What follows from a status read", () => {
   it.each(rows.map(([answer, state, expected]) => [name(answer).trim(), state, expected, answer] as const))(
     "%s, of what is %s: %s",
     (_, state, expected, answer) => {
-      const decision = decide({ state }, answer)
+      const decision = decide({ ...unacknowledged, state }, answer)
       const actual = decision._tag === "Record" ? decision.outcome.state : decision._tag
       assert.strictEqual(actual, expected === "stays" ? "Postpone" : expected)
     }
   )
 
+  it("never takes for lost what the provider itself acknowledged, by a name or by having it once", () => {
+    for (const state of ["indeterminate", "accepted"] as const) {
+      assert.strictEqual(decide({ state, revision: 3, reference }, never)._tag, "Postpone")
+      assert.strictEqual(decide({ state, revision: 4, reference: null }, never)._tag, "Postpone")
+    }
+  })
+
   it("says what proved it", () => {
-    const decision = decide({ state: "indeterminate" }, succeeded)
+    const decision = decide({ ...unacknowledged, state: "indeterminate" }, succeeded)
     assert.deepInclude(decision, { evidence: { by: "status_read", answer: evidence } })
   })
 
   it("keeps the reference that a read brought, also where nothing moves", () => {
     for (const state of ["submitted", "indeterminate"] as const) {
-      assert.deepInclude(decide({ state }, pending), { reference })
+      assert.deepInclude(decide({ ...unacknowledged, state }, pending), { reference })
     }
   })
 })
