@@ -1,6 +1,7 @@
 /**
  * Faults in such a mixture that certain mistakes show soon.
  */
+import * as Duration from "effect/Duration"
 import type { Scenario } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
 import { type NetworkFaults, noNetworkFaults } from "./SimulatedProvider.ts"
@@ -47,3 +48,14 @@ export const forgottenClaims = (scenario: Scenario, network: Partial<NetworkFaul
   network: { ...noNetworkFaults, ...network },
   mishaps: nothing
 })
+
+/** The same with a provider that finds nothing, so that only operators release anything; they are busy, as workers are. */
+export const forgottenAndUnfindable = (scenario: Scenario, network: Partial<NetworkFaults>): Scenario => {
+  const { mishaps, providers, ...others } = forgottenClaims(scenario, network)
+  return {
+    ...others,
+    policy: { ...others.policy, pollInterval: Duration.millis(400) },
+    providers: providers.map((provider) => ({ ...provider, forgetful: 1, window: null })),
+    mishaps: { ...mishaps, operator: 200 }
+  }
+}

@@ -2,7 +2,9 @@
  * What strikes from outside: processes that stop and die, servers that fail over, clocks that are set, owners who
  * withdraw, and operators who intervene. All of it ends when the run calms down.
  */
+import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import type { OperationId, Outcome } from "../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../src/services/MemoryLedger.ts"
 import { longestSend, type Mishaps } from "./Scenario.ts"
@@ -11,7 +13,7 @@ import type { SimulatedProcess } from "./SimulatedProcess.ts"
 import { noNetworkFaults } from "./SimulatedProvider.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
 
-type Carelessness = Pick<Plant, "isReleaseCareless" | "isHoldForgotten">
+type Carelessness = Pick<Plant, "isReleaseCareless" | "isReleaseHasty" | "isHoldForgotten">
 
 export class Mischief {
   readonly #simulation: Simulation
@@ -190,21 +192,30 @@ export class Mischief {
 
   /** One by one, unless every failover is known to have lost nothing. */
   #release(record: MemoryRecord): void {
-    const { accounts, database, policy, scenario, world } = this.#simulation
+    const { accounts, database, scenario, world } = this.#simulation
     const { id } = record.operation
     if (!this.#isHeld(record)) return
     if (!scenario.forgets) {
       database.now(database.queue.releaseAll)
       return world.trace.note("operator releases all", null)
     }
-    const release = () => {
+    const release = (attempts: number) => {
       const found = database.operations.get(id)
       if (found === undefined || !this.#isHeld(found) || !this.#wasNeverSent(id)) return
-      database.now(database.queue.release(id))
-      world.trace.note("operator releases", accounts.nameOf(id))
+      if (this.#carelessness.isReleaseHasty === true) {
+        const { timeline } = database.memory.cluster
+        return void database.operations.set(id, { ...found, timeline, send_before: null })
+      }
+      const exit = database.now(database.queue.release(id))
+      const isReleased = Exit.isSuccess(exit)
+      world.trace.note(isReleased ? "operator releases" : "operator has to wait", accounts.nameOf(id))
+      if (isReleased || attempts === 0) return
+      const refusal = Option.getOrNull(Cause.findErrorOption(exit.cause))
+      const until = refusal?._tag === "StillHeld" ? refusal.until?.epochMilliseconds : undefined
+      const wait = until === undefined ? 1000 : until - database.clock.currentTimeMillisUnsafe() + 1
+      world.after(wait, () => release(attempts - 1))
     }
-    if (this.#carelessness.isReleaseCareless === true) release()
-    else world.after(this.#lastFailover + longestSend(policy) + 1 - world.now, release)
+    release(5)
   }
 
   #isHeld({ operation, timeline }: MemoryRecord): boolean {
@@ -212,13 +223,14 @@ export class Mischief {
   }
 
   /**
-   * What an operator makes sure of: the provider has nothing, and nothing is under way. Where the database forgot claims,
-   * those who hold them may send for a while.
+   * What an operator makes sure of: the provider has nothing, and nothing is on its way. Whether somebody may still send it
+   * is for the ledger to know, unless the clock of the database is set meanwhile.
    */
   #wasNeverSent(id: OperationId): boolean {
     if (this.#carelessness.isReleaseCareless === true) return true
-    const { judge, policy, providers, world } = this.#simulation
-    return !judge.wasSent(id) && !providers.some((provider) => provider.mayStillReceive(id))
-      && world.now - this.#lastFailover > longestSend(policy)
+    const { judge, policy, providers, scenario, world } = this.#simulation
+    if (judge.wasSent(id) || providers.some((provider) => provider.mayStillReceive(id))) return false
+    return this.#carelessness.isReleaseHasty === true
+      || scenario.mishaps.clockStep === Infinity || world.now - this.#lastFailover > longestSend(policy)
   }
 }

@@ -26,6 +26,7 @@ const patient: Policy = {
   rescueInterval: Duration.seconds(3),
   drainTimeout: Duration.millis(800),
   storeTimeout: Duration.millis(400),
+  prepareTimeout: Duration.millis(400),
   reviewAfter: { accepted: Duration.seconds(5), submitted: Duration.seconds(8), indeterminate: Duration.seconds(5) }
 }
 
@@ -85,8 +86,8 @@ export interface Scenario {
   /**
    * Whether a failover forgets what was acknowledged. Held operations are released all the same, by proof and by
    * operators. What is left out is what no fence can help against:
-   * - Operators who release what was sent, or may still be: they make sure of it first, by the provider's record and by
-   *   waiting for as long as a claim that was forgotten may be sent. They release all where nothing was forgotten.
+   * - Operators who release what was sent: they make sure of it first, by the provider's record. They release all where
+   *   nothing was forgotten. Where the clock of the database is set, they wait by their own.
    * - Snapshots that are put back and reached by workers before an operator has held all: PostgreSQL cannot notice it.
    * - Providers whose "not found" is final though their clocks, or those of the workers, are off by more than they know,
    *   or that take on what comes too late: then it is no proof, with or without a failover.

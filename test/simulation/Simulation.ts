@@ -47,6 +47,8 @@ export interface Plant {
   readonly clock?: (clock: MachineClock) => Clock.Clock
   /** Operators release without making sure of anything. */
   readonly isReleaseCareless?: boolean
+  /** Operators ask the provider, and release at once, whoever may still send. */
+  readonly isReleaseHasty?: boolean
   /** Operators put a snapshot back, and hold nothing. */
   readonly isHoldForgotten?: boolean
 }

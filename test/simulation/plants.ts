@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import type { OperationId } from "../../src/domain/Operation.ts"
 import { type MemoryRecord, moveRecord } from "../../src/services/MemoryLedger.ts"
 import { NotSent, StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
-import { forgetful, forgottenClaims } from "./Circumstances.ts"
+import { forgetful, forgottenAndUnfindable, forgottenClaims } from "./Circumstances.ts"
 import { claimable, claimOf, databaseTime, failure, force, isDue, records } from "./Force.ts"
 import type { Queue } from "./SimulatedDatabase.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
@@ -172,6 +172,25 @@ export const plants: Readonly<Record<string, () => Plant>> = {
   }),
   "an operator who releases what is held without making sure": () => ({
     isReleaseCareless: true,
+    circumstances: (scenario) => forgottenAndUnfindable(scenario, {})
+  }),
+  "an operator who releases before nobody else can send": () => ({
+    isReleaseHasty: true,
+    circumstances: (scenario) => forgottenAndUnfindable(scenario, { slowConnection: 0.9, refused: 0.3 })
+  }),
+  "a late status read puts off what was released": () => ({
+    queue: (queue, simulation) => ({
+      ...queue,
+      postpone: (id, revision, next) =>
+        Effect.suspend(() => {
+          const { operations } = simulation.database
+          const record = operations.get(id)
+          if (record?.operation.state !== "accepted") return queue.postpone(id, revision, next)
+          // As slowly as it gets.
+          operations.set(id, { ...record, due_at: databaseTime(simulation) + 3_600_000 })
+          return Effect.void
+        })
+    }),
     circumstances: forgetful
   }),
   "a snapshot that is put back, and nobody holds anything": () => ({ isHoldForgotten: true, circumstances: forgetful }),
@@ -204,12 +223,12 @@ export const plants: Readonly<Record<string, () => Plant>> = {
   "a record that came too late hurries the claim that came after": () => ({
     queue: (queue, simulation) => ({
       ...queue,
-      postpone: (id, revision, next) =>
+      report: (id, reference) =>
         Effect.suspend(() => {
           const { operations } = simulation.database
           const record = operations.get(id)
-          if (record?.operation.state !== "submitting") return queue.postpone(id, revision, next)
-          operations.set(id, { ...record, due_at: databaseTime(simulation) + Duration.toMillis(next.due_in) })
+          if (record?.operation.state !== "submitting") return queue.report(id, reference)
+          operations.set(id, { ...record, due_at: databaseTime(simulation) })
           return Effect.void
         })
     }),
