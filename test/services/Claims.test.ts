@@ -4,10 +4,13 @@ import { operationsRead, Scope } from "../../src/domain/Grant.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
+import { newRegistration, register } from "../fixtures/ExternalGrants.ts"
 import {
   accept,
   conformance,
   expiredIn,
+  identityOf,
+  issue,
   issueAgain,
   newClient,
   newOwner,
@@ -175,6 +178,23 @@ conformance("an operation that waits to be claimed", (it) => {
       yield* issueAgain(grant, { scopes: [paymentsWrite, operationsRead, refundsWrite] })
       yield* pass(claimTerms.idle)
       assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
+    }))
+
+  it.effect("is not claimed once its own grant allows less than when it accepted", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const registration = newRegistration({ provider: newProvider(), scopes: [operationsRead, paymentsWrite] })
+      const { provider } = registration
+      const { operation } = yield* accept(identityOf(yield* register(registration)))
+      yield* register({ ...registration, scopes: [operationsRead] })
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      yield* grants.revokeExternal(registration)
+      const { grant } = yield* issue({ ...registration, expires_in: Duration.days(1), scopes: [operationsRead] })
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* claimIds(provider), [], "nor through another one that was never allowed it")
+      yield* issueAgain(grant, { scopes: [operationsRead, paymentsWrite] })
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* claimIds(provider), [operation.id])
     }))
 
   it.effect("does not keep others waiting that are ready, however many it is that wait", () =>

@@ -23,6 +23,18 @@ describe("The circuit of a provider", () => {
       assert.deepStrictEqual(states, [...Array(5).fill("indeterminate"), ...Array(5).fill("accepted")])
     }))
 
+  it.effect("stays closed for what fails on our side, such as credentials that are missing", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        policy: oneAtATime,
+        submit: () => Effect.fail(new NotSent({ reason: "there are no credentials", isLocal: true }))
+      })
+      yield* world.acceptOne
+      yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("20 seconds")
+      assert.isAbove(world.attempts.length, 6, "it is tried as often as it may be")
+    }))
+
   it.effect("lets a single probe through when it is half open, and everything once the probe came back", () =>
     Effect.gen(function*() {
       let isDown = true

@@ -6,7 +6,7 @@ import { StatusAnswer } from "../../src/submission/Provider.ts"
 import { Reconciler } from "../../src/submission/Reconciler.ts"
 import { defaultPolicy } from "../../src/submission/SubmissionPolicy.ts"
 import { drive, pathTo } from "../fixtures/Ledger.ts"
-import { makeWorld, reference, type Script, unclear, unreachable, until } from "./World.ts"
+import { bank, makeWorld, reference, type Script, unclear, unreachable, until } from "./World.ts"
 
 const evidence = { status: 200 }
 const pending = StatusAnswer.Proven({ state: "submitted", reference, evidence })
@@ -227,6 +227,27 @@ describe("An operation that was accepted before the database was replaced", () =
       assert.strictEqual(yield* world.work, 0)
       assert.isEmpty(world.attempts)
       assert.strictEqual(yield* world.stateOf(id), "accepted")
+    }))
+
+  it.effect("shares the room with what was submitted, and each takes what the other leaves", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      const submitted = yield* world.acceptMany(8)
+      yield* world.work
+      const held = yield* world.acceptMany(8)
+      world.memory.cluster.timeline++
+      yield* TestClock.adjust("1 hour")
+      const readNext = (limit: number) =>
+        Effect.map(world.inside(world.reconciler.runOnce(bank, limit)), () => {
+          const ids = world.reads.splice(0).map(({ id }) => id)
+          return [ids.filter((id) => submitted.includes(id)).length, ids.filter((id) => held.includes(id)).length]
+        })
+      assert.deepStrictEqual(yield* readNext(6), [3, 3])
+      assert.deepStrictEqual(yield* readNext(6), [3, 3])
+      assert.deepStrictEqual(yield* readNext(6), [2, 2])
+      yield* TestClock.adjust("3 hours")
+      yield* Effect.forEach(submitted, (id) => world.ledger.transition(id, 3, { state: "succeeded" }, { by: "test" }))
+      assert.deepStrictEqual(yield* readNext(6), [0, 6])
     }))
 
   it.effect("is where the provider says it is, once that is proven, without being sent", () =>

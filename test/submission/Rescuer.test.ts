@@ -89,8 +89,7 @@ describe("A rescue", () => {
       const [id] = yield* claimAndDie(world, 1)
       yield* TestClock.adjust(world.policy.rescueAfter)
       yield* world.rescue
-      const { revision } = yield* world.show(id!)
-      yield* Effect.orDie(world.queue.postpone(id!, revision, { due_in: Duration.zero, reference }))
+      yield* Effect.orDie(world.queue.report(id!, reference))
       yield* world.reconcile
       assert.strictEqual(world.reads[0]?.reference, reference)
       assert.strictEqual(yield* world.stateOf(id!), "indeterminate")

@@ -35,6 +35,28 @@ describe("The end of a submission", () => {
     assert.strictEqual(settlement.reference, state === "submitted" ? reference : null)
   })
 
+  it("counts as sent unless it is proven that it was not", () => {
+    const unsent = endings.filter(([, exit, isSending]) => !judge(exit, isSending).isSent).map(([name]) => name)
+    assert.deepStrictEqual(unsent, [
+      "proof that nothing was sent",
+      "a payload that cannot be read",
+      "a defect before anything was sent",
+      "an interruption between two attempts"
+    ])
+  })
+
+  it("does not blame the provider for what failed here", () => {
+    const messages = [notSent, new NotSent({ reason: "no credentials", isLocal: true })].map((error) => {
+      const { outcome } = judge(Exit.fail(error), true)
+      assert.deepInclude(outcome, { state: "failed" })
+      return outcome.state === "failed" ? `${outcome.failure.code}: ${outcome.failure.message}` : ""
+    })
+    assert.deepStrictEqual(messages, [
+      "provider_unreachable: The provider could not be reached; nothing was sent.",
+      "provider_unreachable: The operation could not be sent in time; nothing was sent."
+    ])
+  })
+
   it("keeps what the provider said as evidence, and no more of a defect than its name", () => {
     assert.deepStrictEqual(judge(Exit.succeed(acknowledged), true).evidence["answer"], { status: "pending" })
     const { evidence } = judge(Exit.die(new RangeError("Bearer hunter2")), true)

@@ -5,7 +5,7 @@ import { Provider } from "../../src/domain/Grant.ts"
 import { UnsafeDatabase } from "../../src/domain/Submission.ts"
 import { NotSent, type SubmissionAnswer, SubmissionAnswer as Answer, Uncertain } from "../../src/submission/Provider.ts"
 import { SubmissionWorker } from "../../src/submission/SubmissionWorker.ts"
-import { acknowledged, away, makeWorld, neverOpen, reference, workFor, type World } from "./World.ts"
+import { acknowledged, away, makeWorld, neverOpen, reference, until, workFor, type World } from "./World.ts"
 
 const notSent = Effect.fail(new NotSent({ reason: "connection refused" }))
 const uncertain = Effect.fail(new Uncertain({ reason: "the connection was reset" }))
@@ -276,6 +276,50 @@ describe("A worker", () => {
       assert.deepStrictEqual(Exit.isFailure(exit) && Cause.squash(exit.cause), new UnsafeDatabase({ setting: "fsync" }))
       yield* TestClock.adjust("1 minute")
       assert.isEmpty(world.attempts)
+    }))
+
+  it.effect("starts however long it takes to hold what is accepted on a ledger that was moved", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        queue: () => ({ prepare: Effect.delay(Effect.succeed({ moved: true }), "5 minutes") })
+      })
+      const id = yield* world.acceptOne
+      const starting = yield* Effect.forkChild(world.start(SubmissionWorker.layer))
+      yield* TestClock.adjust("4 minutes")
+      assert.strictEqual(yield* world.stateOf(id), "accepted")
+      yield* TestClock.adjust("2 minutes")
+      yield* Fiber.join(starting)
+      assert.strictEqual(yield* world.stateOf(id), "submitted")
+    }))
+
+  it.effect("holds what it has sent when the ledger has forgotten that it claimed it", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => Effect.delay(Effect.succeed(acknowledged), "1 second") })
+      const id = yield* world.acceptOne
+      const before = world.recordOf(id)
+      const working = yield* Effect.forkChild(world.work)
+      yield* until(() => world.attempts.length === 1)
+      world.memory.cluster.timeline++
+      world.memory.operations.set(id, { ...before, timeline: world.memory.cluster.timeline })
+      yield* TestClock.adjust("2 seconds")
+      yield* Fiber.join(working)
+      assert.strictEqual(yield* world.work, 0, "it is not sent again")
+      assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: true })
+      yield* world.reconcile
+      assert.strictEqual(world.reads[0]?.reference, reference)
+    }))
+
+  it.effect("holds nothing that it knows not to have sent", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => notSent, circuit: neverOpen })
+      const id = yield* world.acceptOne
+      const before = world.recordOf(id)
+      const working = yield* Effect.forkChild(world.work)
+      yield* until(() => world.attempts.length === 1)
+      world.memory.operations.set(id, before)
+      yield* TestClock.adjust(world.policy.sendWithin)
+      yield* Fiber.join(working)
+      assert.deepStrictEqual(world.recordOf(id), before)
     }))
 
   it.effect("refuses a policy that would rescue a claim whose holder may still send", () =>
