@@ -24,9 +24,9 @@ const invalid = Effect.fail(
 )
 
 const parse = (text: string): Effect.Effect<PayloadKey, CommandFailed> => {
-  const [id = "", encoded = ""] = text.trim().split(":")
+  const [id = "", encoded = "", ...rest] = text.trim().split(":")
   const key = Base64.decode(encoded)
-  return isKeyId(id) && Result.isSuccess(key) && key.success.length === 32
+  return isKeyId(id) && rest.length === 0 && Result.isSuccess(key) && key.success.length === 32
     ? Effect.succeed({ id, key: Redacted.make(key.success) })
     : invalid
 }

@@ -47,10 +47,7 @@ const flags = {
   ),
   sandbox: Flag.String("sandbox").pipe(
     Flag.withDescription("Provider that is a sandbox, as NAME=URL; repeatable"),
-    Flag.atLeast(0),
-    Flag.withSchema(
-      Schema.Array(Schema.String.check(Schema.isPattern(/^[^=]+=https?:\/\/.+$/u, { expected: "NAME=URL" })))
-    )
+    Flag.atLeast(0)
   ),
   concurrency: positive("concurrency", "Submissions, and status reads, at the same time", defaultPolicy.concurrency),
   providerConcurrency: positive(
@@ -81,11 +78,33 @@ const fromModule = Effect.fnUntraced(function*(file: string) {
   return module.default as Layer.Layer<Providers, unknown, HttpClient.HttpClient>
 })
 
-const fromSandboxes = (sandboxes: ReadonlyArray<string>) =>
-  Providers.layer(Object.fromEntries(sandboxes.map((text) => {
-    const [name, ...url] = text.split("=")
-    return [ProviderName.make(name!), SandboxProvider.layer({ baseUrl: url.join("=") })]
-  })))
+/** What `--sandbox` says, or what is wrong with it. */
+const toSandbox = (text: string): readonly [ProviderName, string] | CommandFailed => {
+  const [name = "", ...rest] = text.split("=")
+  const url = rest.join("=")
+  if (!isProviderName(name) || !/^https?:\/\/./.test(url) || !URL.canParse(url)) {
+    return new CommandFailed({
+      message: `--sandbox ${text}: give NAME=URL, the name of a provider as in provider bindings, and an http URL`
+    })
+  }
+  return [name, url]
+}
+
+const fromSandboxes = Effect.fnUntraced(function*(texts: ReadonlyArray<string>) {
+  const adapters: Record<string, ReturnType<typeof SandboxProvider.layer>> = {}
+  for (const text of texts) {
+    const sandbox = toSandbox(text)
+    if (sandbox instanceof CommandFailed) return yield* sandbox
+    const [name, baseUrl] = sandbox
+    if (Object.hasOwn(adapters, name)) {
+      return yield* new CommandFailed({ message: `--sandbox: ${name} is given twice` })
+    }
+    adapters[name] = SandboxProvider.layer({ baseUrl })
+  }
+  return Providers.layer(adapters)
+})
+
+const isProviderName = Schema.is(ProviderName)
 
 export const work = Command.make(
   "work",
@@ -97,7 +116,7 @@ export const work = Command.make(
     const policy = { ...defaultPolicy, ...options }
     const fault = policyFault(policy)
     if (fault !== null) return yield* new CommandFailed({ message: fault })
-    const adapters = Option.isSome(providers) ? yield* fromModule(providers.value) : fromSandboxes(sandbox)
+    const adapters = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)
     const announced = Layer.effectDiscard(
       Effect.flatMap(
         Providers,

@@ -50,6 +50,8 @@ const scene = Effect.gen(function*() {
   return { directory, env, accept, show, until }
 })
 
+const key = (byte: number) => Buffer.alloc(32, byte).toString("base64")
+
 const sandbox = (directory: string, ...faults: ReadonlyArray<string>) =>
   Effect.map(
     launch(
@@ -107,7 +109,6 @@ describe("work", () => {
     Effect.scoped(Effect.gen(function*() {
       const { accept, directory, env, until } = yield* scene
       const url = yield* sandbox(directory)
-      const key = (byte: number) => Buffer.alloc(32, byte).toString("base64")
       const withOld = { ...env, PAYLOAD_KEYS: `old:${key(1)}` }
       const withBoth = { ...env, PAYLOAD_KEYS: `new:${key(2)},old:${key(1)}` }
       const payload = { sandbox: { outcome: "succeeded" } }
@@ -118,8 +119,9 @@ describe("work", () => {
       yield* until(plain, "succeeded")
       assert.strictEqual((yield* until(old, "accepted")).operation.state, "accepted")
       assert.strictEqual(yield* keyless.stop("SIGTERM"), 0)
-      yield* result(["operations", "release", old], env)
-      yield* result(["operations", "release", young], env)
+      // So that nobody has to wait until they are looked at again.
+      assert.deepStrictEqual(yield* result(["operations", "hold", "--all"], env), { held: 2 })
+      assert.deepStrictEqual(yield* result(["operations", "release", "--all"], env), { released: 2 })
       yield* worker(url, withBoth)
       yield* until(old, "succeeded")
       yield* until(young, "succeeded")
@@ -134,12 +136,14 @@ describe("work", () => {
       > = [
         [[], {}, /--providers or --sandbox/],
         [["--sandbox", "demo-bank"], {}, /NAME=URL/],
+        [["--sandbox", "b=http://["], {}, /NAME=URL/],
+        [["--sandbox", "b=http://127.0.0.1:1", "--sandbox", "b=http://127.0.0.1:2"], {}, /b is given twice/],
         [["--providers", "./nowhere.js"], {}, /--providers: .*nowhere/],
         [["--providers", "./package.json"], {}, /--providers: /],
         [["--sandbox", "b=http://127.0.0.1:1", "--rescue-after", "10s"], {}, /rescueAfter must be longer/],
         [["--sandbox", "b=http://127.0.0.1:1", "--concurrency", "0"], {}, /greater than 0/],
         [["--sandbox", "b=http://127.0.0.1:1"], { PAYLOAD_KEYS: "k:c2hvcnQ=" }, /PAYLOAD_KEYS must be/],
-        [["--sandbox", "b=http://127.0.0.1:1"], { PAYLOAD_KEYS: "no key" }, /PAYLOAD_KEYS must be/]
+        [["--sandbox", "b=http://127.0.0.1:1"], { PAYLOAD_KEYS: `k:${key(1)}:more` }, /PAYLOAD_KEYS must be/]
       ]
       for (const [args, extra, line] of refusals) {
         const { code, stderr, stdout } = yield* run(["work", ...args], { ...env, ...extra })
@@ -169,6 +173,26 @@ describe("operations", () => {
       const { code, stderr } = yield* run(["operations", "cancel", claimed], env)
       assert.strictEqual(code, 1)
       assert.match(stderr, /cannot move from submitting to cancelled/)
+    })).pipe(Effect.provide(Platform)))
+
+  it.live("that are held can be neither cancelled nor released before it is known who else may send them", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { accept, env } = yield* scene
+      const { id } = yield* accept("k", {})
+      yield* result(["operations", "hold", "--all"], env)
+      for (
+        const [command, refusal] of [["cancel", /is held since a failover/], [
+          "release",
+          /no worker has looked/
+        ]] as const
+      ) {
+        const { code, stderr } = yield* run(["operations", command, id], env)
+        assert.strictEqual(code, 1)
+        assert.match(stderr, refusal)
+      }
+      assert.deepStrictEqual(yield* result(["operations", "release", "--all"], env), { released: 1 })
+      const free = yield* result<Shown["operation"]>(["operations", "release", id], env)
+      assert.strictEqual(free.state, "accepted", "one that is not held stays as it is")
     })).pipe(Effect.provide(Platform)))
 
   it.live("are put under review and out of it, until they are settled", () =>

@@ -24,6 +24,7 @@ const changes: Readonly<Record<string, string>> = {
   type: "type = 'other'",
   "idempotency key": "idempotency_key = 'other'",
   "request digest": "request_digest = sha256('other')",
+  scopes: "scopes = '{other}'",
   "creation time": "created_at = created_at - interval '1 second'",
   revision: "revision = revision + 1",
   "update time": "updated_at = updated_at + interval '1 second'",
