@@ -5,6 +5,9 @@ ALTER TABLE grants
   -- The authorization server and its own name for the grant; null for what the gateway issued itself.
   ADD COLUMN issuer text CHECK (issuer ~ '^[\x21-\x7e]{1,255}$'),
   ADD COLUMN external_id text CHECK (external_id ~ '^[\x21-\x7e]{1,255}$'),
+  -- When an event of the authorization server first spoke for the grant: no token adds to it since.
+  ADD COLUMN registered_by_event_at timestamptz(3),
+  ADD CHECK (registered_by_event_at IS NULL OR issuer IS NOT NULL),
   ADD CHECK ((issuer IS NULL) = (external_id IS NULL)),
   ADD UNIQUE (client_id, issuer, external_id);
 
@@ -24,6 +27,10 @@ BEGIN
   END IF;
   IF OLD.revoked_at IS NOT NULL AND NEW.revoked_at IS DISTINCT FROM OLD.revoked_at THEN
     RAISE EXCEPTION 'a revocation is final: issue a new grant' USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF OLD.registered_by_event_at IS NOT NULL AND NEW.registered_by_event_at IS DISTINCT FROM OLD.registered_by_event_at
+  THEN
+    RAISE EXCEPTION 'what an event said of a grant is not unsaid' USING ERRCODE = 'restrict_violation';
   END IF;
   RETURN NEW;
 END $$;

@@ -119,7 +119,9 @@ export const Grant = Schema.Struct({
   revoked_at: Schema.NullOr(Schema.DateTimeUtcFromString),
   /** Where an authorization server granted it: which one, and how it calls the grant. */
   issuer: Schema.optionalKey(Issuer),
-  external_id: Schema.optionalKey(ExternalId)
+  external_id: Schema.optionalKey(ExternalId),
+  /** When an event of that server first spoke for the grant. Absent as long as tokens alone did, which may extend it. */
+  registered_by_event_at: Schema.optionalKey(Schema.DateTimeUtcFromString)
 })
 export type Grant = typeof Grant.Type
 

@@ -6,7 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { InvalidCredential } from "../domain/Credential.ts"
-import { ExternalId, type GrantIdentity, Issuer, Provider, ResourceOwner } from "../domain/Grant.ts"
+import { ExternalId, type GrantIdentity, isGrantLifetime, Issuer, Provider, ResourceOwner } from "../domain/Grant.ts"
 import type { VerifiedToken } from "../oauth/VerifiedToken.ts"
 import { Grants } from "./Grants.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
@@ -18,11 +18,22 @@ export interface FirstSight {
   /** The claim that names the provider. Default: `provider`. */
   readonly providerClaim?: string
   /**
-   * How long a grant stays good after a token last showed it. Default: 90 days. Tokens expire by themselves; this is for
-   * the work that goes on between them.
+   * How long a grant stays good after a token last showed it, or up to an hour less. A day at least; default: 90 days.
+   * Tokens expire by themselves; this is for the work that goes on between them. Events of the authorization server have
+   * the last word on the end of a grant (`GrantRegistration.learned_from`).
    */
   readonly grantLifetime?: Duration.Input
 }
+
+/** What is wrong with the settings, as a sentence; or null. */
+export const firstSightFault = ({ grantLifetime = defaultLifetime }: FirstSight): string | null => {
+  const lifetime = Duration.fromInputUnsafe(grantLifetime)
+  return Duration.isGreaterThanOrEqualTo(lifetime, Duration.days(1)) && isGrantLifetime(lifetime)
+    ? null
+    : "Grants that tokens register must live for a day at least, and for a hundred years at most."
+}
+
+const defaultLifetime = Duration.days(90)
 
 /** How many grants are remembered as registered, and for how long. */
 const capacity = 10_000
@@ -34,7 +45,7 @@ const isProvider = Schema.is(Provider)
 /** Makes what registers the grant of a verified token, unless that was done lately. A revoked grant stays revoked. */
 export const makeFirstSight = Effect.fnUntraced(function*(options: FirstSight) {
   const grants = yield* Grants
-  const { grantLifetime = "90 days", ownerClaim = "resource_owner", providerClaim = "provider" } = options
+  const { grantLifetime = defaultLifetime, ownerClaim = "resource_owner", providerClaim = "provider" } = options
   const known = new Map<string, number>()
 
   const remember = (key: string, now: number) => {

@@ -67,8 +67,9 @@ export interface GrantRegistration {
   readonly granted_at?: DateTime.Utc | null
   /**
    * An event of the authorization server speaks for the whole grant, so that scopes and end become what it says (the
-   * default). A token shows a part: it adds its scopes to those that other tokens showed, and only ever moves the end
-   * further away, because tokens arrive in any order.
+   * default), and no token changes them any more. Until then a token shows a part: it adds its scopes to those that other
+   * tokens showed, and only ever moves the end further away, by more than an hour or not at all, because tokens arrive in
+   * any order and often.
    */
   readonly learned_from?: "event" | "token"
 }

@@ -19,6 +19,7 @@ import {
 } from "../domain/Grant.ts"
 import { drawBindingId, drawGrant } from "./drawGrant.ts"
 import type { ClientGrants, ExternalGrant, ExternalSubject, GrantRegistration, GrantRequest } from "./Grants.ts"
+import { isSameGrant, learnGrant } from "./learnGrant.ts"
 import { type MemoryGrant, MemoryLedger, type MemoryRevocation } from "./MemoryLedger.ts"
 
 export const makeMemory = Effect.gen(function*() {
@@ -86,15 +87,13 @@ export const makeMemory = Effect.gen(function*() {
           expires_at,
           revoked_at: firstOf([...memory.revocations.values()].filter((revoked) => isMeant(revoked, registration))),
           issuer,
-          external_id: registration.grant
+          external_id: registration.grant,
+          ...registration.learned_from === "token" ? {} : { registered_by_event_at: created_at }
         })
-      } else if (
-        known.resource_owner !== resource_owner || known.subject !== subject
-        || known.provider !== registration.provider
-      ) {
-        return Effect.fail(new GrantConflict({ id: grant_id }))
+      } else if (isSameGrant(known, registration)) {
+        memory.grants.set(grant_id, learnGrant(memory.grants.get(grant_id)!, registration, created_at))
       } else {
-        memory.grants.set(grant_id, { ...memory.grants.get(grant_id)!, ...learn(known, registration) })
+        return Effect.fail(new GrantConflict({ id: grant_id }))
       }
       return Effect.orDie(show(grant_id))
     })
@@ -171,15 +170,3 @@ const isMeant = (revocation: MemoryRevocation, registration: GrantRegistration):
 
 const firstOf = (revocations: ReadonlyArray<MemoryRevocation>): DateTime.Utc | null =>
   revocations.map(({ revoked_at }) => revoked_at).toSorted(DateTime.Order)[0] ?? null
-
-/** What a registration says anew of a known grant. */
-const learn = (
-  known: Pick<MemoryGrant, "scopes" | "expires_at">,
-  { expires_at, learned_from, scopes }: GrantRegistration
-): Pick<MemoryGrant, "scopes" | "expires_at"> =>
-  learned_from === "token"
-    ? {
-      scopes: [...known.scopes, ...scopes.filter((scope) => !known.scopes.includes(scope))],
-      expires_at: DateTime.max(known.expires_at, expires_at)
-    }
-    : { scopes, expires_at }

@@ -22,7 +22,7 @@ import { issuerFault, type IssuerOptions, issuerSettings } from "../oauth/Issuer
 import type { VerifyToken } from "../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../oauth/VerifiedToken.ts"
 import type { AcceptedCredentialsShape, ForwardedCertificates } from "./AcceptedCredentials.ts"
-import { type FirstSight, makeFirstSight } from "./FirstSight.ts"
+import { type FirstSight, firstSightFault, makeFirstSight } from "./FirstSight.ts"
 import { ProofReplay } from "./ProofReplay.ts"
 
 /** The gateway cannot verify tokens as it was told to. */
@@ -135,6 +135,7 @@ const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
   const { clientPrefix = "", firstSight, issuer } = options
   const isPrefix = clientPrefix === "" || isClientId(clientPrefix)
   yield* orMisconfigured(isPrefix ? null : `The client prefix of ${issuer} must be visible ASCII characters.`)
+  yield* orMisconfigured(firstSight === undefined ? null : firstSightFault(firstSight))
   const verify: VerifyToken = yield* options.tokens === "introspection" ? makeIntrospected(options) : makeJwt(options)
   const register = firstSight === undefined ? () => Effect.void : yield* makeFirstSight(firstSight)
   return { clientPrefix, register, verify, isIntrospected: options.tokens === "introspection" }

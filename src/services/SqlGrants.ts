@@ -24,6 +24,7 @@ import {
 } from "../domain/Grant.ts"
 import { drawBindingId, drawGrant } from "./drawGrant.ts"
 import type { ClientGrants, ExternalGrant, ExternalSubject, GrantRegistration, GrantRequest } from "./Grants.ts"
+import { isSameGrant, learnGrant, leastExtension } from "./learnGrant.ts"
 import { orUnavailable } from "./StoreUnavailable.ts"
 
 export const makeSql = Effect.gen(function*() {
@@ -76,16 +77,16 @@ export const makeSql = Effect.gen(function*() {
       Effect.provideService(SqlClient.BeginTransaction, "BEGIN ISOLATION LEVEL READ COMMITTED")
     )
 
-  const register = Effect.fn("Grants.register")(function*(registration: GrantRegistration) {
+  const write = Effect.fnUntraced(function*(id: GrantId, registration: GrantRegistration) {
     const { client_id, expires_at, grant, granted_at, issuer, provider, resource_owner, scopes, subject } = registration
-    const id = yield* externalGrantId(issuer, client_id, grant)
     const newBindingId = yield* drawBindingId
-    return yield* orUnavailable(inTurn(
+    const isToken = registration.learned_from === "token"
+    return yield* inTurn(
       shared,
       client_id,
       Effect.gen(function*() {
         yield* prepare(registration, newBindingId)
-        yield* sql.unsafe(registration.learned_from === "token" ? registerToken : registerEvent, [
+        yield* sql.unsafe(isToken ? registerToken : registerEvent, [
           id,
           client_id,
           resource_owner,
@@ -96,15 +97,24 @@ export const makeSql = Effect.gen(function*() {
           issuer,
           grant,
           granted_at === undefined || granted_at === null ? null : DateTime.toDateUtc(granted_at),
-          Duration.toSeconds(revocationMargin)
+          Duration.toSeconds(revocationMargin),
+          ...isToken ? [Duration.toSeconds(leastExtension)] : []
         ])
         const registered = (yield* find(id))!
-        return registered.resource_owner === resource_owner && registered.subject === subject
-            && registered.provider === provider
-          ? registered
-          : yield* new GrantConflict({ id })
+        return isSameGrant(registered, registration) ? registered : yield* new GrantConflict({ id })
       })
-    ))
+    )
+  })
+
+  /** Most registrations say nothing new, and cost one read. A grant that is known is never missed by a revocation. */
+  const register = Effect.fn("Grants.register")(function*(registration: GrantRegistration) {
+    const id = yield* externalGrantId(registration.issuer, registration.client_id, registration.grant)
+    const known = yield* orUnavailable(find(id))
+    if (known === undefined) return yield* orUnavailable(write(id, registration))
+    if (!isSameGrant(known, registration)) return yield* new GrantConflict({ id })
+    return learnGrant(known, registration, yield* DateTime.now) === known
+      ? known
+      : yield* orUnavailable(write(id, registration))
   }, Effect.provideContext(platform))
 
   const revoke = Effect.fn("Grants.revoke")(function*(id: GrantId) {
@@ -194,26 +204,32 @@ const lockOf = (mode: string) =>
 const shared = lockOf("_shared")
 const exclusive = lockOf("")
 
-interface GrantRow extends Omit<Grant, "created_at" | "expires_at" | "revoked_at" | "issuer" | "external_id"> {
+interface GrantRow
+  extends Omit<Grant, "created_at" | "expires_at" | "revoked_at" | "issuer" | "external_id" | "registered_by_event_at">
+{
   readonly created_at: Date
   readonly expires_at: Date
   readonly revoked_at: Date | null
   readonly issuer: Issuer | null
   readonly external_id: ExternalId | null
+  readonly registered_by_event_at: Date | null
 }
 
-const fromRow = ({ external_id, issuer, ...row }: GrantRow): Grant => ({
+const fromRow = ({ external_id, issuer, registered_by_event_at, ...row }: GrantRow): Grant => ({
   ...row,
   created_at: DateTime.fromDateUnsafe(row.created_at),
   expires_at: DateTime.fromDateUnsafe(row.expires_at),
   revoked_at: row.revoked_at === null ? null : DateTime.fromDateUnsafe(row.revoked_at),
-  ...issuer === null || external_id === null ? {} : { issuer, external_id }
+  ...issuer === null || external_id === null ? {} : { issuer, external_id },
+  ...registered_by_event_at === null
+    ? {}
+    : { registered_by_event_at: DateTime.fromDateUnsafe(registered_by_event_at) }
 })
 
 const showStatement = `
   SELECT g.id AS grant_id, g.resource_owner, g.subject, g.client_id, c.active AS client_active,
     g.provider_binding_id, p.provider, p.connected AS provider_connected, g.scopes,
-    g.created_at, g.expires_at, g.revoked_at, g.issuer, g.external_id
+    g.created_at, g.expires_at, g.revoked_at, g.issuer, g.external_id, g.registered_by_event_at
   FROM grants g
   JOIN clients c ON c.id = g.client_id
   JOIN provider_bindings p ON p.id = g.provider_binding_id
@@ -224,12 +240,14 @@ const isMeant = "($10::timestamptz IS NULL OR $10::timestamptz < r.revoked_at + 
 
 /**
  * $1 id, $2 client, $3 owner, $4 subject, $5 provider, $6 scopes, $7 end, $8 issuer, $9 the issuer's name for it, $10 when
- * it was granted, $11 margin in seconds. Leaves a grant alone that is known with another identity.
+ * it was granted, $11 margin in seconds. Leaves a grant alone that is known with another identity. What a known grant
+ * learns is what `learnGrant` says.
  */
-const registerStatement = (scopes: string, expiresAt: string) => `
+const registerStatement = (registeredByEventAt: string, learn: string) => `
   INSERT INTO grants AS known (id, client_id, resource_owner, subject, provider_binding_id, scopes, expires_at, issuer,
-    external_id, revoked_at)
-  SELECT $1::uuid, $2::text, $3::text, $4::text, p.id, $6::text[], $7::timestamptz, $8::text, $9::text, (
+    external_id, registered_by_event_at, revoked_at)
+  SELECT $1::uuid, $2::text, $3::text, $4::text, p.id, $6::text[], $7::timestamptz, $8::text, $9::text,
+    ${registeredByEventAt}, (
     SELECT min(r.revoked_at) FROM grant_revocations r
     WHERE (r.client_id = $2 AND r.issuer = $8 AND r.external_id = $9 AND r.subject IS NULL)
       OR (r.client_id = $2 AND r.issuer = $8 AND r.external_id IS NULL AND r.subject = $4 AND ${isMeant})
@@ -237,14 +255,24 @@ const registerStatement = (scopes: string, expiresAt: string) => `
       OR (r.client_id = $2 AND r.issuer IS NULL AND ${isMeant})
   )
   FROM provider_bindings p WHERE p.resource_owner = $3 AND p.provider = $5
-  ON CONFLICT (id, client_id) DO UPDATE SET scopes = ${scopes}, expires_at = ${expiresAt}
-  WHERE (known.resource_owner, known.subject, known.provider_binding_id)
-    = (excluded.resource_owner, excluded.subject, excluded.provider_binding_id)
-    AND (known.scopes, known.expires_at) IS DISTINCT FROM (${scopes}, ${expiresAt})`
+  ON CONFLICT (id, client_id) DO UPDATE SET ${learn}
+    AND (known.resource_owner, known.subject, known.provider_binding_id)
+      = (excluded.resource_owner, excluded.subject, excluded.provider_binding_id)`
 
-const registerEvent = registerStatement("excluded.scopes", "excluded.expires_at")
+const registerEvent = registerStatement(
+  "date_trunc('milliseconds', clock_timestamp())",
+  `scopes = excluded.scopes, expires_at = excluded.expires_at,
+    registered_by_event_at = coalesce(known.registered_by_event_at, excluded.registered_by_event_at)
+  WHERE (known.registered_by_event_at IS NULL
+    OR (known.scopes, known.expires_at) IS DISTINCT FROM (excluded.scopes, excluded.expires_at))`
+)
 
+/** $12 is the least extension in seconds. */
 const registerToken = registerStatement(
-  "known.scopes || ARRAY(SELECT s FROM unnest(excluded.scopes) s WHERE s <> ALL (known.scopes))",
-  "greatest(known.expires_at, excluded.expires_at)"
+  "NULL",
+  `scopes = known.scopes || ARRAY(SELECT s FROM unnest(excluded.scopes) s WHERE s <> ALL (known.scopes)),
+    expires_at = greatest(known.expires_at, excluded.expires_at)
+  WHERE known.registered_by_event_at IS NULL
+    AND (NOT excluded.scopes <@ known.scopes
+      OR excluded.expires_at > known.expires_at + make_interval(secs => $12))`
 )

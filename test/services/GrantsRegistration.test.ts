@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, Schema } from "effect"
+import { DateTime, Duration, Effect, Fiber, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Grant, operationsRead, Provider, Scope } from "../../src/domain/Grant.ts"
 import { type GrantRegistration, Grants } from "../../src/services/Grants.ts"
@@ -27,7 +27,8 @@ import {
   PostgresLedger,
   walk
 } from "../fixtures/Ledger.ts"
-import { anotherProcess } from "../fixtures/Pools.ts"
+import { anotherProcess, openTransaction, untilWaiting } from "../fixtures/Pools.ts"
+import { layerRecorded, Statements } from "../fixtures/Statements.ts"
 
 const write = Scope.make("payments:write")
 
@@ -59,8 +60,10 @@ conformance("registering a grant of an authorization server", (it) => {
         expires_at,
         revoked_at: null,
         issuer,
-        external_id
+        external_id,
+        registered_by_event_at: grant.registered_by_event_at!
       })
+      assert.isDefined(grant.registered_by_event_at)
       assert.deepStrictEqual(yield* Grants.use((grants) => grants.show(grant.grant_id)), grant)
     }))
 
@@ -104,8 +107,8 @@ conformance("registering a grant of an authorization server", (it) => {
     Effect.gen(function*() {
       const tokens = [
         { scopes: [operationsRead], expires_at: later("1 hour") },
-        { scopes: [write, operationsRead], expires_at: later("2 hours") },
-        { scopes: [], expires_at: later("3 hours") }
+        { scopes: [write, operationsRead], expires_at: later("3 hours") },
+        { scopes: [], expires_at: later("5 hours") }
       ]
       for (const order of [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]]) {
         const registration = newRegistration()
@@ -114,6 +117,59 @@ conformance("registering a grant of an authorization server", (it) => {
         assert.sameMembers([...grant!.scopes], [operationsRead, write])
         assert.deepStrictEqual(grant!.expires_at, tokens[2]!.expires_at)
       }
+    }))
+
+  it.effect("by a token moves the end by more than an hour, or not at all", () =>
+    Effect.gen(function*() {
+      const expires_at = later("1 day")
+      const registration = newRegistration({ learned_from: "token", expires_at })
+      const moved = (millis: number) =>
+        Effect.map(
+          register({ ...registration, expires_at: DateTime.add(expires_at, { hours: 1, milliseconds: millis }) }),
+          (grant) => DateTime.distance(expires_at, grant.expires_at)
+        )
+      yield* register(registration)
+      assert.deepStrictEqual(yield* moved(0), Duration.zero)
+      assert.deepStrictEqual(yield* moved(1), Duration.millis(3_600_001))
+      assert.deepStrictEqual(yield* moved(0), Duration.millis(3_600_001))
+    }))
+
+  it.effect("by a token adds nothing to what an event said, neither scopes nor time, whichever came first", () =>
+    Effect.gen(function*() {
+      for (const tokenCameFirst of [true, false]) {
+        for (const expires_at of [later("10 minutes"), later("-1 minutes")]) {
+          const registration = newRegistration({ expires_at, scopes: [] })
+          const token = {
+            ...registration,
+            scopes: [operationsRead, write],
+            expires_at: later("90 days"),
+            learned_from: "token"
+          } as const
+          if (tokenCameFirst) assert.notProperty(yield* register(token), "registered_by_event_at")
+          const said = yield* register(registration)
+          assert.deepInclude(said, { scopes: [], expires_at })
+          for (let times = 0; times < 2; times++) assert.deepStrictEqual(yield* register(token), said)
+        }
+      }
+    }))
+
+  it.effect("by a token does not prolong what an event ended: it is expired", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ learned_from: "token" })
+      yield* register(registration)
+      yield* register({ ...registration, expires_at: later(0), learned_from: "event" })
+      yield* register({ ...registration, expires_at: later("90 days") })
+      const refused = yield* Effect.flip(walk(yield* identify(registration), everything))
+      assert.deepStrictEqual(fieldsOf(refused), { _tag: "GrantRevoked", reason: "expired" })
+    }))
+
+  it.effect("by an event that says no more than a token did holds against tokens all the same", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      const seen = yield* register({ ...registration, learned_from: "token" })
+      const said = yield* register(registration)
+      assert.deepStrictEqual({ ...said, registered_by_event_at: null }, { ...seen, registered_by_event_at: null })
+      assert.deepStrictEqual(yield* register({ ...registration, scopes: [write], learned_from: "token" }), said)
     }))
 
   it.effect("does not revive what was revoked, whatever is said and however often", () =>
@@ -243,9 +299,38 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration in PostgreS
       const version = sql`SELECT xmin::text, ctid::text FROM grants WHERE id = ${grant_id}`
       const before = yield* version
       yield* register(registration)
-      yield* register({ ...registration, learned_from: "token", scopes: [], expires_at: later(0) })
+      yield* register({ ...registration, learned_from: "token", scopes: [write], expires_at: later("1 day") })
       assert.deepStrictEqual(yield* version, before)
     }))
+
+  it.effect("by a token adds nothing to what an event says at the same time", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ learned_from: "token" })
+      const { grant_id } = yield* register(registration)
+      const event = yield* openTransaction
+      yield* event("UPDATE grants SET scopes = '{}', registered_by_event_at = now() WHERE id = $1", [grant_id])
+      const token = yield* Effect.forkChild(
+        Effect.exit(register({ ...registration, scopes: [write], expires_at: later("1 day") }))
+      )
+      yield* untilWaiting(1)
+      yield* event("COMMIT")
+      yield* Fiber.join(token)
+      const { expires_at, scopes } = yield* Grants.use((grants) => grants.show(grant_id))
+      assert.deepStrictEqual({ expires_at, scopes }, { expires_at: registration.expires_at, scopes: [] })
+    }))
+
+  it.effect("that says nothing new costs one statement, and takes no lock", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ learned_from: "token" })
+      const statements = yield* Statements
+      yield* register(registration)
+      const before = statements.length
+      for (let minutes = 1; minutes < 60; minutes++) {
+        yield* register({ ...registration, expires_at: DateTime.add(registration.expires_at, { minutes }) })
+      }
+      assert.strictEqual(statements.length - before, 59)
+      assert.isTrue(statements.slice(before).every(({ text }) => /^\s*SELECT g\.id /.test(text)))
+    }).pipe(Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provideMerge(layerRecorded))))))
 
   it.effect("is StoreUnavailable when nothing listens, and so is every revocation", () =>
     Effect.gen(function*() {

@@ -210,6 +210,9 @@ const statements: Readonly<Record<string, string>> = {
   "give an issuer to a grant of the gateway":
     "UPDATE grants SET issuer = 'other', external_id = 'other' WHERE issuer IS NULL",
   "take the issuer of a grant away": "UPDATE grants SET issuer = NULL, external_id = NULL WHERE issuer IS NOT NULL",
+  "unsay what an event said of a grant": "UPDATE grants SET registered_by_event_at = NULL WHERE issuer IS NOT NULL",
+  "have an event speak for a grant of the gateway":
+    "UPDATE grants SET registered_by_event_at = now() WHERE issuer IS NULL",
   "register a grant twice, under two ids": `
     INSERT INTO grants (id, client_id, resource_owner, subject, provider_binding_id, scopes, expires_at, issuer, external_id)
     SELECT '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', client_id, resource_owner, subject, provider_binding_id, scopes,

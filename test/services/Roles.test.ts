@@ -253,8 +253,9 @@ describe("The documented roles", () => {
   it.live("reader that registers on first sight can do that, sees what was revoked, and revokes nothing", () =>
     Effect.gen(function*() {
       const { readerThatMayTryToWrite, writer } = yield* rolesWith("first sight")
-      const onFirstSight = Grants.use((grants) => grants.register({ ...registration, learned_from: "token" }))
-      const revoked = { ...registration, grant: ExternalId.make("revoked") }
+      const shown = { ...registration, learned_from: "token" } as const
+      const onFirstSight = Grants.use((grants) => grants.register(shown))
+      const revoked = { ...shown, grant: ExternalId.make("revoked") }
       yield* Effect.provide(Grants.use((grants) => grants.revokeExternal(revoked)), Layer.provide(Grants.layer, writer))
       yield* Effect.gen(function*() {
         const grants = yield* Grants
@@ -262,11 +263,12 @@ describe("The documented roles", () => {
         assert.isNull(grant.revoked_at)
         const later = DateTime.makeUnsafe("2100-01-02T00:00:00Z")
         assert.deepStrictEqual(
-          yield* grants.register({ ...registration, expires_at: later }),
+          yield* grants.register({ ...shown, expires_at: later }),
           { ...grant, expires_at: later }
         )
         assert.isNotNull((yield* grants.register(revoked)).revoked_at)
         yield* denied("UPDATE grants SET revoked_at = now()")
+        yield* denied("UPDATE grants SET registered_by_event_at = now()")
         yield* denied("INSERT INTO grant_revocations (client_id) VALUES ('x')")
         yield* denied("INSERT INTO access_tokens SELECT * FROM access_tokens")
         yield* denied("UPDATE clients SET active = true")

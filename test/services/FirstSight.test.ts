@@ -1,0 +1,128 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Duration, Effect, Layer, type Scope as Lifetime } from "effect"
+import { HttpClient } from "effect/http"
+import { TestClock } from "effect/testing"
+import {
+  ClientId,
+  ExternalId,
+  Issuer,
+  operationsRead,
+  PairwiseSubject,
+  Provider,
+  ResourceOwner,
+  type Scope
+} from "../../src/domain/Grant.ts"
+import { firstSightFault } from "../../src/services/FirstSight.ts"
+import { Grants } from "../../src/services/Grants.ts"
+import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
+import { MemoryLedger } from "../../src/services/MemoryLedger.ts"
+import type { JwtIssuer } from "../../src/services/OAuthVerifier.ts"
+import { OperationStore } from "../../src/services/OperationStore.ts"
+import { ProofReplay } from "../../src/services/ProofReplay.ts"
+import { everything } from "../fixtures/Ledger.ts"
+import { Platform } from "../fixtures/TestDatabase.ts"
+import { makeFakeServer } from "../oauth/FakeServer.ts"
+import { audience, type Changes, credentialOf, epoch, issuer, signerOf, tokenOf } from "../oauth/Issuing.ts"
+
+const Services = Layer.mergeAll(Grants.layerMemory, OperationStore.layerMemory, ProofReplay.layerMemory).pipe(
+  Layer.provideMerge(Layer.merge(MemoryLedger.layer, Platform))
+)
+
+/** The time is set before the services start: those that wake from time to time would wake for all of it. */
+const inServices = <A, E>(effect: Effect.Effect<A, E, Layer.Success<typeof Services> | Lifetime.Scope>) =>
+  Effect.andThen(TestClock.setTime(epoch * 1000), effect.pipe(Effect.scoped, Effect.provide(Services)))
+
+/** What tokens call the grant that they name. */
+const names = {
+  issuer: Issuer.make(issuer),
+  client_id: ClientId.make("agent-1"),
+  grant: ExternalId.make("grant-1"),
+  subject: PairwiseSubject.make("subject-1"),
+  resource_owner: ResourceOwner.make("owner"),
+  provider: Provider.make("bank")
+}
+
+/** An authorization server, and gateways on one ledger that take its tokens. */
+const makeScene = Effect.gen(function*() {
+  const signer = yield* signerOf("one")
+  const { client } = makeFakeServer([signer.jwk])
+  const store = yield* OperationStore
+
+  /** Yields what reads with a token: how that ended. */
+  const startGateway = Effect.fnUntraced(function*(options: Partial<JwtIssuer> = {}) {
+    const gateway = yield* Layer.build(Layer.fresh(
+      GrantVerifier.layerJwt({ issuer, audience, firstSight: {}, ...options }).pipe(
+        Layer.provide(Layer.succeed(HttpClient.HttpClient, client))
+      )
+    ))
+    return (token: string) =>
+      GrantVerifier.use((verifier) => verifier.verify(credentialOf(token))).pipe(
+        Effect.flatMap((grant) => store.list(grant, everything)),
+        Effect.match({
+          onSuccess: () => "read",
+          onFailure: (error) => error._tag === "GrantRevoked" ? error.reason : error._tag
+        }),
+        Effect.provide(gateway)
+      )
+  })
+  const { provider, resource_owner } = names
+  const issueToken = (claims: Changes = {}) =>
+    tokenOf(signer, { resource_owner, provider, exp: epoch + 86_400, ...claims })
+  return { issueToken, startGateway }
+})
+
+/** An event of the authorization server. */
+const tell = (scopes: ReadonlyArray<Scope>, life: Duration.Input) =>
+  Effect.flatMap(
+    DateTime.now,
+    (now) => Grants.use((grants) => grants.register({ ...names, scopes, expires_at: DateTime.addDuration(now, life) }))
+  )
+
+describe("A token", () => {
+  it.effect("neither widens nor prolongs what an event said of its grant, in any process, however old it is", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway()
+      const token = yield* issueToken()
+      assert.strictEqual(yield* read(token), "read")
+      const events = [
+        ["InsufficientScope", tell([], "30 days")],
+        ["read", tell([operationsRead], "1 hour")],
+        ["expired", tell([operationsRead], 0)]
+      ] as const
+      for (const [answer, event] of events) {
+        yield* TestClock.adjust("1 minute")
+        yield* event
+        const anotherProcess = yield* startGateway()
+        assert.strictEqual(yield* read(token), answer)
+        assert.strictEqual(yield* anotherProcess(token), answer)
+        // What a process remembers of a grant that it saw, it has forgotten by then.
+        yield* TestClock.adjust("11 minutes")
+        assert.strictEqual(yield* read(token), answer)
+        assert.strictEqual(yield* (yield* startGateway())(yield* issueToken()), answer)
+      }
+    })))
+
+  it.effect("does not outlive the end that an event said", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway()
+      const token = yield* issueToken()
+      yield* tell([operationsRead], "1 hour")
+      assert.strictEqual(yield* read(token), "read")
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual(yield* read(token), "expired")
+      assert.strictEqual(yield* read(yield* issueToken()), "expired")
+    })))
+})
+
+describe("The settings of first sight", () => {
+  it("let grants live for a day at least, and for a hundred years at most", () => {
+    for (const grantLifetime of ["1 day", "90 days", Duration.days(36_525), undefined] as const) {
+      assert.isNull(firstSightFault(grantLifetime === undefined ? {} : { grantLifetime }))
+    }
+    for (const grantLifetime of ["23 hours", 0, Duration.days(36_526), Duration.infinity] as const) {
+      assert.include(firstSightFault({ grantLifetime }) ?? "", "a day at least")
+    }
+  })
+})
