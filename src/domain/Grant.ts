@@ -90,7 +90,8 @@ export const isGrantLifetime = (lifetime: Duration.Duration): boolean =>
 
 /**
  * How much younger than a revocation of everything that its subject or client had a grant must be in order to hold. The
- * `iat` of a token has whole seconds, and comes from another clock than the revocation's.
+ * times of authorization servers have whole seconds. How far their clocks may be from ours comes on top: of the `iat` of
+ * tokens it has been taken off already (`FirstSight`).
  */
 export const revocationMargin = Duration.seconds(2)
 

@@ -1,14 +1,27 @@
 /**
  * Grants that the gateway learns of by the tokens that name them.
  */
+import * as Cache from "effect/Cache"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
+import * as Exit from "effect/Exit"
+import * as Hash from "effect/Hash"
 import * as Schema from "effect/Schema"
 import { InvalidCredential } from "../domain/Credential.ts"
-import { ExternalId, type GrantIdentity, isGrantLifetime, Issuer, Provider, ResourceOwner } from "../domain/Grant.ts"
+import {
+  ExternalId,
+  type GrantId,
+  type GrantIdentity,
+  isGrantLifetime,
+  Issuer,
+  Provider,
+  ResourceOwner
+} from "../domain/Grant.ts"
+import type { IssuerSettings } from "../oauth/Issuer.ts"
 import type { VerifiedToken } from "../oauth/VerifiedToken.ts"
-import { Grants } from "./Grants.ts"
+import { type GrantRegistration, Grants } from "./Grants.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /** What a token must say for its grant to be registered, and for how long the grant is good. */
@@ -35,33 +48,81 @@ export const firstSightFault = ({ grantLifetime = defaultLifetime }: FirstSight)
 
 const defaultLifetime = Duration.days(90)
 
-/** How many grants are remembered as registered, and for how long. */
+/** How many sightings are remembered, and for how long. */
 const capacity = 10_000
-const rememberedFor = Duration.toMillis("10 minutes")
+const rememberedFor = Duration.minutes(10)
 
 const isOwner = Schema.is(ResourceOwner)
 const isProvider = Schema.is(Provider)
 
-/** Makes what registers the grant of a verified token, unless that was done lately. A revoked grant stays revoked. */
-export const makeFirstSight = Effect.fnUntraced(function*(options: FirstSight) {
+/**
+ * What a token shows of a grant: tokens of one sighting say the same of it, so that one of them speaks for all. Owner and
+ * provider are part of it, lest a token that contradicts what is known be taken for one that was seen.
+ */
+class Sighting implements Equal.Equal {
+  readonly name: string
+  /** Forgotten once it is used. */
+  registration: GrantRegistration | null
+
+  constructor(id: GrantId, registration: GrantRegistration) {
+    const { provider, resource_owner, scopes } = registration
+    // No name has a blank within.
+    this.name = [id, resource_owner, provider, ...scopes.toSorted()].join(" ")
+    this.registration = registration
+  }
+
+  [Equal.symbol](that: unknown): boolean {
+    return that instanceof Sighting && that.name === this.name
+  }
+
+  [Hash.symbol](): number {
+    return Hash.string(this.name)
+  }
+}
+
+/**
+ * When a token shows its grant to have been given, at the latest: its `iat` is of a clock that may be ahead of the one by
+ * which revocations are dated, and so may be the clock here.
+ */
+const grantedAt = ({ issued_at }: VerifiedToken, now: DateTime.Utc, clockTolerance: number): DateTime.Utc | null =>
+  issued_at === null
+    ? null
+    : DateTime.subtract(DateTime.min(DateTime.makeUnsafe(issued_at * 1000), now), { seconds: clockTolerance })
+
+/**
+ * Makes what registers the grant of a verified token, unless that was done lately. Tokens that show the same at the same
+ * time share one registration. A revoked grant stays revoked.
+ */
+export const makeFirstSight = Effect.fnUntraced(function*(
+  options: FirstSight,
+  { clockTolerance }: Pick<IssuerSettings, "clockTolerance">
+) {
   const grants = yield* Grants
   const { grantLifetime = defaultLifetime, ownerClaim = "resource_owner", providerClaim = "provider" } = options
-  const known = new Map<string, number>()
 
-  const remember = (key: string, now: number) => {
-    known.delete(key)
-    known.set(key, now + rememberedFor)
-    const [oldest] = known.keys()
-    if (known.size > capacity) known.delete(oldest!)
-  }
+  const register = (registration: GrantRegistration) =>
+    Effect.catchTag(grants.register(registration), "GrantConflict", (conflict) =>
+      Effect.andThen(
+        Effect.annotateLogs(Effect.logWarning("A token contradicts what is known of its grant"), {
+          issuer: registration.issuer,
+          grant_id: conflict.id
+        }),
+        Effect.fail(new InvalidCredential())
+      ))
+  const sightings = yield* Cache.makeWith(
+    (sighting: Sighting) => {
+      const registration = sighting.registration!
+      sighting.registration = null
+      return Effect.asVoid(register(registration))
+    },
+    { capacity, timeToLive: (exit) => Exit.isSuccess(exit) ? rememberedFor : 0 }
+  )
 
   return Effect.fnUntraced(function*(
     token: VerifiedToken,
     { client_id, grant_id, subject }: GrantIdentity
   ): Effect.fn.Return<void, InvalidCredential | StoreUnavailable> {
     const now = yield* DateTime.now
-    const key = [grant_id, ...token.scopes.toSorted()].join(" ")
-    if ((known.get(key) ?? 0) > now.epochMilliseconds) return
     const [resource_owner, provider] = [token.claims[ownerClaim], token.claims[providerClaim]]
     if (!isOwner(resource_owner) || !isProvider(provider)) {
       yield* Effect.annotateLogs(Effect.logWarning("A token names no resource owner or no provider"), {
@@ -70,7 +131,7 @@ export const makeFirstSight = Effect.fnUntraced(function*(options: FirstSight) {
       })
       return yield* new InvalidCredential()
     }
-    yield* grants.register({
+    const registration: GrantRegistration = {
       issuer: Issuer.make(token.issuer),
       grant: ExternalId.make(token.grant),
       client_id,
@@ -79,18 +140,9 @@ export const makeFirstSight = Effect.fnUntraced(function*(options: FirstSight) {
       provider,
       scopes: token.scopes,
       expires_at: DateTime.addDuration(now, grantLifetime),
-      granted_at: token.issued_at === null ? null : DateTime.makeUnsafe(token.issued_at * 1000),
+      granted_at: grantedAt(token, now, clockTolerance),
       learned_from: "token"
-    }).pipe(
-      Effect.catchTag("GrantConflict", (conflict) =>
-        Effect.andThen(
-          Effect.annotateLogs(Effect.logWarning("A token contradicts what is known of its grant"), {
-            issuer: token.issuer,
-            grant_id: conflict.id
-          }),
-          Effect.fail(new InvalidCredential())
-        ))
-    )
-    remember(key, now.epochMilliseconds)
+    }
+    yield* Cache.get(sightings, new Sighting(grant_id, registration))
   })
 })

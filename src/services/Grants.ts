@@ -61,7 +61,8 @@ export interface GrantRegistration {
   readonly scopes: ReadonlyArray<Scope>
   readonly expires_at: DateTime.Utc
   /**
-   * When it was granted: the time of the event, or the `iat` of the token that shows the grant. It decides whether an
+   * When it was granted, at the latest: the time of the event, or the `iat` of the token that shows the grant, less what
+   * the clocks may differ. It decides whether an
    * earlier revocation of the subject or the client meant this grant as well. Absent when nobody knows: then it did.
    */
   readonly granted_at?: DateTime.Utc | null

@@ -137,7 +137,9 @@ const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
   yield* orMisconfigured(isPrefix ? null : `The client prefix of ${issuer} must be visible ASCII characters.`)
   yield* orMisconfigured(firstSight === undefined ? null : firstSightFault(firstSight))
   const verify: VerifyToken = yield* options.tokens === "introspection" ? makeIntrospected(options) : makeJwt(options)
-  const register = firstSight === undefined ? () => Effect.void : yield* makeFirstSight(firstSight)
+  const register = firstSight === undefined
+    ? () => Effect.void
+    : yield* makeFirstSight(firstSight, issuerSettings(options))
   return { clientPrefix, register, verify, isIntrospected: options.tokens === "introspection" }
 })
 

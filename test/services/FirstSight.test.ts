@@ -116,6 +116,82 @@ describe("A token", () => {
     })))
 })
 
+describe("A grant that tokens show", () => {
+  const sweep = Grants.use((grants) => grants.revokeSubject(names))
+
+  it.effect("is of a revocation that came after it, however far ahead the clock of its server may be", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      for (const clockTolerance of [0, 5, 60]) {
+        const read = yield* startGateway({ clockTolerance: `${clockTolerance} seconds` })
+        const now = (yield* DateTime.now).epochMilliseconds / 1000
+        const token = yield* issueToken({ grant_id: `before-${clockTolerance}`, iat: now + clockTolerance })
+        yield* TestClock.adjust("1 second")
+        yield* sweep
+        // The gateway sees the token when it likes.
+        yield* TestClock.adjust("2 minutes")
+        assert.strictEqual(yield* read(token), "revoked")
+      }
+    })))
+
+  it.effect("holds when its first token is younger than a revocation by two seconds and what the clocks may differ", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway()
+      yield* sweep
+      yield* TestClock.adjust("6999 millis")
+      const early = yield* issueToken({ grant_id: "early", iat: epoch + 6.999 })
+      // What its server's clock says of the future is not believed.
+      const ahead = yield* issueToken({ grant_id: "ahead", iat: epoch + 11 })
+      assert.deepStrictEqual([yield* read(early), yield* read(ahead)], ["revoked", "revoked"])
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(yield* read(yield* issueToken({ grant_id: "late", iat: epoch + 7 })), "read")
+    })))
+
+  it.effect("is refused to tokens that name another owner or provider, though it was seen a moment ago", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway()
+      assert.strictEqual(yield* read(yield* issueToken()), "read")
+      for (const claims of [{ resource_owner: "other" }, { provider: "broker" }, { resource_owner: undefined }]) {
+        assert.strictEqual(yield* read(yield* issueToken(claims)), "InvalidCredential")
+      }
+      assert.strictEqual(yield* read(yield* issueToken()), "read")
+    })))
+
+  it.effect("is registered once for all tokens that show the same, at once and for ten minutes", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const grants = yield* Grants
+      let registrations = 0
+      const counting = Grants.of({
+        ...grants,
+        register: (registration) =>
+          Effect.andThen(
+            Effect.sync(() => {
+              registrations++
+            }),
+            Effect.andThen(Effect.yieldNow, grants.register(registration))
+          )
+      })
+      const read = yield* Effect.provideService(startGateway(), Grants, counting)
+      const tokens = yield* Effect.forEach(
+        Array.from({ length: 20 }, (_, n) => `token-${n}`),
+        (jti) => issueToken({ jti })
+      )
+      const results = yield* Effect.forEach(tokens, read, { concurrency: "unbounded" })
+      assert.deepStrictEqual(results, tokens.map(() => "read"))
+      yield* TestClock.adjust("9 minutes")
+      yield* read(tokens[0]!)
+      assert.strictEqual(registrations, 1)
+      yield* TestClock.adjust("1 minute")
+      yield* read(tokens[0]!)
+      assert.strictEqual(registrations, 2)
+      yield* read(yield* issueToken({ scope: "operations:read" }))
+      assert.strictEqual(registrations, 3)
+    })))
+})
+
 describe("The settings of first sight", () => {
   it("let grants live for a day at least, and for a hundred years at most", () => {
     for (const grantLifetime of ["1 day", "90 days", Duration.days(36_525), undefined] as const) {
