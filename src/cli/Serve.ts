@@ -13,7 +13,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import { Database, ReaderPool, VerifierPool, WriterPool } from "../embedded/Database.ts"
+import { Database, FirstSightPool, ProofPool, ReaderPool, WriterPool } from "../embedded/Database.ts"
 import { GatewayServer } from "../server/Http.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/Problems.ts"
@@ -103,8 +103,12 @@ const Verifier = (baseUrl: string) =>
     if (servers === null) return OwnVerifier
     return Layer.unwrap(Effect.map(GrantVerifier, (own) => GrantVerifier.layerIssuers({ ...servers, own }))).pipe(
       Layer.provide(OwnVerifier),
-      Layer.provide([ProofReplay.layer, Grants.layer]),
-      Layer.provide([VerifierPool, FetchHttpClient.layer])
+      Layer.provide([
+        ProofReplay.layer.pipe(Layer.provide(ProofPool)),
+        // The demo has another one, on other connections: layers are shared by default.
+        Layer.fresh(Grants.layer).pipe(Layer.provide(FirstSightPool)),
+        FetchHttpClient.layer
+      ])
     )
   }))
 

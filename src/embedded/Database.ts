@@ -57,8 +57,15 @@ export const ReaderPool = pool({
   startupParameters: { default_transaction_read_only: "on", statement_timeout: "1500" }
 })
 
-/** For what verifiers write: proofs that were used, and grants that are seen for the first time. */
-export const VerifierPool = pool({
+/** For proofs that were used, which each request with DPoP writes. */
+export const ProofPool = pool({
+  multiplex: true,
+  maxConnections: 2,
+  startupParameters: { statement_timeout: "1500" }
+})
+
+/** For grants that tokens show: their registration may have to wait for a revocation, and nobody else for it. */
+export const FirstSightPool = pool({
   multiplex: true,
   maxConnections: 2,
   startupParameters: { statement_timeout: "1500" }

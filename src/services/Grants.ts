@@ -116,6 +116,9 @@ export class Grants extends Context.Service<Grants, {
    * Registers a grant of an authorization server under `externalGrantId`, or brings a known one up to date: the server is
    * the authority on scopes and end. No token is made. Client and provider binding start as with `issue`.
    *
+   * What a token shows waits a quarter of a second at most for a revocation of its client that is under way, and is
+   * `StoreUnavailable` then; an event waits.
+   *
    * A revoked grant stays revoked, for ever; see `revoked_at` of what this yields. Fails with `GrantConflict`, and
    * changes nothing, when the grant is known with another subject, resource owner or provider.
    */

@@ -72,8 +72,14 @@ export const makeSql = Effect.gen(function*() {
    * Registrations of a client go side by side, its revocations alone. Each statement after the lock must see what was
    * committed while it was waited for, whatever the isolation level of the session.
    */
-  const inTurn = <A, E, R>(lock: typeof shared | typeof exclusive, client: ClientId, effect: Effect.Effect<A, E, R>) =>
-    sql.withTransaction(Effect.andThen(sql.unsafe(lock, [client]), effect)).pipe(
+  const inTurn = <A, E, R>(lock: Lock, client: ClientId, effect: Effect.Effect<A, E, R>) =>
+    sql.withTransaction(Effect.gen(function*() {
+      if (lock.patience !== null) {
+        yield* sql`SELECT set_config('lock_timeout', ${String(Duration.toMillis(lock.patience))}, true)`
+      }
+      yield* sql.unsafe(lock.statement, [client])
+      return yield* effect
+    })).pipe(
       Effect.provideService(SqlClient.BeginTransaction, "BEGIN ISOLATION LEVEL READ COMMITTED")
     )
 
@@ -82,7 +88,7 @@ export const makeSql = Effect.gen(function*() {
     const newBindingId = yield* drawBindingId
     const isToken = registration.learned_from === "token"
     return yield* inTurn(
-      shared,
+      isToken ? sharedSoon : shared,
       client_id,
       Effect.gen(function*() {
         yield* prepare(registration, newBindingId)
@@ -198,11 +204,22 @@ interface Revocation {
   readonly subject: PairwiseSubject | null
 }
 
-const lockOf = (mode: string) =>
-  `SELECT pg_advisory_xact_lock${mode}(hashtextextended('financial-agents-gateway/grants/' || $1, 0))`
+interface Lock {
+  readonly statement: string
+  /** How long the transaction waits for this lock, and for those that it needs then. */
+  readonly patience: Duration.Duration | null
+}
+
+const lockOf = (mode: string, patience: Duration.Duration | null = null): Lock => ({
+  statement: `SELECT pg_advisory_xact_lock${mode}(hashtextextended('financial-agents-gateway/grants/' || $1, 0))`,
+  patience
+})
 
 const shared = lockOf("_shared")
 const exclusive = lockOf("")
+
+/** For tokens: a request waits, and so do the first sights of others behind its connection. */
+const sharedSoon = lockOf("_shared", Duration.millis(250))
 
 interface GrantRow
   extends Omit<Grant, "created_at" | "expires_at" | "revoked_at" | "issuer" | "external_id" | "registered_by_event_at">

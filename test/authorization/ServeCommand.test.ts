@@ -1,15 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Fiber, Layer } from "effect"
 import { decodeJwt } from "jose"
 import { freePort, result, run, serve, urlOf } from "../fixtures/CommandLine.ts"
 import { baseUrl } from "../fixtures/HttpProblem.ts"
-import { createDatabase, Platform } from "../fixtures/TestDatabase.ts"
+import { openTransaction, untilWaiting } from "../fixtures/Pools.ts"
+import { createDatabase, layerFor, Platform } from "../fixtures/TestDatabase.ts"
 import { makeAgent } from "./Agent.ts"
 import { type AgentClient, clientSecret, makeAuthorizationServer } from "./AuthorizationServer.ts"
 import { makeProof } from "./Proofs.ts"
 
 const agents: ReadonlyArray<AgentClient> = [
   { client_id: "bound", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },
+  { client_id: "other", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },
   { client_id: "opaque", tokens: "opaque", authentication: "client_secret_basic", binding: "none" }
 ]
 
@@ -60,6 +62,47 @@ describe("The command serve, with the authorization servers of the environment",
         { DATABASE_URL: urlOf(database) }
       )
       for (const port of [one, other]) assert.strictEqual(yield* get(port, prove()), "grant_revoked")
+    }).pipe(Effect.provide(Platform)))
+
+  it.live("checks the proofs of all while first sights of one client wait for its revocation, and are 503 soon", () =>
+    Effect.gen(function*() {
+      const database = yield* createDatabase()
+      const server = yield* makeAuthorizationServer({ agents, resources: [baseUrl] })
+      const port = yield* start({
+        DATABASE_URL: urlOf(database),
+        OAUTH_ISSUERS: JSON.stringify([{ issuer: server.issuer, first_sight: {} }])
+      })
+      /** Reads with a token that nobody has seen, by a proof of its own each time. */
+      const authorize = (client_id: string, account: string) =>
+        Effect.promise(async () => {
+          const agent = await makeAgent(server, client_id)
+          const { access } = await agent.authorize({ account, resource: baseUrl })
+          return Effect.suspend(() =>
+            get(port, {
+              authorization: `DPoP ${access}`,
+              dpop: makeProof({ key: agent.key, token: access, url: baseUrl + target })
+            })
+          )
+        })
+      const other = yield* authorize("other", "alice")
+      assert.strictEqual(yield* other, 200)
+      const unseen = yield* Effect.forEach(
+        Array.from({ length: 8 }, (_, n) => `owner-${n}`),
+        (account) => authorize("bound", account)
+      )
+
+      yield* Effect.gen(function*() {
+        const revocation = yield* openTransaction
+        yield* revocation(
+          "SELECT pg_advisory_xact_lock(hashtextextended('financial-agents-gateway/grants/bound', 0))"
+        )
+        const waiting = yield* Effect.forEach(unseen, (read) => Effect.forkChild(read))
+        yield* untilWaiting(2)
+        assert.strictEqual(yield* other, 200)
+        assert.isAtMost(waiting.filter((read) => read.pollUnsafe() !== undefined).length, unseen.length / 2)
+        for (const read of waiting) assert.strictEqual(yield* Fiber.join(read), "service_unavailable")
+      }).pipe(Effect.scoped, Effect.provide(Layer.fresh(layerFor(database))))
+      for (const read of unseen) assert.strictEqual(yield* read, 200)
     }).pipe(Effect.provide(Platform)))
 
   it.live("asks them about opaque tokens, and shows none of its secrets", () =>

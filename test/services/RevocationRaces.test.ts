@@ -1,10 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { type Context, Deferred, Effect, Fiber, Layer } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import type { GrantIdentity } from "../../src/domain/Grant.ts"
 import { OperationId } from "../../src/domain/Operation.ts"
 import { type GrantRegistration, Grants } from "../../src/services/Grants.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
+import type { StoreUnavailable } from "../../src/services/StoreUnavailable.ts"
 import {
   identify,
   isRevoked,
@@ -30,6 +31,27 @@ const ways = {
 }
 
 layer(PostgresLedger, { excludeTestServices: true })("a registration and a revocation at once", (it) => {
+  it.effect("the registration by a token waits only a moment for a revocation that came first, and that by an event waits", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const registration = newRegistration()
+      const another = yield* Layer.build(anotherProcess())
+      const register = (learned_from: "event" | "token") =>
+        Effect.provideContext(Grants.use((grants) => grants.register({ ...registration, learned_from })), another)
+      const event = yield* sql.withTransaction(Effect.gen(function*() {
+        yield* revocations["its client"](registration)
+        const event = yield* Effect.forkDetach(register("event"))
+        yield* untilWaiting(1)
+        const { _tag, cause } = yield* Effect.flip(register("token")) as Effect.Effect<StoreUnavailable>
+        assert.strictEqual(_tag, "StoreUnavailable")
+        assert.propertyVal((cause as SqlError.SqlError).reason, "_tag", "LockTimeoutError")
+        assert.isUndefined(event.pollUnsafe())
+        return event
+      }))
+      assert.isTrue(isRevoked(yield* Fiber.join(event)))
+      assert.isTrue(isRevoked(yield* register("token")))
+    }))
+
   for (const isolation of ["read committed", "serializable"]) {
     const elsewhere = Layer.build(anotherProcess({ startupParameters: { default_transaction_isolation: isolation } }))
 
