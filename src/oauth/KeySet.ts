@@ -8,7 +8,7 @@ import * as Exit from "effect/Exit"
 import * as HttpClient from "effect/http/HttpClient"
 import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
 import type { IssuerSettings } from "./Issuer.ts"
-import { failureOf } from "./JsonExchange.ts"
+import { failureOf, ServerFailure } from "./JsonExchange.ts"
 import { makeKeySource } from "./KeySource.ts"
 import type { PublicKey } from "./PublicKey.ts"
 
@@ -22,14 +22,17 @@ const usableFor = 60 * minute
 const pause = 30_000
 /** The same after the first failure, as long as there was no success: it doubles until it is `pause`. */
 const firstPause = 1_000
-/** How long whoever has a key that is usable waits for a fresh one, from the start of the fetch. */
+/**
+ * How long anybody waits for a fetch, from its start: whoever asks has a place inside meanwhile, and too little time for
+ * another answer than that there are no keys.
+ */
 const patience = 1_000
 
 /** Finds keys by what the header of a signature says. */
 export interface KeySet {
   /**
    * The key that verifies this. `InvalidCredential` when there is none, or more than one that it might be;
-   * `AuthorizationUnavailable` when that cannot be said because the keys could not be fetched.
+   * `AuthorizationUnavailable` when that cannot be said because the keys could not be fetched, or not within a second.
    */
   readonly find: (header: {
     readonly algorithm: string
@@ -42,14 +45,17 @@ interface Flight {
   readonly landed: Deferred.Deferred<void>
 }
 
+const tooSlow = new ServerFailure({ reason: "its keys did not come in time", status: null })
+
 const monotonicMillis = Effect.map(
   Effect.flatMap(Clock.Clock, (clock) => clock.monotonicTimeNanos),
   (nanos) => Number(nanos / 1_000_000n)
 )
 
 /**
- * Keys are fresh for ten minutes. A key that is not among them starts a fetch, but there is at most one in 30 seconds,
- * which all who ask share and which nobody's interruption ends. When it fails, the keys of the last hour are used.
+ * Keys are fresh for ten minutes. A key that is not among them starts a fetch, but there is at most one in 30 seconds
+ * (before the first success after 1, 2, 4, 8 and 16), which all who ask share and which nobody's interruption ends. When
+ * it fails, or takes more than a second, the keys of the last hour are used.
  */
 export const makeKeySet = Effect.fnUntraced(function*(
   settings: Pick<IssuerSettings, "issuer" | "algorithms" | "jwksUri">
@@ -98,31 +104,33 @@ export const makeKeySet = Effect.fnUntraced(function*(
       )
     })
 
-  const fetchAtMostOnce = (now: number, isUsable: boolean) =>
+  const fetchAtMostOnce = (now: number) =>
     Effect.suspend(() =>
       flight === null && now - attemptedAt >= pauseNow() ? Effect.uninterruptible(start(now)) : Effect.void
     ).pipe(
       Effect.andThen(Effect.suspend(() => {
         if (flight === null) return Effect.void
-        const { landed, startedAt } = flight
-        const landing = Deferred.await(landed)
-        return isUsable ? Effect.timeoutOption(landing, Math.max(0, startedAt + patience - now)) : landing
+        const left = flight.startedAt + patience - now
+        return left > 0 ? Effect.timeoutOption(Deferred.await(flight.landed), left) : Effect.void
       }))
     )
 
-  const unavailable = Effect.suspend(() => Effect.fail(new AuthorizationUnavailable({ cause: failure })))
+  const unavailable = Effect.suspend(() => {
+    const cause = flight === null ? failure : failureOf(issuer, tooSlow)
+    return Effect.fail(new AuthorizationUnavailable({ cause }))
+  })
 
   return {
     find: Effect.fnUntraced(function*({ algorithm, kid }) {
       const now = yield* monotonicMillis
       const known = select(algorithm, kid)
       if (known !== undefined && now - fetchedAt < freshFor) return known
-      yield* fetchAtMostOnce(now, known !== undefined && now - fetchedAt < usableFor)
+      yield* fetchAtMostOnce(now)
       if ((yield* monotonicMillis) - fetchedAt >= usableFor) return yield* unavailable
       const found = select(algorithm, kid)
       if (found !== undefined) return found
       // It may have been added since: who could not look cannot say that there is none.
-      return yield* failures > 0 ? unavailable : Effect.fail(new InvalidCredential())
+      return yield* failures > 0 || flight !== null ? unavailable : Effect.fail(new InvalidCredential())
     })
   }
 })

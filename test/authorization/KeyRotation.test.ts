@@ -28,6 +28,8 @@ const setup: Setup = {
   })
 }
 
+const path = "/v1/operations"
+
 const fetches = Effect.map(server(), ({ requests }) => requests().filter((url) => url === "/jwks").length)
 
 layer(authorizedGateway(setup), { excludeTestServices: true })("New keys of the authorization server", (it) => {
@@ -132,3 +134,28 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("While the author
       yield* reopen
     }))
 })
+
+layer(authorizedGateway(setup), { excludeTestServices: true })(
+  "While the authorization server does not answer",
+  (it) => {
+    it.effect("tokens are 503 because of it, in time and at once after the first, and hold no place for the others", () =>
+      Effect.gen(function*() {
+        const { behave, requests } = yield* server()
+        const { send } = yield* Gateway
+        const holder = yield* authorize("agent")
+        const strangers = yield* Effect.promise(() => generateKeys())
+        const junk = signToken(strangers, "ES256", decodeJwt(holder.tokens.access), { kid: "nobody's" })
+        behave("never")
+        const before = requests().length
+        // The gateway's own deadline would be another problem.
+        const all = Array.from({ length: 20 }, (_, at) => at % 2 === 0 ? read(holder) : send(path, { token: junk }))
+        for (let times = 0; times < 5; times++) {
+          for (const answer of yield* Effect.all(all, { concurrency: "unbounded" })) {
+            assertProblemOf(answer, "authorization_unavailable")
+          }
+        }
+        assert.strictEqual(requests().length, before + 1)
+        behave("well")
+      }))
+  }
+)

@@ -75,7 +75,7 @@ describe("The keys of an authorization server", () => {
   it.effect("are fetched once for all who ask at the same time", () =>
     Effect.gen(function*() {
       const server = makeFakeServer([yield* jwkOf("one")])
-      server.delay = "1 second"
+      server.delay = "400 millis"
       const search = yield* keySetOf(server)
       const fibers = yield* Effect.forEach(Array.from({ length: 50 }), () => Effect.forkChild(search("one")))
       yield* TestClock.adjust("2 seconds")
@@ -87,7 +87,7 @@ describe("The keys of an authorization server", () => {
   it.effect("reach all others when the one who asked first goes away", () =>
     Effect.gen(function*() {
       const server = makeFakeServer([yield* jwkOf("one")])
-      server.delay = "1 second"
+      server.delay = "400 millis"
       const search = yield* keySetOf(server)
       const first = yield* Effect.forkChild(search("one"))
       yield* TestClock.adjust("100 millis")
@@ -138,7 +138,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(yield* search("one"), "found")
     }))
 
-  it.effect("make whoever has a key that is usable wait for a second at most, and everybody else to the end", () =>
+  it.effect("make whoever asks wait for a second at most: one that is known is used, and no other can be denied", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       yield* TestClock.adjust("10 minutes")
@@ -147,14 +147,35 @@ describe("The keys of an authorization server", () => {
       const unknown = yield* Effect.forkChild(search("two"))
       yield* TestClock.adjust("990 millis")
       assert.isUndefined(known.pollUnsafe())
+      assert.isUndefined(unknown.pollUnsafe())
       yield* TestClock.adjust("10 millis")
       assert.strictEqual(yield* Fiber.join(known), "found")
+      assert.strictEqual(yield* Fiber.join(unknown), "AuthorizationUnavailable")
       // Who comes later has nothing to wait for.
       assert.strictEqual(yield* search("one"), "found")
-      assert.isUndefined(unknown.pollUnsafe())
+      assert.strictEqual(yield* search("two"), "AuthorizationUnavailable")
       yield* TestClock.adjust("1500 millis")
-      assert.strictEqual(yield* Fiber.join(unknown), "InvalidCredential")
+      assert.strictEqual(yield* search("two"), "InvalidCredential")
       assert.strictEqual(server.asked("/jwks"), 2)
+    }))
+
+  it.effect("are unavailable after a second when none has come yet, at once for whoever asks later, and then there", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer([yield* jwkOf("one")])
+      server.delay = "2 seconds"
+      const search = yield* keySetOf(server)
+      const first = yield* Effect.forkChild(search("one"))
+      yield* TestClock.adjust("600 millis")
+      const second = yield* Effect.forkChild(search("one"))
+      yield* TestClock.adjust("390 millis")
+      assert.isUndefined(first.pollUnsafe())
+      yield* TestClock.adjust("10 millis")
+      assert.strictEqual(yield* Fiber.join(first), "AuthorizationUnavailable")
+      assert.strictEqual(yield* Fiber.join(second), "AuthorizationUnavailable")
+      assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
+      yield* TestClock.adjust("3 seconds")
+      assert.strictEqual(yield* search("one"), "found")
+      assert.lengthOf(server.requests, 2)
     }))
 
   it.effect("are unavailable before the first success, and asked for after 1, 2, 4, 8, 16 and then 30 seconds", () =>
@@ -178,12 +199,12 @@ describe("The keys of an authorization server", () => {
   it.effect("are not asked for a second time while the first answer is still to come", () =>
     Effect.gen(function*() {
       const server = makeFakeServer([yield* jwkOf("one")])
-      server.delay = "2 seconds"
+      server.delay = "450 millis"
       const search = yield* keySetOf(server)
       const first = yield* Effect.forkChild(search("one"))
-      yield* TestClock.adjust("1500 millis")
+      yield* TestClock.adjust("500 millis")
       const second = yield* Effect.forkChild(search("one"))
-      yield* TestClock.adjust("2500 millis")
+      yield* TestClock.adjust("400 millis")
       assert.strictEqual(yield* Fiber.join(first), "found")
       assert.strictEqual(yield* Fiber.join(second), "found")
       assert.lengthOf(server.requests, 2)
@@ -213,6 +234,24 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(
         error._tag === "AuthorizationUnavailable" ? (error.cause as Error).message : "",
         `${issuer}: the request failed (TransportError, ECONNREFUSED)`
+      )
+    }))
+
+  it.effect("say that they are unavailable because they did not come in time", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer()
+      server.delay = "1 minute"
+      const keys = yield* Effect.provideService(
+        makeKeySet(issuerSettings({ issuer, audience })),
+        HttpClient.HttpClient,
+        server.client
+      )
+      const asked = yield* Effect.forkChild(Effect.flip(keys.find({ algorithm: "ES256", kid: "one" })))
+      yield* TestClock.adjust("1 second")
+      const error = yield* Fiber.join(asked)
+      assert.strictEqual(
+        error._tag === "AuthorizationUnavailable" ? (error.cause as Error).message : "",
+        `${issuer}: its keys did not come in time`
       )
     }))
 
