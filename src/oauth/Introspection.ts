@@ -2,9 +2,11 @@
  * Tokens that only their authorization server understands (RFC 7662).
  */
 import * as Cache from "effect/Cache"
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import type * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -75,7 +77,25 @@ const makeForm = (fields: Readonly<Record<string, string>>): SilentForm => {
   return new SilentForm(bytes, "application/x-www-form-urlencoded", bytes.length)
 }
 
-/** Finds the endpoint, by metadata that is asked for anew after an hour, and after a failure. */
+/** The authorization server refused to be asked this: it may be about the token, and says nothing of either's standing. */
+class QuestionRefused extends Data.TaggedError("QuestionRefused")<{ readonly failure: ServerFailure }> {}
+
+/**
+ * With these a server refuses a question for what is in it. Anybody can send tokens that make it do so, and must not
+ * keep others from asking. A 401 is about the gateway itself, and 429 about all of its questions.
+ */
+const refusals: ReadonlySet<number | null> = new Set([400, 403, 413, 414, 422])
+
+/** With these, and with no answer at all, the endpoint may have moved. */
+const absences: ReadonlySet<number | null> = new Set([404, 410, null])
+
+/** Only the lack of an answer opens the circuit. */
+const classify = (exit: Exit.Exit<JsonMembers, ServerFailure | QuestionRefused>): CircuitBreaker.Outcome => {
+  if (Exit.isSuccess(exit)) return CircuitBreaker.success
+  return Cause.squash(exit.cause) instanceof QuestionRefused ? CircuitBreaker.ignored : CircuitBreaker.failure()
+}
+
+/** Finds the endpoint, by metadata that is asked for anew after an hour, and when the endpoint may have moved. */
 const makeLocate = Effect.fnUntraced(
   function*({ endpoint, issuer }: IntrospectionSettings, client: HttpClient.HttpClient) {
     if (endpoint !== null) return { locate: Effect.succeed(endpoint), forget: Effect.void }
@@ -99,9 +119,20 @@ const isConsistent = ({ token_type }: JsonMembers, { confirmation: { jkt } }: Ve
   token_type === undefined
   || typeof token_type === "string" && token_type.toLowerCase() === (jkt === null ? "bearer" : "dpop")
 
+/** What servers call the tokens that are none for resource servers, in `typ`: among them Keycloak. */
+const otherTypes = /^(?:refresh|offline|id)(?:[_+-].*)?$/i
+
+/**
+ * Servers introspect all of their tokens, and some tell by members of their own which it is: `token_use` (Ory Hydra) or
+ * `typ`. A refresh token is for the authorization server alone (RFC 6749 §1.5), whatever its audience.
+ */
+const isAccessToken = ({ token_use, typ }: JsonMembers): boolean =>
+  (token_use === undefined || token_use === "access_token") && !(typeof typ === "string" && otherTypes.test(typ))
+
 /** Nothing but `true` makes a token good. */
 const readAnswer = (answer: JsonMembers, rules: ClaimRules, now: number): VerifiedToken | null => {
-  const token = answer["active"] === true ? readClaims(answer, "introspection", rules, now) : null
+  const isGood = answer["active"] === true && isAccessToken(answer)
+  const token = isGood ? readClaims(answer, "introspection", rules, now) : null
   return token !== null && isConsistent(answer, token) ? token : null
 }
 
@@ -119,7 +150,11 @@ const makeAsk = Effect.fnUntraced(function*(settings: IntrospectionSettings, pro
       headers,
       body: makeForm({ token, token_type_hint: "access_token", ...fields })
     })
-    const answer = yield* exchangeJson(client, request, { timeout, size: answerSize })
+    const answer = yield* Effect.catchIf(
+      exchangeJson(client, request, { timeout, size: answerSize }),
+      ({ status }) => refusals.has(status),
+      (failure) => Effect.fail(new QuestionRefused({ failure }))
+    )
     if (typeof answer["active"] === "boolean") return answer
     return yield* new ServerFailure({ reason: "the answer does not say whether the token is active", status: 200 })
   })
@@ -130,9 +165,9 @@ const makeAsk = Effect.fnUntraced(function*(settings: IntrospectionSettings, pro
         duration: timeout,
         orElse: () => Effect.fail(new ServerFailure({ reason: "no complete answer in time", status: null }))
       }),
-      Effect.tapErrorTag("ServerFailure", () => forget),
-      // That a token is not good is an answer: only the lack of one opens the circuit.
-      breaker.execute({ key: `introspection ${issuer}` }),
+      Effect.tapErrorTag("ServerFailure", ({ status }) => absences.has(status) ? forget : Effect.void),
+      breaker.execute({ key: `introspection ${issuer}`, classify }),
+      Effect.catchTag("QuestionRefused", ({ failure }) => Effect.fail(failure)),
       Effect.catchTag("CircuitBreakerError", () =>
         Effect.fail(new ServerFailure({ reason: "not asked, because it did not answer lately", status: null }))),
       Effect.mapError((failure) =>
@@ -145,8 +180,9 @@ const makeAsk = Effect.fnUntraced(function*(settings: IntrospectionSettings, pro
  * Makes a verifier that asks the authorization server for each token, authenticated as its client, for settings without
  * fault (`introspectionFault`). It says whom a token is bound to, and does not check it: see `Confirmation`.
  *
- * `InvalidCredential` when the token is not active, not for us, or says too little; `AuthorizationUnavailable` when there
- * is no answer that can be understood, or the circuit is open. Fails when the client cannot authenticate so.
+ * `InvalidCredential` when the token is not active, no access token, not for us, or says too little;
+ * `AuthorizationUnavailable` when there is no answer that can be understood, a refusal to answer included, or the circuit
+ * is open. Fails when the client cannot authenticate so.
  */
 export const makeIntrospection = Effect.fnUntraced(function*(
   settings: IntrospectionSettings

@@ -54,6 +54,8 @@ export interface AuthorizationServer extends Omit<GrantEvents, "tell"> {
   readonly reopen: Effect.Effect<void>
   /** From now on requests are answered as they should be, with 500, or never. */
   readonly behave: (how: "well" | "badly" | "never") => void
+  /** From now on introspection says of refresh tokens all that it says of access tokens, and this. */
+  readonly describeRefreshTokens: (members: object) => void
 }
 
 const scopes = "operations:read operations:write"
@@ -76,6 +78,8 @@ const toMetadata = (agent: AgentClient, clientKey: PrivateKey) => ({
   dpop_bound_access_tokens: agent.binding === "DPoP",
   tls_client_certificate_bound_access_tokens: agent.binding === "certificate"
 })
+
+const introspectionPath = "/token/introspection"
 
 export const redirectUri = (client_id: string) => `https://${client_id}.test/callback`
 
@@ -223,6 +227,7 @@ const start = async (options: AuthorizationServerOptions) => {
   const requests: Array<string> = []
   const { delivered, subscribe, tell } = makeGrantEvents()
   let behaviour: "well" | "badly" | "never" = "well"
+  let description: object | undefined
   const generate = () => generateKeys(options.agents.some(({ tokens }) => /^[PR]S256$/.test(tokens)))
   const first = await generate()
   let keys = first
@@ -230,6 +235,13 @@ const start = async (options: AuthorizationServerOptions) => {
   /** An `oidc-provider` cannot change its keys, so another one takes its place. */
   const serve = () => {
     const oidc = new Provider(issuer, { ...configuration, jwks: { keys } })
+    oidc.use(async (context, next) => {
+      await next()
+      const token = context.oidc?.entities.RefreshToken
+      if (description === undefined || token === undefined || context.path !== introspectionPath) return
+      const { accountId: resource_owner, grantId: grant_id, resource: aud } = token
+      context.body = { ...context.body as object, aud, grant_id, provider, resource_owner, ...description }
+    })
     const callback = oidc.callback()
     oidc.on("grant.revoked", ({ oidc: { client } }, grant) => {
       tell({ type: "revoked", grant, client_id: client!.clientId })
@@ -266,6 +278,9 @@ const start = async (options: AuthorizationServerOptions) => {
     reopen: Effect.promise(() => listen(server, port).then(() => {})),
     behave: (how) => {
       behaviour = how
+    },
+    describeRefreshTokens: (members) => {
+      description = members
     },
     subscribe,
     delivered

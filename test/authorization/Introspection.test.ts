@@ -130,6 +130,22 @@ for (
           }
         }))
 
+      it.effect("are access tokens: refresh tokens that are meant for the gateway are refused, once the server says so", () =>
+        Effect.gen(function*() {
+          const { describeRefreshTokens } = yield* server()
+          const { send } = yield* Gateway
+          const { tokens: { refresh } } = yield* authorize("opaque")
+          const described = (members: object) => {
+            describeRefreshTokens(members)
+            return send("/v1/operations", { token: refresh })
+          }
+          // Nothing but these members speaks against them.
+          assert.strictEqual((yield* described({ token_use: "access_token" })).status, 200)
+          for (const members of [{ token_use: "refresh_token" }, { typ: "Refresh" }, { token_type: "refresh_token" }]) {
+            assertProblemOf(yield* described(members), "invalid_token")
+          }
+        }))
+
       it.effect("without the scope of the request are 403", () =>
         Effect.gen(function*() {
           assertProblemOf(yield* read(yield* authorize("opaque", { scope: "operations:write" })), "insufficient_scope")

@@ -8,7 +8,9 @@ declare module "oidc-provider" {
   }
 
   export interface Context {
-    readonly oidc: { readonly client?: Client }
+    readonly path: string
+    readonly oidc: { readonly client?: Client; readonly entities: { readonly RefreshToken?: RefreshToken } }
+    body: unknown
     get(header: string): string
   }
 
@@ -17,6 +19,10 @@ declare module "oidc-provider" {
     readonly clientId: string
     readonly grantId?: string
     readonly accountId?: string
+  }
+
+  export interface RefreshToken extends Token {
+    readonly resource: string
   }
 
   export interface Grant {
@@ -32,6 +38,7 @@ declare module "oidc-provider" {
     constructor(issuer: string, configuration: object)
     readonly Grant: new(options: { readonly accountId: string; readonly clientId: string }) => Grant
     callback(): RequestListener
+    use(middleware: (context: Context, next: () => Promise<void>) => Promise<void>): this
     interactionDetails(request: IncomingMessage, response: ServerResponse): Promise<Interaction>
     interactionFinished(request: IncomingMessage, response: ServerResponse, result: object): Promise<void>
     on(event: "grant.revoked", listener: (context: Context, grantId: string) => void): this

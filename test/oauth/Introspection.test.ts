@@ -130,6 +130,29 @@ describe("A token that is introspected", () => {
       ], "InvalidCredential")
     }))
 
+  it.effect("is an access token, where the server says what it is", () =>
+    Effect.gen(function*() {
+      yield* eachChange([
+        { token_use: "access_token" },
+        { typ: "Bearer" },
+        { typ: "at+jwt" },
+        { typ: "DPoP" },
+        { typ: "identity-of-nobody" }
+      ], "accepted")
+      yield* eachChange([
+        { token_use: "refresh_token" },
+        { token_use: "id" },
+        { token_use: null },
+        { token_use: ["access_token"] },
+        { typ: "Refresh" },
+        { typ: "refresh_token" },
+        { typ: "Offline" },
+        { typ: "ID" },
+        { typ: "id_token" },
+        { token_type: "refresh_token" }
+      ], "InvalidCredential")
+    }))
+
   it.effect("is not asked for when it cannot be one: of other characters, or longer than 8 KiB", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene()

@@ -58,6 +58,78 @@ describe("An authorization server that is asked of tokens", () => {
       assert.strictEqual(yield* judged(verify("t")), "accepted")
     }))
 
+  const odd = [400, 403, 413, 414, 422]
+  const refuseOdd = (status: number) => ({ body }: { readonly body: string }) =>
+    body.startsWith("token=odd") ? new Response("", { status }) : answerOf()
+
+  it.effect("may refuse a question for what is in it: that says nothing of the token, and keeps nobody else from asking", () =>
+    Effect.gen(function*() {
+      for (const status of odd) {
+        const { server, verify } = yield* makeScene()
+        server.serve(path, refuseOdd(status))
+        for (let index = 0; index < 20; index++) {
+          assert.strictEqual(yield* judged(verify(`odd-${index}`)), "AuthorizationUnavailable", `${status}`)
+        }
+        assert.strictEqual(yield* judged(verify("t")), "accepted", `${status}`)
+      }
+    }))
+
+  it.effect("is not taken for well by a refusal, nor for ill: after failures the next question tells", () =>
+    Effect.gen(function*() {
+      for (const status of odd) {
+        const { server, verify } = yield* makeScene()
+        for (let index = 0; index < 5; index++) {
+          server.serve(path, () => new Response("", { status: 503 }))
+          yield* judged(verify("t"))
+          server.serve(path, refuseOdd(status))
+          if (index < 4) yield* judged(verify("odd"))
+        }
+        assert.strictEqual(yield* judged(verify("t")), "AuthorizationUnavailable")
+        yield* TestClock.adjust("1 second")
+        assert.strictEqual(yield* judged(verify("odd")), "AuthorizationUnavailable")
+        assert.strictEqual(yield* judged(verify("t")), "accepted")
+        assert.strictEqual(server.asked(path), 11)
+      }
+    }))
+
+  it.effect("is left alone after five failures in a row of every other kind", () =>
+    Effect.gen(function*() {
+      for (const status of [201, 302, 401, 404, 410, 429, 500, 502, 503]) {
+        const { server, verify } = yield* makeScene()
+        server.serve(path, () => new Response("", { status }))
+        for (let index = 0; index < 10; index++) yield* judged(verify("t"))
+        assert.strictEqual(server.asked(path), 5, `${status}`)
+      }
+    }))
+
+  it.effect("is looked for anew when there is nobody at the endpoint, and for no other failure", () =>
+    Effect.gen(function*() {
+      const metadata = "/.well-known/oauth-authorization-server"
+      const lookedForAfter = (failWith: number | "network") =>
+        Effect.gen(function*() {
+          const { server, verify } = yield* makeScene({ endpoint: null })
+          yield* verify("t")
+          server.isDown = failWith === "network"
+          if (failWith !== "network") server.serve(path, () => new Response("", { status: failWith }))
+          yield* judged(verify("t"))
+          server.isDown = false
+          server.serve(path, answerOf())
+          assert.strictEqual(yield* judged(verify("t")), "accepted")
+          return server.asked(metadata) === 2
+        })
+      for (const failure of [404, 410, "network"] as const) assert.isTrue(yield* lookedForAfter(failure), `${failure}`)
+      for (const status of [...odd, 302, 401, 429, 500, 503]) assert.isFalse(yield* lookedForAfter(status), `${status}`)
+    }))
+
+  it.effect("fails when its metadata is refused: that is about no token", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene({ endpoint: null })
+      const metadata = "/.well-known/oauth-authorization-server"
+      server.serve(metadata, () => new Response("", { status: 403 }))
+      for (let index = 0; index < 10; index++) yield* judged(verify("t"))
+      assert.strictEqual(server.asked(metadata), 5)
+    }))
+
   it.effect("is asked each time by default, also by those who ask at once", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene()
