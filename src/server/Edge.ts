@@ -14,6 +14,7 @@ import type { unhandled } from "effect/Types"
 import type { Problem } from "../api/Problems.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { problemResponse, Problems } from "./Problems.ts"
+import { refuseTokenInQuery } from "./Refusals.ts"
 import { pathOf, withRequestContext } from "./RequestContext.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
@@ -47,6 +48,12 @@ const isTarget = ({ method, url }: HttpServerRequest): boolean =>
 const hasPathParameters = ({ url }: HttpServerRequest): boolean => {
   const semicolon = url.indexOf(";")
   return semicolon !== -1 && !/[?#]/.test(url.slice(0, semicolon))
+}
+
+/** On every path, whatever answers there: the endpoints of the contract look for themselves, wherever they are mounted. */
+const hasTokenInQuery = ({ url }: HttpServerRequest): boolean => {
+  const query = url.indexOf("?")
+  return query !== -1 && new URLSearchParams(url.slice(query)).has("access_token")
 }
 
 const isDecodable = (target: string): boolean => {
@@ -89,6 +96,7 @@ export const edge = (
 
       /** What to answer before any endpoint is looked for, if anything. */
       const intercept = (request: HttpServerRequest) => {
+        if (hasTokenInQuery(request)) return answer(refuseTokenInQuery(problems))
         if (lacksHost(request)) {
           return answer(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
         }

@@ -16,6 +16,7 @@ import type { AnyProblem } from "../api/MutationProblems.ts"
 import { bringsSurplus, failingFields } from "./Fields.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { isProblem, problemResponse, Problems } from "./Problems.ts"
+import { refuseTokenInQuery } from "./Refusals.ts"
 import { CurrentRequest, withRequestContext } from "./RequestContext.ts"
 
 /** JSON is in UTF-8 always (RFC 8259 §8.1), and some clients ask for it by name. */
@@ -61,18 +62,16 @@ export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | Secure
     const respond = <R>(failed: Effect.Effect<never, AnyProblem, R>) =>
       Effect.catch(failed, (problem) => problemResponse(problem))
 
-    const tokenInQuery = problems.fail("malformed_request", {
-      detail: "An access token belongs in the Authorization header, never in a URL: treat this one as leaked."
-    })
-
     return Conformance.of((httpEffect, { endpoint }) => {
       const answered = Effect.catchCause(httpEffect, (cause) =>
         Cause.hasInterruptsOnly(cause)
           ? Effect.failCause(cause as Cause.Cause<never>)
           : respond(toProblem(cause, endpoint)))
       const conforming = Effect.contextWith((context: Context.Context<HttpServerRequest | ParsedSearchParams>) => {
-        if (!acceptsJson(Context.get(context, HttpServerRequest))) return respond(problems.fail("not_acceptable"))
-        return "access_token" in Context.get(context, ParsedSearchParams) ? respond(tokenInQuery) : answered
+        if ("access_token" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))
+        return acceptsJson(Context.get(context, HttpServerRequest))
+          ? answered
+          : respond(problems.fail("not_acceptable"))
       })
       return Effect.flatMap(CurrentRequest, (request) => request === null ? withContext(conforming) : conforming)
     })

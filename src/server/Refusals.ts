@@ -3,7 +3,7 @@
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import type { Forbidden, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
+import type { BadRequest, Forbidden, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
 import type { GrantRefusal } from "../domain/Grant.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { ProblemOptions, Problems } from "./Problems.ts"
@@ -29,6 +29,12 @@ export const refuseGrant = (
       return problems.fail("provider_disconnected")
   }
 }
+
+/** Whoever reads logs, histories or referrers has the token by now (RFC 6750 §5.3), so nothing else is worth saying. */
+export const refuseTokenInQuery = (problems: Problems["Service"]): Effect.Effect<never, BadRequest> =>
+  problems.fail("malformed_request", {
+    detail: "An access token belongs in the Authorization header, never in a URL: treat this one as leaked."
+  })
 
 /** The store is away. Why, is for the log. */
 export const refuseForNow = (

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Gateway, postgresGateway } from "../fixtures/HttpGateway.ts"
+import { Observer } from "../fixtures/HttpObserver.ts"
 import { assertProblemOf, baseUrl } from "../fixtures/HttpProblem.ts"
 import { accept, issue } from "../fixtures/HttpScene.ts"
 
@@ -143,6 +144,32 @@ layer(postgresGateway(), { excludeTestServices: true })("Credentials", (it) => {
           }
         }
       }
+    }))
+
+  it.effect("in the query string are 400 on every path, with every method, and whatever else is wrong", () =>
+    Effect.gen(function*() {
+      const { send, sendBytes } = yield* Gateway
+      const { lines } = yield* Observer
+      const { token } = yield* issue()
+      const query = `access_token=${token}`
+      const paths = ["/docs", "/openapi.json", "/nowhere", "/", "/v1/operations/", "/%", ...endpoints]
+      const refused = paths.map((path) => send(`${path}?${query}`))
+      const html = { accept: "text/html" }
+      const others = [
+        ...["POST", "PUT", "PATCH", "DELETE", "OPTIONS"].map((method) => send(`/v1/operations?${query}`, { method })),
+        send(`/v1/operations?${query}`, { headers: html }),
+        send(`/v1/operations;x=1?${query}`),
+        send(`/v1/operations?x=${"x".repeat(9000)}&${query}`),
+        sendBytes(`GET /v1/operations?${query} HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n`, "GET", "/v1/operations")
+      ]
+      for (const answer of yield* Effect.all([...refused, ...others])) {
+        assert.include(assertProblemOf(answer, "malformed_request").detail, "leaked")
+        assert.notInclude(answer.text, token)
+      }
+      assert.strictEqual((yield* send(`/docs?${query}`, { method: "HEAD" })).status, 400)
+      for (const { text } of lines) assert.notInclude(text, token)
+      // It is the name that counts.
+      assert.strictEqual((yield* send(`/docs?x=access_token&my_access_token=${token}`)).status, 200)
     }))
 
   it.effect("are checked before the shape of the request", () =>
