@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { trustedProxies } from "../server/TrustedProxies.ts"
 import type { ForwardedCertificates } from "../services/AcceptedCredentials.ts"
 import type { IntrospectionIssuer, IssuersOptions, JwtIssuer, SenderOptions } from "../services/OAuthVerifier.ts"
 import { CommandFailed } from "./Output.ts"
@@ -138,8 +139,15 @@ const readCertificates = Effect.gen(function*() {
   }
   const certificates: ForwardedCertificates = {
     header: header.value.toLowerCase(),
-    proxies: proxies.value.split(",").map((address) => address.trim()).filter((address) => address !== "")
+    proxies: proxies.value.split(",").map((address) => address.trim())
   }
+  yield* Effect.catch(
+    Effect.try(() => trustedProxies(certificates.proxies)),
+    () =>
+      fail(
+        "TRUSTED_PROXIES must be IP addresses or CIDR blocks with commas between them, such as 127.0.0.1,10.1.0.0/16"
+      )
+  )
   return { certificates }
 })
 

@@ -18,20 +18,21 @@ import { Lifecycle } from "./Lifecycle.ts"
 import { BaseUrl, Problems } from "./Problems.ts"
 import { refuseForNow } from "./Refusals.ts"
 import { CurrentRequest } from "./RequestContext.ts"
+import { trustedProxies } from "./TrustedProxies.ts"
 
 /** Scheme and token (RFC 9110 §11.4). */
 const authorizationPattern = /^(bearer|dpop) +([^ ].*)$/i
 
 /** What of the certificate that a client showed to a proxy is believed: nothing that another address says. */
-const certificateOf = (forwarded: ForwardedCertificates | null, request: HttpServerRequest) => {
-  const value = forwarded === null ? undefined : request.headers[forwarded.header]
-  if (value === undefined || !forwarded!.proxies.includes(addressOf(request))) return Effect.succeed(null)
-  return readForwardedCertificate(value)
+const certificatesFrom = ({ header, proxies }: ForwardedCertificates) => {
+  const isTrusted = trustedProxies(proxies)
+  return ({ headers, remoteAddress }: HttpServerRequest): Effect.Effect<string | null> => {
+    const value = headers[header]
+    return value !== undefined && remoteAddress._tag === "Some" && isTrusted(remoteAddress.value)
+      ? readForwardedCertificate(value)
+      : Effect.succeed(null)
+  }
 }
-
-/** Of the peer. An IPv4 address may come mapped into IPv6 (RFC 4291 §2.5.5.2). */
-const addressOf = (request: HttpServerRequest): string =>
-  (request.remoteAddress._tag === "Some" ? request.remoteAddress.value : "").replace(/^::ffff:/i, "")
 
 /** See `Authorization`; what a credential is good for, `GrantVerifier` knows. */
 export const AuthorizationLayer: Layer.Layer<
@@ -47,6 +48,10 @@ export const AuthorizationLayer: Layer.Layer<
     const verifier = yield* GrantVerifier
     const problems = yield* Problems
 
+    const certificateOf = accepted.certificates === null
+      ? () => Effect.succeed(null)
+      : certificatesFrom(accepted.certificates)
+
     const tooMany = problems.fail("service_unavailable", { detail: "The client has too many requests inside." })
 
     const read = Effect.fnUntraced(function*(request: HttpServerRequest) {
@@ -60,7 +65,7 @@ export const AuthorizationLayer: Layer.Layer<
         scheme: isDpop ? "DPoP" : "Bearer",
         token: Redacted.make(token),
         proof: proof === undefined ? null : Redacted.make(proof),
-        certificate: yield* certificateOf(accepted.certificates, request),
+        certificate: yield* certificateOf(request),
         method: request.method,
         url: baseUrl + (info?.path ?? "/")
       } satisfies Credential

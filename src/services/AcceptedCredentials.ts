@@ -18,7 +18,10 @@ export interface AcceptedCredentialsShape {
 export interface ForwardedCertificates {
   /** In lower case. The proxy must remove it from what clients send. */
   readonly header: string
-  /** Addresses of the proxies that are believed. */
+  /**
+   * Addresses of the proxies that are believed, or blocks of them in CIDR notation; IPv4 or IPv6. The gateway does not
+   * start with what is neither.
+   */
   readonly proxies: ReadonlyArray<string>
 }
 

@@ -82,7 +82,7 @@ layer(authorizedGateway(setup(["127.0.0.1"])), { excludeTestServices: true })(
   }
 )
 
-layer(authorizedGateway(setup(["127.0.0.1"], "x-forwarded-certificate")), { excludeTestServices: true })(
+layer(authorizedGateway(setup(["::1", "127.0.0.0/8"], "x-forwarded-certificate")), { excludeTestServices: true })(
   "A certificate that a proxy forwards as PEM",
   (it) => {
     it.effect("is the same certificate", () =>
