@@ -3,7 +3,7 @@
  */
 import * as Clock from "effect/Clock"
 import type * as Digest from "effect/crypto/Digest"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
@@ -11,9 +11,9 @@ import { decodeJwt, decodeProtectedHeader, jwtVerify, type JWTVerifyOptions } fr
 import { InvalidCredential } from "../domain/Credential.ts"
 import { readClaims } from "./Claims.ts"
 import { isCompactJwt } from "./CompactJwt.ts"
-import type { IssuerSettings } from "./Issuer.ts"
+import { issuerFault, type IssuerSettings } from "./Issuer.ts"
 import { type KeySet, makeKeySet } from "./KeySet.ts"
-import { makeTokenCache, type VerifyToken } from "./TokenCache.ts"
+import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
 
 export interface AccessTokenSettings extends IssuerSettings {
   /**
@@ -21,6 +21,14 @@ export interface AccessTokenSettings extends IssuerSettings {
    * at each use, and the grant by each read.
    */
   readonly signatureTimeToLive: Duration.Input
+}
+
+/** What is wrong with the settings, as one sentence; or null. */
+export const accessTokenFault = (settings: AccessTokenSettings): string | null => {
+  const kept = Duration.fromInputUnsafe(settings.signatureTimeToLive)
+  return issuerFault(settings) ?? (Duration.isGreaterThan(kept, longestTimeToLive)
+    ? `Verified signatures of ${settings.issuer} may be kept for 60 seconds at most.`
+    : null)
 }
 
 const invalid = Effect.fail(new InvalidCredential())
@@ -85,7 +93,7 @@ const verifyJwt = (keys: KeySet, settings: AccessTokenSettings): VerifyToken =>
 /**
  * Makes a verifier for the access tokens of one issuer: type, algorithm, signature, issuer, audience, times and the form
  * of all claims that are used (RFC 9068 §4). It says whom a token is bound to, and does not check it: see
- * `Confirmation`. The settings must be without fault (`issuerFault`).
+ * `Confirmation`. The settings must be without fault (`accessTokenFault`).
  *
  * `InvalidCredential` for whatever is wrong with a token; `AuthorizationUnavailable` when keys cannot be fetched.
  */

@@ -19,7 +19,7 @@ import { normalizeTargetUri } from "./TargetUri.ts"
 
 export interface ProofSettings {
   readonly algorithms: ReadonlyArray<string>
-  /** How old a proof may be. It is also for how long its use is remembered, so it bounds the memory. */
+  /** How old a proof may be, besides the difference of the clocks. It is also for how long its use is remembered, so it bounds the memory. */
   readonly maxAge: Duration.Duration
   /** How far the clock of a client may be from ours, in both directions. */
   readonly clockTolerance: Duration.Duration

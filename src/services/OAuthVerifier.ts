@@ -12,13 +12,13 @@ import type * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import { type Credential, InvalidCredential, InvalidProof } from "../domain/Credential.ts"
 import { ClientId, externalGrantId, ExternalId, type GrantIdentity, Issuer, PairwiseSubject } from "../domain/Grant.ts"
-import { claimedIssuer, makeAccessTokens } from "../oauth/AccessToken.ts"
+import { accessTokenFault, claimedIssuer, makeAccessTokens } from "../oauth/AccessToken.ts"
 import type { ClientAuthentication } from "../oauth/ClientAuthentication.ts"
 import { makeConfirm } from "../oauth/Confirmation.ts"
 import { makeDpopNonces } from "../oauth/DpopNonces.ts"
 import { defaultProofSettings, makeProofs, proofFault } from "../oauth/DpopProof.ts"
 import { introspectionFault, makeIntrospection } from "../oauth/Introspection.ts"
-import { issuerFault, type IssuerOptions, issuerSettings } from "../oauth/Issuer.ts"
+import { type IssuerOptions, issuerSettings } from "../oauth/Issuer.ts"
 import type { VerifyToken } from "../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../oauth/VerifiedToken.ts"
 import type { AcceptedCredentialsShape, ForwardedCertificates } from "./AcceptedCredentials.ts"
@@ -39,7 +39,8 @@ export class AuthorizationMisconfigured extends Data.TaggedError("AuthorizationM
 interface Trust {
   /**
    * Stands in front of the issuer's client ids wherever the gateway names clients. With several issuers each has its own,
-   * so that none can speak for the clients of another. Default: nothing.
+   * so that none can speak for the clients of another. Default: nothing; its clients are then those of the gateway's own
+   * tokens that have the same ids.
    */
   readonly clientPrefix?: string
   /** Registers the grants of tokens that are seen for the first time. Default: your events do (`Grants.register`). */
@@ -72,8 +73,9 @@ export interface SenderOptions {
   /** For DPoP proofs. */
   readonly dpop?: {
     readonly algorithms?: ReadonlyArray<string>
-    /** How old a proof may be. Default: a minute. */
+    /** How old a proof may be, besides the difference of the clocks. Default: a minute. */
     readonly maxAge?: Duration.Input
+    /** How far the clock of a client may be from ours, in both directions. Default: 5 seconds. */
     readonly clockTolerance?: Duration.Input
     /** 32 bytes that all processes share: proofs need a nonce then (RFC 9449 §9). */
     readonly nonceKey?: Redacted.Redacted<Uint8Array>
@@ -111,7 +113,7 @@ const issuersFault = (issuers: ReadonlyArray<AnyIssuer>): string | null => {
 
 const makeJwt = Effect.fnUntraced(function*(options: JwtIssuer) {
   const settings = { ...issuerSettings(options), signatureTimeToLive: options.signatureTimeToLive ?? "1 minute" }
-  yield* orMisconfigured(issuerFault(settings))
+  yield* orMisconfigured(accessTokenFault(settings))
   return yield* makeAccessTokens(settings)
 })
 

@@ -17,7 +17,8 @@ export const tokenDifferences: Readonly<Record<string, string>> = {
 }
 
 export const proofDifferences: Readonly<Record<string, string>> = {
-  "proof: made minutes ago": "The gateway takes a minute, `oauth4webapi` five (RFC 9449 §11.1 leaves it open).",
+  "proof: made minutes ago":
+    "The gateway takes a minute and five seconds, `oauth4webapi` five minutes (RFC 9449 §11.1 leaves it open).",
   "proof: made in the near future": "The gateway takes five seconds, `oauth4webapi` five minutes.",
   "proof: with an identifier of no length, or of too much": "The gateway has to remember it: 1 to 256 characters.",
   "proof: too long": "The gateway reads 8 KiB.",

@@ -146,6 +146,15 @@ describe("The command serve, with the authorization servers of the environment",
         [{ OAUTH_ISSUERS: JSON.stringify([issuer]), SENDER_CONSTRAINED: "secret" }, /SENDER_CONSTRAINED must be/],
         [{ OAUTH_ISSUERS: JSON.stringify([issuer]), DPOP_NONCE_KEY: "secret" }, /DPOP_NONCE_KEY must be 32 bytes/],
         [{ OAUTH_ISSUERS: JSON.stringify([issuer]), TRUSTED_PROXIES: "127.0.0.1" }, /CLIENT_CERTIFICATE_HEADER/],
+        [
+          {
+            OAUTH_ISSUERS: JSON.stringify([issuer]),
+            TRUSTED_PROXIES: "10.0.0.0/33",
+            CLIENT_CERTIFICATE_HEADER: "client-cert"
+          },
+          /TRUSTED_PROXIES must be IP addresses or CIDR blocks/
+        ],
+        [{ OAUTH_ISSUERS: JSON.stringify([{ ...issuer, signature_cache: 61 }]) }, /kept for 60 seconds at most/],
         [{ SENDER_CONSTRAINED: "required" }, /need OAUTH_ISSUERS/]
       ]
       yield* Effect.forEach(bad, ([extra, reason]) =>

@@ -127,7 +127,7 @@ describe("A DPoP proof", () => {
 
   it.effect("may carry any nonce where none is asked for", () => eachVerdict("nonce", ["x", 1, null], "accepted"))
 
-  it.effect("is a minute old at most, and five seconds ahead (check 11)", () =>
+  it.effect("is a minute and five seconds old at most, and five seconds ahead (check 11)", () =>
     Effect.gen(function*() {
       yield* eachVerdict("iat", [epoch, epoch - 65, epoch + 5, epoch - 64.5], "accepted")
       yield* eachVerdict("iat", [epoch - 66, epoch - 65.5, 0], "is too old")
