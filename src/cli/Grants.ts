@@ -49,7 +49,9 @@ const named = {
     Flag.withSchema(PairwiseSubject)
   ),
   client: Flag.String("client").pipe(
-    Flag.withDescription("Client: the agent that is given access"),
+    Flag.withDescription(
+      "Client: the agent that is given access; with the client_prefix of its issuer in front, where that has one"
+    ),
     Flag.withSchema(ClientId)
   )
 }
@@ -190,7 +192,8 @@ const revoke = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Revoke grants, for ever: the very next read with them is refused. Those of an authorization server need not be known"
+    "Revoke grants, for ever: the very next read with them is refused. Those of an authorization server need not be known; "
+      + "its client ids need their client_prefix in front, or nothing is revoked and no error says so"
   ),
   Command.withExamples([
     {

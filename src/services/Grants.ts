@@ -75,23 +75,35 @@ export interface GrantRegistration {
   readonly learned_from?: "event" | "token"
 }
 
-/** One grant of an authorization server, as that calls it. */
+/**
+ * One grant of an authorization server, as that calls it. Only the client is as the gateway calls it: where the issuer has a
+ * client prefix, the server's own client id without it names nobody, and a revocation revokes nothing, without an error.
+ */
 export interface ExternalGrant {
   readonly issuer: Issuer
+  /** With the prefix of the issuer, where there is one. */
   readonly client_id: ClientId
   readonly grant: ExternalId
 }
 
-/** All that a subject gave to a client at an authorization server. */
+/**
+ * All that a subject gave to a client at an authorization server. The client is as the gateway calls it: see
+ * `ExternalGrant`.
+ */
 export interface ExternalSubject {
   readonly issuer: Issuer
+  /** With the prefix of the issuer, where there is one. */
   readonly client_id: ClientId
   readonly subject: PairwiseSubject
 }
 
-/** All that a client was given: by one authorization server or, without an issuer, by anyone, the gateway included. */
+/**
+ * All that a client was given: by one authorization server or, without an issuer, by anyone, the gateway included. The
+ * client is as the gateway calls it: see `ExternalGrant`.
+ */
 export interface ClientGrants {
   readonly issuer?: Issuer | null
+  /** With the prefix of the issuer, where there is one. */
   readonly client_id: ClientId
 }
 

@@ -190,6 +190,20 @@ describe("A grant that tokens show", () => {
       yield* read(yield* issueToken({ scope: "operations:read" }))
       assert.strictEqual(registrations, 3)
     })))
+
+  it.effect("is revoked by its client's name at the gateway, with the prefix; under the server's own name nothing is", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const grants = yield* Grants
+      const read = yield* startGateway({ clientPrefix: "as/" })
+      const token = yield* issueToken()
+      const prefixed = { ...names, client_id: ClientId.make(`as/${names.client_id}`) }
+      assert.strictEqual(yield* read(token), "read")
+      assert.strictEqual(yield* grants.revokeExternal(names), 0)
+      assert.strictEqual(yield* read(token), "read")
+      assert.strictEqual(yield* grants.revokeExternal(prefixed), 1)
+      assert.strictEqual(yield* read(token), "revoked")
+    })))
 })
 
 describe("The settings of first sight", () => {
