@@ -39,12 +39,13 @@ export class Database extends Context.Service<Database, {
     })
 }
 
+/** One pool for all who are given the same layer, however often they are. */
 const pool = (
   settings: PgClient.PgPoolConfig
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> =>
-  Layer.unwrap(
-    Effect.map(Database, ({ connection }) =>
-      Layer.fresh(PgClient.layer({ applicationName: "financial-agents-gateway", ...connection, ...settings })))
+  Layer.effectContext(
+    Effect.flatMap(Database, ({ connection }) =>
+      Layer.build(PgClient.layer({ applicationName: "financial-agents-gateway", ...connection, ...settings })))
   )
 
 /**
