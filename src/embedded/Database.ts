@@ -39,13 +39,19 @@ export class Database extends Context.Service<Database, {
     })
 }
 
-/** One pool for all who are given the same layer, however often they are. */
+const common = { applicationName: "financial-agents-gateway", connectionTTL: "30 seconds" } as const
+
+/**
+ * One pool for all who are given the same layer, however often they are.
+ *
+ * Connections live for seconds: when a firewall forgets one, whatever is written to it is lost without an error for as
+ * long as TCP repeats itself, which is a quarter of an hour, and a shared one is not closed by giving statements up.
+ */
 const pool = (
   settings: PgClient.PgPoolConfig
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> =>
   Layer.effectContext(
-    Effect.flatMap(Database, ({ connection }) =>
-      Layer.build(PgClient.layer({ applicationName: "financial-agents-gateway", ...connection, ...settings })))
+    Effect.flatMap(Database, ({ connection }) => Layer.build(PgClient.layer({ ...common, ...connection, ...settings })))
   )
 
 /**
@@ -78,9 +84,6 @@ export const WriterPool = pool({ multiplex: true, maxConnections: 4 })
 /**
  * For workers. One connection listens for acceptances. The server gives a statement up before its worker does, so that
  * what a worker gave up is not done behind its back.
- *
- * Connections live for seconds: when a firewall forgets one, whatever is written to it is lost without an error for as
- * long as TCP repeats itself, which is a quarter of an hour, and a shared one is not closed by giving statements up.
  */
 export const WorkerPool = pool({
   multiplex: true,

@@ -1,5 +1,6 @@
+import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option, Redacted } from "effect"
+import { Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Database, FirstSightPool, ProofPool, ReaderPool, WorkerPool, WriterPool } from "../../src/embedded/Database.ts"
 
@@ -20,5 +21,14 @@ describe("The pools of a process", () => {
       yield* Layer.build(Layer.mergeAll(Layer.empty, ...users).pipe(Layer.provide(nowhere)))
       assert.lengthOf(clients, 10)
       assert.strictEqual(new Set(clients).size, 5)
+    }))
+
+  it.effect("keep no connection for longer than half a minute, because nobody may know that it is dead", () =>
+    Effect.gen(function*() {
+      for (const pool of Object.values(pools)) {
+        const { config } = yield* Effect.provide(PgClient.PgClient, pool.pipe(Layer.provide(nowhere)))
+        const { connectionTTL } = config as PgClient.PgPoolConfig
+        assert.isAtMost(Duration.toSeconds(connectionTTL!), 30)
+      }
     }))
 })
