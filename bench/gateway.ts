@@ -4,11 +4,11 @@
 // oxlint-disable-next-line import/no-unassigned-import -- it is all that the module is for
 import "effect/schema/SchemaJITCompiler/enable"
 import { NodeCrypto, NodeHttpServer, NodeRuntime, NodeServices } from "@effect/platform-node"
-import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, References } from "effect"
 import { FetchHttpClient, HttpServer } from "effect/http"
 import { randomUUID } from "node:crypto"
 import type { RequestId } from "../src/domain/RequestId.ts"
+import { Database, ReaderPool } from "../src/embedded/Database.ts"
 import { GatewayServer } from "../src/server/Http.ts"
 import { Lifecycle } from "../src/server/Lifecycle.ts"
 import { createListener } from "../src/server/NodeListener.ts"
@@ -23,14 +23,15 @@ import { configuration, reportPort, type ServerConfig } from "./child.ts"
 const { database, issuer, port, socketDirectory, username } = configuration<ServerConfig>()
 const baseUrl = "http://127.0.0.1"
 
-const Database = PgClient.layer({
-  host: socketDirectory,
-  port,
-  username,
-  database,
-  multiplex: true,
-  startupParameters: { default_transaction_read_only: "on" }
-})
+const Reads = ReaderPool.pipe(
+  Layer.provide(
+    Layer.succeed(Database, {
+      isEmbedded: false,
+      dataDirectory: null,
+      connection: { host: socketDirectory, port, username, database }
+    })
+  )
+)
 
 const Platform = Layer.mergeAll(NodeServices.layer, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom)
 
@@ -58,7 +59,7 @@ const Server = Layer.mergeAll(GatewayServer, Report).pipe(
     { port: 0, host: "127.0.0.1" }
   )),
   Layer.provide(Services),
-  Layer.provide(Database),
+  Layer.provide(Reads),
   Layer.provide(Platform)
 )
 

@@ -39,24 +39,26 @@ export class Database extends Context.Service<Database, {
     })
 }
 
-const common = { applicationName: "financial-agents-gateway", connectionTTL: "30 seconds" } as const
-
-/**
- * One pool for all who are given the same layer, however often they are.
- *
- * Connections live for seconds: when a firewall forgets one, whatever is written to it is lost without an error for as
- * long as TCP repeats itself, which is a quarter of an hour, and a shared one is not closed by giving statements up.
- */
+/** One pool for all who are given the same layer, however often they are. */
 const pool = (
   settings: PgClient.PgPoolConfig
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> =>
   Layer.effectContext(
-    Effect.flatMap(Database, ({ connection }) => Layer.build(PgClient.layer({ ...common, ...connection, ...settings })))
+    Effect.flatMap(Database, ({ connection }) =>
+      Layer.build(PgClient.layer({ applicationName: "financial-agents-gateway", ...connection, ...settings })))
   )
 
 /**
+ * Connections live for seconds: when the other end is gone without a word, whatever is written to one is lost without an
+ * error for as long as TCP repeats itself, which is a quarter of an hour, and a shared one is not closed by giving
+ * statements up.
+ */
+const connectionTTL = "30 seconds"
+
+/**
  * For reads. The session refuses to write, whatever it is asked, and gives up on a statement before the request that
- * waits for it does.
+ * waits for it does. Its connections live for as long as they are used: to look at their age with each statement would
+ * cost a quarter of the reads.
  */
 export const ReaderPool = pool({
   multiplex: true,
@@ -68,6 +70,7 @@ export const ReaderPool = pool({
 export const ProofPool = pool({
   multiplex: true,
   maxConnections: 2,
+  connectionTTL,
   startupParameters: { statement_timeout: "1500" }
 })
 
@@ -75,11 +78,12 @@ export const ProofPool = pool({
 export const FirstSightPool = pool({
   multiplex: true,
   maxConnections: 2,
+  connectionTTL,
   startupParameters: { statement_timeout: "1500" }
 })
 
 /** For migrations, administration and the ledger. */
-export const WriterPool = pool({ multiplex: true, maxConnections: 4 })
+export const WriterPool = pool({ multiplex: true, maxConnections: 4, connectionTTL })
 
 /**
  * For workers. One connection listens for acceptances. The server gives a statement up before its worker does, so that
