@@ -10,16 +10,13 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { DateTime, Effect } from "effect"
 import { exportJWK, generateKeyPair, SignJWT } from "jose"
-import * as fs from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
-import * as os from "node:os"
-import * as path from "node:path"
 import { parseArgs } from "node:util"
 import { LocalPostgres } from "../src/embedded/LocalPostgres.ts"
 import { type GrantRegistration, Grants } from "../src/services/Grants.ts"
 import { type ServerConfig, startProcess, startServer } from "./child.ts"
-import { databaseLayer, grantFor, postmasterPid, prepareDatabase } from "./database.ts"
+import { BenchDatabase, grantFor, postmasterPid, prepareDatabase } from "./database.ts"
 import { compare } from "./measure.ts"
 import { peakMemoryOf } from "./proc.ts"
 import { errorsOf, type Report, toJson, toTable } from "./report.ts"
@@ -101,14 +98,8 @@ const benchmark = Effect.gen(function*() {
   } satisfies Report
 })
 
-const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "gateway-bench-"))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
-)
-
 const main = Effect.gen(function*() {
-  const directory = yield* temporaryDirectory
-  const report = yield* Effect.provide(Effect.scoped(benchmark), databaseLayer(directory))
+  const report = yield* Effect.provide(Effect.scoped(benchmark), BenchDatabase)
   process.stdout.write(options.json ? toJson(report) : toTable(report))
   const errors = errorsOf(report)
   for (const error of errors) yield* say(error)

@@ -6,6 +6,8 @@ import { PgClient } from "@effect/sql-pg"
 import { Duration, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
 import { LocalPostgres } from "../src/embedded/LocalPostgres.ts"
 import { type GrantRequest, Grants, type IssuedGrant } from "../src/services/Grants.ts"
 import { migrate } from "../src/services/Migrations.ts"
@@ -13,8 +15,12 @@ import { migrate } from "../src/services/Migrations.ts"
 /** A million rows with their indexes take about 0.7 GB; the default of 128 MB would measure the disk. */
 const settings = { shared_buffers: "1GB", max_wal_size: "4GB", maintenance_work_mem: "256MB" }
 
-/** PostgreSQL on the directory, `SqlClient` as its superuser, and the services that issue grants. */
-export const databaseLayer = (dataDirectory: string) => {
+const temporaryDirectory = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "gateway-bench-"))),
+  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
+)
+
+const databaseOn = (dataDirectory: string) => {
   const Client = Layer.unwrap(
     Effect.map(
       LocalPostgres,
@@ -28,6 +34,9 @@ export const databaseLayer = (dataDirectory: string) => {
     Layer.provideMerge(Layer.mergeAll(NodeServices.layer, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom))
   )
 }
+
+/** PostgreSQL for as long as it is used, `SqlClient` as its superuser, and the services that issue grants. */
+export const BenchDatabase = Layer.unwrap(Effect.map(temporaryDirectory, databaseOn))
 
 /** One who reads, and what there is to read. */
 export interface Reader {

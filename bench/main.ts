@@ -11,13 +11,10 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
-import * as fs from "node:fs"
-import * as os from "node:os"
-import * as path from "node:path"
 import { isDeepStrictEqual, parseArgs } from "node:util"
 import { LocalPostgres } from "../src/embedded/LocalPostgres.ts"
 import { type ServerProcess, startProcess, startServer } from "./child.ts"
-import { databaseLayer, postmasterPid, prepareDatabase, type Reader } from "./database.ts"
+import { BenchDatabase, postmasterPid, prepareDatabase, type Reader } from "./database.ts"
 import { compare, type Scenario, type Target } from "./measure.ts"
 import { peakMemoryOf } from "./proc.ts"
 import { errorsOf, type Report, toJson, toTable } from "./report.ts"
@@ -110,14 +107,8 @@ const benchmark = Effect.gen(function*() {
   } satisfies Report
 })
 
-const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "gateway-bench-"))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
-)
-
 const main = Effect.gen(function*() {
-  const directory = yield* temporaryDirectory
-  const report = yield* Effect.provide(Effect.scoped(benchmark), databaseLayer(directory))
+  const report = yield* Effect.provide(Effect.scoped(benchmark), BenchDatabase)
   process.stdout.write(options.json ? toJson(report) : toTable(report))
   const errors = errorsOf(report)
   for (const error of errors) yield* say(error)

@@ -11,15 +11,13 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
-import * as fs from "node:fs"
 import * as os from "node:os"
-import * as path from "node:path"
 import { parseArgs } from "node:util"
 import { LocalPostgres } from "../src/embedded/LocalPostgres.ts"
 import * as PgAcceptanceSignal from "../src/embedded/PgAcceptanceSignal.ts"
 import { Grants } from "../src/services/Grants.ts"
 import { migrate } from "../src/services/Migrations.ts"
-import { databaseLayer, grantFor, postmasterPid } from "./database.ts"
+import { BenchDatabase, grantFor, postmasterPid } from "./database.ts"
 import { median } from "./measure.ts"
 import { distance } from "./submission/config.ts"
 import { ageLedger, makeLedgerQueue, makePeerQueue } from "./submission/queues.ts"
@@ -125,17 +123,11 @@ const benchmark = Effect.gen(function*() {
   return { throughput, distant, latency }
 })
 
-const temporaryDirectory = Effect.acquireRelease(
-  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "submission-bench-"))),
-  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
-)
-
 const main = Effect.gen(function*() {
-  const directory = yield* temporaryDirectory
   const report = yield* benchmark.pipe(
     Effect.scoped,
     Effect.provide(PgAcceptanceSignal.layer),
-    Effect.provide(databaseLayer(directory))
+    Effect.provide(BenchDatabase)
   )
   process.stdout.write(options.json ? toJson(report) : toTable(report))
   const errors = errorsOf(report)

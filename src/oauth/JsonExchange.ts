@@ -12,6 +12,7 @@ import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Predicate from "effect/Predicate"
 import * as Stream from "effect/Stream"
+import { concat, isJson } from "../domain/JsonBody.ts"
 
 /** The members of a JSON object. */
 export interface JsonMembers {
@@ -71,19 +72,8 @@ const readBody = ({ status, stream }: HttpClientResponse.HttpClientResponse, lim
     size += chunk.length
     chunks.push(chunk)
     return size > limit ? Effect.fail(failure(`a body of more than ${limit} bytes`, status)) : Effect.void
-  }).pipe(Effect.map(() => {
-    const bytes = new Uint8Array(size)
-    let offset = 0
-    for (const chunk of chunks) {
-      bytes.set(chunk, offset)
-      offset += chunk.length
-    }
-    return bytes
-  }))
+  }).pipe(Effect.map(() => concat(chunks, size)))
 }
-
-const isJson = (contentType: string | undefined): boolean =>
-  contentType !== undefined && /^application\/(?:[\w!#$&^.+-]+\+)?json[ \t]*(?:;|$)/i.test(contentType)
 
 const parse = (bytes: Uint8Array, status: number): Effect.Effect<JsonMembers, ServerFailure> =>
   Effect.flatMap(

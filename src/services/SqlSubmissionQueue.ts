@@ -28,9 +28,25 @@ import {
   StillHeld,
   UnsafeDatabase
 } from "../domain/Submission.ts"
-import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
+import { findOperation } from "./findOperation.ts"
+import { fromRow, type OperationRow } from "./OperationRow.ts"
 import { PayloadCipher } from "./PayloadCipher.ts"
 import { orUnavailable, type StoreUnavailable } from "./StoreUnavailable.ts"
+import {
+  claimStatement,
+  heldStatement,
+  holdAllStatement,
+  moveHomeStatement,
+  postponeStatement,
+  recordStatement,
+  releaseAllStatement,
+  releaseStatement,
+  reportStatement,
+  rescueStatement,
+  reviewAgedStatement,
+  takeHeldStatement,
+  takeReadsStatement
+} from "./submissionStatements.ts"
 
 interface SubmissionRow {
   readonly id: OperationId
@@ -113,6 +129,9 @@ const toProviderOperation = (row: SubmissionRow): ProviderOperation => ({
   send_before: row.send_before === null ? null : DateTime.fromDateUnsafe(row.send_before)
 })
 
+const toDate = (instant: DateTime.Utc | null | undefined): Date | null =>
+  instant == null ? null : DateTime.toDateUtc(instant)
+
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
 export const makeSql = Effect.gen(function*() {
@@ -170,14 +189,8 @@ export const makeSql = Effect.gen(function*() {
       })))
   )
 
-  const show = (id: OperationId) =>
-    Effect.flatMap(
-      orUnavailable(sql.unsafe<OperationRow>(`SELECT ${publicColumns} FROM operations o WHERE o.id = $1`, [id])),
-      ([row]) => row === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(fromRow(row))
-    )
-
   const stale = Effect.fnUntraced(function*(id: OperationId, expected: number) {
-    const { revision: actual } = yield* show(id)
+    const { revision: actual } = yield* findOperation(sql, id)
     return yield* new StaleOperation({ id, expected, actual })
   })
 
@@ -296,204 +309,3 @@ export const makeSql = Effect.gen(function*() {
     reviewAged
   }
 })
-
-const toDate = (instant: DateTime.Utc | null | undefined): Date | null =>
-  instant == null ? null : DateTime.toDateUtc(instant)
-
-const millis = (parameter: string) => `${parameter}::float8 * interval '1 millisecond'`
-
-/**
- * Client, owner and subject of an operation `o` still let it be driven, be it through a newer grant. To be sent it needs
- * one that allows all that the accepting one did when it accepted.
- */
-const standing = (purpose: "send" | "read") => `
-    EXISTS (SELECT 1 FROM clients c WHERE c.id = o.client_id AND c.active)
-    AND EXISTS (SELECT 1 FROM provider_bindings p WHERE p.id = o.provider_binding_id AND p.connected)
-    AND EXISTS (
-      SELECT 1 FROM grants g
-      WHERE g.client_id = o.client_id AND g.resource_owner = o.resource_owner AND g.subject = o.subject
-        AND g.provider_binding_id = o.provider_binding_id AND g.revoked_at IS NULL AND g.expires_at > now()${
-  purpose === "read" ? "" : " AND g.scopes @> o.scopes"
-}
-    )`
-
-/** Whoever withdrew long ago is looked at less often: a tenth of the time since, five minutes at most. */
-const idle = (parameter: string) =>
-  `greatest(${millis(parameter)}, least(interval '5 minutes', (now() - o.updated_at) / 10))`
-
-/** Puts an operation under review once it has been in its state for so long, counted from the last review. */
-const reviewAfter = (age: string) =>
-  `under_review = o.under_review OR greatest(o.updated_at, o.reviewed_at) <= now() - ${age}`
-
-const providerColumns = "o.id, o.type, o.resource_owner, o.provider_binding_id, o.send_before, o.revision"
-
-/** Whatever was accepted before the ledger moved is older than the first timeline of its new home. */
-const moveHomeStatement = `
-  WITH home AS (
-    UPDATE ledger_home h SET system_identifier = s.system_identifier, database = d.oid
-    FROM pg_control_system() s, pg_database d
-    WHERE d.datname = current_database()
-      AND (h.system_identifier, h.database) IS DISTINCT FROM (s.system_identifier, d.oid)
-    RETURNING 1
-  ), held AS (
-    UPDATE operations SET timeline = 0 WHERE state = 'accepted' AND EXISTS (SELECT 1 FROM home)
-  )
-  SELECT 1 FROM home`
-
-/**
- * The limit is a literal, because PostgreSQL would plan a generic statement for a tenth of the queue. `here` is a
- * subquery, so that the index gives the order; it is null where nothing may be claimed, on a database that could
- * forget or in a cluster that nobody prepared.
- */
-const claimStatement = (limit: number) => `
-  WITH due AS MATERIALIZED (
-    SELECT o.id, o.client_id, ${standing("send")}
-      AND NOT EXISTS (
-        SELECT 1 FROM operation_payloads y
-        WHERE y.operation_id = o.id AND y.client_id = o.client_id
-          AND y.key_id IS NOT NULL AND y.key_id <> ALL ($2::text[])
-      ) AS ready
-    FROM operations o
-    WHERE o.state = 'accepted' AND o.provider = $1 AND o.due_at <= now()
-      AND o.timeline = (
-        SELECT ledger_timeline() FROM ledger_home h
-        JOIN pg_control_system() s USING (system_identifier)
-        JOIN pg_database d ON d.oid = h.database AND d.datname = current_database()
-        WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
-      )
-    ORDER BY o.due_at LIMIT ${limit}
-    FOR UPDATE OF o SKIP LOCKED
-  ), claimed AS (
-    UPDATE operations o
-    SET state = 'submitting', revision = o.revision + 1, send_before = now() + ${millis("$3")},
-      due_at = now() + ${millis("$4")}
-    FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
-    RETURNING ${providerColumns}, o.client_id
-  ), waiting AS (
-    UPDATE operations o
-    SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
-    FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
-  )
-  SELECT looked, ${providerColumns}, y.payload, y.key_id
-  FROM (SELECT count(*)::integer AS looked FROM due) l
-  LEFT JOIN claimed o ON true
-  LEFT JOIN operation_payloads y ON y.operation_id = o.id AND y.client_id = o.client_id`
-
-const recordStatement = `
-  UPDATE operations o
-  SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6,
-    reference = coalesce(o.reference, $7), due_at = now() + ${millis("$8")}
-  WHERE o.id = $1 AND o.revision = $2
-    AND ($9::timestamptz IS NULL OR o.send_before = $9)
-  RETURNING ${publicColumns}`
-
-const rescueStatement = (limit: number) => `
-  WITH stale AS (
-    SELECT id, client_id FROM operations
-    WHERE state = 'submitting' AND due_at <= now()
-    ORDER BY due_at LIMIT ${limit}
-    FOR UPDATE SKIP LOCKED
-  )
-  UPDATE operations o
-  SET state = 'indeterminate', revision = o.revision + 1, due_at = now(),
-    evidence = '{"by":"rescuer","reason":"the worker that claimed the operation did not record what became of it"}'
-  FROM stale WHERE o.id = stale.id AND o.client_id = stale.client_id
-  RETURNING o.id`
-
-const takeReadsStatement = (limit: number) => `
-  WITH due AS MATERIALIZED (
-    SELECT o.id, o.client_id, ${standing("read")} AS active
-    FROM operations o
-    WHERE o.state IN ('submitted', 'indeterminate') AND o.provider = $1 AND o.due_at <= now()
-    ORDER BY o.due_at LIMIT ${limit}
-    FOR UPDATE OF o SKIP LOCKED
-  ), taken AS (
-    UPDATE operations o
-    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
-      reads = o.reads + due.active::integer,
-      ${reviewAfter(`CASE o.state WHEN 'submitted' THEN ${millis("$4")} ELSE ${millis("$5")} END`)}
-    FROM due WHERE o.id = due.id AND o.client_id = due.client_id
-    RETURNING o.*, due.active
-  )
-  SELECT looked, ${providerColumns}, o.state, o.reference, o.reads
-  FROM (SELECT count(*)::integer AS looked FROM due) l
-  LEFT JOIN taken o ON o.active`
-
-/**
- * Whoever claimed it on the earlier timeline may send it until that claim is stale, from now at the latest. The negative
- * timeline tells whether that was said on this one: what was said before, a failover may have brought back together with
- * the hold, and forgotten the release and the claim that followed.
- */
-const takeHeldStatement = (limit: number) => `
-  WITH due AS MATERIALIZED (
-    SELECT o.id, o.client_id, ${standing("read")} AS active
-    FROM operations o
-    WHERE o.state = 'accepted' AND o.provider = $1 AND o.timeline < (SELECT ledger_timeline()) AND o.due_at <= now()
-    ORDER BY o.due_at LIMIT ${limit}
-    FOR UPDATE OF o SKIP LOCKED
-  ), taken AS (
-    UPDATE operations o
-    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
-      reads = o.reads + due.active::integer, timeline = -(SELECT ledger_timeline()),
-      send_before = coalesce(
-        CASE o.timeline WHEN -(SELECT ledger_timeline()) THEN o.send_before END, now() + ${millis("$6")}
-      ),
-      under_review = o.under_review OR o.reviewed_at IS NULL
-        OR o.reviewed_at <= now() - least(${millis("$4")}, ${millis("$5")})
-    FROM due WHERE o.id = due.id AND o.client_id = due.client_id
-    RETURNING o.*, due.active
-  )
-  SELECT looked, ${providerColumns}, o.state, o.reference, o.reads
-  FROM (SELECT count(*)::integer AS looked FROM due) l
-  LEFT JOIN taken o ON o.active`
-
-const postponeStatement = `
-  UPDATE operations o SET due_at = now() + ${millis("$3")}, reference = coalesce(o.reference, $4)
-  WHERE o.id = $1 AND o.revision = $2 AND CASE o.state
-    WHEN 'accepted' THEN o.send_before = $5::timestamptz AND o.timeline = -ledger_timeline()
-    ELSE o.state IN ('submitted', 'indeterminate') AND ($5 IS NULL OR o.send_before = $5)
-  END`
-
-const reportStatement = `
-  UPDATE operations o
-  SET due_at = now(), reference = coalesce(o.reference, $2), under_review = o.under_review OR o.state = 'accepted',
-    timeline = CASE o.state WHEN 'accepted' THEN 0 ELSE o.timeline END
-  WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')`
-
-const reviewAgedStatement = (limit: number) => {
-  const aged = (state: string, age: string) => `
-    (SELECT id, client_id FROM operations
-    WHERE state = '${state}' AND NOT under_review AND greatest(updated_at, reviewed_at) <= now() - ${millis(age)}
-    LIMIT ${limit})`
-  return `
-  UPDATE operations o SET under_review = true
-  FROM (${aged("accepted", "$1")} UNION ALL ${aged("submitted", "$2")} UNION ALL ${aged("indeterminate", "$3")}
-    LIMIT ${limit}) old
-  WHERE o.id = old.id AND o.client_id = old.client_id AND o.due_at IS NOT NULL
-  RETURNING 1`
-}
-
-const released =
-  "timeline = ledger_timeline(), due_at = now(), send_before = NULL, under_review = false, reviewed_at = now()"
-
-const releaseAllStatement = `
-  UPDATE operations SET ${released}
-  WHERE state = 'accepted' AND timeline < ledger_timeline() AND reference IS NULL
-  RETURNING 1`
-
-/**
- * Somebody looked at it since the failover, and whoever had claimed it before can send it no more. Who read its status
- * says which look that was: it may have been let go since, and another failover forgot that.
- */
-const releaseStatement = `
-  UPDATE operations o SET ${released}
-  WHERE o.id = $1 AND o.state = 'accepted' AND o.timeline = -ledger_timeline() AND o.send_before <= now()
-    AND o.reference IS NULL AND ($2::timestamptz IS NULL OR o.send_before = $2)
-  RETURNING ${publicColumns}`
-
-const heldStatement = `
-  SELECT ${publicColumns}, o.timeline = ledger_timeline() AS is_free, o.timeline = -ledger_timeline() AS is_examined,
-    o.reference IS NOT NULL AS is_acknowledged, o.send_before
-  FROM operations o WHERE o.id = $1`
-
-const holdAllStatement = "UPDATE operations SET timeline = 0, due_at = now() WHERE state = 'accepted' RETURNING 1"

@@ -14,6 +14,7 @@ import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
+import { concat, isJson } from "../domain/JsonBody.ts"
 import type { HttpAnswer } from "./HttpDecoding.ts"
 import { Departure, type WatchedDeparture } from "./HttpDeparture.ts"
 import { describeFailure, provesNothingSent } from "./HttpFailure.ts"
@@ -64,19 +65,6 @@ const readBody = (response: HttpClientResponse.HttpClientResponse, { body, bodyS
     Effect.map((chunks) => concat(chunks, size))
   )
 }
-
-const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
-  const all = new Uint8Array(size)
-  let offset = 0
-  for (const chunk of chunks) {
-    all.set(chunk, offset)
-    offset += chunk.length
-  }
-  return all
-}
-
-const isJson = (contentType: string | undefined) =>
-  contentType !== undefined && /^application\/(?:[\w!#$&^.+-]+\+)?json[ \t]*(?:;|$)/i.test(contentType)
 
 /** An empty body is one only if the answer says so: else it may be the rest of one that was cut off. */
 const parseBody = (

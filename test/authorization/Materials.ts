@@ -2,8 +2,9 @@
  * What mutations start from: tokens that a real authorization server issued to real agents.
  */
 import { Effect } from "effect"
+import { baseUrl } from "../fixtures/HttpProblem.ts"
 import { makeAgent } from "./Agent.ts"
-import type { AgentClient, AuthorizationServer } from "./AuthorizationServer.ts"
+import { type AgentClient, type AuthorizationServer, makeAuthorizationServer } from "./AuthorizationServer.ts"
 import { generateKeys } from "./Keys.ts"
 import type { Materials } from "./Mutations.ts"
 import { thumbprintOf } from "./Proofs.ts"
@@ -42,3 +43,9 @@ export const gather = Effect.fnUntraced(function*(server: AuthorizationServer, a
   }
   return materials
 })
+
+/** What a real authorization server issues to these agents for the gateway. */
+export const gatherMaterials = Effect.flatMap(
+  makeAuthorizationServer({ agents, resources: [baseUrl] }),
+  (server) => gather(server, baseUrl)
+)

@@ -43,6 +43,7 @@ const tlsServer = (options: tls.TlsOptions = {}) =>
     ({ close }) => Effect.sync(close)
   )
 
+/** A verifier and a token need no more of the materials than this. */
 const materialsFor = (issuer: string, keys: ReadonlyArray<PrivateKey>) =>
   ({ issuer, audience: baseUrl, url: `${baseUrl}/v1/operations`, keys }) as unknown as Materials
 

@@ -1,6 +1,7 @@
 /**
  * What is made of a credential: by the verifier of the gateway, and by `oauth4webapi`, which was written by others.
  */
+import { assert } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
 import * as fc from "fast-check"
@@ -84,29 +85,45 @@ const makeRequest = (url: string, headers: Record<string, string>): Request | nu
 const batch = 64
 
 /**
- * Makes so many attempts and holds both verdicts on each against what they should be. The seed is in the message of a
- * failure (see `mutationSeed`).
+ * Makes so many attempts: each must be refused like this, and by `oauth4webapi` as well but for these differences, of
+ * which each must show. The seed is in the message of a failure (see `mutationSeed`).
  */
-export const tryAll = Effect.fnUntraced(function*(options: {
+export const assertAllRefused = Effect.fnUntraced(function*(options: {
   readonly materials: Materials
   readonly mutations: fc.Arbitrary<Mutation>
   readonly count: number
-  readonly peer: Peer
-  readonly check: (mutation: Mutation, verdict: Verdict, accepted: boolean | null) => void
+  readonly refusal: Verdict
+  readonly differences: Readonly<Record<string, string>>
 }) {
-  const { check, count, materials, mutations, peer } = options
+  const { count, differences, materials, mutations, refusal } = options
+  const peer = yield* Effect.promise(() => makePeer(materials))
   const seed = mutationSeed()
+  const accepted = new Set<string>()
   for (let done = 0; done < count; done += batch) {
     const sample = fc.sample(mutations, { numRuns: Math.min(batch, count - done), seed: seed + done })
     const attempts = sample.map(({ make }) => make(materials))
     const verdicts = yield* Effect.forEach(attempts, (attempt) => judge(materials, attempt), { concurrency: batch })
-    const accepted = yield* Effect.promise(() => Promise.all(attempts.map(peer)))
-    sample.forEach((mutation, at) => {
-      try {
-        check(mutation, verdicts[at]!, accepted[at]!)
-      } catch (error) {
-        throw new Error(`${mutation.kind} ${mutation.note} (seed ${seed + done}, number ${at})`, { cause: error })
-      }
+    const byPeer = yield* Effect.promise(() => Promise.all(attempts.map(peer)))
+    sample.forEach(({ kind, note }, at) => {
+      const what = `${kind} ${note} (seed ${seed + done}, number ${at})`
+      assert.strictEqual(verdicts[at], refusal, what)
+      if (byPeer[at] !== true) return
+      assert.property(differences, kind, `oauth4webapi accepts it: ${what}`)
+      accepted.add(kind)
     })
+  }
+  assert.sameMembers([...accepted], Object.keys(differences))
+})
+
+/** Both the gateway and `oauth4webapi` accept each of these. */
+export const assertAllAccepted = Effect.fnUntraced(function*(
+  materials: Materials,
+  attempts: ReadonlyArray<{ readonly attempt: Attempt; readonly what: string }>
+) {
+  const peer = yield* Effect.promise(() => makePeer(materials))
+  for (const { attempt, what } of attempts) {
+    const verdict = yield* Effect.provide(judge(materials, attempt), verifierOf(materials, 0))
+    assert.strictEqual(verdict, "accepted", what)
+    assert.isTrue(yield* Effect.promise(() => peer(attempt)), what)
   }
 })

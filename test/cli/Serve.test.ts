@@ -37,6 +37,7 @@ describe("serve", () => {
       }
       const listed = asFetch(list).pipe(
         Effect.tap(({ status }) => Effect.sync(() => assert.strictEqual(status, 200))),
+        // A list of operations, as the contract has it; what it must hold beyond that is what the test waits for.
         Effect.map(({ body }) => (body as unknown as Operations).operations)
       )
       // By themselves to every end, but for one that nobody will ever know the end of, and one that is still pending.

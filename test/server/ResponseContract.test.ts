@@ -54,6 +54,7 @@ const broken: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   "a review that is text": { under_review: "yes" }
 }
 
+/** Not an operation, though the compiler is told so: a store that breaks its promise is what the test is about. */
 const breaking = (changes: Readonly<Record<string, unknown>>): Operation =>
   ({ ...operationWith(), ...changes }) as unknown as Operation
 
