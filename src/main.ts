@@ -35,7 +35,7 @@ import { sandbox } from "./cli/Sandbox.ts"
 import { type Listen, makeServe, migrateCommand } from "./cli/Serve.ts"
 import { work } from "./cli/Work.ts"
 import type { RequestId } from "./domain/RequestId.ts"
-import { Database, WriterPool } from "./embedded/Database.ts"
+import { Database, MigrationPool, WriterPool } from "./embedded/Database.ts"
 import * as PgAcceptanceSignal from "./embedded/PgAcceptanceSignal.ts"
 import { createListener } from "./server/NodeListener.ts"
 import { logProblem } from "./server/Problems.ts"
@@ -67,7 +67,7 @@ const requireSchema = Effect.gen(function*() {
   if (isEmbedded) return yield* Effect.asVoid(migrate)
   if (yield* yield* makeIsMigrated) return
   return yield* new CommandFailed({ message: "the database lacks migrations: run `financial-agents-gateway migrate`" })
-})
+}).pipe(Effect.provide(MigrationPool))
 
 const Administration = Layer.mergeAll(
   Grants.layer,
@@ -90,10 +90,7 @@ const FlaggedDatabase = Layer.unwrap(Effect.map(root, Database.layer))
 
 const AdministeredDatabase = Layer.provideMerge(Administration, FlaggedDatabase)
 
-const PreparedDatabase = Layer.effectDiscard(requireSchema).pipe(
-  Layer.provide(WriterPool),
-  Layer.provideMerge(FlaggedDatabase)
-)
+const PreparedDatabase = Layer.provideMerge(Layer.effectDiscard(requireSchema), FlaggedDatabase)
 
 const gateway = root.pipe(
   Command.withSubcommands([

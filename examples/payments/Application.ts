@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
-import { ReaderPool, WorkerPool, WriterPool } from "../../src/embedded/Database.ts"
+import { ListPool, ProbePool, ReaderPool, WorkerPool, WriterPool } from "../../src/embedded/Database.ts"
 import * as PgAcceptanceSignal from "../../src/embedded/PgAcceptanceSignal.ts"
 import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
 import { GatewayRoutes } from "../../src/server/Http.ts"
@@ -24,9 +24,10 @@ import { PaymentsRoutes } from "./Handlers.ts"
 /** The name by which grants are bound to the bank. */
 export const bankName = "bank"
 
-/** Whoever reads; it cannot write, whatever it is asked. */
-export const Reads = Layer.mergeAll(OperationStore.layer, GrantVerifier.layer, Readiness.layer).pipe(
-  Layer.provide(ReaderPool)
+/** The services that read, on connections that cannot write. */
+export const Reads = Layer.merge(
+  Layer.mergeAll(OperationStore.layer, GrantVerifier.layer).pipe(Layer.provide([ReaderPool, ListPool])),
+  Readiness.layer.pipe(Layer.provide(ProbePool))
 )
 
 /** Whoever accepts, and tells the workers so. */

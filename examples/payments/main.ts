@@ -23,7 +23,7 @@ import { randomUUID } from "node:crypto"
 import * as path from "node:path"
 import { ClientId, operationsRead, PairwiseSubject, Provider, ResourceOwner } from "../../src/domain/Grant.ts"
 import type { RequestId } from "../../src/domain/RequestId.ts"
-import { Database, WriterPool } from "../../src/embedded/Database.ts"
+import { Database, MigrationPool } from "../../src/embedded/Database.ts"
 import { Sandbox } from "../../src/sandbox/Sandbox.ts"
 import { Lifecycle } from "../../src/server/Lifecycle.ts"
 import { createListener } from "../../src/server/NodeListener.ts"
@@ -117,7 +117,7 @@ export const makeProgram = (parts: Parts) =>
       Layer.provide([Lifecycle.layer(), BaseUrl.layer(url)])
     )
     // The schema comes first: what follows relies on it.
-    yield* Effect.andThen(Effect.provide(migrate, WriterPool), Layer.launch(Running)).pipe(
+    yield* Effect.andThen(Effect.provide(migrate, MigrationPool), Layer.launch(Running)).pipe(
       Effect.provide(Database.layer({ databaseUrl, dataDir: path.join(dataDir, "postgres") }))
     )
   }).pipe(

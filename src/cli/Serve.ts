@@ -13,7 +13,16 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import { Database, FirstSightPool, ProofPool, ReaderPool, WriterPool } from "../embedded/Database.ts"
+import {
+  Database,
+  FirstSightPool,
+  ListPool,
+  MigrationPool,
+  ProbePool,
+  ProofPool,
+  ReaderPool,
+  WriterPool
+} from "../embedded/Database.ts"
 import { GatewayServer } from "../server/Http.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/Problems.ts"
@@ -92,7 +101,10 @@ const Demo = (address: string) =>
         Effect.logWarning("--demo is ignored: it never touches a database that DATABASE_URL names")
       )))
 
-const Reads = Layer.mergeAll(OperationStore.layer, Readiness.layer).pipe(Layer.provide(ReaderPool))
+const Reads = Layer.merge(
+  OperationStore.layer.pipe(Layer.provide([ReaderPool, ListPool])),
+  Readiness.layer.pipe(Layer.provide(ProbePool))
+)
 
 const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(ReaderPool))
 
@@ -118,7 +130,7 @@ export const makeServe = (listen: Listen) =>
     flags,
     Effect.fn(function*(options) {
       if (options.migrate) {
-        const applied = yield* Effect.provide(migrate, WriterPool)
+        const applied = yield* Effect.provide(migrate, MigrationPool)
         if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
       }
       const host = options.host.includes(":") ? `[${options.host}]` : options.host
@@ -161,6 +173,6 @@ export const migrateCommand = Command.make(
   "migrate",
   {},
   Effect.fn(function*() {
-    yield* print({ applied: yield* Effect.provide(migrate, WriterPool) })
+    yield* print({ applied: yield* Effect.provide(migrate, MigrationPool) })
   })
 ).pipe(Command.withDescription("Apply the migrations that the database lacks"))

@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
+import * as Semaphore from "effect/Semaphore"
 
 /** How many requests may be inside, and for how long. */
 export interface LifecycleOptions {
@@ -12,6 +13,8 @@ export interface LifecycleOptions {
   readonly maxInFlight: number
   /** How many of them may be one client's, so that none can keep the others out. */
   readonly maxInFlightPerClient: number
+  /** Filtered lists of one client that may run at once. Further ones wait for their turn within their deadline. */
+  readonly maxListsPerClient: number
   /** Milliseconds within which such a request is answered, be it with a 503. */
   readonly deadline: number
   /** Milliseconds for which a shutdown waits for the requests inside. */
@@ -21,6 +24,7 @@ export interface LifecycleOptions {
 const defaults: LifecycleOptions = {
   maxInFlight: 1024,
   maxInFlightPerClient: 256,
+  maxListsPerClient: 4,
   deadline: 1800,
   drainTimeout: 10_000
 }
@@ -41,6 +45,11 @@ export class Lifecycle extends Context.Service<Lifecycle, {
     effect: Effect.Effect<A, E, R>,
     orElse: Effect.Effect<A, E2, R2>
   ) => Effect.Effect<A, E | E2, R | R2>
+  /**
+   * Runs the effect as a filtered list of a client: each of its lists may be far more work than a read by id. It waits
+   * while the client runs `maxListsPerClient` of them, and other clients do not wait for it.
+   */
+  readonly admitList: <A, E, R>(client: string, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** Lets nobody in any more, and waits for those inside: until the last is out, or the drain timeout has passed. */
   readonly drain: Effect.Effect<void>
 }>()("financial-agents-gateway/server/Lifecycle") {
@@ -54,6 +63,18 @@ export class Lifecycle extends Context.Service<Lifecycle, {
         const inside = inFlightOf.get(client)! - 1
         if (inside === 0) inFlightOf.delete(client)
         else inFlightOf.set(client, inside)
+      }
+      /** Of clients that have lists inside. */
+      const listsOf = new Map<string, { inside: number; readonly turns: Semaphore.Semaphore }>()
+      const enterLists = (client: string) => {
+        const lists = listsOf.get(client) ?? { inside: 0, turns: Semaphore.makeUnsafe(settings.maxListsPerClient) }
+        listsOf.set(client, lists)
+        lists.inside++
+        return lists
+      }
+      const leaveLists = (client: string) => {
+        const lists = listsOf.get(client)!
+        if (--lists.inside === 0) listsOf.delete(client)
       }
       const idle = Latch.makeUnsafe(false)
       const leave = Effect.sync(() => {
@@ -80,6 +101,13 @@ export class Lifecycle extends Context.Service<Lifecycle, {
             inFlightOf.set(client, inside + 1)
             return Effect.ensuring(effect, Effect.sync(() => leaveClient(client)))
           }),
+        admitList: <A, E, R>(client: string, effect: Effect.Effect<A, E, R>) =>
+          Effect.suspend(() =>
+            Effect.ensuring(
+              enterLists(client).turns.withPermit(effect),
+              Effect.sync(() => leaveLists(client))
+            )
+          ),
         drain: Effect.suspend(() => {
           draining = true
           return inFlight === 0

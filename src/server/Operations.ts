@@ -9,11 +9,18 @@ import { withHeaders } from "effect/http-api/HttpApiSchema"
 import { Api } from "../api/Api.ts"
 import { CurrentGrant } from "../api/Middleware.ts"
 import { type ListQuery, maxPageSize } from "../api/Operations.ts"
-import type { Forbidden, NotFound, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
+import type { Forbidden, NotFound, ServiceUnavailable, Unauthorized, UnprocessableContent } from "../api/Problems.ts"
 import type { GrantRefusal } from "../domain/Grant.ts"
 import { type Operation, pollAfterSeconds } from "../domain/Operation.ts"
-import { type OperationQuery, OperationStore } from "../services/OperationStore.ts"
+import {
+  isFiltered,
+  maxLookedAt,
+  type OperationQuery,
+  OperationStore,
+  type QueryTooBroad
+} from "../services/OperationStore.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { Lifecycle } from "./Lifecycle.ts"
 import { decodePageToken, encodePageToken } from "./PageToken.ts"
 import { Problems } from "./Problems.ts"
 import { refuseForNow, refuseGrant } from "./Refusals.ts"
@@ -50,6 +57,7 @@ export const OperationsLayer = HttpApiBuilder.group(
   Api,
   "operations",
   Effect.fn(function*(handlers) {
+    const lifecycle = yield* Lifecycle
     const store = yield* OperationStore
     const problems = yield* Problems
     const digest = yield* Digest.Digest
@@ -59,6 +67,18 @@ export const OperationsLayer = HttpApiBuilder.group(
       error: GrantRefusal | StoreUnavailable
     ): Effect.Effect<never, Unauthorized | Forbidden | ServiceUnavailable> =>
       error._tag === "StoreUnavailable" ? refuseForNow(problems, error) : refuseGrant(problems, error)
+
+    const refuseList = (
+      error: GrantRefusal | QueryTooBroad | StoreUnavailable
+    ): Effect.Effect<never, Unauthorized | Forbidden | UnprocessableContent | ServiceUnavailable> =>
+      error._tag === "QueryTooBroad"
+        ? problems.fail("invalid_request", {
+          fields: [{
+            path: "query.updated_after",
+            message: `Expected a later instant: more than ${maxLookedAt} operations were updated after this one`
+          }]
+        })
+        : refuse(error)
 
     return handlers.handleAll({
       list: Effect.fnUntraced(function*({ query }) {
@@ -70,7 +90,8 @@ export const OperationsLayer = HttpApiBuilder.group(
             "invalid_page_token",
             { fields: [{ path: "query.page_token", message: "Expected a token of this list and these filters" }] }
           ))
-        const page = yield* Effect.catch(store.list(grant, { ...filters, after }), refuse)
+        const list = Effect.catch(store.list(grant, { ...filters, after }), refuseList)
+        const page = yield* isFiltered(filters) ? lifecycle.admitList(grant.client_id, list) : list
         return withHeaders({
           body: {
             operations: page.operations,

@@ -28,12 +28,14 @@ import {
   makeOAuth,
   type SenderOptions
 } from "./OAuthVerifier.ts"
+import { onPrimary } from "./onPrimary.ts"
 import { orUnavailable, type StoreUnavailable } from "./StoreUnavailable.ts"
 
+/** A standby may lack a token that was issued a moment ago, and must not call it invalid. */
 const identityOfToken = `
   SELECT t.grant_id, t.client_id, g.subject
   FROM access_tokens t JOIN grants g ON g.id = t.grant_id AND g.client_id = t.client_id
-  WHERE t.digest = decode($1, 'hex')`
+  WHERE ${onPrimary} AND t.digest = decode($1, 'hex')`
 
 /** Why a credential is not accepted, or cannot be. */
 export type Refusal = InvalidCredential | InvalidProof | NonceRequired | AuthorizationUnavailable

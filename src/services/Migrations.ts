@@ -4,9 +4,10 @@
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
+import * as Schedule from "effect/Schedule"
 import * as Migrator from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { SqlError } from "effect/sql/SqlError"
+import { isSqlError, type SqlError } from "effect/sql/SqlError"
 
 /** Where the migrator keeps what it applied. Teams that migrate in their own way must leave it alone. */
 export const migrationsTable = "financial_agents_gateway_migrations"
@@ -55,16 +56,26 @@ const loader: Migrator.Loader<FileSystem.FileSystem | Path.Path> = Effect.gen(fu
   ])
 })
 
+/** A lock that was not had in time: nothing was applied, and the next attempt may get it. */
+const isLockTimeout = (error: unknown): boolean => {
+  const cause = error instanceof Migrator.MigrationError ? error.cause : error
+  return isSqlError(cause) && cause.reason._tag === "LockTimeoutError"
+}
+
+/** Two minutes and what the attempts take. */
+const patience = { schedule: Schedule.spaced("1 second"), times: 120 }
+
 /**
  * Applies the migrations that are missing, all in one transaction, and yields their names. Any number of processes may
- * start at once: one applies, the others wait and find nothing to do. Connect as the owner of the schema.
+ * start at once: one applies, the others wait and find nothing to do. Connect as the owner of the schema. It starts
+ * again when it does not get a lock within the session's `lock_timeout`, for some minutes.
  */
 export const migrate: Effect.Effect<
   ReadonlyArray<string>,
   Migrator.MigrationError | SqlError,
   SqlClient.SqlClient | FileSystem.FileSystem | Path.Path
 > = Effect.map(
-  Migrator.make({})({ loader, table: migrationsTable }),
+  Effect.retry(Migrator.make({})({ loader, table: migrationsTable }), { ...patience, while: isLockTimeout }),
   (applied) => applied.map(([id, name]) => `${String(id).padStart(4, "0")}_${name}`)
 )
 

@@ -6,6 +6,7 @@ import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import {
   type GrantIdentity,
@@ -25,7 +26,9 @@ import {
   operationStates,
   type OperationType
 } from "../domain/Operation.ts"
+import { ListClient } from "./ListClient.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
+import { onPrimary } from "./onPrimary.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 import { orUnavailable, type StoreUnavailable } from "./StoreUnavailable.ts"
 
@@ -47,6 +50,22 @@ export interface OperationQuery {
   readonly after: OperationCursor | null
 }
 
+/**
+ * Most operations that a list with `updated_after` looks at in either order, by creation and by update. No index has both
+ * orders: without a bound, a list that few operations fit would read all that its owner has.
+ */
+export const maxLookedAt = 5000
+
+/**
+ * More than `maxLookedAt` operations were updated after the given instant, and too few of the newest ones fit the other
+ * filters. A later instant, or none, is cheap.
+ */
+export class QueryTooBroad extends Schema.TaggedError<QueryTooBroad>()("QueryTooBroad", {}) {
+  override get message() {
+    return `more than ${maxLookedAt} operations were updated after that instant, and few of them fit the other filters`
+  }
+}
+
 /** One page, newest first; `next` is null on the last one. */
 export interface OperationPage {
   readonly operations: ReadonlyArray<Operation>
@@ -63,16 +82,21 @@ export class OperationStore extends Context.Service<OperationStore, {
     grant: GrantIdentity,
     id: OperationId
   ) => Effect.Effect<Operation, GrantRefusal | OperationNotFound | StoreUnavailable>
-  /** By `created_at` descending, then `id` descending. The cost depends on the page, not on what the owner has. */
+  /**
+   * By `created_at` descending, then `id` descending. The cost depends on the page, not on what the owner has. Fails with
+   * `QueryTooBroad` when `updated_after` would make it look at more than that.
+   */
   readonly list: (
     grant: GrantIdentity,
     query: OperationQuery
-  ) => Effect.Effect<OperationPage, GrantRefusal | StoreUnavailable>
+  ) => Effect.Effect<OperationPage, GrantRefusal | QueryTooBroad | StoreUnavailable>
 }>()("financial-agents-gateway/services/OperationStore") {
   static readonly layer: Layer.Layer<OperationStore, never, SqlClient.SqlClient> = Layer.effect(
     OperationStore,
-    Effect.map(SqlClient.SqlClient, (sql) =>
-      OperationStore.of({
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const listing = (yield* ListClient) ?? sql
+      return OperationStore.of({
         find: (grant, id) =>
           Effect.flatMap(
             orUnavailable(
@@ -87,20 +111,25 @@ export class OperationStore extends Context.Service<OperationStore, {
           ),
         list: (grant, query) => {
           const { parameters, text } = listStatement(grant, query)
-          const statement = sql.unsafe<JoinedRow>(text, parameters)
           return Effect.flatMap(
             // A filter is planned with its value, because how many rows it leaves decides which index is right.
-            orUnavailable(isFiltered(query) ? statement.unprepared : statement),
-            (rows): Effect.Effect<OperationPage, GrantRefusal> => {
+            orUnavailable(
+              isFiltered(query)
+                ? listing.unsafe<ListedRow>(text, parameters).unprepared
+                : sql.unsafe<ListedRow>(text, parameters)
+            ),
+            (rows): Effect.Effect<OperationPage, GrantRefusal | QueryTooBroad> => {
               const refused = refusalOf(grant, rows)
               if (refused !== null) return Effect.fail(refused)
+              if (rows[0]!.too_broad === true) return Effect.fail(new QueryTooBroad())
               return Effect.succeed(
                 toPage(rows.flatMap((row) => row.id === null ? [] : [fromRow(row)]), query.page_size)
               )
             }
           )
         }
-      }))
+      })
+    })
   )
 
   static readonly layerMemory: Layer.Layer<OperationStore, never, MemoryLedger> = Layer.effect(
@@ -125,12 +154,13 @@ export class OperationStore extends Context.Service<OperationStore, {
               : Effect.succeed(record.operation)
           }),
         list: (identity, query) =>
-          Effect.map(Effect.suspend(() => grantOf(identity)), (grant) =>
-            toPage(
-              memory.ownedBy(grant).map((record) => record.operation).filter(matches(query)).toSorted(newestFirst)
-                .slice(0, query.page_size + 1),
-              query.page_size
-            ))
+          Effect.flatMap(Effect.suspend(() => grantOf(identity)), (grant) => {
+            const owned = memory.ownedBy(grant).map((record) => record.operation)
+            const found = owned.toSorted(newestFirst).filter(matches(query)).slice(0, query.page_size + 1)
+            return isTooBroad(owned, query)
+              ? Effect.fail(new QueryTooBroad())
+              : Effect.succeed(toPage(found, query.page_size))
+          })
       })
     })
   )
@@ -148,6 +178,8 @@ const toPage = (operations: ReadonlyArray<Operation>, pageSize: number): Operati
 /** The grant's standing, beside an operation if there is one. */
 type JoinedRow = GrantStanding & (OperationRow | { readonly id: null })
 
+type ListedRow = JoinedRow & { readonly too_broad?: boolean }
+
 const refusalOf = (identity: GrantIdentity, rows: ReadonlyArray<GrantStanding>): GrantRefusal | null =>
   rows.length === 0 ? new GrantUnknown() : refusal(standingFor(identity, rows[0]!, operationsRead), operationsRead)
 
@@ -163,7 +195,7 @@ const grantTables = `
   JOIN clients c ON c.id = g.client_id
   JOIN provider_bindings p ON p.id = g.provider_binding_id`
 
-const grantCondition = "g.id = $1 AND g.client_id = $2 AND g.subject = $3"
+const grantCondition = `${onPrimary} AND g.id = $1 AND g.client_id = $2 AND g.subject = $3`
 
 const owned = "o.client_id = g.client_id AND o.resource_owner = g.resource_owner AND o.subject = g.subject"
 
@@ -175,7 +207,8 @@ const findStatement = `
 
 const newestFirstSql = "ORDER BY o.created_at DESC, o.id DESC"
 
-const isFiltered = (query: OperationQuery): boolean =>
+/** Whether a list may look at more rows than it yields, and is planned with its values. */
+export const isFiltered = (query: OperationQuery): boolean =>
   query.states.length > 0 || query.type !== null || query.created_after !== null || query.created_before !== null
   || query.updated_after !== null
 
@@ -188,36 +221,26 @@ const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
     operationsRead
   ]
   const parameter = (value: unknown) => `$${parameters.push(value)}`
-  let conditions = owned
-  if (query.type !== null) conditions += ` AND o.type = ${parameter(query.type)}`
+  /** What an index in list order can begin and end with. */
+  const range: Array<string> = []
   if (query.created_after !== null) {
-    conditions += ` AND o.created_at > ${parameter(DateTime.toDateUtc(query.created_after))}`
+    range.push(`o.created_at > ${parameter(DateTime.toDateUtc(query.created_after))}`)
   }
   if (query.created_before !== null) {
-    conditions += ` AND o.created_at < ${parameter(DateTime.toDateUtc(query.created_before))}`
-  }
-  if (query.updated_after !== null) {
-    conditions += ` AND o.updated_at > ${parameter(DateTime.toDateUtc(query.updated_after))}`
+    range.push(`o.created_at < ${parameter(DateTime.toDateUtc(query.created_before))}`)
   }
   if (query.after !== null) {
-    conditions += ` AND (o.created_at, o.id) < (${parameter(DateTime.toDateUtc(query.after.created_at))}, ${
-      parameter(query.after.id)
-    })`
+    const { created_at, id } = query.after
+    range.push(`(o.created_at, o.id) < (${parameter(DateTime.toDateUtc(created_at))}, ${parameter(id)})`)
   }
-  // Without a state there is no index on the type that is in list order, so a type asks for every state by name.
-  const states = query.states.length === 0 && query.type !== null ? operationStates : [...new Set(query.states)]
   // Spelled out: a plan that is made for any limit is never kept, and the statement would be planned anew each time.
   const limit = `LIMIT ${Math.trunc(query.page_size) + 1}`
-  const page = states.length === 0
-    ? `SELECT ${publicColumns} FROM operations o WHERE ${conditions} ${newestFirstSql} ${limit}`
-    : `SELECT o.* FROM unnest(${parameter(states)}::text[]) AS wanted (state)
-       CROSS JOIN LATERAL (
-         SELECT ${publicColumns} FROM operations o WHERE ${conditions} AND o.state = wanted.state ${newestFirstSql} ${limit}
-       ) o
-       ${newestFirstSql} ${limit}`
+  const page = query.updated_after === null
+    ? orderedPage(query, range, limit, parameter)
+    : updatedPage(query, range, limit, parameter, parameter(DateTime.toDateUtc(query.updated_after)))
   return {
     text: `
-  SELECT ${standingColumns}, ${publicColumns}
+  SELECT ${standingColumns}, ${publicColumns}${query.updated_after === null ? "" : ", o.too_broad"}
   ${grantTables}
   LEFT JOIN LATERAL (${page}) o ON true
   WHERE ${grantCondition}
@@ -226,15 +249,88 @@ const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
   }
 }
 
+type Parameter = (value: unknown) => string
+
+/** Reads an index that is in list order, and stops at the limit. */
+const orderedPage = (
+  query: OperationQuery,
+  range: ReadonlyArray<string>,
+  limit: string,
+  parameter: Parameter
+): string => {
+  const ofType = query.type === null ? [] : [`o.type = ${parameter(query.type)}`]
+  const where = [owned, ...ofType, ...range].join(" AND ")
+  // Without a state there is no index on the type that is in list order, so a type asks for every state by name.
+  const states = query.states.length === 0 && query.type !== null ? operationStates : [...new Set(query.states)]
+  if (states.length === 0) return `SELECT ${publicColumns} FROM operations o WHERE ${where} ${newestFirstSql} ${limit}`
+  return `SELECT o.* FROM unnest(${parameter(states)}::text[]) AS wanted (state)
+       CROSS JOIN LATERAL (
+         SELECT ${publicColumns} FROM operations o WHERE ${where} AND o.state = wanted.state ${newestFirstSql} ${limit}
+       ) o
+       ${newestFirstSql} ${limit}`
+}
+
+/**
+ * Looks at the newest operations first. When they do not fill the page, it looks at what was updated after the instant,
+ * and sorts that. Each look is bounded before the filters without an index apply, and the second is left out when it is not
+ * needed. `too_broad` tells that both bounds were met.
+ */
+const updatedPage = (
+  query: OperationQuery,
+  range: ReadonlyArray<string>,
+  limit: string,
+  parameter: Parameter,
+  updatedAfter: string
+): string => {
+  const filters = [
+    `o.updated_at > ${updatedAfter}`,
+    ...range,
+    ...query.type === null ? [] : [`o.type = ${parameter(query.type)}`],
+    ...query.states.length === 0 ? [] : [`o.state = ANY (${parameter([...new Set(query.states)])}::text[])`]
+  ].join(" AND ")
+  const page = (looked: string) => `SELECT o.* FROM ${looked} o WHERE ${filters} ${newestFirstSql} ${limit}`
+  return `
+    WITH newest AS MATERIALIZED (
+      SELECT ${publicColumns} FROM operations o WHERE ${[owned, ...range].join(" AND ")}
+      ${newestFirstSql} LIMIT ${maxLookedAt}
+    ), first_look AS MATERIALIZED (
+      ${page("newest")}
+    ), enough AS MATERIALIZED (
+      SELECT (SELECT count(*) FROM first_look) > ${Math.trunc(query.page_size)}
+        OR (SELECT count(*) FROM newest) < ${maxLookedAt} AS enough
+    ), updated AS MATERIALIZED (
+      SELECT ${publicColumns} FROM operations o
+      WHERE NOT (SELECT enough FROM enough) AND ${owned} AND o.updated_at > ${updatedAfter}
+      ORDER BY o.updated_at LIMIT ${maxLookedAt + 1}
+    )
+    SELECT o.*, t.too_broad FROM (SELECT count(*) > ${maxLookedAt} AS too_broad FROM updated) t
+    LEFT JOIN (
+      SELECT * FROM first_look WHERE (SELECT enough FROM enough) UNION ALL (${page("updated")})
+    ) o ON true`
+}
+
 // --- memory
 
 const newestFirst = (a: OperationCursor, b: OperationCursor): number =>
   b.created_at.epochMilliseconds - a.created_at.epochMilliseconds || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
 
+const isUpdatedAfter = ({ updated_after }: OperationQuery) => (operation: Operation): boolean =>
+  updated_after === null || DateTime.isGreaterThan(operation.updated_at, updated_after)
+
+/** Whether PostgreSQL would meet both bounds: see `updatedPage`. */
+const isTooBroad = (owned: ReadonlyArray<Operation>, query: OperationQuery): boolean => {
+  if (query.updated_after === null || owned.filter(isUpdatedAfter(query)).length <= maxLookedAt) return false
+  const newest = owned.filter(isInRange(query)).toSorted(newestFirst).slice(0, maxLookedAt)
+  return newest.length === maxLookedAt && newest.filter(matches(query)).length <= query.page_size
+}
+
 const matches = (query: OperationQuery) => (operation: Operation): boolean =>
-  (query.states.length === 0 || query.states.includes(operation.state))
-  && (query.type === null || query.type === operation.type)
-  && (query.created_after === null || DateTime.isGreaterThan(operation.created_at, query.created_after))
+  (query.type === null || query.type === operation.type)
+  && (query.states.length === 0 || query.states.includes(operation.state))
+  && isUpdatedAfter(query)(operation)
+  && isInRange(query)(operation)
+
+const isInRange = (query: OperationQuery) => (operation: Operation): boolean =>
+  (query.created_after === null || DateTime.isGreaterThan(operation.created_at, query.created_after))
   && (query.created_before === null || DateTime.isLessThan(operation.created_at, query.created_before))
-  && (query.updated_after === null || DateTime.isGreaterThan(operation.updated_at, query.updated_after))
   && (query.after === null || newestFirst(query.after, operation) < 0)

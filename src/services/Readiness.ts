@@ -1,38 +1,51 @@
 /**
  * Whether the store can serve reads now.
  */
+import * as Cache from "effect/Cache"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import type * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
-import type * as SqlClient from "effect/sql/SqlClient"
+import * as SqlClient from "effect/sql/SqlClient"
 import { makeIsMigrated } from "./Migrations.ts"
 
 /** The store cannot serve reads. The reason is for logs; it names no host and no credential. */
 export class NotReady extends Schema.TaggedError<NotReady>()("NotReady", {
-  reason: Schema.Literals(["no_answer", "migrations_missing"])
+  reason: Schema.Literals(["no_answer", "in_recovery", "migrations_missing"])
 }) {}
 
 /** What `GET /readyz` asks. Replace it when a store of your own has other needs. */
 export class Readiness extends Context.Service<Readiness, {
   readonly check: Effect.Effect<void, NotReady>
 }>()("financial-agents-gateway/services/Readiness") {
-  /** The database answers within one second, and has every migration. */
+  /**
+   * The database answers within one second, is the primary, and has every migration. Probes that come while one is asked
+   * share its answer, so that a flood of them costs one statement at a time. Give it connections of its own: on those of
+   * the requests, a probe would wait behind them.
+   */
   static readonly layer: Layer.Layer<Readiness, never, SqlClient.SqlClient | FileSystem.FileSystem | Path.Path> = Layer
     .effect(
       Readiness,
-      Effect.map(makeIsMigrated, (isMigrated) => {
+      Effect.gen(function*() {
+        const isMigrated = yield* makeIsMigrated
+        const sql = yield* SqlClient.SqlClient
+        const isInRecovery = Effect.map(
+          sql.unsafe<{ readonly in_recovery: boolean }>("SELECT pg_is_in_recovery() AS in_recovery"),
+          ([row]) => row!.in_recovery
+        )
         const noAnswer = Effect.fail(new NotReady({ reason: "no_answer" }))
-        return Readiness.of({
-          check: isMigrated.pipe(
-            Effect.timeoutOrElse({ duration: 1000, orElse: () => noAnswer }),
-            Effect.catchTag("SqlError", () => noAnswer),
-            Effect.filterOrFail((migrated) => migrated, () => new NotReady({ reason: "migrations_missing" })),
-            Effect.asVoid
-          )
-        })
+        const ask = Effect.gen(function*() {
+          if (yield* isInRecovery) return yield* new NotReady({ reason: "in_recovery" })
+          if (!(yield* isMigrated)) return yield* new NotReady({ reason: "migrations_missing" })
+        }).pipe(
+          Effect.timeoutOrElse({ duration: 1000, orElse: () => noAnswer }),
+          Effect.catchTag("SqlError", () => noAnswer)
+        )
+        // An answer is kept for no time at all: the next probe after it asks anew.
+        const shared = yield* Cache.make({ lookup: () => ask, capacity: 1, timeToLive: 0 })
+        return Readiness.of({ check: Cache.get(shared, "probe") })
       })
     )
 

@@ -29,6 +29,7 @@ import { findOperation } from "./findOperation.ts"
 import { cancelled, decide, draw, heldBack, type Platform } from "./ledgerRules.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 import { orUnavailable } from "./StoreUnavailable.ts"
+import { whenUnlocked } from "./whenUnlocked.ts"
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -39,22 +40,20 @@ export const makeSql = Effect.gen(function*() {
     function*(grant: GrantIdentity, request: FinancialRequest, scope: Scope | null = null) {
       const { digest, id, payload } = yield* draw(request)
       const identity = [grant.grant_id, grant.client_id, grant.subject]
-      const [row] = yield* orUnavailable(
-        sql.unsafe<GrantStanding & { readonly provider: Provider } & (OperationRow | { readonly id: null })>(
-          acceptStatement,
-          [
-            ...identity,
-            id,
-            request.type,
-            request.key,
-            digest,
-            Hex.encode(payload.payload),
-            payload.key_id,
-            scope,
-            grant.limited_to ?? null
-          ]
-        )
-      )
+      const statement = sql.unsafe<
+        GrantStanding & { readonly provider: Provider } & (OperationRow | { readonly id: null })
+      >(acceptStatement, [
+        ...identity,
+        id,
+        request.type,
+        request.key,
+        digest,
+        Hex.encode(payload.payload),
+        payload.key_id,
+        scope,
+        grant.limited_to ?? null
+      ])
+      const [row] = yield* orUnavailable(whenUnlocked(sql, statement))
       if (row === undefined) return yield* new GrantUnknown()
       const refused = refusal(row, scope)
       if (refused !== null) return yield* refused
@@ -130,7 +129,7 @@ export const makeSql = Effect.gen(function*() {
 
 /**
  * Grant, client and binding stay locked until the operation is recorded, so that a revocation, a deactivation or a
- * disconnection comes either before or after.
+ * disconnection comes either before or after. It waits for none of the three: see `whenUnlocked`.
  */
 const acceptStatement = `
   WITH standing AS (
@@ -144,7 +143,7 @@ const acceptStatement = `
     JOIN clients c ON c.id = g.client_id
     JOIN provider_bindings p ON p.id = g.provider_binding_id
     WHERE g.id = $1 AND g.client_id = $2 AND g.subject = $3
-    FOR SHARE OF g, c, p
+    FOR SHARE OF g, c, p NOWAIT
   ), o AS (
     INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type,
       idempotency_key, request_digest, state, revision)

@@ -27,11 +27,11 @@ const sqlState = (error: SqlError): string => {
 }
 
 /**
- * SQLSTATE classes that say "not now" whatever the statement was: connection exceptions, insufficient resources (too
- * many connections, disk full), operator intervention (shutdown, crash recovery, cancelled), system errors, and a write that
- * met a standby.
+ * SQLSTATE classes that say "not now", with any statement: connection exceptions, insufficient resources (too many
+ * connections, disk full), operator intervention (shutdown, crash recovery, cancelled), system errors, a session that a
+ * time-out ended (25P03, 25P04), and a server in recovery (25006 for a write, 55000 for `onPrimary`).
  */
-const unavailable = /^(?:08|25006|53|57|58)/
+const unavailable = /^(?:08|25006|25P0[34]|53|55000|57|58)/
 
 /**
  * Splits what a statement can fail with: the store being away is a `StoreUnavailable`, everything else (a table that

@@ -6,8 +6,20 @@ import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { accept, everything, fieldsOf, issue, issueAgain, newKey, PostgresLedger, walk } from "../fixtures/Ledger.ts"
 import { anotherProcess, openTransaction, untilWaiting } from "../fixtures/Pools.ts"
 
+/** Waits until a connection of this name has tried to accept. */
+const untilAttempted = Effect.fnUntraced(function*(applicationName: string) {
+  const sql = yield* SqlClient.SqlClient
+  let attempts = 0
+  while (attempts === 0) {
+    const [row] = yield* sql<{ readonly attempts: number }>`
+      SELECT count(*)::int AS attempts FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = ${applicationName} AND query LIKE '%NOWAIT%'`
+    attempts = row!.attempts
+  }
+})
+
 layer(PostgresLedger, { excludeTestServices: true })("a request and a revocation at once", (it) => {
-  it.effect("the request waits for a revocation that came first, is refused, and nothing is recorded", () =>
+  it.effect("the request comes after a revocation that is under way, is refused, and nothing is recorded", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issue()
       yield* Effect.gen(function*() {
@@ -15,16 +27,19 @@ layer(PostgresLedger, { excludeTestServices: true })("a request and a revocation
           const run = yield* openTransaction
           yield* run("UPDATE grants SET revoked_at = now() WHERE id = $1", [grant.grant_id])
           const fiber = yield* Effect.forkDetach(Effect.result(accept(identity)))
-          yield* untilWaiting(1)
+          yield* untilAttempted("accepting")
           yield* run("COMMIT")
           return fiber
         }))
         const result = yield* Fiber.join(accepting)
-        assert.deepStrictEqual(result._tag === "Failure" && fieldsOf(result.failure), {
+        // On a machine that is very busy the request may give up before the revocation is committed.
+        const { _tag } = result._tag === "Failure" ? result.failure : result
+        assert.include(["GrantRevoked", "StoreUnavailable"], _tag)
+        assert.deepStrictEqual(fieldsOf(yield* Effect.flip(accept(identity))), {
           _tag: "GrantRevoked",
           reason: "revoked"
         })
-      }).pipe(Effect.provide(anotherProcess()))
+      }).pipe(Effect.provide(anotherProcess({ applicationName: "accepting" })))
       assert.isEmpty((yield* walk((yield* issueAgain(grant)).identity, everything)).flat())
     }))
 

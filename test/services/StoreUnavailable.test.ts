@@ -60,7 +60,11 @@ layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) =>
         for (
           const read of [
             Effect.asVoid(store.find(identity, operation.id)),
-            Effect.asVoid(store.list(identity, everything))
+            Effect.catchTag(
+              Effect.asVoid(store.list(identity, everything)),
+              "QueryTooBroad",
+              (error) => Effect.die(error)
+            )
           ]
         ) {
           const reading = yield* whileLocked(
