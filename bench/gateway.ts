@@ -8,7 +8,7 @@ import { Effect, Layer, References } from "effect"
 import { FetchHttpClient, HttpServer } from "effect/http"
 import { randomUUID } from "node:crypto"
 import type { RequestId } from "../src/domain/RequestId.ts"
-import { Database, ReaderPool } from "../src/embedded/Database.ts"
+import { Database, ListPool, ProbePool, ReaderPool } from "../src/embedded/Database.ts"
 import { GatewayServer } from "../src/server/Http.ts"
 import { Lifecycle } from "../src/server/Lifecycle.ts"
 import { createListener } from "../src/server/NodeListener.ts"
@@ -23,15 +23,11 @@ import { configuration, reportPort, type ServerConfig } from "./child.ts"
 const { database, issuer, port, socketDirectory, username } = configuration<ServerConfig>()
 const baseUrl = "http://127.0.0.1"
 
-const Reads = ReaderPool.pipe(
-  Layer.provide(
-    Layer.succeed(Database, {
-      isEmbedded: false,
-      dataDirectory: null,
-      connection: { host: socketDirectory, port, username, database }
-    })
-  )
-)
+const Benched = Layer.succeed(Database, {
+  isEmbedded: false,
+  dataDirectory: null,
+  connection: { host: socketDirectory, port, username, database }
+})
 
 const Platform = Layer.mergeAll(NodeServices.layer, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom)
 
@@ -42,9 +38,9 @@ const Verifier = issuer === undefined ? GrantVerifier.layer : GrantVerifier.laye
 }).pipe(Layer.provide([ProofReplay.layer, Grants.layer, FetchHttpClient.layer]))
 
 const Services = Layer.mergeAll(
-  Verifier,
-  OperationStore.layer,
-  Readiness.layer,
+  Verifier.pipe(Layer.provide(ReaderPool)),
+  OperationStore.layer.pipe(Layer.provide([ReaderPool, ListPool])),
+  Readiness.layer.pipe(Layer.provide(ProbePool)),
   Lifecycle.layer(),
   BaseUrl.layer(baseUrl)
 )
@@ -59,7 +55,7 @@ const Server = Layer.mergeAll(GatewayServer, Report).pipe(
     { port: 0, host: "127.0.0.1" }
   )),
   Layer.provide(Services),
-  Layer.provide(Reads),
+  Layer.provide(Benched),
   Layer.provide(Platform)
 )
 
