@@ -1,0 +1,217 @@
+/**
+ * `npm run flood`: one honest client beside 2,000 hostile connections: half-sent requests, readers that do not read, requests
+ * that are aborted, tokens that are made up, lists that are expensive, and paths that are long.
+ *
+ *   --quick           one short round
+ *   --rate-limit X    RATE_LIMIT of the gateway; none unless given
+ *   --json            the report as JSON on stdout
+ *
+ * Rounds without and with the flood alternate. Exits with 1 when the honest client's p99 in the flood is 3 times that
+ * without it or more, when one of its reads fails, or when `/readyz` is not 200. Linux only.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import * as http from "node:http"
+import { createServer } from "node:net"
+import type { AddressInfo } from "node:net"
+import { fileURLToPath } from "node:url"
+import { parseArgs } from "node:util"
+import { LocalPostgres } from "../src/embedded/LocalPostgres.ts"
+import { Grants } from "../src/services/Grants.ts"
+import { nextMessage, startReady } from "./child.ts"
+import { BenchDatabase, grantFor, prepareDatabase } from "./database.ts"
+import type { Answers, FloodConfig } from "./flood/attackers.ts"
+import { median } from "./measure.ts"
+import { peakMemoryOf } from "./proc.ts"
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: "boolean", default: false },
+    json: { type: "boolean", default: false },
+    "rate-limit": { type: "string" }
+  }
+})
+
+const plan = options.quick ? { rounds: 1, seconds: 10 } : { rounds: 5, seconds: 20 }
+
+/** 1,000 half-sent, 400 that do not read, 250 for lists, 250 for refused tokens and 16 for paths; the rest are aborted. */
+const flood = {
+  connections: { idle: 1000, slow: 400, lists: 250, refused: 250 },
+  rates: { aborted: 100, refused: 200, lists: 500, paths: 15 }
+}
+
+/** How much longer an honest read may take in the flood, at the 99th percentile. */
+const mostRatio = 3
+
+/** Milliseconds between two reads of the honest client. */
+const pause = 10
+
+const say = (line: string) => Effect.sync(() => process.stderr.write(`${line}\n`))
+
+const freePort = Effect.promise(async () => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+})
+
+const get = (port: number, path: string, agent: http.Agent, token?: string): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
+    http.get({ host: "127.0.0.1", port, path, agent, headers }, (response) => {
+      response.resume().once("end", () => resolve(response.statusCode!)).once("error", reject)
+    }).once("error", reject)
+  })
+
+/** `serve` as operators run it, on the benchmark's database. */
+const startGateway = Effect.fnUntraced(function*() {
+  const { database, port, socketDirectory, username } = yield* LocalPostgres
+  const listening = yield* freePort
+  const url = `postgres://${username}@localhost:${port}/${database}?host=${encodeURIComponent(socketDirectory)}`
+  const env = {
+    ...process.env,
+    DATABASE_URL: url,
+    PORT: String(listening),
+    LOG_LEVEL: "Error",
+    ...options["rate-limit"] === undefined ? {} : { RATE_LIMIT: options["rate-limit"] }
+  }
+  const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() => spawn(process.execPath, [main, "serve"], { env, stdio: ["ignore", "ignore", "inherit"] })),
+    (child) =>
+      Effect.promise(async () => {
+        if (child.exitCode !== null) return
+        child.kill("SIGTERM")
+        await once(child, "exit")
+      })
+  )
+  const agent = new http.Agent()
+  const isReady = Effect.promise(() => get(listening, "/readyz", agent).then((status) => status === 200, () => false))
+  while (!(yield* isReady)) {
+    if (child.exitCode !== null) return yield* Effect.die(new Error("the gateway ended while it started"))
+    yield* Effect.sleep("100 millis")
+  }
+  return { pid: child.pid!, port: listening }
+})
+
+interface Phase {
+  /** Milliseconds. */
+  readonly p50: number
+  readonly p99: number
+  readonly reads: number
+  /** Reads and probes that were not 200. */
+  readonly failures: number
+}
+
+/** The honest client reads one operation after the other, and a probe asks ten times a second. */
+const behaveWell = (port: number, token: string, ids: ReadonlyArray<string>) =>
+  Effect.promise(async (): Promise<Phase> => {
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 4 })
+    const latencies: Array<number> = []
+    let failures = 0
+    const end = performance.now() + plan.seconds * 1000
+    const probe = setInterval(() => {
+      get(port, "/readyz", agent).then((status) => status === 200 || failures++, () => failures++)
+    }, 100)
+    while (performance.now() < end) {
+      const start = performance.now()
+      const id = ids[Math.floor(Math.random() * ids.length)]!
+      const status = await get(port, `/v1/operations/${id}`, agent, token).catch(() => 0)
+      latencies.push(performance.now() - start)
+      if (status !== 200) failures++
+      await new Promise((resolve) => setTimeout(resolve, pause))
+    }
+    clearInterval(probe)
+    agent.destroy()
+    const sorted = latencies.toSorted((a, b) => a - b)
+    const at = (share: number) => sorted[Math.floor(sorted.length * share)]!
+    return { p50: at(0.5), p99: at(0.99), reads: sorted.length, failures }
+  })
+
+/** A client with 100 operations, which is not the one that floods. */
+const honestReader = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const request = { ...grantFor("owner-of-100"), client_id: "honest" } as ReturnType<typeof grantFor>
+  const { access_token, grant } = yield* Grants.use((grants) => grants.issue(request))
+  const rows = yield* sql<{ readonly id: string }>`
+    INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type, idempotency_key,
+      request_digest, state, revision)
+    SELECT uuidv7(), ${grant.client_id}, ${grant.resource_owner}, ${grant.subject}, ${grant.grant_id}::uuid,
+      ${grant.provider_binding_id}::uuid, 'payment', 'honest-' || n, sha256('x'), 'accepted', 1
+    FROM generate_series(1, 100) n
+    RETURNING id`
+  return { token: Redacted.value(access_token), ids: rows.map(({ id }) => id) }
+})
+
+const middleOf = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly middle: Date }>`
+    SELECT created_at AS middle FROM operations ORDER BY created_at DESC OFFSET 300000 LIMIT 1`
+  return row!.middle.toISOString()
+})
+
+const run = Effect.gen(function*() {
+  yield* say("Seeding 600,000 operations …")
+  const [greedy] = yield* prepareDatabase([600_000])
+  const honest = yield* honestReader
+  const middle = yield* middleOf
+  const { pid, port } = yield* startGateway()
+  const config: FloodConfig = { port, token: greedy!.token, middle, ...flood }
+  const quiet: Array<Phase> = []
+  const flooded: Array<Phase> = []
+  let answers: Answers = {}
+  yield* behaveWell(port, honest.token, honest.ids)
+  for (let round = 1; round <= plan.rounds; round++) {
+    yield* say(`Round ${round} of ${plan.rounds} …`)
+    quiet.push(yield* behaveWell(port, honest.token, honest.ids))
+    yield* Effect.scoped(Effect.gen(function*() {
+      const { child } = yield* startReady("flood/attackers.ts", config)
+      yield* Effect.sleep("3 seconds")
+      flooded.push(yield* behaveWell(port, honest.token, honest.ids))
+      child.send({})
+      answers = (yield* nextMessage<{ readonly answers: Answers }>(child)).answers
+    }))
+    yield* Effect.sleep("2 seconds")
+  }
+  const failures = [...quiet, ...flooded].reduce((sum, phase) => sum + phase.failures, 0)
+  const ratio = median(flooded.map(({ p99 }, round) => p99 / quiet[round]!.p99))
+  return {
+    quiet: { p50: median(quiet.map(({ p50 }) => p50)), p99: median(quiet.map(({ p99 }) => p99)) },
+    flooded: { p50: median(flooded.map(({ p50 }) => p50)), p99: median(flooded.map(({ p99 }) => p99)) },
+    reads: flooded.reduce((sum, { reads }) => sum + reads, 0),
+    failures,
+    ratio,
+    answers,
+    peakMemoryMiB: Math.round(peakMemoryOf(pid)),
+    holds: failures === 0 && ratio < mostRatio
+  }
+})
+
+const millis = (value: number) => `${value.toFixed(1)} ms`
+
+run.pipe(
+  Effect.tap((report) =>
+    Effect.sync(() => {
+      if (options.json) return process.stdout.write(`${JSON.stringify(report)}\n`)
+      const { answers, failures, flooded, peakMemoryMiB, quiet, ratio } = report
+      return process.stdout.write([
+        "| Honest client | without the flood | in the flood | ratio |",
+        "|---|---|---|---|",
+        `| p50 | ${millis(quiet.p50)} | ${millis(flooded.p50)} | ${(flooded.p50 / quiet.p50).toFixed(2)} |`,
+        `| p99 | ${millis(quiet.p99)} | ${millis(flooded.p99)} | ${ratio.toFixed(2)} (below ${mostRatio}) |`,
+        "",
+        `Failed reads and probes: ${failures} of ${report.reads} reads in the flood. Peak memory: ${peakMemoryMiB} MiB.`,
+        `Answers to the flood in the last round: ${JSON.stringify(answers)}`,
+        ""
+      ].join("\n"))
+    })
+  ),
+  Effect.flatMap(({ holds }) => Effect.sync(() => void (process.exitCode = holds ? 0 : 1))),
+  Effect.scoped,
+  Effect.provide(BenchDatabase),
+  NodeRuntime.runMain
+)
