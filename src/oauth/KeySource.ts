@@ -16,9 +16,17 @@ const metadataFor = 3_600_000_000_000n
 /** No authorization server has more. It bounds what each fetch costs us. */
 const mostKeys = 100
 
+/** A server may list one key several times, with other members beside it. */
+const withoutCopies = (keys: ReadonlyArray<PublicKey>): ReadonlyArray<PublicKey> => {
+  const isCopy = (a: PublicKey, b: PublicKey) =>
+    a.kid === b.kid && a.algorithm === b.algorithm && a.material === b.material
+  return keys.filter((key, at) => keys.findIndex((other) => isCopy(key, other)) === at)
+}
+
 /**
- * Fetches the keys that can verify signatures of these algorithms; what is no such key is left out. Metadata is
- * discovered anew when it is older than an hour, and after keys could not be fetched from where it said.
+ * Fetches the keys that can verify signatures of these algorithms; what is no such key is left out. Fails when none is
+ * left, because a server that has lost its keys has not revoked its tokens. Metadata is discovered anew when it is older
+ * than an hour, and after keys could not be fetched from where it said.
  */
 export const makeKeySource = (
   { algorithms, issuer, jwksUri }: Pick<IssuerSettings, "issuer" | "algorithms" | "jwksUri">
@@ -41,7 +49,10 @@ export const makeKeySource = (
     const { keys } = yield* exchangeJson(client, HttpClientRequest.get(uri), documentLimits)
     if (!Array.isArray(keys)) return yield* new ServerFailure({ reason: "its key set has no keys", status: 200 })
     const imports = keys.slice(0, mostKeys).flatMap((jwk) => algorithms.map((one) => importPublicKey(jwk, one)))
-    return (yield* Effect.all(imports)).filter((key) => key !== null)
+    const usable = withoutCopies((yield* Effect.all(imports)).filter((key) => key !== null))
+    if (usable.length > 0) return usable
+    const reason = `its key set of ${keys.length} keys has no usable key for ${algorithms.join(", ")}`
+    return yield* new ServerFailure({ reason, status: 200 })
   }).pipe(Effect.tapError(() =>
     Effect.sync(() => {
       discovered = null

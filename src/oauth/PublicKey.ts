@@ -10,6 +10,8 @@ export interface PublicKey {
   readonly kid: string | undefined
   readonly algorithm: string
   readonly key: CryptoKey
+  /** Equal for equal keys. */
+  readonly material: string
 }
 
 /** Members that belong to no public key (RFC 7518 §6, RFC 9964 §3). */
@@ -66,7 +68,9 @@ export const importPublicKey = (jwk: unknown, algorithm: string): Effect.Effect<
   const bare = Object.fromEntries(Object.entries({ crv, e, kty, n, x, y }).filter(([, value]) => value !== undefined))
   return Effect.tryPromise(() => importJWK(bare as JWK, algorithm)).pipe(
     Effect.map((key) =>
-      key instanceof Uint8Array || key.type !== "public" || !isStrong(key) ? null : { kid, algorithm, key }
+      key instanceof Uint8Array || key.type !== "public" || !isStrong(key)
+        ? null
+        : { kid, algorithm, key, material: JSON.stringify(bare) }
     ),
     Effect.orElseSucceed(() => null)
   )

@@ -281,14 +281,6 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(yield* search("two"), "found")
     }))
 
-  it.effect("are no longer good when the server has taken all of them away", () =>
-    Effect.gen(function*() {
-      const { search, server } = yield* makeFetched
-      server.serve("/jwks", { keys: [] })
-      yield* TestClock.adjust("10 minutes")
-      assert.strictEqual(yield* search("one"), "InvalidCredential")
-    }))
-
   it.effect("are unavailable, and not gone, when what the server says is no key set", () =>
     Effect.gen(function*() {
       for (const document of [{}, { keys: null }, { keys: {} }, []]) {
