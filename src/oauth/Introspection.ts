@@ -1,20 +1,17 @@
 /**
  * Tokens that only their authorization server understands (RFC 7662).
  */
-import * as Cache from "effect/Cache"
-import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
-import type * as Digest from "effect/crypto/Digest"
+import * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
-import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as HttpBody from "effect/http/HttpBody"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Redacted from "effect/Redacted"
+import * as Semaphore from "effect/Semaphore"
 import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
 import { type ClaimRules, readClaims } from "./Claims.ts"
 import {
@@ -23,9 +20,12 @@ import {
   makeClientProofs,
   type ProveClient
 } from "./ClientAuthentication.ts"
-import { discover } from "./Discovery.ts"
+import { type IntrospectionEndpoint, makeEndpoint } from "./IntrospectionEndpoint.ts"
+import { makeLane } from "./IntrospectionLane.ts"
 import { endpointFault, issuerFault } from "./Issuer.ts"
-import { exchangeJson, failureOf, type JsonMembers, ServerFailure } from "./JsonExchange.ts"
+import { exchangeJson, failureOf, type JsonMembers, ServerFailure, tooLate } from "./JsonExchange.ts"
+import { type KnownTokens, makeKnownTokens } from "./KnownTokens.ts"
+import { makeSharing } from "./SharedQuestions.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
 import type { VerifiedToken } from "./VerifiedToken.ts"
 
@@ -33,7 +33,7 @@ export interface IntrospectionSettings extends ClaimRules {
   /** Where to ask. Null where the metadata of the issuer says so. */
   readonly endpoint: string | null
   readonly client: ClientAuthentication
-  /** For one answer. Three seconds are usual. */
+  /** For one question, the wait for its place included. Three seconds are usual. */
   readonly timeout: Duration.Duration
   /**
    * How long an answer may be used again, a minute at most. What is more than zero is how long a token lives on that was
@@ -72,47 +72,24 @@ class SilentForm extends HttpBody.Uint8Array {
   }
 }
 
+const encoder = new TextEncoder()
+
 const makeForm = (fields: Readonly<Record<string, string>>): SilentForm => {
-  const bytes = new TextEncoder().encode(new URLSearchParams(fields).toString())
+  const bytes = encoder.encode(new URLSearchParams(fields).toString())
   return new SilentForm(bytes, "application/x-www-form-urlencoded", bytes.length)
 }
-
-/** The authorization server refused to be asked this: it may be about the token, and says nothing of either's standing. */
-class QuestionRefused extends Data.TaggedError("QuestionRefused")<{ readonly failure: ServerFailure }> {}
-
-/**
- * With these a server refuses a question for what is in it. Anybody can send tokens that make it do so, and must not
- * keep others from asking. A 401 is about the gateway itself, and 429 about all of its questions.
- */
-const refusals: ReadonlySet<number | null> = new Set([400, 403, 413, 414, 422])
 
 /** With these, and with no answer at all, the endpoint may have moved. */
 const absences: ReadonlySet<number | null> = new Set([404, 410, null])
 
-/** Only the lack of an answer opens the circuit. */
-const classify = (exit: Exit.Exit<JsonMembers, ServerFailure | QuestionRefused>): CircuitBreaker.Outcome => {
-  if (Exit.isSuccess(exit)) return CircuitBreaker.success
-  return Cause.squash(exit.cause) instanceof QuestionRefused ? CircuitBreaker.ignored : CircuitBreaker.failure()
-}
+/** How many questions about tokens are asked at once. */
+const places = 64
 
-/** Finds the endpoint, by metadata that is asked for anew after an hour, and when the endpoint may have moved. */
-const makeLocate = Effect.fnUntraced(
-  function*({ endpoint, issuer }: IntrospectionSettings, client: HttpClient.HttpClient) {
-    if (endpoint !== null) return { locate: Effect.succeed(endpoint), forget: Effect.void }
-    const found = yield* Cache.makeWith(
-      (issuer: string) =>
-        Effect.flatMap(
-          Effect.provideService(discover(issuer), HttpClient.HttpClient, client),
-          ({ introspection_endpoint: found }) =>
-            found === null
-              ? Effect.fail(new ServerFailure({ reason: "its metadata names no introspection endpoint", status: 200 }))
-              : Effect.succeed(found)
-        ),
-      { capacity: 1, timeToLive: (exit) => Exit.isSuccess(exit) ? "1 hour" : 0 }
-    )
-    return { locate: Cache.get(found, issuer), forget: Cache.invalidate(found, issuer) }
-  }
-)
+/** How many of these may be about tokens that were not verified lately: the others always find a place. */
+const placesForUnknown = 32
+
+/** How many questions may be under way for each place, those that wait for it included. */
+const queueFactor = 8
 
 /** Whether the type of the token says what its binding says (RFC 9449 §6.2). Nothing need be said. */
 const isConsistent = ({ token_type }: JsonMembers, { confirmation: { jkt } }: VerifiedToken): boolean =>
@@ -136,43 +113,78 @@ const readAnswer = (answer: JsonMembers, rules: ClaimRules, now: number): Verifi
   return token !== null && isConsistent(answer, token) ? token : null
 }
 
-/** Asks for the answer to a token: one that says whether it is active. */
-const makeAsk = Effect.fnUntraced(function*(settings: IntrospectionSettings, prove: ProveClient) {
-  const { issuer, timeout } = settings
-  const client = yield* HttpClient.HttpClient
-  const breaker = yield* CircuitBreaker.CircuitBreaker
-  const { forget, locate } = yield* makeLocate(settings, client)
-
-  const exchange = Effect.fnUntraced(function*(token: string) {
+/** Sends one question about a token, and reads the answer: one that says whether it is active. */
+const makeExchange = (
+  { timeout }: IntrospectionSettings,
+  prove: ProveClient,
+  client: HttpClient.HttpClient,
+  { locate }: IntrospectionEndpoint
+) =>
+  Effect.fnUntraced(function*(token: Redacted.Redacted<string>, sent: Effect.Effect<void>) {
     const endpoint = yield* locate
     const { fields, headers } = yield* prove
     const request = HttpClientRequest.post(endpoint, {
       headers,
-      body: makeForm({ token, token_type_hint: "access_token", ...fields })
+      body: makeForm({ token: Redacted.value(token), token_type_hint: "access_token", ...fields })
     })
-    const answer = yield* Effect.catchIf(
+    yield* sent
+    const answer = yield* Effect.mapError(
       exchangeJson(client, request, { timeout, size: answerSize }),
-      ({ status }) => refusals.has(status),
-      (failure) => Effect.fail(new QuestionRefused({ failure }))
+      (failure) => failure.status === 401 ? clientRefused : failure
     )
     if (typeof answer["active"] === "boolean") return answer
     return yield* new ServerFailure({ reason: "the answer does not say whether the token is active", status: 200 })
   })
 
-  return (token: string) =>
-    exchange(token).pipe(
-      Effect.timeoutOrElse({
-        duration: timeout,
-        orElse: () => Effect.fail(new ServerFailure({ reason: "no complete answer in time", status: null }))
-      }),
-      Effect.tapErrorTag("ServerFailure", ({ status }) => absences.has(status) ? forget : Effect.void),
-      breaker.execute({ key: `introspection ${issuer}`, classify }),
-      Effect.catchTag("QuestionRefused", ({ failure }) => Effect.fail(failure)),
-      Effect.catchTag("CircuitBreakerError", () =>
-        Effect.fail(new ServerFailure({ reason: "not asked, because it did not answer lately", status: null }))),
-      Effect.mapError((failure) =>
-        new AuthorizationUnavailable({ cause: failureOf(issuer, failure) })
-      )
+/** This is about the gateway, and says nothing of the token. */
+const clientRefused = new ServerFailure({
+  reason: "status 401 for the gateway's own client authentication: check its client id, and its secret or key",
+  status: 401
+})
+
+/**
+ * Asks for the answer to a token, in one of two lanes: one for tokens that were verified lately, and one for all others.
+ * Strangers reach only the second, and nothing that happens there changes what happens in the first.
+ */
+const makeAsk = Effect.fnUntraced(function*(settings: IntrospectionSettings, known: KnownTokens, prove: ProveClient) {
+  const { issuer, timeout } = settings
+  const breaker = yield* CircuitBreaker.CircuitBreaker
+  const client = yield* HttpClient.HttpClient
+  const endpoint = makeEndpoint(settings, client)
+  const exchange = makeExchange(settings, prove, client, endpoint)
+
+  const probe = Effect.map(Clock.currentTimeMillis, (now) => {
+    const latest = known.latest(now)
+    if (latest === null) return endpoint.probe
+    return Effect.tap(
+      exchange(latest.token, Effect.void),
+      ({ active }) => Effect.sync(() => active === true ? undefined : known.forget(latest.digest))
+    )
+  })
+  const all = yield* Semaphore.make(places)
+  const knownLane = makeLane({
+    name: `introspection of known tokens at ${issuer}`,
+    breaker,
+    places: [all],
+    most: places * queueFactor,
+    timeout,
+    probe
+  })
+  const unknownLane = makeLane({
+    name: `introspection of unknown tokens at ${issuer}`,
+    breaker,
+    places: [yield* Semaphore.make(placesForUnknown), all],
+    most: placesForUnknown * queueFactor,
+    timeout,
+    probe
+  })
+  const share = makeSharing<JsonMembers, ServerFailure>(Duration.times(timeout, 1 / 4))
+
+  return (digest: string, token: Redacted.Redacted<string>) =>
+    share(digest, (sent) => (known.has(digest) ? knownLane : unknownLane).ask(exchange(token, sent))).pipe(
+      Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(tooLate) }),
+      Effect.tapError(({ status }) => absences.has(status) ? endpoint.lookAgain : Effect.void),
+      Effect.mapError((failure) => new AuthorizationUnavailable({ cause: failureOf(issuer, failure) }))
     )
 })
 
@@ -181,8 +193,8 @@ const makeAsk = Effect.fnUntraced(function*(settings: IntrospectionSettings, pro
  * fault (`introspectionFault`). It says whom a token is bound to, and does not check it: see `Confirmation`.
  *
  * `InvalidCredential` when the token is not active, no access token, not for us, or says too little;
- * `AuthorizationUnavailable` when there is no answer that can be understood, a refusal to answer included, or the circuit
- * is open. Fails when the client cannot authenticate so.
+ * `AuthorizationUnavailable` when there is no answer that can be understood, a refusal to answer included, or the question
+ * was not asked (`IntrospectionLane`). Fails when the client cannot authenticate so.
  */
 export const makeIntrospection = Effect.fnUntraced(function*(
   settings: IntrospectionSettings
@@ -191,14 +203,22 @@ export const makeIntrospection = Effect.fnUntraced(function*(
   ClientAuthenticationFault,
   HttpClient.HttpClient | Digest.Digest | SecureRandom.SecureRandom | CircuitBreaker.CircuitBreaker
 > {
-  const prove = yield* makeClientProofs(settings.client, settings.issuer)
-  const ask = yield* makeAsk(settings, prove)
+  const digests = yield* Digest.Digest
+  const known = makeKnownTokens()
+  const ask = yield* makeAsk(settings, known, yield* makeClientProofs(settings.client, settings.issuer))
   const verify: VerifyToken = Effect.fnUntraced(function*(redacted) {
     const token = Redacted.value(redacted)
     if (token.length > longestToken || !tokenPattern.test(token)) return yield* new InvalidCredential()
-    const answer = yield* ask(token)
-    const verified = readAnswer(answer, settings, (yield* Clock.currentTimeMillis) / 1000)
-    return verified === null ? yield* new InvalidCredential() : verified
+    const digest = yield* digests.digestHex(Digest.sha256, encoder.encode(token))
+    const answer = yield* ask(digest, redacted)
+    const now = yield* Clock.currentTimeMillis
+    const verified = readAnswer(answer, settings, now / 1000)
+    if (verified === null) {
+      known.forget(digest)
+      return yield* new InvalidCredential()
+    }
+    known.remember(digest, { token: redacted, expiresAt: verified.expires_at * 1000 }, now)
+    return verified
   })
   return yield* makeTokenCache(verify, {
     timeToLive: settings.answerTimeToLive,

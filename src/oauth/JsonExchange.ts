@@ -35,6 +35,15 @@ export class ServerFailure extends Data.TaggedError("ServerFailure")<{
 export const failureOf = (issuer: string, { reason, status }: ServerFailure): ServerFailure =>
   new ServerFailure({ reason: `${issuer}: ${reason}`, status })
 
+/** There was no answer, or only a part of one. */
+export const tooLate = new ServerFailure({ reason: "no complete answer in time", status: null })
+
+/**
+ * Whether this is how servers fail that are down or overloaded: with 5xx, 429 or silence. With every other status a server
+ * that is well refuses one request.
+ */
+export const isOutage = ({ status }: ServerFailure): boolean => status === null || status === 429 || status >= 500
+
 /** What an exchange may cost. */
 export interface JsonLimits {
   /** From the start of the request to the end of the response. */
@@ -112,7 +121,7 @@ export const exchangeJson = (
   ).pipe(
     Effect.flatMap((response) => receive(response, size)),
     Effect.scoped,
-    Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(failure("no complete answer in time")) }),
+    Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(tooLate) }),
     Effect.catchCause((cause) => {
       if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
       const known = cause.reasons.find(Cause.isFailReason)?.error

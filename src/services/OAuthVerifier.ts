@@ -7,9 +7,7 @@ import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import type * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
 import { type Credential, InvalidCredential, InvalidProof } from "../domain/Credential.ts"
 import { ClientId, externalGrantId, ExternalId, type GrantIdentity, Issuer, PairwiseSubject } from "../domain/Grant.ts"
 import { accessTokenFault, claimedIssuer, makeAccessTokens } from "../oauth/AccessToken.ts"
@@ -18,6 +16,7 @@ import { makeConfirm } from "../oauth/Confirmation.ts"
 import { makeDpopNonces } from "../oauth/DpopNonces.ts"
 import { defaultProofSettings, makeProofs, proofFault } from "../oauth/DpopProof.ts"
 import { introspectionFault, makeIntrospection } from "../oauth/Introspection.ts"
+import { layerIntrospectionCircuit } from "../oauth/IntrospectionLane.ts"
 import { type IssuerOptions, issuerSettings } from "../oauth/Issuer.ts"
 import type { VerifyToken } from "../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../oauth/VerifiedToken.ts"
@@ -60,7 +59,7 @@ export interface IntrospectionIssuer extends Omit<IssuerOptions, "algorithms" | 
   /** Default: what the issuer's metadata says. */
   readonly endpoint?: string
   readonly client: ClientAuthentication
-  /** For one answer. Default: 1.5 seconds, which is less than what a request has. */
+  /** For one question, the wait for its place included. Default: 1.5 seconds, which is less than what a request has. */
   readonly timeout?: Duration.Input
   /** How long an answer may be used again, a minute at most. Default: not at all. */
   readonly answerTimeToLive?: Duration.Input
@@ -130,7 +129,7 @@ const makeIntrospected = Effect.fnUntraced(function*(options: IntrospectionIssue
     makeIntrospection(settings),
     "ClientAuthenticationFault",
     ({ reason }) => Effect.fail(new AuthorizationMisconfigured({ reason }))
-  ).pipe(Effect.provideContext(yield* Layer.build(circuit)))
+  ).pipe(Effect.provideContext(yield* Layer.build(layerIntrospectionCircuit)))
 })
 
 const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
@@ -165,12 +164,6 @@ const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrain
   })
   return { check, algorithms: settings.algorithms }
 })
-
-/** Opens after five failures in a row, for a second at first and for half a minute at most. */
-const circuit = CircuitBreaker.layer({
-  tripPolicy: CircuitBreaker.consecutive(5),
-  openDuration: Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
-}).pipe(Layer.provide(CircuitBreaker.layerStoreMemory()))
 
 /** What the verifier accepts, for `AcceptedCredentials`. */
 export const acceptedBy = (options: IssuersOptions): AcceptedCredentialsShape => ({

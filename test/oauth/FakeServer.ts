@@ -5,7 +5,7 @@ import { type Duration, Effect, Layer } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
 import type { CircuitBreaker } from "effect/persistence"
-import { layerCircuitBreaker } from "../../src/submission/Circuit.ts"
+import { layerIntrospectionCircuit } from "../../src/oauth/IntrospectionLane.ts"
 import { issuer } from "./Issuing.ts"
 
 export interface Received {
@@ -23,8 +23,14 @@ export class FakeServer {
   readonly answers = new Map<string, (request: Received) => Answer>()
   isDown = false
   delay: Duration.Input = 0
+  /** Requests that are never answered. */
+  isSilentTo: (request: Received) => boolean = () => false
   /** Requests that were aborted before they were answered. */
   aborted = 0
+  /** Requests that are not answered yet. */
+  open = 0
+  /** The most requests that were open at once. */
+  mostOpen = 0
 
   /** How often it was asked for this. */
   asked(path: string): number {
@@ -45,7 +51,8 @@ export class FakeServer {
         body: bodyOf(request)
       }
       this.requests.push(received)
-      yield* Effect.sleep(this.delay)
+      this.mostOpen = Math.max(this.mostOpen, ++this.open)
+      yield* this.isSilentTo(received) ? Effect.never : Effect.sleep(this.delay)
       if (this.isDown) {
         const cause = Object.assign(new Error(`connect ${url.href}`), { code: "ECONNREFUSED" })
         const reason = new HttpClientError.TransportError({ request, cause })
@@ -53,11 +60,16 @@ export class FakeServer {
       }
       const answer = this.answers.get(url.href)?.(received) ?? new Response("", { status: 404 })
       return HttpClientResponse.fromWeb(request, answer instanceof Response ? answer : Response.json(answer))
-    }).pipe(Effect.onInterrupt(() =>
-      Effect.sync(() => {
-        this.aborted++
-      })
-    ))
+    }).pipe(
+      Effect.onInterrupt(() =>
+        Effect.sync(() => {
+          this.aborted++
+        })
+      ),
+      Effect.ensuring(Effect.sync(() => {
+        this.open--
+      }))
+    )
   )
 }
 
@@ -86,5 +98,5 @@ export const layerOf = (
     Layer.succeed(HttpClient.HttpClient, server.client),
     Digest.layerWebCrypto,
     SecureRandom.layerWebCrypto,
-    layerCircuitBreaker
+    layerIntrospectionCircuit
   )

@@ -7,7 +7,7 @@ import { TestClock } from "effect/testing"
 import type { ClientAuthentication } from "../../src/oauth/ClientAuthentication.ts"
 import { type IntrospectionSettings, makeIntrospection } from "../../src/oauth/Introspection.ts"
 import { issuerSettings } from "../../src/oauth/Issuer.ts"
-import { type FakeServer, layerOf, makeFakeServer } from "./FakeServer.ts"
+import { type FakeServer, layerOf, makeFakeServer, type Received } from "./FakeServer.ts"
 import { audience, type Changes, claimsOf, epoch, issuer } from "./Issuing.ts"
 
 const client: ClientAuthentication = {
@@ -26,6 +26,13 @@ export const settings: IntrospectionSettings = {
 
 export const path = "/introspect"
 
+/** The token that a question is about. */
+export const tokenIn = ({ body }: Received): string => new URLSearchParams(body).get("token") ?? ""
+
+/** The tokens that the server was asked about, in order. */
+export const tokensAsked = ({ requests }: FakeServer): ReadonlyArray<string> =>
+  requests.filter(({ method }) => method === "POST").map(tokenIn)
+
 /** What the server says of a good token. */
 export const answerOf = (changes: Changes = {}) => ({ active: true, token_type: "Bearer", ...claimsOf(epoch, changes) })
 
@@ -35,6 +42,19 @@ export const makeScene = Effect.fnUntraced(function*(changes: Partial<Introspect
   server.serve(path, answerOf())
   return { server, verify: yield* makeVerifier(server, changes) }
 })
+
+/** Waits for work that the clock of the test does not drive: digests and bodies. */
+export const until = (condition: () => boolean): Effect.Effect<void> =>
+  Effect.promise(async () => {
+    while (!condition()) await new Promise((resolve) => setImmediate(resolve))
+  })
+
+/** Asks again until it is so. */
+export const eventually = (question: Effect.Effect<string>, verdict: string): Effect.Effect<void> =>
+  Effect.asVoid(Effect.repeat(
+    Effect.tap(question, () => Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))),
+    { until: (became) => became === verdict }
+  ))
 
 const makeVerifier = (server: FakeServer, changes: Partial<IntrospectionSettings>) =>
   Effect.map(

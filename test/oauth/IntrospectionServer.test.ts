@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { introspectionFault, type IntrospectionSettings } from "../../src/oauth/Introspection.ts"
-import { answerOf, eachAnswer, judged, makeScene, path, settings } from "./IntrospectionScene.ts"
+import { answerOf, eachAnswer, judged, makeScene, path, settings, until } from "./IntrospectionScene.ts"
 import { epoch } from "./Issuing.ts"
 
 describe("An authorization server that is asked of tokens", () => {
@@ -29,33 +29,19 @@ describe("An authorization server that is asked of tokens", () => {
       yield* eachAnswer([answerOf({ padding: "x".repeat(60 * 1024) })], "accepted")
     }))
 
-  it.effect("has three seconds, finding the endpoint included", () =>
+  it.effect("has the time of the settings, finding the endpoint included", () =>
     Effect.gen(function*() {
-      const { server, verify } = yield* makeScene({ endpoint: null })
-      server.delay = "1800 millis"
+      const { server, verify } = yield* makeScene({ endpoint: null, timeout: Duration.millis(1500) })
+      server.delay = "900 millis"
       const fiber = yield* Effect.forkChild(judged(verify("t")))
-      yield* TestClock.adjust("2990 millis")
+      yield* until(() => server.open === 1)
+      yield* TestClock.adjust("900 millis")
+      yield* until(() => server.asked(path) === 1)
+      yield* TestClock.adjust("590 millis")
       assert.isUndefined(fiber.pollUnsafe())
       yield* TestClock.adjust("10 millis")
       assert.strictEqual(yield* Fiber.join(fiber), "AuthorizationUnavailable")
       assert.strictEqual(server.aborted, 1)
-    }))
-
-  it.effect("is left alone after five failures in a row, for a second at first; its refusals are none", () =>
-    Effect.gen(function*() {
-      const { server, verify } = yield* makeScene()
-      server.serve(path, { active: false })
-      for (let index = 0; index < 10; index++) yield* judged(verify("t"))
-      assert.strictEqual(server.asked(path), 10)
-      server.isDown = true
-      for (let index = 0; index < 10; index++) {
-        assert.strictEqual(yield* judged(verify("t")), "AuthorizationUnavailable")
-      }
-      assert.strictEqual(server.asked(path), 15)
-      server.isDown = false
-      server.serve(path, answerOf())
-      yield* TestClock.adjust("1 second")
-      assert.strictEqual(yield* judged(verify("t")), "accepted")
     }))
 
   const odd = [400, 403, 413, 414, 422]
@@ -74,34 +60,6 @@ describe("An authorization server that is asked of tokens", () => {
       }
     }))
 
-  it.effect("is not taken for well by a refusal, nor for ill: after failures the next question tells", () =>
-    Effect.gen(function*() {
-      for (const status of odd) {
-        const { server, verify } = yield* makeScene()
-        for (let index = 0; index < 5; index++) {
-          server.serve(path, () => new Response("", { status: 503 }))
-          yield* judged(verify("t"))
-          server.serve(path, refuseOdd(status))
-          if (index < 4) yield* judged(verify("odd"))
-        }
-        assert.strictEqual(yield* judged(verify("t")), "AuthorizationUnavailable")
-        yield* TestClock.adjust("1 second")
-        assert.strictEqual(yield* judged(verify("odd")), "AuthorizationUnavailable")
-        assert.strictEqual(yield* judged(verify("t")), "accepted")
-        assert.strictEqual(server.asked(path), 11)
-      }
-    }))
-
-  it.effect("is left alone after five failures in a row of every other kind", () =>
-    Effect.gen(function*() {
-      for (const status of [201, 302, 401, 404, 410, 429, 500, 502, 503]) {
-        const { server, verify } = yield* makeScene()
-        server.serve(path, () => new Response("", { status }))
-        for (let index = 0; index < 10; index++) yield* judged(verify("t"))
-        assert.strictEqual(server.asked(path), 5, `${status}`)
-      }
-    }))
-
   it.effect("is looked for anew when there is nobody at the endpoint, and for no other failure", () =>
     Effect.gen(function*() {
       const metadata = "/.well-known/oauth-authorization-server"
@@ -109,6 +67,7 @@ describe("An authorization server that is asked of tokens", () => {
         Effect.gen(function*() {
           const { server, verify } = yield* makeScene({ endpoint: null })
           yield* verify("t")
+          yield* TestClock.adjust("30 seconds")
           server.isDown = failWith === "network"
           if (failWith !== "network") server.serve(path, () => new Response("", { status: failWith }))
           yield* judged(verify("t"))
@@ -121,23 +80,65 @@ describe("An authorization server that is asked of tokens", () => {
       for (const status of [...odd, 302, 401, 429, 500, 503]) assert.isFalse(yield* lookedForAfter(status), `${status}`)
     }))
 
-  it.effect("fails when its metadata is refused: that is about no token", () =>
+  it.effect("is not looked for at once again and again when its metadata is refused", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene({ endpoint: null })
       const metadata = "/.well-known/oauth-authorization-server"
       server.serve(metadata, () => new Response("", { status: 403 }))
-      for (let index = 0; index < 10; index++) yield* judged(verify("t"))
-      assert.strictEqual(server.asked(metadata), 5)
+      const attempts: Array<number> = []
+      for (let second = 0; second <= 31; second++) {
+        for (let index = 0; index < 5; index++) {
+          const before = server.asked(metadata)
+          assert.strictEqual(yield* judged(verify(`${second} ${index}`.replace(" ", "-"))), "AuthorizationUnavailable")
+          if (server.asked(metadata) > before) attempts.push(second)
+        }
+        yield* TestClock.adjust("1 second")
+      }
+      assert.deepStrictEqual(attempts, [0, 0, 0, 1, 3, 7, 15, 31])
+      assert.strictEqual(server.asked(path), 0)
     }))
 
-  it.effect("is asked each time by default, also by those who ask at once", () =>
+  it.effect("is asked each time by default", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene()
       yield* verify("t")
       server.serve(path, { active: false })
       assert.strictEqual(yield* judged(verify("t")), "InvalidCredential")
-      yield* Effect.all(Array.from({ length: 5 }, () => judged(verify("t"))), { concurrency: "unbounded" })
-      assert.strictEqual(server.asked(path), 7)
+      assert.strictEqual(server.asked(path), 2)
+    }))
+
+  it.effect("gives no answer that is older than the request that it serves, however many ask at once", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene()
+      server.delay = "100 millis"
+      const first = yield* Effect.forkChild(judged(verify("t")))
+      yield* until(() => server.open === 1)
+      // The answer is on its way when the token is revoked.
+      server.serve(path, () => server.asked(path) === 1 ? answerOf() : { active: false })
+      const others = yield* Effect.forEach(Array.from({ length: 50 }), () => Effect.forkChild(judged(verify("t"))))
+      const isOver = () => [first, ...others].every((fiber) => fiber.pollUnsafe() !== undefined)
+      while (!isOver()) {
+        yield* until(() => server.open > 0 || isOver())
+        yield* TestClock.adjust("100 millis")
+      }
+      assert.strictEqual(yield* Fiber.join(first), "accepted")
+      for (const other of others) assert.strictEqual(yield* Fiber.join(other), "InvalidCredential")
+      assert.strictEqual(server.mostOpen, 1)
+    }))
+
+  it.effect("is asked on for the others when the request that asked goes away", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene()
+      server.delay = "100 millis"
+      const first = yield* Effect.forkChild(judged(verify("t")))
+      yield* until(() => server.open === 1)
+      const second = yield* Effect.forkChild(judged(verify("t")))
+      yield* Fiber.interrupt(first)
+      yield* TestClock.adjust("100 millis")
+      yield* until(() => server.asked(path) === 2)
+      yield* TestClock.adjust("100 millis")
+      assert.strictEqual(yield* Fiber.join(second), "accepted")
+      assert.strictEqual(server.aborted, 0)
     }))
 
   it.effect("is asked again after the time that is configured, and never beyond the expiry of the token", () =>
