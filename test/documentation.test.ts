@@ -19,6 +19,7 @@ describe("The documentation", () => {
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
+        "SECURITY.md",
         "docs/authorization.md",
         "docs/fapi.md",
         "docs/operations.md",
@@ -30,6 +31,13 @@ describe("The documentation", () => {
       for (const [, target] of read(file).matchAll(/\]\((?!https?:)([^)#]+)\)/g)) {
         assert.isTrue(fs.existsSync(path.join(path.dirname(file), target!)), `${file} links to ${target}`)
       }
+    }
+  })
+
+  it("names each test of an attack in the threat model", () => {
+    const model = read("SECURITY.md")
+    for (const file of fs.readdirSync("test/attacks").filter((name) => name.endsWith(".test.ts"))) {
+      assert.include(model, `](test/attacks/${file})`)
     }
   })
 })
