@@ -3,7 +3,7 @@
  */
 // oxlint-disable-next-line import/no-unassigned-import -- it is all that the module is for
 import "effect/schema/SchemaJITCompiler/enable"
-import { NodeRuntime } from "@effect/platform-node"
+import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer, References } from "effect"
 import { WorkerPool } from "../../src/embedded/Database.ts"
 import * as PgAcceptanceSignal from "../../src/embedded/PgAcceptanceSignal.ts"
@@ -40,7 +40,7 @@ const Timed = Layer.effect(
 const Queue = SubmissionQueue.layer.pipe(
   Layer.merge(listens ? PgAcceptanceSignal.layer : Layer.empty),
   Layer.provide(WorkerPool),
-  Layer.provide(databaseAt(database))
+  Layer.provide([databaseAt(database), NodeCrypto.layerDigest])
 )
 
 const Worker = Submission.layer.pipe(

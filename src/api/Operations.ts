@@ -20,7 +20,7 @@ const rfc3339 =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 
 /** Whether the text names an instant that exists: `Date.parse` takes February 30 for March 2. */
-const isInstant = (text: string): boolean =>
+export const isInstant = (text: string): boolean =>
   rfc3339.test(text) && !Number.isNaN(Date.parse(text))
   && new Date(text.slice(0, 10)).toJSON()?.startsWith(text.slice(0, 10)) === true
 

@@ -5,6 +5,7 @@ import * as Config from "effect/Config"
 import type * as Aead from "effect/crypto/Aead"
 import type * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Layer from "effect/Layer"
@@ -12,6 +13,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { isInstant } from "../api/Operations.ts"
 import { layerAesGcm, type PayloadKey, PayloadKeyId } from "../services/PayloadCipher.ts"
 import { CommandFailed } from "./Output.ts"
 
@@ -31,7 +33,22 @@ const parse = (text: string): Effect.Effect<PayloadKey, CommandFailed> => {
     : invalid
 }
 
-/** Encrypts payloads with the first key of `PAYLOAD_KEYS`, and decrypts with all of them. Without it they stay plain. */
+const parsePlaintextUntil = (text: string): Effect.Effect<DateTime.Utc, CommandFailed> =>
+  isInstant(text) ? Effect.succeed(DateTime.makeUnsafe(Date.parse(text))) : Effect.fail(
+    new CommandFailed({
+      message: "PAYLOAD_PLAINTEXT_UNTIL must be an RFC 3339 date-time such as 2026-01-31T12:00:00Z"
+    })
+  )
+
+/** Without keys every payload is plain text: the keys are missing by mistake. */
+const withoutKeys = Effect.fail(
+  new CommandFailed({ message: "PAYLOAD_PLAINTEXT_UNTIL needs PAYLOAD_KEYS: set the keys, or remove it" })
+)
+
+/**
+ * Encrypts payloads with the first key of `PAYLOAD_KEYS`, and decrypts with all of them. Without it they stay plain.
+ * `PAYLOAD_PLAINTEXT_UNTIL` admits the plain text of operations that were accepted before that instant.
+ */
 export const layerPayloadKeys: Layer.Layer<
   never,
   CommandFailed | Config.ConfigError,
@@ -39,9 +56,11 @@ export const layerPayloadKeys: Layer.Layer<
 > = Layer.unwrap(
   Effect.gen(function*() {
     const configured = yield* Config.option(Config.Redacted("PAYLOAD_KEYS"))
-    if (Option.isNone(configured)) return Layer.empty
+    const until = yield* Config.option(Config.String("PAYLOAD_PLAINTEXT_UNTIL"))
+    if (Option.isNone(configured)) return Option.isNone(until) ? Layer.empty : yield* withoutKeys
     const [first, ...others] = yield* Effect.forEach(Redacted.value(configured.value).split(","), parse)
     if (new Set([first!, ...others].map(({ id }) => id)).size <= others.length) return yield* invalid
-    return Layer.orDie(layerAesGcm([first!, ...others]))
+    const options = Option.isNone(until) ? {} : { plaintextUntil: yield* parsePlaintextUntil(until.value) }
+    return Layer.orDie(layerAesGcm([first!, ...others], options))
   })
 )

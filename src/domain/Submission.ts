@@ -56,13 +56,20 @@ export class PayloadUnreadable extends Schema.TaggedError<PayloadUnreadable>()("
   }
 }
 
+/** The payload can be read, and is not the one that was accepted: its type or its content has another digest. */
+export class PayloadAltered extends Schema.TaggedError<PayloadAltered>()("PayloadAltered", {}) {
+  override get message() {
+    return "the stored payload does not match the digest of the accepted request"
+  }
+}
+
 /** An operation that this caller, and nobody else ever, may send. */
 export interface Claim {
   readonly operation: ProviderOperation
   /** At which the outcome is to be recorded. */
   readonly revision: number
-  /** Decrypts and parses the payload. */
-  readonly payload: Effect.Effect<Schema.Json, PayloadUnreadable>
+  /** Decrypts and parses the payload, and makes sure that it is what was accepted. Nothing is sent if it fails. */
+  readonly payload: Effect.Effect<Schema.Json, PayloadUnreadable | PayloadAltered>
 }
 
 /** An operation whose status is to be read, by this caller for now. */

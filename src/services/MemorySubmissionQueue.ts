@@ -6,7 +6,6 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as Schema from "effect/Schema"
 import type { Provider } from "../domain/Grant.ts"
 import { refusal, standingAt } from "../domain/Grant.ts"
 import {
@@ -21,7 +20,6 @@ import {
   type Claim,
   type ClaimTerms,
   type DueRead,
-  PayloadUnreadable,
   type ProviderReference,
   type ReadTerms,
   type Recording,
@@ -29,13 +27,13 @@ import {
   StillHeld
 } from "../domain/Submission.ts"
 import { MemoryLedger, type MemoryRecord, moveRecord } from "./MemoryLedger.ts"
+import { makeOpenPayload } from "./openPayload.ts"
 import { PayloadCipher } from "./PayloadCipher.ts"
-
-const decoder = new TextDecoder()
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
   const cipher = yield* PayloadCipher
+  const openPayload = yield* makeOpenPayload
   const clock = yield* Clock.Clock
   const millis = () => clock.currentTimeMillisUnsafe()
   const now = () => DateTime.makeUnsafe(millis())
@@ -98,14 +96,14 @@ export const makeMemory = Effect.gen(function*() {
     send_before
   })
 
-  const openPayload = ({ operation, payload }: MemoryRecord): Effect.Effect<Schema.Json, PayloadUnreadable> =>
-    payload === null
-      ? Effect.fail(new PayloadUnreadable())
-      : Effect.map(cipher.open(operation.id, payload), (bytes) => JSON.parse(decoder.decode(bytes)) as Schema.Json)
+  const isReadable = ({ operation, payload }: MemoryRecord): boolean => {
+    if (payload === null) return true
+    return payload.key_id === null
+      ? operation.created_at.epochMilliseconds < cipher.plaintextBefore
+      : cipher.keyIds.includes(payload.key_id)
+  }
 
-  const isReady = (record: MemoryRecord) =>
-    hasStanding(record, "send")
-    && (record.payload?.key_id == null || cipher.keyIds.includes(record.payload.key_id))
+  const isReady = (record: MemoryRecord) => hasStanding(record, "send") && isReadable(record)
 
   /** When somebody looks again at an operation whose owner withdrew: less often, the longer ago. */
   const idleUntil = ({ operation }: MemoryRecord, idle: Duration.Duration) => {
@@ -130,7 +128,7 @@ export const makeMemory = Effect.gen(function*() {
         return {
           operation: toProviderOperation(claimed),
           revision: claimed.operation.revision,
-          payload: openPayload(record)
+          payload: openPayload({ ...record.operation, request_digest: record.digest, sealed: record.payload })
         }
       })
     )

@@ -4,7 +4,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as Schema from "effect/Schema"
+import * as Hex from "effect/encoding/Hex"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { Provider, ProviderBindingId, ResourceOwner } from "../domain/Grant.ts"
 import {
@@ -19,7 +19,6 @@ import {
   type Claim,
   type ClaimTerms,
   type DueRead,
-  PayloadUnreadable,
   type ProviderOperation,
   type ProviderReference,
   type ReadTerms,
@@ -29,6 +28,7 @@ import {
   UnsafeDatabase
 } from "../domain/Submission.ts"
 import { findOperation } from "./findOperation.ts"
+import { makeOpenPayload } from "./openPayload.ts"
 import { fromRow, type OperationRow } from "./OperationRow.ts"
 import { PayloadCipher } from "./PayloadCipher.ts"
 import { orUnavailable, type StoreUnavailable } from "./StoreUnavailable.ts"
@@ -58,6 +58,8 @@ interface SubmissionRow {
 }
 
 interface ClaimRow extends SubmissionRow {
+  readonly created_at: Date
+  readonly request_digest: Uint8Array
   readonly payload: Uint8Array | null
   readonly key_id: string | null
 }
@@ -132,20 +134,11 @@ const toProviderOperation = (row: SubmissionRow): ProviderOperation => ({
 const toDate = (instant: DateTime.Utc | null | undefined): Date | null =>
   instant == null ? null : DateTime.toDateUtc(instant)
 
-const decoder = new TextDecoder("utf-8", { fatal: true })
-
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const cipher = yield* PayloadCipher
 
-  const openPayload = (row: ClaimRow): Effect.Effect<Schema.Json, PayloadUnreadable> =>
-    row.payload === null
-      ? Effect.fail(new PayloadUnreadable())
-      : Effect.flatMap(cipher.open(row.id, { key_id: row.key_id, payload: row.payload }), (bytes) =>
-        Effect.try({
-          try: () => JSON.parse(decoder.decode(bytes)) as Schema.Json,
-          catch: () => new PayloadUnreadable()
-        }))
+  const openPayload = yield* makeOpenPayload
 
   const settings = sql.unsafe<{ readonly fsync: string; readonly synchronous_commit: string }>(
     "SELECT current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit"
@@ -171,14 +164,21 @@ export const makeSql = Effect.gen(function*() {
         Duration.toMillis(terms.send_within),
         Duration.toMillis(terms.rescue_after),
         Duration.toMillis(terms.idle),
-        Duration.toMillis(terms.review_after)
+        Duration.toMillis(terms.review_after),
+        cipher.plaintextBefore
       ])
     )
 
   const toClaim = (row: ClaimRow): Claim => ({
     operation: toProviderOperation(row),
     revision: row.revision,
-    payload: openPayload(row)
+    payload: openPayload({
+      id: row.id,
+      type: row.type,
+      created_at: DateTime.fromDateUnsafe(row.created_at),
+      request_digest: Hex.encode(row.request_digest),
+      sealed: row.payload === null ? null : { key_id: row.key_id, payload: row.payload }
+    })
   })
 
   const claim = Effect.fn("SubmissionQueue.claim")((provider: Provider, limit: number, terms: ClaimTerms) =>

@@ -3,6 +3,7 @@
  * them, with row locks, compare-and-set and its own clock, so any number of workers may run on any number of machines.
  */
 import * as Context from "effect/Context"
+import type * as Digest from "effect/crypto/Digest"
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -45,7 +46,7 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    *
    * Operations stay where they are while their owner has withdrawn (no live grant of the same owner, subject, client
    * and provider binding, an inactive client, a disconnected provider), while their payload needs a key that is not at
-   * hand, and after a change of the database's timeline.
+   * hand or is plain text that the keys at hand do not admit, and after a change of the database's timeline.
    */
   readonly claim: (
     provider: Provider,
@@ -138,12 +139,12 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     recording: Recording
   ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
 }>()("financial-agents-gateway/services/SubmissionQueue") {
-  static readonly layer: Layer.Layer<SubmissionQueue, never, SqlClient.SqlClient> = Layer.effect(
+  static readonly layer: Layer.Layer<SubmissionQueue, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
     SubmissionQueue,
     Effect.suspend(() => Effect.map(makeSql, (queue) => SubmissionQueue.of(queue)))
   )
 
-  static readonly layerMemory: Layer.Layer<SubmissionQueue, never, MemoryLedger> = Layer.effect(
+  static readonly layerMemory: Layer.Layer<SubmissionQueue, never, MemoryLedger | Digest.Digest> = Layer.effect(
     SubmissionQueue,
     Effect.suspend(() => Effect.map(makeMemory, (queue) => SubmissionQueue.of(queue)))
   )

@@ -54,7 +54,8 @@ export const claimStatement = (limit: number) => `
       AND NOT EXISTS (
         SELECT 1 FROM operation_payloads y
         WHERE y.operation_id = o.id AND y.client_id = o.client_id
-          AND y.key_id IS NOT NULL AND y.key_id <> ALL ($2::text[])
+          AND CASE WHEN y.key_id IS NULL THEN o.created_at >= to_timestamp($7::float8 / 1000)
+            ELSE y.key_id <> ALL ($2::text[]) END
       ) AS ready
     FROM operations o
     WHERE o.state = 'accepted' AND o.provider = $1 AND o.due_at <= now()
@@ -71,13 +72,13 @@ export const claimStatement = (limit: number) => `
     SET state = 'submitting', revision = o.revision + 1, send_before = now() + ${millis("$3")},
       due_at = now() + ${millis("$4")}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
-    RETURNING ${providerColumns}, o.client_id
+    RETURNING ${providerColumns}, o.client_id, o.created_at, o.request_digest
   ), waiting AS (
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )
-  SELECT looked, ${providerColumns}, y.payload, y.key_id
+  SELECT looked, ${providerColumns}, o.created_at, o.request_digest, y.payload, y.key_id
   FROM (SELECT count(*)::integer AS looked FROM due) l
   LEFT JOIN claimed o ON true
   LEFT JOIN operation_payloads y ON y.operation_id = o.id AND y.client_id = o.client_id`

@@ -5,7 +5,12 @@ import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import { isOperationFailure, type OperationFailure, type Outcome } from "../domain/Operation.ts"
-import { isProviderReference, type PayloadUnreadable, type ProviderReference } from "../domain/Submission.ts"
+import {
+  isProviderReference,
+  type PayloadAltered,
+  type PayloadUnreadable,
+  type ProviderReference
+} from "../domain/Submission.ts"
 import { answered, type Evidence } from "./Evidence.ts"
 import { describe } from "./logFailure.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "./Provider.ts"
@@ -25,7 +30,7 @@ export interface Settlement {
  * (specification, "States and transitions" 3).
  */
 export const judge = (
-  exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable>,
+  exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable | PayloadAltered>,
   isSending: boolean
 ): Settlement => {
   if (Exit.isSuccess(exit)) return fromAnswer(exit.value)
@@ -33,6 +38,12 @@ export const judge = (
   if (error?._tag === "PayloadUnreadable") {
     return unsent(
       { code: "payload_unreadable", message: "The request could not be read, and was not sent." },
+      error.message
+    )
+  }
+  if (error?._tag === "PayloadAltered") {
+    return unsent(
+      { code: "payload_altered", message: "The stored request is not the one that was accepted, and was not sent." },
       error.message
     )
   }

@@ -2,7 +2,7 @@
  * A worker as a deployment runs it, in a process of its own, that can be told to crash. Ends with 0 when SIGTERM asked
  * it to.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { Cause, Duration, Effect, Exit, Layer, Logger, References, Schema } from "effect"
 import { Database, WorkerPool } from "../../src/embedded/Database.ts"
 import * as PgAcceptanceSignal from "../../src/embedded/PgAcceptanceSignal.ts"
@@ -32,7 +32,10 @@ const Queue = layerCrashingQueue(striker, connection).pipe(
   Layer.provide(SubmissionQueue.layer),
   Layer.merge(PgAcceptanceSignal.layer),
   Layer.provide(WorkerPool),
-  Layer.provide(Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection }))
+  Layer.provide([
+    Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection }),
+    NodeCrypto.layerDigest
+  ])
 )
 
 const adapter = (window: number | null) =>

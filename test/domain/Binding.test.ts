@@ -97,6 +97,16 @@ layer(NodeCrypto.layerDigest)("the digest of a request", (it) => {
       assert.strictEqual(new Set(digests).size, payloads.length)
     }))
 
+  it.effect.prop(
+    "is that of the canonical JSON of both, whatever the payload",
+    [Json],
+    ([payload]) =>
+      Effect.gen(function*() {
+        const both = yield* canonicalJson({ type: "payment", payload })
+        assert.strictEqual(yield* digestOf(payload), createHash("sha256").update(both).digest("hex"))
+      })
+  )
+
   it.effect("covers the type of the work, not only its payload", () =>
     Effect.gen(function*() {
       assert.notStrictEqual(yield* digestOf({ a: 1 }, "payment"), yield* digestOf({ a: 1 }, "payment.refund"))

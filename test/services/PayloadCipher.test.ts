@@ -1,6 +1,6 @@
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted, Schema } from "effect"
+import { DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { OperationId } from "../../src/domain/Operation.ts"
 import { layerAesGcm, PayloadCipher, type PayloadKey, PayloadKeyId } from "../../src/services/PayloadCipher.ts"
 import { Platform } from "../fixtures/TestDatabase.ts"
@@ -14,6 +14,11 @@ const key = (id: string, byte: number, length = 32): PayloadKey => ({
   key: Redacted.make(new Uint8Array(length).fill(byte))
 })
 const [january, february] = [key("2026-01", 1), key("2026-02", 2)]
+
+const operationOf = (id: OperationId, accepted = "2026-01-31T12:00:00Z") => ({
+  id,
+  created_at: DateTime.makeUnsafe(accepted) as DateTime.Utc
+})
 
 /** A cipher with these keys: the first encrypts. */
 const cipherOf = (first: PayloadKey, ...more: ReadonlyArray<PayloadKey>) =>
@@ -36,7 +41,7 @@ describe("A payload that is encrypted", () => {
         const sealed = yield* cipher.seal(one, payload)
         assert.strictEqual(sealed.key_id, `${january.id}~72cd6e84`)
         assert.strictEqual(sealed.payload.length, payload.length + 12 + 16, "nonce and tag")
-        assert.deepStrictEqual(Buffer.from(yield* cipher.open(one, sealed)), Buffer.from(payload))
+        assert.deepStrictEqual(Buffer.from(yield* cipher.open(operationOf(one), sealed)), Buffer.from(payload))
       }),
     { arbitrary: { runs: 100 } }
   )
@@ -51,12 +56,14 @@ describe("A payload that is encrypted", () => {
         for (let n = 0; n < sealed.payload.length; n++) {
           const tampered = Uint8Array.from(sealed.payload)
           tampered[n]! ^= change
-          yield* unreadable(cipher.open(one, { ...sealed, payload: tampered }))
+          yield* unreadable(cipher.open(operationOf(one), { ...sealed, payload: tampered }))
         }
         for (const length of [0, 1, 11, 12, 27, sealed.payload.length - 1]) {
-          yield* unreadable(cipher.open(one, { ...sealed, payload: sealed.payload.subarray(0, length) }))
+          yield* unreadable(cipher.open(operationOf(one), { ...sealed, payload: sealed.payload.subarray(0, length) }))
         }
-        yield* unreadable(cipher.open(one, { ...sealed, payload: Buffer.concat([sealed.payload, Buffer.of(0)]) }))
+        yield* unreadable(
+          cipher.open(operationOf(one), { ...sealed, payload: Buffer.concat([sealed.payload, Buffer.of(0)]) })
+        )
       }),
     { arbitrary: { runs: 30 } }
   )
@@ -64,18 +71,18 @@ describe("A payload that is encrypted", () => {
   it.effect("belongs to its operation: under another one's id it is unreadable", () =>
     Effect.gen(function*() {
       const cipher = yield* cipherOf(january)
-      yield* unreadable(cipher.open(other, yield* cipher.seal(one, bytesOf("payload"))))
+      yield* unreadable(cipher.open(operationOf(other), yield* cipher.seal(one, bytesOf("payload"))))
     }))
 
   it.effect("needs its key, and the name of its key", () =>
     Effect.gen(function*() {
       const cipher = yield* cipherOf(january, february)
       const sealed = yield* cipher.seal(one, bytesOf("payload"))
-      yield* unreadable((yield* cipherOf(february)).open(one, sealed))
-      yield* unreadable((yield* cipherOf(key(january.id, 9))).open(one, sealed))
-      yield* unreadable(cipher.open(one, { ...sealed, key_id: cipher.keyIds[1]! }))
-      yield* unreadable(cipher.open(one, { ...sealed, key_id: "unknown" }))
-      yield* unreadable((yield* PayloadCipher).open(one, sealed))
+      yield* unreadable((yield* cipherOf(february)).open(operationOf(one), sealed))
+      yield* unreadable((yield* cipherOf(key(january.id, 9))).open(operationOf(one), sealed))
+      yield* unreadable(cipher.open(operationOf(one), { ...sealed, key_id: cipher.keyIds[1]! }))
+      yield* unreadable(cipher.open(operationOf(one), { ...sealed, key_id: "unknown" }))
+      yield* unreadable((yield* PayloadCipher).open(operationOf(one), sealed))
     }))
 
   it.effect("stays readable while keys rotate, until its key is taken away", () =>
@@ -87,9 +94,9 @@ describe("A payload that is encrypted", () => {
       for (const [sealed, { id }] of [[old, january], [recent, february]] as const) {
         assert.isTrue(sealed.key_id!.startsWith(`${id}~`))
       }
-      assert.deepStrictEqual(Buffer.from(yield* rotated.open(one, old)).toString(), "old")
-      assert.deepStrictEqual(Buffer.from(yield* rotated.open(one, recent)).toString(), "recent")
-      yield* unreadable((yield* cipherOf(february)).open(one, old))
+      assert.deepStrictEqual(Buffer.from(yield* rotated.open(operationOf(one), old)).toString(), "old")
+      assert.deepStrictEqual(Buffer.from(yield* rotated.open(operationOf(one), recent)).toString(), "recent")
+      yield* unreadable((yield* cipherOf(february)).open(operationOf(one), old))
     }))
 
   it.effect("is not taken for that of another key of the same name, so its worker is another one", () =>
@@ -111,15 +118,33 @@ describe("A payload that is encrypted", () => {
 })
 
 describe("A payload that was stored in the clear", () => {
-  it.effect("is itself, without keys and with them", () =>
+  it.effect("is itself without keys, whenever its operation was accepted", () =>
     Effect.gen(function*() {
       const plain = yield* PayloadCipher
       assert.deepStrictEqual(plain.keyIds, [])
+      assert.strictEqual(plain.plaintextBefore, Infinity)
       const sealed = yield* plain.seal(one, bytesOf("payload"))
       assert.deepStrictEqual(sealed, { key_id: null, payload: bytesOf("payload") })
-      for (const cipher of [plain, yield* cipherOf(january)]) {
-        assert.deepStrictEqual(yield* cipher.open(one, sealed), bytesOf("payload"))
-      }
+      assert.deepStrictEqual(yield* plain.open(operationOf(one), sealed), bytesOf("payload"))
+    }))
+
+  it.effect("is refused once there are keys", () =>
+    Effect.gen(function*() {
+      const sealed = { key_id: null, payload: bytesOf("payload") }
+      yield* unreadable((yield* cipherOf(january)).open(operationOf(one, "0001-01-01T00:00:00Z"), sealed))
+    }))
+
+  it.effect("is itself with keys, if its operation was accepted before the instant that is given for the migration", () =>
+    Effect.gen(function*() {
+      const sealed = { key_id: null, payload: bytesOf("payload") }
+      const plaintextUntil = DateTime.makeUnsafe("2026-02-01T00:00:00Z") as DateTime.Utc
+      const cipher = yield* Effect.provide(
+        Effect.map(PayloadCipher, (cipher) => cipher),
+        layerAesGcm([january], { plaintextUntil }).pipe(Layer.provide(crypto))
+      )
+      const before = operationOf(one, "2026-01-31T23:59:59.999Z")
+      assert.deepStrictEqual(yield* cipher.open(before, sealed), bytesOf("payload"))
+      yield* unreadable(cipher.open(operationOf(one, "2026-02-01T00:00:00Z"), sealed))
     }))
 })
 

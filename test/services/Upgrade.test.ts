@@ -42,8 +42,8 @@ const fill = Effect.gen(function*() {
     yield* sql`
       INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type,
         idempotency_key, request_digest, state, revision)
-      VALUES (${uuid(n)}, 'client', 'owner', 'subject', ${uuid(101)}, ${uuid(100)}, 'payment', ${state}, sha256('x'),
-        'accepted', 1)`
+      VALUES (${uuid(n)}, 'client', 'owner', 'subject', ${uuid(101)}, ${uuid(100)}, 'payment', ${state},
+        sha256('{"payload":{"amount":1},"type":"payment"}'), 'accepted', 1)`
     yield* sql`
       INSERT INTO operation_payloads (operation_id, client_id, payload)
       VALUES (${uuid(n)}, 'client', ${new TextEncoder().encode("{\"amount\":1}")})`

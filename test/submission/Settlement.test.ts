@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Exit } from "effect"
-import { PayloadUnreadable } from "../../src/domain/Submission.ts"
+import { PayloadAltered, PayloadUnreadable } from "../../src/domain/Submission.ts"
 import { NotSent, type SubmissionAnswer, SubmissionAnswer as Answer, Uncertain } from "../../src/submission/Provider.ts"
 import { judge, publicFailure } from "../../src/submission/Settlement.ts"
 import { acknowledged, reference } from "./World.ts"
 
-type Ending = Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable>
+type Ending = Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable | PayloadAltered>
 
 const notSent = new NotSent({ reason: "refused" })
 const uncertain = new Uncertain({ reason: "reset" })
@@ -21,6 +21,7 @@ describe("The end of a submission", () => {
     ["proof that nothing was sent", Exit.fail(notSent), true, "failed"],
     ["doubt", Exit.fail(uncertain), true, "indeterminate"],
     ["a payload that cannot be read", Exit.fail(new PayloadUnreadable()), false, "failed"],
+    ["a payload that was not accepted", Exit.fail(new PayloadAltered()), false, "failed"],
     ["a defect while sending", Exit.die(new Error("x")), true, "indeterminate"],
     ["a defect before anything was sent", Exit.die(new Error("x")), false, "failed"],
     ["an interruption while sending", interrupted, true, "indeterminate"],
@@ -40,6 +41,7 @@ describe("The end of a submission", () => {
     assert.deepStrictEqual(unsent, [
       "proof that nothing was sent",
       "a payload that cannot be read",
+      "a payload that was not accepted",
       "a defect before anything was sent",
       "an interruption between two attempts"
     ])
