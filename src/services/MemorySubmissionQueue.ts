@@ -157,11 +157,21 @@ export const makeMemory = Effect.gen(function*() {
   const isForeign = ({ send_before }: MemoryRecord, known: DateTime.Utc | null | undefined) =>
     known != null && send_before?.epochMilliseconds !== known.epochMilliseconds
 
+  /** Whether the provider's name for it is another one than the one that is recorded. */
+  const isOtherName = ({ reference }: MemoryRecord, known: ProviderReference | null) =>
+    reference !== null && known !== null && reference !== known
+
+  const withReview = (record: MemoryRecord, begins: boolean): MemoryRecord =>
+    begins ? { ...record, operation: { ...record.operation, under_review: true } } : record
+
   const record = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
-    Effect.flatMap(findAt(id, revision), (found) =>
-      isForeign(found, recording.send_before)
-        ? Effect.fail(new StaleOperation({ id, expected: revision, actual: found.operation.revision }))
-        : Effect.sync(() => moved(found, outcome, recording)))
+    Effect.flatMap(
+      findAt(id, revision),
+      (found) =>
+        isForeign(found, recording.send_before) || isOtherName(found, recording.reference)
+          ? Effect.fail(new StaleOperation({ id, expected: revision, actual: found.operation.revision }))
+          : Effect.sync(() => moved(found, outcome, recording))
+    )
 
   const rescue = (limit: number) =>
     Effect.sync(() =>
@@ -217,12 +227,21 @@ export const makeMemory = Effect.gen(function*() {
 
   const isBeingRead = ({ operation: { state } }: MemoryRecord) => state === "submitted" || state === "indeterminate"
 
-  const postpone = (id: OperationId, revision: number, next: Omit<Recording, "evidence">) =>
+  const postpone = (
+    id: OperationId,
+    revision: number,
+    next: Omit<Recording, "evidence"> & { readonly review?: boolean }
+  ) =>
     Effect.sync(() => {
       const found = memory.operations.get(id)
       if (found?.operation.revision !== revision || isForeign(found, next.send_before)) return
       if (!isBeingRead(found) && !(isExamined(found) && next.send_before != null)) return
-      update({ ...found, due_at: after(next.due_in), reference: found.reference ?? next.reference })
+      update(withReview(
+        { ...found, due_at: after(next.due_in), reference: found.reference ?? next.reference },
+        next.review === true &&
+          (found.reviewed_at === null ||
+            found.reviewed_at.epochMilliseconds < found.operation.updated_at.epochMilliseconds)
+      ))
     })
 
   const report = (id: OperationId, reference: ProviderReference | null) =>
@@ -230,7 +249,7 @@ export const makeMemory = Effect.gen(function*() {
       const found = memory.operations.get(id)
       if (found === undefined) return
       const known = { ...found, due_at: millis(), reference: found.reference ?? reference }
-      if (isBeingRead(found)) update(known)
+      if (isBeingRead(found)) update(withReview(known, isOtherName(found, reference)))
       else if (found.operation.state === "accepted") {
         update({ ...known, timeline: 0, operation: { ...found.operation, under_review: true } })
       }
@@ -240,7 +259,7 @@ export const makeMemory = Effect.gen(function*() {
     Effect.flatMap(
       findAt(id, revision),
       (found) =>
-        isForeign(found, recording.send_before)
+        isForeign(found, recording.send_before) || isOtherName(found, recording.reference)
           ? Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
           : Effect.sync(() =>
             moved(moveRecord(found, { state: "submitting" }, recording.evidence, now()), outcome, recording)

@@ -246,9 +246,13 @@ export const makeSql = Effect.gen(function*() {
   )
 
   const postpone = Effect.fn("SubmissionQueue.postpone")(
-    (id: OperationId, revision: number, { due_in, reference, send_before }: Omit<Recording, "evidence">) =>
+    (
+      id: OperationId,
+      revision: number,
+      { due_in, reference, review = false, send_before }: Omit<Recording, "evidence"> & { readonly review?: boolean }
+    ) =>
       Effect.asVoid(orUnavailable(
-        sql.unsafe(postponeStatement, [id, revision, Duration.toMillis(due_in), reference, toDate(send_before)])
+        sql.unsafe(postponeStatement, [id, revision, Duration.toMillis(due_in), reference, toDate(send_before), review])
       ))
   )
 

@@ -54,7 +54,8 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     terms: ClaimTerms
   ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
   /**
-   * Records what became of an operation, if it is still at `revision` (compare-and-set).
+   * Records what became of an operation, if it is still at `revision` (compare-and-set), and if its reference is none
+   * yet or the one that is recorded: `StaleOperation` otherwise, because a status read under another name came first.
    *
    * After `StoreUnavailable` nobody knows whether it was recorded: record it again, and read a `StaleOperation` then as
    * "it was, or somebody else was faster".
@@ -89,16 +90,18 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
   /**
    * Sets the time of the next status read, if the operation is still at `revision`, and where that read left it: one that
-   * was held and has been released since is left alone, and so is a claim.
+   * was held and has been released since is left alone, and so is a claim. `review` puts it under review as well, unless
+   * an operator has ended a review of it in this state: from then on its age decides.
    */
   readonly postpone: (
     id: OperationId,
     revision: number,
-    next: Omit<Recording, "evidence">
+    next: Omit<Recording, "evidence"> & { readonly review?: boolean }
   ) => Effect.Effect<void, StoreUnavailable>
   /**
    * What a worker knows of an operation that it may have sent, and that the ledger has elsewhere by now. The status of one
-   * that was rescued is read at once. One that is `accepted` again, because a failover forgot the claim, is held.
+   * that was rescued is read at once. One that is `accepted` again, because a failover forgot the claim, is held. One that
+   * has another reference already keeps it, and is put under review.
    */
   readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<void, StoreUnavailable>
   /**

@@ -89,6 +89,7 @@ export const recordStatement = `
     reference = coalesce(o.reference, $7), due_at = now() + ${millis("$8")}
   WHERE o.id = $1 AND o.revision = $2
     AND ($9::timestamptz IS NULL OR o.send_before = $9)
+    AND coalesce(o.reference = $7, true)
   RETURNING ${publicColumns}`
 
 export const rescueStatement = (limit: number) => `
@@ -152,7 +153,9 @@ export const takeHeldStatement = (limit: number) => `
   LEFT JOIN taken o ON o.active`
 
 export const postponeStatement = `
-  UPDATE operations o SET due_at = now() + ${millis("$3")}, reference = coalesce(o.reference, $4)
+  UPDATE operations o
+  SET due_at = now() + ${millis("$3")}, reference = coalesce(o.reference, $4),
+    under_review = o.under_review OR ($6::boolean AND coalesce(o.reviewed_at < o.updated_at, true))
   WHERE o.id = $1 AND o.revision = $2 AND CASE o.state
     WHEN 'accepted' THEN o.send_before = $5::timestamptz AND o.timeline = -ledger_timeline()
     ELSE o.state IN ('submitted', 'indeterminate') AND ($5 IS NULL OR o.send_before = $5)
@@ -160,7 +163,8 @@ export const postponeStatement = `
 
 export const reportStatement = `
   UPDATE operations o
-  SET due_at = now(), reference = coalesce(o.reference, $2), under_review = o.under_review OR o.state = 'accepted',
+  SET due_at = now(), reference = coalesce(o.reference, $2),
+    under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false),
     timeline = CASE o.state WHEN 'accepted' THEN 0 ELSE o.timeline END
   WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')`
 
