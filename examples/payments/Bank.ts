@@ -10,17 +10,36 @@ import { byStatus, evidenceOf, firstOf, onBody } from "../../src/submission/Http
 import * as HttpProvider from "../../src/submission/HttpProvider.ts"
 import { StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
 
-const Pending = Schema.Struct({ status: Schema.Literal("pending"), reference: ProviderReference })
-const Succeeded = Schema.Struct({ status: Schema.Literal("succeeded"), reference: ProviderReference })
-const Failed = Schema.Struct({ status: Schema.Literal("failed"), code: Schema.String, message: Schema.String })
-const Refusal = Schema.Struct({ code: Schema.String, message: Schema.String })
+// The bank echoes the key under which it was asked, which is the operation's id, and its own reference.
+const Names = Schema.Struct({ reference: ProviderReference, idempotency_key: Schema.String })
+const Pending = Schema.Struct({ ...Names.fields, status: Schema.Literal("pending") })
+const Succeeded = Schema.Struct({ ...Names.fields, status: Schema.Literal("succeeded") })
+const Failed = Schema.Struct({
+  ...Names.fields,
+  status: Schema.Literal("failed"),
+  code: Schema.String,
+  message: Schema.String
+})
+const Refusal = Schema.Struct({ code: Schema.String, message: Schema.String, idempotency_key: Schema.String })
 const TooLate = Schema.Struct({ ...Refusal.fields, code: Schema.Literal("too_late") })
-const NotFound = Schema.Struct({ code: Schema.Literal("not_found") })
+const NotFound = Schema.Struct({ ...Refusal.fields, code: Schema.Literal("not_found") })
+
+/** Which payment an answer is about, as it says itself: the ledger believes no answer about another one. */
+const namesOf = <R extends ProviderReference | null>(body: {
+  readonly reference: R
+  readonly idempotency_key: string
+}) => ({ reference: body.reference, operation_id: body.idempotency_key })
 
 const refused = <A extends typeof Refusal.Type>(schema: Schema.Codec<A, unknown>) =>
   onBody(
     schema,
-    ({ code, message }, answer) => SubmissionAnswer.Rejected({ code, message, evidence: evidenceOf(answer) })
+    (body, answer) =>
+      SubmissionAnswer.Rejected({
+        code: body.code,
+        message: body.message,
+        names: namesOf({ ...body, reference: null }),
+        evidence: evidenceOf(answer)
+      })
   )
 
 /** The bank at this address. Whatever it answers that is not declared here leaves the outcome open. */
@@ -34,10 +53,13 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
     submit: {
       request: ({ type }, payload) => ({ path: "/mutations", body: { type, payload } }),
       decode: byStatus({
-        200: onBody(Succeeded, (_, answer) => SubmissionAnswer.Succeeded({ evidence: evidenceOf(answer) })),
+        200: onBody(
+          Succeeded,
+          (body, answer) => SubmissionAnswer.Succeeded({ names: namesOf(body), evidence: evidenceOf(answer) })
+        ),
         202: onBody(
           Pending,
-          ({ reference }, answer) => SubmissionAnswer.Acknowledged({ reference, evidence: evidenceOf(answer) })
+          (body, answer) => SubmissionAnswer.Acknowledged({ names: namesOf(body), evidence: evidenceOf(answer) })
         ),
         // Documented by the bank as refused for ever. It says 409 for a key that it knows, too: that proves nothing.
         409: refused(TooLate),
@@ -50,21 +72,32 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
         200: firstOf(
           onBody(
             Pending,
-            ({ reference }, answer) =>
-              StatusAnswer.Proven({ state: "submitted", reference, evidence: evidenceOf(answer) })
+            (body, answer) =>
+              StatusAnswer.Proven({ state: "submitted", names: namesOf(body), evidence: evidenceOf(answer) })
           ),
           onBody(
             Succeeded,
-            (_, answer) => StatusAnswer.Proven({ state: "succeeded", evidence: evidenceOf(answer) })
+            (body, answer) =>
+              StatusAnswer.Proven({ state: "succeeded", names: namesOf(body), evidence: evidenceOf(answer) })
           ),
-          onBody(Failed, ({ code, message }, answer) =>
-            StatusAnswer.Proven({ state: "failed", code, message, evidence: evidenceOf(answer) }))
+          onBody(Failed, (body, answer) =>
+            StatusAnswer.Proven({
+              state: "failed",
+              code: body.code,
+              message: body.message,
+              names: namesOf(body),
+              evidence: evidenceOf(answer)
+            }))
         ),
         // The bank may not know it yet, so this proves nothing.
         404: onBody(
           NotFound,
-          () =>
-            StatusAnswer.NotProven({ reason: "not_found", detail: "the bank does not know it" })
+          (body) =>
+            StatusAnswer.NotProven({
+              reason: "not_found",
+              detail: "the bank does not know it",
+              names: namesOf({ ...body, reference: null })
+            })
         )
       })
     }

@@ -1,4 +1,4 @@
-import type { MutationProblem } from "./Protocol.ts"
+import type { MutationKey, MutationProblem } from "./Protocol.ts"
 
 /** A response, ready to be sent. */
 export interface Answer {
@@ -13,8 +13,9 @@ export const jsonAnswer = <Body>(status: number, body: Body): Answer => ({
   text: JSON.stringify(body)
 })
 
-export const problemAnswer = (status: number, code: string, message: string): Answer =>
-  jsonAnswer<MutationProblem>(status, { code, message })
+/** `key` names the mutation that it is about, if any. */
+export const problemAnswer = (status: number, code: string, message: string, key?: MutationKey): Answer =>
+  jsonAnswer<MutationProblem>(status, { code, message, ...key !== undefined && { idempotency_key: key } })
 
 /** What a proxy says when it lost the server behind it. */
 export const badGateway: Answer = {

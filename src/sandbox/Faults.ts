@@ -49,6 +49,8 @@ export const FaultSettings = Schema.Struct({
   duplicate_key_rejected: switched({}),
   /** The first `reads` (8) status reads answer in turn as pending, truly, 404 and 502. */
   flapping_status: switched(reads),
+  /** Answers 200 with the status of another mutation, which succeeded. A submission is carried out all the same. */
+  foreign_answer: switched(on),
   /** Closes the connection having carried out nothing, now and for ever. */
   lose: switched({})
 })
@@ -72,6 +74,7 @@ export const InstructedFaults = Schema.Struct({
   not_found_for: instructed(ms),
   duplicate_key_rejected: instructed({}),
   flapping_status: instructed(reads),
+  foreign_answer: instructed({ ...on, ...times }),
   lose: instructed({})
 })
 export type InstructedFaults = typeof InstructedFaults.Type
@@ -83,7 +86,7 @@ export const faultNames = Object.keys(FaultSettings.fields) as ReadonlyArray<Fau
 export const spoilers = ["drop_response", "reset_mid_body", "garbage_body", "bad_gateway"] as const
 export type Spoiler = typeof spoilers[number]
 
-const transport: ReadonlySet<FaultName> = new Set(["slow", "late", ...spoilers])
+const transport: ReadonlySet<FaultName> = new Set(["slow", "late", "foreign_answer", ...spoilers])
 
 const defaultMilliseconds: Partial<Record<FaultName, number>> = { slow: 250, late: 120_000, not_found_for: 2000 }
 const defaultReads = 8

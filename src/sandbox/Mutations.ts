@@ -19,7 +19,7 @@ import {
 } from "./Faults.ts"
 import type { MutationAnswer, MutationKey, MutationStatus } from "./Protocol.ts"
 import { type MutationRecord, type ReceiptOutcome, RecordFailed } from "./Record.ts"
-import { settle, type SettlementMix, statusAt, succeedsAtOnce } from "./Settlement.ts"
+import { foreignStatus, settle, type SettlementMix, statusAt, succeedsAtOnce } from "./Settlement.ts"
 import { type ReceivedMutation, type Submission, understand } from "./Submission.ts"
 
 /** What to answer, and how to spoil it. Times in milliseconds. */
@@ -124,19 +124,24 @@ const decide = (options: MutationsOptions, key: MutationKey, effectiveAt: number
   return { outcome: settlement.outcome === "rejected" ? "rejected" : "accepted", settlement, instructed }
 }
 
-const firstAnswer = ({ outcome, settlement }: Fate): Answer | null => {
+const firstAnswer = (key: MutationKey, { outcome, settlement }: Fate): Answer | null => {
   if (outcome === "lost") return null
-  if (settlement === undefined) return tooLate
-  if (outcome === "rejected") return jsonAnswer(422, settlement.failure)
-  const { reference } = settlement
+  if (settlement === undefined) return tooLate(key)
+  const { failure, reference } = settlement
+  if (outcome === "rejected") return problemAnswer(422, failure!.code, failure!.message, key)
   return succeedsAtOnce(settlement)
-    ? jsonAnswer<MutationAnswer>(200, { reference, status: "succeeded" })
-    : jsonAnswer<MutationAnswer>(202, { reference, status: "pending" })
+    ? jsonAnswer<MutationAnswer>(200, { reference, idempotency_key: key, status: "succeeded" })
+    : jsonAnswer<MutationAnswer>(202, { reference, idempotency_key: key, status: "pending" })
 }
 
-const tooLate = problemAnswer(409, "too_late", "Send-Before had passed: nothing was carried out")
-const duplicateKey = problemAnswer(409, "duplicate_key", "The key was received before")
-const notFound = problemAnswer(404, "not_found", "No such mutation is known")
+const tooLate = (key: MutationKey) =>
+  problemAnswer(409, "too_late", "Send-Before had passed: nothing was carried out", key)
+const duplicateKey = (key: MutationKey) => problemAnswer(409, "duplicate_key", "The key was received before", key)
+const notFound = (key: MutationKey) => problemAnswer(404, "not_found", "No such mutation is known", key)
+
+/** Answers as if it had been asked about another mutation. */
+const foreignAnswer = ({ seed }: MutationsOptions, key: MutationKey): Answer =>
+  jsonAnswer<MutationAnswer>(200, foreignStatus(seed, key))
 
 /** What becomes of a receipt. A fate that it is the first to bring is in the entry before anything is awaited. */
 const judge = (
@@ -153,11 +158,11 @@ const judge = (
   const slow = faults.find("slow")?.milliseconds ?? 0
   if (entry.fate === undefined) {
     entry.fate = decide(options, key, now + slow, submission)
-    return { outcome: entry.fate.outcome, slow, answer: firstAnswer(entry.fate) }
+    return { outcome: entry.fate.outcome, slow, answer: firstAnswer(key, entry.fate) }
   }
   return faults.find("duplicate_key_rejected") === null
-    ? { outcome: "repeated", slow, answer: firstAnswer(entry.fate) }
-    : { outcome: "duplicate_key", slow, answer: duplicateKey }
+    ? { outcome: "repeated", slow, answer: firstAnswer(key, entry.fate) }
+    : { outcome: "duplicate_key", slow, answer: duplicateKey(key) }
 }
 
 /**
@@ -182,8 +187,9 @@ const receive = (
     instructed: brought ? submission?.instruction?.faults : entry.fate?.instructed
   })
   const { answer, outcome, slow } = submission === undefined
-    ? { outcome: "invalid" as const, slow: 0, answer: invalid(understood) }
+    ? { outcome: "invalid" as const, slow: 0, answer: invalid(key, understood) }
     : judge(options, entry, { key, now, submission }, faults)
+  const isForeign = answer !== null && faults.find("foreign_answer") !== null
   const way = outcome === "lost" ? { late: 0, spoiler: null } : faults.onTheWay()
   const { fate } = entry
   const recorded = options.record.append({
@@ -199,12 +205,12 @@ const receive = (
   })
   return Effect.map(recorded, () => {
     entry.recorded ||= fate !== undefined
-    return { slow, answer: () => answer, ...way }
+    return { slow, answer: () => isForeign ? foreignAnswer(options, key) : answer, ...way }
   })
 }
 
-const invalid = (understood: Result.Result<Submission, string>): Answer =>
-  problemAnswer(400, "invalid_request", Result.isFailure(understood) ? understood.failure : "")
+const invalid = (key: MutationKey, understood: Result.Result<Submission, string>): Answer =>
+  problemAnswer(400, "invalid_request", Result.isFailure(understood) ? understood.failure : "", key)
 
 /** What is known of a mutation. Nothing, as long as the record does not have it. */
 const known = (entries: Entries, key: MutationKey): Fate | undefined => {
@@ -224,26 +230,40 @@ const makeRead = (options: MutationsOptions, entries: Entries): Mutations["read"
         const faults = new Striking(options, { key, stage: "status", attempt, instructed })
         return {
           slow: faults.find("slow")?.milliseconds ?? 0,
-          answer: () => statusAnswer(known(entries, key), clock.currentTimeMillisUnsafe(), attempt, faults),
+          answer: () =>
+            faults.find("foreign_answer") === null
+              ? statusAnswer(key, known(entries, key), clock.currentTimeMillisUnsafe(), attempt, faults)
+              : foreignAnswer(options, key),
           ...faults.onTheWay()
         }
       })
     )
 }
 
-const statusAnswer = (fate: Fate | undefined, now: number, attempt: number, faults: Striking): Answer => {
+const statusAnswer = (
+  key: MutationKey,
+  fate: Fate | undefined,
+  now: number,
+  attempt: number,
+  faults: Striking
+): Answer => {
   const settlement = fate?.settlement
-  const truth = settlement === undefined ? null : statusAt(settlement, now)
-  if (settlement === undefined || truth === null) return notFound
+  const truth = settlement === undefined ? null : statusAt(key, settlement, now)
+  if (settlement === undefined || truth === null) return notFound(key)
   const hidden = faults.find("not_found_for")
-  if (hidden !== null && now < settlement.effective_at + hidden.milliseconds) return notFound
+  if (hidden !== null && now < settlement.effective_at + hidden.milliseconds) return notFound(key)
   const flapping = faults.find("flapping_status")
   return flapping !== null && attempt <= flapping.reads ? flap(truth, attempt) : jsonAnswer<MutationStatus>(200, truth)
 }
 
 /** Round and round. Never a final status that is not the true one. */
 const flap = (truth: MutationStatus, read: number): Answer => {
-  const turns = [jsonAnswer(200, { reference: truth.reference, status: "pending" }), jsonAnswer(200, truth), notFound]
+  const { idempotency_key, reference } = truth
+  const turns = [
+    jsonAnswer<MutationStatus>(200, { reference, idempotency_key, status: "pending" }),
+    jsonAnswer(200, truth),
+    notFound(idempotency_key)
+  ]
   return turns[(read - 1) % 4] ?? badGateway
 }
 
@@ -254,6 +274,6 @@ const truth = (entries: Entries, key: MutationKey, now: number): Truth => {
   if (fate.outcome !== "accepted" || fate.settlement === undefined) {
     return { key, receipts, status: "refused", final: true }
   }
-  const status = statusAt(fate.settlement, now)?.status ?? "absent"
+  const status = statusAt(key, fate.settlement, now)?.status ?? "absent"
   return { key, receipts, status, final: status === "succeeded" || status === "failed" }
 }

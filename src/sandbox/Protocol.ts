@@ -11,7 +11,8 @@
  *       200                    `MutationStatus`
  *       404 not_found          no such mutation is known now: it may be later
  *
- * A key that was received before gets its first answer again. Any 5xx is uncertain.
+ * A key that was received before gets its first answer again. Any 5xx is uncertain. An answer about a mutation names it by
+ * its key, unless the fault `foreign_answer` is on: then it names another one, and is about that one.
  */
 import * as Schema from "effect/Schema"
 
@@ -40,28 +41,33 @@ export type MutationRequest = typeof MutationRequest.Type
 /** 200 when it succeeded at once, 202 when it is pending. */
 export const MutationAnswer = Schema.Struct({
   reference: Schema.String,
+  idempotency_key: MutationKey,
   status: Schema.Literals(["pending", "succeeded"])
 })
 export type MutationAnswer = typeof MutationAnswer.Type
 
-/** Every answer that is neither 200 nor 202, unless a fault is at work. */
-export const MutationProblem = Schema.Struct({
+/** Why a mutation failed, was refused or is not known. */
+export const MutationFailure = Schema.Struct({
   code: Schema.String,
   message: Schema.String
+})
+export type MutationFailure = typeof MutationFailure.Type
+
+/** Every answer that is neither 200 nor 202, unless a fault is at work. It has the key where the request had one. */
+export const MutationProblem = Schema.Struct({
+  ...MutationFailure.fields,
+  idempotency_key: Schema.optionalKey(MutationKey)
 })
 export type MutationProblem = typeof MutationProblem.Type
 
 /** What became of a mutation. `succeeded` and `failed` are final; a refused mutation reads as `failed`. */
 export const MutationStatus = Schema.Union([
+  MutationAnswer,
   Schema.Struct({
     reference: Schema.String,
-    status: Schema.Literals(["pending", "succeeded"])
-  }),
-  Schema.Struct({
-    reference: Schema.String,
+    idempotency_key: MutationKey,
     status: Schema.Literal("failed"),
-    code: Schema.String,
-    message: Schema.String
+    ...MutationFailure.fields
   })
 ])
 export type MutationStatus = typeof MutationStatus.Type

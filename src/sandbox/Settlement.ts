@@ -8,7 +8,7 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import { formatTimestamp } from "../domain/Timestamp.ts"
 import { chance, digest } from "./Chance.ts"
 import { InstructedFaults, Milliseconds } from "./Faults.ts"
-import { MutationProblem, type MutationStatus } from "./Protocol.ts"
+import { type MutationAnswer, MutationFailure, type MutationKey, type MutationStatus } from "./Protocol.ts"
 
 /** An instant: milliseconds since 1970 here, RFC 3339 on the wire and in the record. */
 export const Instant = Schema.String.check(
@@ -51,7 +51,7 @@ export const Settlement = Schema.Struct({
   /** It is pending before; null when it stays so for ever. */
   settles_at: Schema.NullOr(Instant),
   /** Why it fails or is rejected. */
-  failure: Schema.NullOr(MutationProblem)
+  failure: Schema.NullOr(MutationFailure)
 }).check(
   Schema.makeFilter(
     ({ failure, outcome, settles_at }) =>
@@ -91,7 +91,7 @@ export const defaultMix: SettlementMix = {
   longest_ms: 3000
 }
 
-const failures: ReadonlyArray<MutationProblem> = [
+const failures: ReadonlyArray<MutationFailure> = [
   { code: "insufficient_funds", message: "The account does not hold the amount." },
   { code: "account_closed", message: "The account is closed." },
   { code: "limit_exceeded", message: "The amount exceeds the limit of the account." }
@@ -119,6 +119,14 @@ const delayOf = (instruction: Instruction, atOnce: boolean, drawn: () => number)
   return instruction.outcome !== undefined || atOnce ? 0 : drawn()
 }
 
+const referenceOf = (seed: string, key: MutationKey): string => `sbx_${digest(seed, "reference", key).slice(0, 24)}`
+
+/** What is true of another mutation than that of the key: it succeeded. */
+export const foreignStatus = (seed: string, key: MutationKey): MutationAnswer => {
+  const other = digest(seed, "foreign", key)
+  return { reference: referenceOf(seed, other), idempotency_key: other, status: "succeeded" }
+}
+
 /** Decides what becomes of a mutation that takes effect at `effectiveAt`. */
 export const settle = (
   seed: string,
@@ -131,7 +139,7 @@ export const settle = (
   const delay = outcome === "rejected" ? 0 : delayOf(instruction, drawn.atOnce, () => drawDelay(seed, key, mix))
   const failure = failures[Math.floor(chance(seed, "failure", key) * failures.length)]!
   return {
-    reference: `sbx_${digest(seed, "reference", key).slice(0, 24)}`,
+    reference: referenceOf(seed, key),
     outcome,
     effective_at: effectiveAt,
     settles_at: outcome === "pending" ? null : effectiveAt + delay,
@@ -146,9 +154,10 @@ export const succeedsAtOnce = ({ effective_at, outcome, settles_at }: Settlement
   outcome === "succeeded" && settles_at === effective_at
 
 /** What is true of the mutation at an instant; null before it took effect. Once final, it stays as it is. */
-export const statusAt = (settlement: Settlement, now: number): MutationStatus | null => {
-  const { effective_at, failure, reference, settles_at } = settlement
+export const statusAt = (key: MutationKey, settlement: Settlement, now: number): MutationStatus | null => {
+  const { effective_at, failure, settles_at } = settlement
   if (now < effective_at) return null
-  if (settles_at === null || now < settles_at) return { reference, status: "pending" }
-  return failure === null ? { reference, status: "succeeded" } : { reference, status: "failed", ...failure }
+  const names = { reference: settlement.reference, idempotency_key: key }
+  if (settles_at === null || now < settles_at) return { ...names, status: "pending" }
+  return failure === null ? { ...names, status: "succeeded" } : { ...names, status: "failed", ...failure }
 }

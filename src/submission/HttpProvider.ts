@@ -36,7 +36,7 @@ import {
   NotEncodable,
   parseBaseUrl
 } from "./HttpRequest.ts"
-import { NotSent, Provider, StatusAnswer, type SubmissionAnswer, Uncertain } from "./Provider.ts"
+import { namesNothing, NotSent, Provider, StatusAnswer, type SubmissionAnswer, Uncertain } from "./Provider.ts"
 
 /** What an adapter has to say of its provider. */
 export interface HttpProviderOptions {
@@ -60,6 +60,7 @@ export interface HttpProviderOptions {
     /**
      * What an answer means. `NotProven` with `not_found` is what `notFoundIsFinalAfter` applies to; a 404 that is not
      * declared counts as not found and is never final, because anything between here and there may answer so.
+     * Ask by the operation's id or by its reference, and give as `names` what the body says of either.
      */
     readonly decode: Decode<StatusAnswer>
   }
@@ -186,7 +187,7 @@ const submit = (adapter: Adapter) =>
 const gatewayStatuses: ReadonlySet<number | null> = new Set([502, 503, 504])
 
 const notProven = ({ failure, reason, status }: NoAnswer): StatusAnswer => {
-  if (status === 404) return StatusAnswer.NotProven({ reason: "not_found", detail: reason })
+  if (status === 404) return StatusAnswer.NotProven({ reason: "not_found", detail: reason, names: namesNothing })
   const unreachable = failure !== "answer" || gatewayStatuses.has(status)
   return StatusAnswer.NotProven({ reason: unreachable ? "unreachable" : "unclear", detail: reason })
 }
@@ -203,6 +204,7 @@ const orNeverReceived = (
   if (window === undefined || send_before === null) return status
   return DateTime.isGreaterThan(askedAt, DateTime.addDuration(send_before, window))
     ? StatusAnswer.NeverReceived({
+      names: status.names,
       evidence: {
         answer: evidenceOf(answer),
         asked_at: DateTime.formatIso(askedAt),

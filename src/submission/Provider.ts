@@ -8,13 +8,42 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ProviderOperation, ProviderReference } from "../domain/Submission.ts"
 
-/** What the provider answered to a submission. Evidence is what it said, as JSON: it is kept in the history. */
+/**
+ * Which operation an answer is about, in the words of the answer itself. Copy both members from the answer, never from
+ * the request: an answer that names another operation proves nothing about the one that was asked for.
+ */
+export interface AnswerNames {
+  /** The provider's reference. Null when the answer has none. */
+  readonly reference: ProviderReference | null
+  /** The operation's id, where the provider echoes it (as idempotency key, say), in the form in which it was sent. */
+  readonly operation_id: string | null
+}
+
+/**
+ * For an answer that names no operation. It counts only as the answer to a request for exactly this operation: to its
+ * submission, or to a status read by its id or by its reference. An entry of a list or of a search has to name its
+ * operation.
+ */
+export const namesNothing: AnswerNames = { reference: null, operation_id: null }
+
+/**
+ * What the provider answered to a submission. Evidence is what it said, as JSON: it is kept in the history. An answer that
+ * names another operation is `Uncertain`.
+ */
 export type SubmissionAnswer = Data.TaggedEnum<{
   /** The provider has it, and has not decided. */
-  Acknowledged: { readonly reference: ProviderReference; readonly evidence: Schema.Json }
-  Succeeded: { readonly evidence: Schema.Json }
+  Acknowledged: {
+    readonly names: AnswerNames & { readonly reference: ProviderReference }
+    readonly evidence: Schema.Json
+  }
+  Succeeded: { readonly names: AnswerNames; readonly evidence: Schema.Json }
   /** The provider refused, and will never carry it out. Code and message become the public failure. */
-  Rejected: { readonly code: string; readonly message: string; readonly evidence: Schema.Json }
+  Rejected: {
+    readonly code: string
+    readonly message: string
+    readonly names: AnswerNames
+    readonly evidence: Schema.Json
+  }
 }>
 export const SubmissionAnswer = Data.taggedEnum<SubmissionAnswer>()
 
@@ -40,42 +69,48 @@ export class Uncertain extends Schema.TaggedError<Uncertain>()("Uncertain", { re
 
 /** What the provider said became of the operation. A failure has a code and a message, which become public. */
 export type ProvenResult =
-  | { readonly state: "submitted"; readonly reference: ProviderReference | null }
-  | { readonly state: "succeeded" }
+  | { readonly state: "submitted" | "succeeded" }
   | { readonly state: "failed"; readonly code: string; readonly message: string }
 
-/** The result is proven; evidence is what the provider said, as JSON. */
-export type Proven = ProvenResult & { readonly _tag: "Proven"; readonly evidence: Schema.Json }
+/** What makes a result count: evidence is what the provider said, as JSON. */
+interface Proof {
+  readonly names: AnswerNames
+  readonly evidence: Schema.Json
+}
+
+/** The result is proven, unless the answer names another operation. */
+export type Proven = ProvenResult & Proof & { readonly _tag: "Proven" }
 
 /**
  * Proof that the provider never received the operation and never will. Only a provider that documents when "not found"
  * is final, and that refuses requests after `send_before`, can be believed so.
  */
-export interface NeverReceived {
+export interface NeverReceived extends Proof {
   readonly _tag: "NeverReceived"
-  readonly evidence: Schema.Json
 }
 
 /**
- * Nothing was proven. `unreachable` is a failure of the network (the provider did not answer, or a gateway answered in
- * its place), `not_found` says that the provider does not know the operation, `unclear` is all else.
+ * Why nothing was proven. `unreachable` is a failure of the network (the provider did not answer, or a gateway answered in
+ * its place), `not_found` says that the provider does not know the operation that it names, `unclear` is all else.
  */
-export interface NotProven {
-  readonly _tag: "NotProven"
-  readonly reason: "unreachable" | "not_found" | "unclear"
-  readonly detail: string
-}
+export type NoProof =
+  | { readonly reason: "unreachable" | "unclear"; readonly detail: string }
+  | { readonly reason: "not_found"; readonly detail: string; readonly names: AnswerNames }
+
+/** Nothing was proven. */
+export type NotProven = NoProof & { readonly _tag: "NotProven" }
 
 /** What an exact status read showed. */
 export type StatusAnswer = Proven | NeverReceived | NotProven
 export const StatusAnswer = {
-  Proven: (proven: ProvenResult & { readonly evidence: Schema.Json }): Proven => ({ _tag: "Proven", ...proven }),
-  NeverReceived: (never: Omit<NeverReceived, "_tag">): NeverReceived => ({ _tag: "NeverReceived", ...never }),
-  NotProven: (not: Omit<NotProven, "_tag">): NotProven => ({ _tag: "NotProven", ...not })
+  Proven: (proven: ProvenResult & Proof): Proven => ({ _tag: "Proven", ...proven }),
+  NeverReceived: (never: Proof): NeverReceived => ({ _tag: "NeverReceived", ...never }),
+  NotProven: (not: NoProof): NotProven => ({ _tag: "NotProven", ...not })
 }
 
 /**
- * One upstream provider. Reasons and details are logged and kept as evidence: no credential may be in them.
+ * One upstream provider. Reasons and details are logged and kept as evidence, and so is what an answer names when it
+ * contradicts the operation: no credential may be in them.
  */
 export class Provider extends Context.Service<Provider, {
   /**
@@ -86,7 +121,10 @@ export class Provider extends Context.Service<Provider, {
     operation: ProviderOperation,
     payload: Schema.Json
   ) => Effect.Effect<SubmissionAnswer, NotSent | Uncertain>
-  /** Reads what became of the operation; never changes anything. `reference` is null when the provider gave none. */
+  /**
+   * Reads what became of the operation; never changes anything. Ask by the operation's id or by `reference`, which is
+   * null when the provider gave none: an answer that names another of either proves nothing.
+   */
   readonly readStatus: (
     operation: ProviderOperation,
     reference: ProviderReference | null

@@ -15,9 +15,10 @@ import { type DueRead, isProviderReference, type ProviderReference, readDelay } 
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { abandonable } from "./abandonable.ts"
 import { classifyRead, passable } from "./Circuit.ts"
+import { type Contradiction, findContradiction } from "./contradiction.ts"
 import { answered, type Evidence } from "./Evidence.ts"
 import { describe, logFailure } from "./logFailure.ts"
-import { StatusAnswer } from "./Provider.ts"
+import { type AnswerNames, StatusAnswer } from "./Provider.ts"
 import { Providers } from "./Providers.ts"
 import { runPump } from "./Pump.ts"
 import { publicFailure } from "./Settlement.ts"
@@ -118,6 +119,16 @@ const make = Effect.gen(function*() {
       const { operation: { id, send_before }, revision } = due
       const due_in = Duration.millis(readDelay(policy.readSchedule, due.reads, yield* Random.next))
       switch (decision._tag) {
+        case "Contradicted":
+          yield* Effect.annotateLogs(
+            Effect.logWarning(
+              "A status answer names another operation, so nothing was recorded: ask the provider what became of this one"
+            ),
+            { ...decision.contradiction }
+          )
+          return yield* withinStore(
+            queue.postpone(id, revision, { due_in, reference: null, send_before, review: true })
+          )
         case "Postpone":
           return yield* withinStore(
             queue.postpone(id, revision, { due_in, reference: decision.reference, send_before })
@@ -147,6 +158,8 @@ const unreachable = (detail: string) => StatusAnswer.NotProven({ reason: "unreac
 /** What follows from a status read. */
 export type Decision =
   | { readonly _tag: "Postpone"; readonly reference: ProviderReference | null }
+  /** Proves nothing, and puts the operation under review. */
+  | { readonly _tag: "Contradicted"; readonly contradiction: Contradiction }
   | { readonly _tag: "Release" }
   | {
     readonly _tag: "Record"
@@ -160,26 +173,37 @@ const postpone: Decision = { _tag: "Postpone", reference: null }
 /**
  * The rules of the specification ("States and transitions") for what a status read showed: proof moves the operation, a
  * failure of the network makes a `submitted` one `indeterminate`, and everything else leaves it where it is.
+ *
+ * An answer that names another operation id, or another reference than the stored one, proves nothing, whatever it says.
+ * An answer that names neither counts: the adapter asked for exactly this operation (see `AnswerNames`).
  */
 export const decide = (
-  due: Pick<DueRead, "state" | "revision" | "reference">,
+  due: Pick<DueRead, "operation" | "state" | "revision" | "reference">,
   answer: StatusAnswer | null
 ): Decision => {
+  const contradiction = answer === null || isAboutNone(answer)
+    ? null
+    : findContradiction(answer.names, { id: due.operation.id, reference: due.reference })
+  return contradiction === null ? follow(due, answer) : { _tag: "Contradicted", contradiction }
+}
+
+/** A read that failed, or was not understood, is about no operation. */
+const isAboutNone = (answer: StatusAnswer): answer is Exclude<StatusAnswer, { readonly names: AnswerNames }> =>
+  answer._tag === "NotProven" && answer.reason !== "not_found"
+
+/** What follows from an answer that is about this operation. */
+const follow = (due: Pick<DueRead, "state" | "revision" | "reference">, answer: StatusAnswer | null): Decision => {
   switch (answer?._tag) {
     case undefined:
       return postpone
     case "Proven": {
       const evidence = answered("status_read", answer.evidence)
-      if (answer.state === "submitted") {
-        const reference = isProviderReference(answer.reference) ? answer.reference : null
-        return due.state === "submitted"
-          ? { _tag: "Postpone", reference }
-          : { _tag: "Record", outcome: { state: "submitted" }, evidence, reference }
-      }
+      const reference = isProviderReference(answer.names.reference) ? answer.names.reference : null
+      if (answer.state === "submitted" && due.state === "submitted") return { _tag: "Postpone", reference }
       const outcome: Outcome = answer.state === "failed"
         ? { state: "failed", failure: publicFailure(answer) }
         : { state: answer.state }
-      return { _tag: "Record", outcome, evidence, reference: null }
+      return { _tag: "Record", outcome, evidence, reference }
     }
     case "NeverReceived":
       if (wasAcknowledged(due)) return postpone

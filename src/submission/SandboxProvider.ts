@@ -10,13 +10,14 @@ import { ProviderReference } from "../domain/Submission.ts"
 import {
   idempotencyKeyHeader,
   MutationAnswer,
+  MutationFailure,
   MutationProblem,
   mutationsPath,
   sendBeforeHeader
 } from "../sandbox/Protocol.ts"
 import { byStatus, type Decode, evidenceOf, firstOf, onBody } from "./HttpDecoding.ts"
 import * as HttpProvider from "./HttpProvider.ts"
-import { type NotSent, Provider, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provider.ts"
+import { type AnswerNames, type NotSent, Provider, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provider.ts"
 
 /** Where the sandbox is, and how it is spoken to. See `HttpProviderOptions`. */
 export interface SandboxProviderOptions
@@ -27,26 +28,44 @@ export interface SandboxProviderOptions
 }
 
 // The wire's schemas, narrowed to what each status means.
-const succeeded = Schema.Struct({ ...MutationAnswer.fields, status: Schema.Literal("succeeded") })
-const pending = Schema.Struct({ reference: ProviderReference, status: Schema.Literal("pending") })
-const failed = Schema.Struct({
-  ...MutationAnswer.fields,
-  status: Schema.Literal("failed"),
-  ...MutationProblem.fields
-})
+const answerOf = <S extends string>(status: S) =>
+  Schema.Struct({ ...MutationAnswer.fields, reference: ProviderReference, status: Schema.Literal(status) })
+const succeeded = answerOf("succeeded")
+const pending = answerOf("pending")
+const failed = Schema.Struct({ ...answerOf("failed").fields, ...MutationFailure.fields })
 const problem = <C extends string>(code: C) => Schema.Struct({ ...MutationProblem.fields, code: Schema.Literal(code) })
+
+const namesOf = <R extends ProviderReference>(body: { readonly reference: R; readonly idempotency_key: string }) => ({
+  reference: body.reference,
+  operation_id: body.idempotency_key
+})
+
+/** Problems have no reference, and some have no key. */
+const namesOfProblem = ({ idempotency_key }: typeof MutationProblem.Type): AnswerNames => ({
+  reference: null,
+  operation_id: idempotency_key ?? null
+})
 
 const refusal = <A extends typeof MutationProblem.Type>(schema: Schema.Codec<A, unknown>) =>
   onBody(
     schema,
-    ({ code, message }, answer) => SubmissionAnswer.Rejected({ code, message, evidence: evidenceOf(answer) })
+    (body, answer) =>
+      SubmissionAnswer.Rejected({
+        code: body.code,
+        message: body.message,
+        names: namesOfProblem(body),
+        evidence: evidenceOf(answer)
+      })
   )
 
 const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus({
-  200: onBody(succeeded, (_, answer) => SubmissionAnswer.Succeeded({ evidence: evidenceOf(answer) })),
+  200: onBody(
+    succeeded,
+    (body, answer) => SubmissionAnswer.Succeeded({ names: namesOf(body), evidence: evidenceOf(answer) })
+  ),
   202: onBody(
     pending,
-    ({ reference }, answer) => SubmissionAnswer.Acknowledged({ reference, evidence: evidenceOf(answer) })
+    (body, answer) => SubmissionAnswer.Acknowledged({ names: namesOf(body), evidence: evidenceOf(answer) })
   ),
   // Documented: refused for ever, nothing was carried out.
   400: refusal(MutationProblem),
@@ -63,21 +82,29 @@ const decodeStatus: Decode<StatusAnswer> = byStatus({
   200: firstOf(
     onBody(
       pending,
-      ({ reference }, answer) => StatusAnswer.Proven({ state: "submitted", reference, evidence: evidenceOf(answer) })
+      (body, answer) => StatusAnswer.Proven({ state: "submitted", names: namesOf(body), evidence: evidenceOf(answer) })
     ),
     onBody(
       succeeded,
-      (_, answer) => StatusAnswer.Proven({ state: "succeeded", evidence: evidenceOf(answer) })
+      (body, answer) => StatusAnswer.Proven({ state: "succeeded", names: namesOf(body), evidence: evidenceOf(answer) })
     ),
-    onBody(
-      failed,
-      ({ code, message }, answer) =>
-        StatusAnswer.Proven({ state: "failed", code, message, evidence: evidenceOf(answer) })
-    )
+    onBody(failed, (body, answer) =>
+      StatusAnswer.Proven({
+        state: "failed",
+        code: body.code,
+        message: body.message,
+        names: namesOf(body),
+        evidence: evidenceOf(answer)
+      }))
   ),
   404: onBody(
     problem("not_found"),
-    () => StatusAnswer.NotProven({ reason: "not_found", detail: "the provider does not know the operation" })
+    (body) =>
+      StatusAnswer.NotProven({
+        reason: "not_found",
+        detail: "the provider does not know the operation",
+        names: namesOfProblem(body)
+      })
   )
 })
 

@@ -4,13 +4,15 @@
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import { isOperationFailure, type OperationFailure, type Outcome } from "../domain/Operation.ts"
+import type * as Schema from "effect/Schema"
+import { isOperationFailure, type OperationFailure, type OperationId, type Outcome } from "../domain/Operation.ts"
 import {
   isProviderReference,
   type PayloadAltered,
   type PayloadUnreadable,
   type ProviderReference
 } from "../domain/Submission.ts"
+import { findContradiction } from "./contradiction.ts"
 import { answered, type Evidence } from "./Evidence.ts"
 import { describe } from "./logFailure.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "./Provider.ts"
@@ -27,13 +29,14 @@ export interface Settlement {
 /**
  * Judges how the attempts at a submission ended. `isSending` tells whether one was under way, and so whether an
  * interruption may have come after the first byte. Whatever is not proof of something else is `indeterminate`
- * (specification, "States and transitions" 3).
+ * (specification, "States and transitions" 3), and so is an answer that names another operation than `id`.
  */
 export const judge = (
+  id: OperationId,
   exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable | PayloadAltered>,
   isSending: boolean
 ): Settlement => {
-  if (Exit.isSuccess(exit)) return fromAnswer(exit.value)
+  if (Exit.isSuccess(exit)) return fromAnswer(id, exit.value)
   const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
   if (error?._tag === "PayloadUnreadable") {
     return unsent(
@@ -68,17 +71,23 @@ export const publicFailure = (given: { readonly code: string; readonly message: 
     : { code: "provider_rejected", message: "The provider refused the operation." }
 }
 
-const fromAnswer = (answer: SubmissionAnswer): Settlement => {
+const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
+  const { names } = answer
+  // What was claimed has no reference yet: a reference can contradict only what the ledger has when this is recorded.
+  const contradiction = findContradiction(names, { id, reference: null })
+  if (contradiction !== null) {
+    const { expected, member, named } = contradiction
+    return uncertain(`the answer names another operation: its ${member} is ${named}, not ${expected}`, answer.evidence)
+  }
+  const evidence = answered("submission", answer.evidence)
+  const reference = isProviderReference(names.reference) ? names.reference : null
   switch (answer._tag) {
-    case "Acknowledged": {
-      const reference = isProviderReference(answer.reference) ? answer.reference : null
-      const evidence = answered("submission", answer.evidence)
+    case "Acknowledged":
       return { outcome: { state: "submitted" }, evidence, reference, isSent: true }
-    }
     case "Succeeded":
-      return settled({ state: "succeeded" }, answered("submission", answer.evidence))
+      return { outcome: { state: "succeeded" }, evidence, reference, isSent: true }
     case "Rejected":
-      return settled({ state: "failed", failure: publicFailure(answer) }, answered("submission", answer.evidence))
+      return { outcome: { state: "failed", failure: publicFailure(answer) }, evidence, reference, isSent: true }
     default:
       // Of an adapter that nobody checked.
       answer satisfies never
@@ -86,15 +95,10 @@ const fromAnswer = (answer: SubmissionAnswer): Settlement => {
   }
 }
 
-const settled = (outcome: Outcome, evidence: Evidence): Settlement => ({
-  outcome,
-  evidence: { by: "submission", ...evidence },
-  reference: null,
-  isSent: true
-})
-
 const unsent = (failure: OperationFailure, reason: string): Settlement => ({
-  ...settled({ state: "failed", failure }, { reason }),
+  outcome: { state: "failed", failure },
+  evidence: { by: "submission", reason },
+  reference: null,
   isSent: false
 })
 
@@ -105,10 +109,10 @@ const notSent = ({ isLocal, reason }: Pick<NotSent, "reason" | "isLocal">): Sett
   return unsent({ code: "provider_unreachable", message }, reason)
 }
 
-/** Nobody can know what became of it. */
-export const uncertain = (reason: string): Settlement => ({
+/** Nobody can know what became of it. What the provider answered, if anything, is kept beside the reason. */
+export const uncertain = (reason: string, answer?: Schema.Json): Settlement => ({
   outcome: { state: "indeterminate" },
-  evidence: { by: "submission", reason },
+  evidence: { ...answer === undefined ? { by: "submission" } : answered("submission", answer), reason },
   reference: null,
   isSent: true
 })

@@ -202,13 +202,14 @@ const make = Effect.gen(function*() {
     Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
       const progress = { isSending: false }
       const exit = yield* Effect.exit(restore(attempts(held, progress)))
-      const settlement = yield* Effect.try({ try: () => judge(exit, progress.isSending), catch: describe }).pipe(
+      const { id } = held.claim.operation
+      const settlement = yield* Effect.try({ try: () => judge(id, exit, progress.isSending), catch: describe }).pipe(
         // An answer that is none, of an adapter that nobody checked.
         Effect.catch((reason) => Effect.succeed(uncertain(reason)))
       )
       if (settlement.outcome.state === "indeterminate") {
         yield* Effect.annotateLogs(Effect.logWarning("The outcome of a submission is not known"), {
-          operation_id: held.claim.operation.id,
+          operation_id: id,
           provider: held.provider,
           reason: settlement.evidence["reason"]
         })

@@ -56,6 +56,7 @@ const mischief: FaultSettings = {
   not_found_for: { rate: 0.1, ms: 1500 },
   duplicate_key_rejected: { rate: 0.5 },
   flapping_status: { rate: 0.05, reads: 4 },
+  foreign_answer: { rate: 0.03 },
   lose: { rate: 0.01 }
 }
 

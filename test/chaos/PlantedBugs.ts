@@ -33,6 +33,7 @@ const bugs: Readonly<Record<PlantedBug, (provider: Service) => Service>> = {
               state: "failed",
               code: "not_found",
               message: "The provider does not know it.",
+              names: answer.names,
               evidence: null
             })
             : answer

@@ -188,6 +188,53 @@ describe("Faults of the sandbox", () => {
       )
     }))
 
+  it.effect("foreign_answer: carried out, and answered with the status of another mutation, by key and reference", () =>
+    Effect.gen(function*() {
+      const { record, setFaults, truth, url } = yield* start()
+      const payload = told({ outcome: "failed", code: "no", faults: { foreign_answer: { on: "both", times: 1 } } })
+      const own = "a"
+      const seen = [yield* submit(url, own, payload), yield* read(url, own)]
+      for (const { json, status } of seen) {
+        assert.strictEqual(status, 200)
+        assert.deepInclude(json, { status: "succeeded" })
+        assert.notDeepInclude(json, { idempotency_key: own })
+      }
+      assert.deepStrictEqual(seen[0]!.json, seen[1]!.json)
+      assert.deepInclude((yield* record)[0], { outcome: "accepted", faults: ["foreign_answer"] })
+      assert.deepInclude(yield* truth(own), { receipts: 1, status: "failed" })
+      const after = yield* read(url, own)
+      assert.deepInclude(after.json, { status: "failed", idempotency_key: own })
+      assert.notStrictEqual(
+        (after.json as { readonly reference: string }).reference,
+        (seen[0]!.json as { readonly reference: string }).reference
+      )
+      yield* setFaults({ foreign_answer: { rate: 1, on: "status" } })
+      assert.deepInclude((yield* read(url, "unknown")).json, { status: "succeeded" })
+    }))
+
+  it.effect("without it, every answer about a mutation names its key", () =>
+    Effect.gen(function*() {
+      const { setFaults, url } = yield* start()
+      yield* setFaults({ duplicate_key_rejected: { rate: 1 } })
+      const past = { "send-before": "1969-12-31T23:59:59Z" }
+      const answers = [
+        yield* submit(url, "a", told({ outcome: "succeeded" })),
+        yield* submit(url, "a"),
+        yield* submit(url, "b", told({ outcome: "pending" })),
+        yield* submit(url, "c", told({ outcome: "rejected" })),
+        yield* submit(url, "d", {}, past),
+        yield* submit(url, "e", told({ outcome: "unheard of" })),
+        ...yield* Effect.forEach(["a", "b", "c", "d"], (key) => read(url, key))
+      ]
+      assert.deepStrictEqual(
+        answers.map(({ json, status }) => [status, (json as { readonly idempotency_key: string }).idempotency_key]),
+        [[200, "a"], [409, "a"], [202, "b"], [422, "c"], [409, "d"], [400, "e"], [200, "a"], [200, "b"], [200, "c"], [
+          404,
+          "d"
+        ]]
+      )
+    }))
+
   it.effect("lose: the connection is closed, nothing is carried out, and the status is 404 for ever", () =>
     Effect.gen(function*() {
       const { record, setFaults, truth, url } = yield* start({ faults: { lose: { rate: 1 } } })

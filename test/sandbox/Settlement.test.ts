@@ -39,7 +39,7 @@ describe("Settlement", () => {
     const instants = fc.array(fc.integer({ min: 0, max: 20_000 }), { minLength: 2, maxLength: 20 })
     fc.assert(fc.property(fc.string(), key, instants, (seed, key, instants) => {
       const settlement = settle(seed, defaultMix, { key, effectiveAt: 5000, instruction: undefined })
-      const seen = instants.sort((a, b) => a - b).map((now) => statusAt(settlement, now)?.status)
+      const seen = instants.sort((a, b) => a - b).map((now) => statusAt("key", settlement, now)?.status)
       assert.deepStrictEqual(seen.map(rank), seen.map(rank).sort((a, b) => a - b))
       assert.isAtMost(new Set(seen.filter((status) => rank(status) === 2)).size, 1)
     }))
@@ -107,7 +107,7 @@ describe("Instructions in the payload", () => {
       assert.strictEqual((yield* at("soon", { outcome: "succeeded", settle_after_ms: 500 })).status, 202)
       assert.strictEqual((yield* at("failing", { outcome: "failed", settle_after_ms: 500, ...why })).status, 202)
       const rejected = yield* at("rejected", { outcome: "rejected", ...why })
-      assert.deepStrictEqual([rejected.status, rejected.json], [422, why])
+      assert.deepStrictEqual([rejected.status, rejected.json], [422, { ...why, idempotency_key: "rejected" }])
       assert.deepInclude((yield* read(url, "soon")).json, { status: "pending" })
       assert.deepInclude((yield* read(url, "failing")).json, { status: "pending" })
       yield* TestClock.adjust(500)

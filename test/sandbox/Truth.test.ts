@@ -13,13 +13,16 @@ const everything: FaultSettings = {
   not_found_for: { rate: 0.3, ms: 1500 },
   duplicate_key_rejected: { rate: 0.5 },
   flapping_status: { rate: 0.5, reads: 6 },
+  foreign_answer: { rate: 0.1 },
   lose: { rate: 0.1 }
 }
 
 const keys = Array.from({ length: 60 }, (_, n) => `key-${n}`)
 
-const finalOf = (json: unknown): string | undefined => {
-  const status = (json as { readonly status?: string } | undefined)?.status
+/** The final status that an answer gives to the key, if it is about it. */
+const finalOf = (key: string, json: unknown): string | undefined => {
+  const { idempotency_key, status } = (json ?? {}) as { readonly idempotency_key?: string; readonly status?: string }
+  if (idempotency_key !== key) return undefined
   return status === "succeeded" || status === "failed" ? status : undefined
 }
 
@@ -29,12 +32,12 @@ describe("The truth", () => {
       const { setFaults, truth, url } = yield* start({ faults: everything, seed: "truth" })
       const finals = new Map(keys.map((key) => [key, new Set<string>()]))
       const see = (key: string, json: unknown) => {
-        const final = finalOf(json)
+        const final = finalOf(key, json)
         if (final !== undefined) finals.get(key)?.add(final)
       }
       for (const key of [...keys, ...keys.slice(0, 20)]) {
         const { json, status } = yield* submit(url, key)
-        see(key, status === 422 ? { status: "failed" } : json)
+        see(key, status === 422 ? { ...json as object, status: "failed" } : json)
       }
       for (let round = 0; round < 10; round++) {
         for (const key of keys) see(key, (yield* read(url, key)).json)

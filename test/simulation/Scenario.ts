@@ -160,7 +160,9 @@ const drawCommonScenario = (chance: Chance): Scenario => {
       "unreachableRead",
       "unclearRead",
       "hangingRead",
-      "staleRead"
+      "staleRead",
+      "foreignAnswer",
+      "foreignRead"
     ], share),
     mishaps,
     lostAnnouncements: share() * 2,

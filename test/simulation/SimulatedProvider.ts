@@ -3,7 +3,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type { OperationId } from "../../src/domain/Operation.ts"
+import { OperationId } from "../../src/domain/Operation.ts"
 import { type ProviderOperation, ProviderReference } from "../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../src/services/MemoryLedger.ts"
 import { NotSent, type Provider, StatusAnswer, SubmissionAnswer, Uncertain } from "../../src/submission/Provider.ts"
@@ -29,6 +29,9 @@ export interface NetworkFaults {
   readonly hangingRead: number
   /** The read is answered by a replica that lags behind. */
   readonly staleRead: number
+  /** The provider answers with what is true of another operation. */
+  readonly foreignAnswer: number
+  readonly foreignRead: number
 }
 
 export const noNetworkFaults: NetworkFaults = {
@@ -43,7 +46,9 @@ export const noNetworkFaults: NetworkFaults = {
   unreachableRead: 0,
   unclearRead: 0,
   hangingRead: 0,
-  staleRead: 0
+  staleRead: 0,
+  foreignAnswer: 0,
+  foreignRead: 0
 }
 
 /** What kind of provider it is. */
@@ -75,6 +80,9 @@ interface Attempt {
 }
 
 const outcomes = ["succeeded", "succeeded", "succeeded", "failed", "pending"] as const
+
+/** An operation that no ledger has. */
+const unknownOperation = OperationId.make("019aa4f0-5c00-7b1e-8d2f-000000000000")
 
 const notTaken: Truth = { outcome: null, isSettled: false }
 
@@ -213,12 +221,16 @@ export class SimulatedProvider {
         trace.note("network: answer garbled", name)
         return answer(uncertain("status 502"))
       }
-      answer(said)
+      const other = chance.happens(faults.foreignAnswer) ? this.#pickOther(id) : null
+      const mutation = other === null ? undefined : this.#mutations.get(other)
+      if (other === null || mutation === undefined) return answer(said)
+      trace.note("network: answer for another operation", name)
+      answer(Effect.succeed(this.#say(other, mutation)))
     })
   }
 
   #receive(id: OperationId, sendBefore: DateTime.Utc): Effect.Effect<SubmissionAnswer, NotSent | Uncertain> {
-    const { chance, trace } = this.#world
+    const { trace } = this.#world
     const { traits } = this
     if (traits.refusesLate && this.clock.currentTimeMillisUnsafe() > DateTime.toEpochMillis(sendBefore)) {
       trace.note("provider refuses as late", this.#judge.name(id))
@@ -227,18 +239,26 @@ export class SimulatedProvider {
     this.#judge.received(id, this.#find(id))
     const known = this.#mutations.get(id)
     const mutation = known ?? this.#decide(id)
-    const { isRejection, outcome, reference } = mutation
+    const { isRejection, outcome } = mutation
     trace.note(`provider takes on: ${isRejection ? "rejected" : outcome}`, this.#judge.name(id))
-    if (known !== undefined) return uncertain("duplicate key")
+    return known === undefined ? Effect.succeed(this.#say(id, mutation)) : uncertain("duplicate key")
+  }
+
+  /** The answer to a submission. */
+  #say(id: OperationId, { isRejection, outcome, reference, settlesAt }: Mutation): SubmissionAnswer {
+    const names = { reference, operation_id: id }
     if (isRejection) {
-      return Effect.succeed(
-        SubmissionAnswer.Rejected({ code: "declined", message: "Declined.", evidence: { said: "no" } })
-      )
+      return SubmissionAnswer.Rejected({ code: "declined", message: "Declined.", names, evidence: { said: "no" } })
     }
-    if (outcome === "succeeded" && mutation.settlesAt <= this.#world.now && chance.happens(0.8)) {
-      return Effect.succeed(SubmissionAnswer.Succeeded({ evidence: { said: "yes" } }))
-    }
-    return Effect.succeed(SubmissionAnswer.Acknowledged({ reference, evidence: { said: "later" } }))
+    return outcome === "succeeded" && settlesAt <= this.#world.now && this.#world.chance.happens(0.8)
+      ? SubmissionAnswer.Succeeded({ names, evidence: { said: "yes" } })
+      : SubmissionAnswer.Acknowledged({ names, evidence: { said: "later" } })
+  }
+
+  /** Another operation that the provider knows, or one that it does not. */
+  #pickOther(id: OperationId): OperationId {
+    const others = [...this.#mutations.keys()].filter((other) => other !== id)
+    return this.#world.chance.pick([...others, unknownOperation])
   }
 
   #decide(id: OperationId): Mutation {
@@ -277,7 +297,8 @@ export class SimulatedProvider {
       else if (fault !== "hangingRead") {
         this.#world.after(chance.below(20), () => {
           const staleness = fault === "staleRead" ? chance.below(this.traits.consistency / 2) : 0
-          const said = this.#status(operation, this.#world.now - staleness, askedAt)
+          const about = fault === "foreignRead" ? { ...operation, id: this.#pickOther(operation.id) } : operation
+          const said = this.#status(about, this.#world.now - staleness, askedAt)
           trace.note(`status read: ${said._tag === "NotProven" ? said.reason : stateOf(said)}`, process.name, name)
           answer(Effect.succeed(said))
         })
@@ -291,7 +312,15 @@ export class SimulatedProvider {
   #drawReadFault() {
     const { chance } = this.#world
     const { faults } = this
-    for (const fault of ["unreachableRead", "unclearRead", "hangingRead", "adapterDefect", "staleRead"] as const) {
+    const kinds = [
+      "unreachableRead",
+      "unclearRead",
+      "hangingRead",
+      "adapterDefect",
+      "staleRead",
+      "foreignRead"
+    ] as const
+    for (const fault of kinds) {
       if (chance.happens(faults[fault])) return fault
     }
     return null
@@ -303,16 +332,30 @@ export class SimulatedProvider {
     if (mutation === undefined || instant < mutation.visibleAt) {
       const { window } = this.traits
       return window !== null && send_before !== null && askedAt > DateTime.toEpochMillis(send_before) + window
-        ? StatusAnswer.NeverReceived({ evidence: { said: "not found", asked_at: askedAt } })
-        : StatusAnswer.NotProven({ reason: "not_found", detail: "the provider does not know it" })
+        ? StatusAnswer.NeverReceived({
+          names: { reference: null, operation_id: id },
+          evidence: { said: "not found", asked_at: askedAt }
+        })
+        : StatusAnswer.NotProven({
+          reason: "not_found",
+          detail: "the provider does not know it",
+          names: { reference: null, operation_id: id }
+        })
     }
     const { outcome, reference, settlesAt } = mutation
+    const names = { reference, operation_id: id }
     if (outcome === "pending" || instant < settlesAt) {
-      return StatusAnswer.Proven({ state: "submitted", reference, evidence: { said: "pending" } })
+      return StatusAnswer.Proven({ state: "submitted", names, evidence: { said: "pending" } })
     }
     return outcome === "succeeded"
-      ? StatusAnswer.Proven({ state: "succeeded", evidence: { said: "done" } })
-      : StatusAnswer.Proven({ state: "failed", code: "declined", message: "Declined.", evidence: { said: "no" } })
+      ? StatusAnswer.Proven({ state: "succeeded", names, evidence: { said: "done" } })
+      : StatusAnswer.Proven({
+        state: "failed",
+        code: "declined",
+        message: "Declined.",
+        names,
+        evidence: { said: "no" }
+      })
   }
 }
 

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { OperationId } from "../../src/domain/Operation.ts"
 import { type MemoryRecord, moveRecord } from "../../src/services/MemoryLedger.ts"
-import { NotSent, StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
+import { namesNothing, NotSent, StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
 import { forgetful, forgottenAndUnfindable, forgottenClaims } from "./Circumstances.ts"
 import { claimable, claimOf, databaseTime, failure, force, isDue, records } from "./Force.ts"
 import type { Queue } from "./SimulatedDatabase.ts"
@@ -108,9 +108,35 @@ export const plants: Readonly<Record<string, () => Plant>> = {
           adapter.readStatus(operation, reference),
           (answer) =>
             answer._tag === "NotProven" && answer.reason === "not_found"
-              ? StatusAnswer.Proven({ state: "failed", ...failure, evidence: { said: "not found" } })
+              ? StatusAnswer.Proven({
+                state: "failed",
+                ...failure,
+                names: answer.names,
+                evidence: { said: "not found" }
+              })
               : answer
         )
+    })
+  }),
+  "a status read is believed, whichever operation it names": () => ({
+    adapter: (adapter) => ({
+      ...adapter,
+      readStatus: (operation, reference) =>
+        Effect.map(
+          adapter.readStatus(operation, reference),
+          (answer) => "names" in answer ? { ...answer, names: namesNothing } : answer
+        )
+    })
+  }),
+  "the answer to a submission is believed, whichever operation it names": () => ({
+    adapter: (adapter) => ({
+      ...adapter,
+      submit: (operation, payload) =>
+        Effect.map(adapter.submit(operation, payload), (answer) =>
+          ({
+            ...answer,
+            names: { ...answer.names, operation_id: operation.id }
+          }) as SubmissionAnswer)
     })
   }),
   "rescue to failed": () => ({ queue: rescueToFailed }),
@@ -150,7 +176,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         Effect.catchTag(
           adapter.submit(operation, payload),
           "Uncertain",
-          () => Effect.succeed(SubmissionAnswer.Rejected({ ...failure, evidence: {} }))
+          () => Effect.succeed(SubmissionAnswer.Rejected({ ...failure, names: namesNothing, evidence: {} }))
         )
     })
   }),

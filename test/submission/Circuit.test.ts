@@ -3,7 +3,7 @@ import { Effect, Exit, Fiber } from "effect"
 import { CircuitBreaker } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { classifyAttempt, classifyRead, layerCircuitBreaker, passable } from "../../src/submission/Circuit.ts"
-import { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "../../src/submission/Provider.ts"
+import { namesNothing, NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "../../src/submission/Provider.ts"
 import { SubmissionWorker } from "../../src/submission/SubmissionWorker.ts"
 import { acknowledged, bank, makeWorld, unclear, unreachable, until } from "./World.ts"
 
@@ -91,7 +91,12 @@ describe("The circuit of a provider", () => {
 
   it.effect("is not opened by refusals: a provider that refuses is there", () =>
     Effect.gen(function*() {
-      const refused = SubmissionAnswer.Rejected({ code: "insufficient_funds", message: "No.", evidence: null })
+      const refused = SubmissionAnswer.Rejected({
+        code: "insufficient_funds",
+        message: "No.",
+        names: namesNothing,
+        evidence: null
+      })
       const world = yield* makeWorld({ policy: oneAtATime, submit: () => Effect.succeed(refused) })
       yield* world.acceptMany(20)
       yield* world.start(SubmissionWorker.layer)
@@ -138,8 +143,11 @@ describe("What counts as a failure of the provider", () => {
   type Attempt = Exit.Exit<SubmissionAnswer, NotSent | Uncertain>
   const attempts: ReadonlyArray<readonly [Attempt, "Success" | "Failure" | "Ignored"]> = [
     [Exit.succeed(acknowledged), "Success"],
-    [Exit.succeed(SubmissionAnswer.Succeeded({ evidence: null })), "Success"],
-    [Exit.succeed(SubmissionAnswer.Rejected({ code: "no", message: "No.", evidence: null })), "Success"],
+    [Exit.succeed(SubmissionAnswer.Succeeded({ names: namesNothing, evidence: null })), "Success"],
+    [
+      Exit.succeed(SubmissionAnswer.Rejected({ code: "no", message: "No.", names: namesNothing, evidence: null })),
+      "Success"
+    ],
     [Exit.fail(new NotSent({ reason: "refused" })), "Failure"],
     [Exit.fail(new NotSent({ reason: "no credentials", isLocal: true })), "Ignored"],
     [Exit.fail(new Uncertain({ reason: "reset" })), "Failure"],
@@ -150,10 +158,10 @@ describe("What counts as a failure of the provider", () => {
   })
 
   const reads: ReadonlyArray<readonly [StatusAnswer, "Success" | "Failure"]> = [
-    [StatusAnswer.Proven({ state: "succeeded", evidence: null }), "Success"],
-    [StatusAnswer.NeverReceived({ evidence: null }), "Success"],
+    [StatusAnswer.Proven({ state: "succeeded", names: namesNothing, evidence: null }), "Success"],
+    [StatusAnswer.NeverReceived({ names: namesNothing, evidence: null }), "Success"],
     [unclear, "Success"],
-    [StatusAnswer.NotProven({ reason: "not_found", detail: "404" }), "Success"],
+    [StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing }), "Success"],
     [unreachable, "Failure"]
   ]
   it.each(reads)("among status reads: %j", (answer, expected) => {

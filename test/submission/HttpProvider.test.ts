@@ -3,7 +3,7 @@ import { DateTime, Effect, Exit, Fiber, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../src/submission/HttpDecoding.ts"
-import { SubmissionAnswer } from "../../src/submission/Provider.ts"
+import { namesNothing, SubmissionAnswer } from "../../src/submission/Provider.ts"
 import {
   answering,
   clients,
@@ -84,7 +84,8 @@ describe("A submission", () => {
 
     it.live(`over ${name} understands 204 and an empty body that says so`, () =>
       Effect.gen(function*() {
-        const empty = onBody(Schema.Null, () => SubmissionAnswer.Succeeded({ evidence: { empty: true } }))
+        const empty = onBody(Schema.Null, () =>
+          SubmissionAnswer.Succeeded({ names: namesNothing, evidence: { empty: true } }))
         const submit = { ...optionsFor("http://x").submit, decode: byStatus({ 201: empty, 204: empty }) }
         for (
           const bytes of ["HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"]
@@ -95,7 +96,8 @@ describe("A submission", () => {
         }
         // Nothing says that this one is whole.
         const cut = yield* rawServer({
-          onRequest: (socket) => socket.end("HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n\r\n")
+          onRequest: (socket) =>
+            socket.end("HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n\r\n")
         })
         assert.strictEqual((yield* submitTo(optionsFor(cut.url, { submit })))._tag, "Uncertain")
       }).pipe(Effect.provide(client())))

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import type * as net from "node:net"
+import type { ProviderReference } from "../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../src/submission/HttpDecoding.ts"
 import { NotSent, StatusAnswer } from "../../src/submission/Provider.ts"
@@ -73,7 +74,11 @@ describe("A status read", () => {
       const operation = operationOf()
       assert.deepStrictEqual(
         yield* readFrom(optionsFor(server.url), operation),
-        StatusAnswer.Proven({ state: "succeeded", evidence: { status: 200, body: JSON.parse(succeeded) } })
+        StatusAnswer.Proven({
+          state: "succeeded",
+          names: { reference: "ref-1" as ProviderReference, operation_id: null },
+          evidence: { status: 200, body: JSON.parse(succeeded) }
+        })
       )
       assert.isTrue(server.requests[0]!.head.startsWith(`GET /mutations/${operation.id} HTTP/1.1`))
       assert.isUndefined(server.requests[0]!.key)

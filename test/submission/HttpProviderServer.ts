@@ -10,7 +10,7 @@ import { ProviderReference } from "../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
 import { byStatus, evidenceOf, onBody } from "../../src/submission/HttpDecoding.ts"
 import * as HttpProvider from "../../src/submission/HttpProvider.ts"
-import { StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
+import { namesNothing, StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
 
 /** The clients that an adapter may be given. */
 export const clients: ReadonlyArray<readonly [name: string, layer: () => Layer.Layer<HttpClient.HttpClient>]> = [
@@ -157,6 +157,8 @@ export const inMillis = (millis: number) => Effect.map(DateTime.now, DateTime.ad
 
 const Body = Schema.Struct({ reference: ProviderReference, status: Schema.Literal("succeeded") })
 
+const namesOf = <R extends ProviderReference>(reference: R) => ({ reference, operation_id: null })
+
 /** An adapter that declares 200 and 422 for submissions, and 200 and 404 for status reads. */
 export const optionsFor = (
   baseUrl: string,
@@ -166,20 +168,29 @@ export const optionsFor = (
   submit: {
     request: ({ type }, payload) => ({ path: "/mutations", body: { type, payload } }),
     decode: byStatus({
-      200: onBody(Body, (_, answer) => SubmissionAnswer.Succeeded({ evidence: evidenceOf(answer) })),
+      200: onBody(
+        Body,
+        ({ reference }, answer) =>
+          SubmissionAnswer.Succeeded({ names: namesOf(reference), evidence: evidenceOf(answer) })
+      ),
       422: onBody(
         Schema.Struct({ code: Schema.String }),
-        ({ code }, answer) => SubmissionAnswer.Rejected({ code, message: "refused", evidence: evidenceOf(answer) })
+        ({ code }, answer) =>
+          SubmissionAnswer.Rejected({ code, message: "refused", names: namesNothing, evidence: evidenceOf(answer) })
       )
     })
   },
   status: {
     request: ({ id }) => ({ path: `/mutations/${id}` }),
     decode: byStatus({
-      200: onBody(Body, (_, answer) => StatusAnswer.Proven({ state: "succeeded", evidence: evidenceOf(answer) })),
+      200: onBody(
+        Body,
+        ({ reference }, answer) =>
+          StatusAnswer.Proven({ state: "succeeded", names: namesOf(reference), evidence: evidenceOf(answer) })
+      ),
       404: onBody(
         Schema.Struct({ code: Schema.Literal("not_found") }),
-        () => StatusAnswer.NotProven({ reason: "not_found", detail: "not known" })
+        () => StatusAnswer.NotProven({ reason: "not_found", detail: "not known", names: namesNothing })
       )
     })
   },

@@ -2,18 +2,19 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import type { OperationState } from "../../src/domain/Operation.ts"
-import { StatusAnswer } from "../../src/submission/Provider.ts"
+import { namesNothing, StatusAnswer } from "../../src/submission/Provider.ts"
 import { Reconciler } from "../../src/submission/Reconciler.ts"
 import { defaultPolicy } from "../../src/submission/SubmissionPolicy.ts"
 import { drive, pathTo } from "../fixtures/Ledger.ts"
 import { bank, makeWorld, reference, type Script, unclear, unreachable, until } from "./World.ts"
 
 const evidence = { status: 200 }
-const pending = StatusAnswer.Proven({ state: "submitted", reference, evidence })
-const succeeded = StatusAnswer.Proven({ state: "succeeded", evidence })
-const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", message: "Closed.", evidence })
-const never = StatusAnswer.NeverReceived({ evidence })
-const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404" })
+const names = { reference, operation_id: null }
+const pending = StatusAnswer.Proven({ state: "submitted", names, evidence })
+const succeeded = StatusAnswer.Proven({ state: "succeeded", names, evidence })
+const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", message: "Closed.", names, evidence })
+const never = StatusAnswer.NeverReceived({ names: namesNothing, evidence })
+const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing })
 
 /** An operation in this state, which the provider knows as the script says. */
 const worldWith = Effect.fnUntraced(function*(state: OperationState, script: Script = {}) {

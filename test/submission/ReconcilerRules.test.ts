@@ -1,20 +1,22 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Random } from "effect"
 import { readDelay } from "../../src/domain/Submission.ts"
-import { StatusAnswer } from "../../src/submission/Provider.ts"
+import { namesNothing, StatusAnswer } from "../../src/submission/Provider.ts"
 import { decide } from "../../src/submission/Reconciler.ts"
 import { defaultPolicy } from "../../src/submission/SubmissionPolicy.ts"
+import { operationOf } from "./HttpProviderServer.ts"
 import { makeWorld, reference, unclear, unreachable } from "./World.ts"
 
 const evidence = { status: 200 }
-const pending = StatusAnswer.Proven({ state: "submitted", reference, evidence })
-const succeeded = StatusAnswer.Proven({ state: "succeeded", evidence })
-const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", message: "Closed.", evidence })
-const never = StatusAnswer.NeverReceived({ evidence })
-const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404" })
+const names = { reference, operation_id: null }
+const pending = StatusAnswer.Proven({ state: "submitted", names, evidence })
+const succeeded = StatusAnswer.Proven({ state: "succeeded", names, evidence })
+const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", message: "Closed.", names, evidence })
+const never = StatusAnswer.NeverReceived({ names: namesNothing, evidence })
+const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing })
 
 /** Straight from the claim, if it was one. */
-const unacknowledged = { revision: 3, reference: null }
+const unacknowledged = { operation: operationOf(), revision: 3, reference: null }
 
 describe("What follows from a status read", () => {
   // From the specification, "States and transitions". `stays` is nothing; for held operations there is `Release`.
@@ -50,8 +52,8 @@ describe("What follows from a status read", () => {
 
   it("never takes for lost what the provider itself acknowledged, by a name or by having it once", () => {
     for (const state of ["indeterminate", "accepted"] as const) {
-      assert.strictEqual(decide({ state, revision: 3, reference }, never)._tag, "Postpone")
-      assert.strictEqual(decide({ state, revision: 4, reference: null }, never)._tag, "Postpone")
+      assert.strictEqual(decide({ ...unacknowledged, state, reference }, never)._tag, "Postpone")
+      assert.strictEqual(decide({ ...unacknowledged, state, revision: 4 }, never)._tag, "Postpone")
     }
   })
 

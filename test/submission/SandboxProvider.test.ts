@@ -4,7 +4,7 @@ import type { ProviderOperation } from "../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
 import { MutationAnswer, MutationProblem, MutationStatus } from "../../src/sandbox/Protocol.ts"
 import { Sandbox } from "../../src/sandbox/Sandbox.ts"
-import { Provider } from "../../src/submission/Provider.ts"
+import { type Proven, Provider } from "../../src/submission/Provider.ts"
 import * as SandboxProvider from "../../src/submission/SandboxProvider.ts"
 import { answering, inMillis, operationOf, rawServer, response } from "./HttpProviderServer.ts"
 
@@ -15,7 +15,10 @@ const adapter = (options: SandboxProvider.SandboxProviderOptions) =>
 
 const answer = (value: typeof MutationAnswer.Type) => JSON.stringify(Schema.encodeSync(MutationAnswer)(value))
 const statusOf = (value: typeof MutationStatus.Type) => JSON.stringify(Schema.encodeSync(MutationStatus)(value))
-const problem = (code: string) => JSON.stringify(Schema.encodeSync(MutationProblem)({ code, message: "Why." }))
+const problem = (code: string, key?: string) =>
+  JSON.stringify(
+    Schema.encodeSync(MutationProblem)({ code, message: "Why.", ...key !== undefined && { idempotency_key: key } })
+  )
 
 const submitted = (status: number, body: string, operation: ProviderOperation = operationOf()) =>
   Effect.gen(function*() {
@@ -44,7 +47,11 @@ describe("The adapter for the sandbox", () => {
   it.live("submits by the protocol: POST /mutations with key, send_before, type and payload", () =>
     Effect.gen(function*() {
       const operation = operationOf({ send_before: DateTime.makeUnsafe("2999-01-01T00:00:00Z") as DateTime.Utc })
-      const { server } = yield* submitted(202, answer({ reference: "sbx_1", status: "pending" }), operation)
+      const { server } = yield* submitted(
+        202,
+        answer({ reference: "sbx_1", idempotency_key: "k", status: "pending" }),
+        operation
+      )
       const { body, head } = server.requests[0]!
       assert.match(head, /^POST \/mutations HTTP\/1\.1\r\n/)
       assert.include(head.toLowerCase(), `\r\nidempotency-key: ${operation.id}\r\n`)
@@ -52,17 +59,20 @@ describe("The adapter for the sandbox", () => {
       assert.deepStrictEqual(JSON.parse(body), { type: "payment", payload: { amount: "1.00" } })
     }).pipe(Effect.provide(client)))
 
-  const pending = { reference: "sbx_1", status: "pending" } as const
-  const succeeded = { reference: "sbx_1", status: "succeeded" } as const
+  const idempotency_key = "the-key"
+  const pending = { reference: "sbx_1", idempotency_key, status: "pending" } as const
+  const succeeded = { reference: "sbx_1", idempotency_key, status: "succeeded" } as const
+  const names = { reference: "sbx_1", operation_id: idempotency_key }
 
   const answers: ReadonlyArray<readonly [what: string, status: number, body: string, outcome: object]> = [
     ["202 pending is an acknowledgement", 202, answer(pending), {
       _tag: "Acknowledged",
-      reference: "sbx_1",
+      names,
       evidence: { status: 202, body: pending }
     }],
     ["200 succeeded is a success", 200, answer(succeeded), {
       _tag: "Succeeded",
+      names,
       evidence: { status: 200, body: succeeded }
     }],
     ["422 is a refusal for ever", 422, problem("insufficient_funds"), {
@@ -81,7 +91,7 @@ describe("The adapter for the sandbox", () => {
     ["409 with another code is uncertain", 409, problem("conflict"), { _tag: "Uncertain" }],
     ["202 that says succeeded is uncertain", 202, answer(succeeded), { _tag: "Uncertain" }],
     ["200 that says pending is uncertain", 200, answer(pending), { _tag: "Uncertain" }],
-    ["an empty reference is uncertain", 202, answer({ reference: "", status: "pending" }), { _tag: "Uncertain" }],
+    ["an empty reference is uncertain", 202, answer({ ...pending, reference: "" }), { _tag: "Uncertain" }],
     ["422 is a refusal whatever its code", 422, problem("E-42 / no funds"), {
       _tag: "Rejected",
       code: "E-42 / no funds"
@@ -105,21 +115,35 @@ describe("The adapter for the sandbox", () => {
     ["pending proves that it was submitted", 200, statusOf(pending), {
       _tag: "Proven",
       state: "submitted",
-      reference: "sbx_1",
+      names,
       evidence: { status: 200, body: pending }
     }],
-    ["succeeded proves success", 200, statusOf(succeeded), { _tag: "Proven", state: "succeeded" }],
+    ["succeeded proves success", 200, statusOf(succeeded), { _tag: "Proven", state: "succeeded", names }],
     [
       "failed proves failure, with its code",
       200,
-      statusOf({ reference: "sbx_1", status: "failed", code: "account_closed", message: "Why." }),
-      { _tag: "Proven", state: "failed", code: "account_closed", message: "Why." }
+      statusOf({ ...pending, status: "failed", code: "account_closed", message: "Why." }),
+      { _tag: "Proven", state: "failed", code: "account_closed", message: "Why.", names }
     ],
-    ["failed without a code proves nothing", 200, `{"reference":"sbx_1","status":"failed"}`, {
+    ["an answer without the key proves nothing", 200, `{"reference":"sbx_1","status":"succeeded"}`, {
       _tag: "NotProven",
       reason: "unclear"
     }],
-    ["an unknown status proves nothing", 200, `{"reference":"sbx_1","status":"done"}`, {
+    [
+      "not found names the key that was not found",
+      404,
+      JSON.stringify({ code: "not_found", message: "Why.", idempotency_key }),
+      {
+        _tag: "NotProven",
+        reason: "not_found",
+        names: { reference: null, operation_id: idempotency_key }
+      }
+    ],
+    ["failed without a code proves nothing", 200, JSON.stringify({ ...pending, status: "failed" }), {
+      _tag: "NotProven",
+      reason: "unclear"
+    }],
+    ["an unknown status proves nothing", 200, JSON.stringify({ ...pending, status: "done" }), {
       _tag: "NotProven",
       reason: "unclear"
     }],
@@ -140,7 +164,10 @@ describe("The adapter for the sandbox", () => {
     Effect.gen(function*() {
       const operation = operationOf({ send_before: yield* inMillis(-2000) })
       const options = { notFoundIsFinalAfter: "1 second" } as const
-      assert.strictEqual((yield* read(404, problem("not_found"), operation, options)).answer._tag, "NeverReceived")
+      assert.deepInclude((yield* read(404, problem("not_found", "another"), operation, options)).answer, {
+        _tag: "NeverReceived",
+        names: { reference: null, operation_id: "another" }
+      }, "which names the key that was not found")
       assert.deepInclude((yield* read(404, problem("no_route"), operation, options)).answer, {
         _tag: "NotProven",
         reason: "not_found"
@@ -202,6 +229,21 @@ describe("The adapter and the sandbox itself", () => {
       assert.strictEqual((yield* provider.submit(operation, payload))._tag, "Succeeded")
       yield* sandbox.setFaults({ duplicate_key_rejected: { rate: 1 } })
       assert.strictEqual((yield* Effect.flip(provider.submit(operation, payload)))._tag, "Uncertain")
+    }).pipe(Effect.provide(client)))
+
+  it.live("agree about which operation an answer is, and an answer for another one names that one", () =>
+    Effect.gen(function*() {
+      const { provider, sandbox } = yield* scene
+      const operation = operationOf()
+      const submitted = yield* provider.submit(operation, ask({ outcome: "pending" }))
+      assert.strictEqual(submitted.names.operation_id, operation.id)
+      const read = () => Effect.map(provider.readStatus(operation, null), (answer) => answer as Proven)
+      assert.deepStrictEqual((yield* read()).names, submitted.names)
+      yield* sandbox.setFaults({ foreign_answer: { rate: 1 } })
+      const foreign = yield* read()
+      assert.deepInclude(foreign, { _tag: "Proven", state: "succeeded" })
+      assert.notStrictEqual(foreign.names.operation_id, operation.id)
+      assert.notStrictEqual(foreign.names.reference, submitted.names.reference)
     }).pipe(Effect.provide(client)))
 
   it.live("agree that nothing was sent when nobody listens", () =>

@@ -1,12 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Exit } from "effect"
 import { PayloadAltered, PayloadUnreadable } from "../../src/domain/Submission.ts"
-import { NotSent, type SubmissionAnswer, SubmissionAnswer as Answer, Uncertain } from "../../src/submission/Provider.ts"
+import {
+  namesNothing,
+  NotSent,
+  type SubmissionAnswer,
+  SubmissionAnswer as Answer,
+  Uncertain
+} from "../../src/submission/Provider.ts"
 import { judge, publicFailure } from "../../src/submission/Settlement.ts"
+import { operationOf } from "./HttpProviderServer.ts"
 import { acknowledged, reference } from "./World.ts"
 
 type Ending = Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable | PayloadAltered>
 
+const { id } = operationOf()
 const notSent = new NotSent({ reason: "refused" })
 const uncertain = new Uncertain({ reason: "reset" })
 const interrupted = Exit.failCause(Cause.interrupt(1))
@@ -16,8 +24,13 @@ const combined = (...causes: ReadonlyArray<Cause.Cause<NotSent | Uncertain>>) =>
 describe("The end of a submission", () => {
   const endings: ReadonlyArray<readonly [name: string, exit: Ending, isSending: boolean, state: string]> = [
     ["an acknowledgement", Exit.succeed(acknowledged), true, "submitted"],
-    ["a success", Exit.succeed(Answer.Succeeded({ evidence: null })), true, "succeeded"],
-    ["a refusal", Exit.succeed(Answer.Rejected({ code: "no", message: "No.", evidence: null })), true, "failed"],
+    ["a success", Exit.succeed(Answer.Succeeded({ names: namesNothing, evidence: null })), true, "succeeded"],
+    [
+      "a refusal",
+      Exit.succeed(Answer.Rejected({ code: "no", message: "No.", names: namesNothing, evidence: null })),
+      true,
+      "failed"
+    ],
     ["proof that nothing was sent", Exit.fail(notSent), true, "failed"],
     ["doubt", Exit.fail(uncertain), true, "indeterminate"],
     ["a payload that cannot be read", Exit.fail(new PayloadUnreadable()), false, "failed"],
@@ -30,14 +43,14 @@ describe("The end of a submission", () => {
     ["an interruption and a defect", combined(Cause.interrupt(1), Cause.die("x")), true, "indeterminate"]
   ]
   it.each(endings)("%s", (_, exit, isSending, state) => {
-    const settlement = judge(exit, isSending)
+    const settlement = judge(id, exit, isSending)
     assert.strictEqual(settlement.outcome.state, state)
     assert.strictEqual(settlement.evidence["by"], "submission")
     assert.strictEqual(settlement.reference, state === "submitted" ? reference : null)
   })
 
   it("counts as sent unless it is proven that it was not", () => {
-    const unsent = endings.filter(([, exit, isSending]) => !judge(exit, isSending).isSent).map(([name]) => name)
+    const unsent = endings.filter(([, exit, isSending]) => !judge(id, exit, isSending).isSent).map(([name]) => name)
     assert.deepStrictEqual(unsent, [
       "proof that nothing was sent",
       "a payload that cannot be read",
@@ -49,7 +62,7 @@ describe("The end of a submission", () => {
 
   it("does not blame the provider for what failed here", () => {
     const messages = [notSent, new NotSent({ reason: "no credentials", isLocal: true })].map((error) => {
-      const { outcome } = judge(Exit.fail(error), true)
+      const { outcome } = judge(id, Exit.fail(error), true)
       assert.deepInclude(outcome, { state: "failed" })
       return outcome.state === "failed" ? `${outcome.failure.code}: ${outcome.failure.message}` : ""
     })
@@ -60,8 +73,8 @@ describe("The end of a submission", () => {
   })
 
   it("keeps what the provider said as evidence, and no more of a defect than its name", () => {
-    assert.deepStrictEqual(judge(Exit.succeed(acknowledged), true).evidence["answer"], { status: "pending" })
-    const { evidence } = judge(Exit.die(new RangeError("Bearer hunter2")), true)
+    assert.deepStrictEqual(judge(id, Exit.succeed(acknowledged), true).evidence["answer"], { status: "pending" })
+    const { evidence } = judge(id, Exit.die(new RangeError("Bearer hunter2")), true)
     assert.deepStrictEqual(evidence, { by: "submission", reason: "a defect: RangeError" })
   })
 })

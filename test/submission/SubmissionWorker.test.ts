@@ -3,7 +3,13 @@ import { Cause, DateTime, Duration, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { Provider } from "../../src/domain/Grant.ts"
 import { UnsafeDatabase } from "../../src/domain/Submission.ts"
-import { NotSent, type SubmissionAnswer, SubmissionAnswer as Answer, Uncertain } from "../../src/submission/Provider.ts"
+import {
+  namesNothing,
+  NotSent,
+  type SubmissionAnswer,
+  SubmissionAnswer as Answer,
+  Uncertain
+} from "../../src/submission/Provider.ts"
 import { SubmissionWorker } from "../../src/submission/SubmissionWorker.ts"
 import { acknowledged, away, makeWorld, neverOpen, reference, until, workFor, type World } from "./World.ts"
 
@@ -43,16 +49,16 @@ describe("An accepted operation", () => {
 
   const answers: ReadonlyArray<readonly [SubmissionAnswer, object]> = [
     [acknowledged, { state: "submitted", terminal: false }],
-    [Answer.Succeeded({ evidence: 1 }), { state: "succeeded", failure: null }],
-    [Answer.Rejected({ code: "insufficient_funds", message: "Too little.", evidence: 1 }), {
+    [Answer.Succeeded({ names: namesNothing, evidence: 1 }), { state: "succeeded", failure: null }],
+    [Answer.Rejected({ code: "insufficient_funds", message: "Too little.", names: namesNothing, evidence: 1 }), {
       state: "failed",
       failure: { code: "insufficient_funds", message: "Too little." }
     }],
-    [Answer.Rejected({ code: "E-51!", message: "Internal: db=7", evidence: 1 }), {
+    [Answer.Rejected({ code: "E-51!", message: "Internal: db=7", names: namesNothing, evidence: 1 }), {
       state: "failed",
       failure: { code: "provider_rejected", message: "The provider refused the operation." }
     }],
-    [Answer.Acknowledged({ reference: "" as never, evidence: 1 }), { state: "submitted" }]
+    [Answer.Acknowledged({ names: { ...namesNothing, reference: "" as never }, evidence: 1 }), { state: "submitted" }]
   ]
   it.effect.each(answers)("is as the provider answered: %j", ([answer, expected]) =>
     Effect.gen(function*() {

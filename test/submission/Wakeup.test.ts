@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Queue, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Provider } from "../../src/domain/Grant.ts"
+import { namesNothing } from "../../src/submission/Provider.ts"
 import { SubmissionWorker } from "../../src/submission/SubmissionWorker.ts"
 import { bank, makeWorld, until } from "./World.ts"
 
@@ -89,7 +90,7 @@ describe("Concurrency", () => {
   it.effect("lets all of a backlog through, without waiting for the next look", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
-        submit: () => Effect.delay(Effect.succeed({ _tag: "Succeeded", evidence: 1 }), 10)
+        submit: () => Effect.delay(Effect.succeed({ _tag: "Succeeded", names: namesNothing, evidence: 1 }), 10)
       })
       const ids = yield* world.acceptMany(300)
       yield* world.start(SubmissionWorker.layer)

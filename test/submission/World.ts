@@ -69,7 +69,10 @@ export interface Script {
 }
 
 export const reference = "ref-1" as ProviderReference
-export const acknowledged = SubmissionAnswer.Acknowledged({ reference, evidence: { status: "pending" } })
+export const acknowledged = SubmissionAnswer.Acknowledged({
+  names: { reference, operation_id: null },
+  evidence: { status: "pending" }
+})
 export const unclear = StatusAnswer.NotProven({ reason: "unclear", detail: "the bank mumbled" })
 export const unreachable = StatusAnswer.NotProven({ reason: "unreachable", detail: "connection reset" })
 export const away = Effect.fail(new StoreUnavailable({ cause: new Error("the connection was lost") }))
