@@ -33,6 +33,8 @@ ALTER TABLE operations
   ADD COLUMN reference text CHECK (length(reference) BETWEEN 1 AND 1024),
   -- Status reads so far: the schedule slows down with them.
   ADD COLUMN reads integer NOT NULL DEFAULT 0,
+  -- A worker found that it could not be sent when it was due, and put it off.
+  ADD COLUMN waiting boolean NOT NULL DEFAULT false,
   -- When an operator last cleared the review. Age counts from there.
   ADD COLUMN reviewed_at timestamptz(3);
 
@@ -53,7 +55,13 @@ ALTER TABLE operations
   ADD CHECK (NOT under_review OR state NOT IN ('succeeded', 'failed', 'cancelled'));
 
 -- One queue for each role. They hold what is unsettled alone, however long the ledger grows.
-CREATE INDEX operations_to_claim ON operations (provider, timeline, due_at) WHERE state = 'accepted';
+--
+-- Operations to claim stand in lanes: one lane for each client, so that claims can take turns, and one for all operations
+-- that were put off. A claim skips from lane to lane. If operations that wait stood in the lanes of their clients, a claim
+-- would have to look into the lane of every client that has one.
+CREATE INDEX operations_to_claim
+  ON operations (provider, timeline, (CASE WHEN waiting THEN '' ELSE client_id END COLLATE "C"), due_at)
+  WHERE state = 'accepted';
 CREATE INDEX operations_to_rescue ON operations (due_at) WHERE state = 'submitting';
 CREATE INDEX operations_to_read ON operations (provider, due_at) WHERE state IN ('submitted', 'indeterminate');
 
@@ -78,6 +86,7 @@ BEGIN
   NEW.send_before := NULL;
   NEW.reference := NULL;
   NEW.reads := 0;
+  NEW.waiting := false;
   NEW.reviewed_at := NULL;
   EXECUTE format('SELECT %I.ledger_timeline()', TG_TABLE_SCHEMA) INTO NEW.timeline;
   EXECUTE format('SELECT provider FROM %I.provider_bindings WHERE id = $1', TG_TABLE_SCHEMA)

@@ -53,6 +53,8 @@ export interface MemoryRecord {
   readonly send_before: DateTime.Utc | null
   readonly reference: ProviderReference | null
   readonly reads: number
+  /** A worker found that it could not be sent when it was due, and put it off. */
+  readonly waiting: boolean
   readonly reviewed_at: DateTime.Utc | null
 }
 

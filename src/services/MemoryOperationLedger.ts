@@ -71,6 +71,7 @@ export const makeMemory = Effect.gen(function*() {
           send_before: null,
           reference: null,
           reads: 0,
+          waiting: false,
           reviewed_at: null
         })
         return Effect.as(signal.announce(grant.provider), { operation, created: true })

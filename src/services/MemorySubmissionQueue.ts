@@ -26,6 +26,7 @@ import {
   type ReviewTerms,
   StillHeld
 } from "../domain/Submission.ts"
+import { type LaneVisit, makeClaimInTurns, shareOf } from "./claimInTurns.ts"
 import { MemoryLedger, type MemoryRecord, moveRecord } from "./MemoryLedger.ts"
 import { makeOpenPayload } from "./openPayload.ts"
 import { PayloadCipher } from "./PayloadCipher.ts"
@@ -114,24 +115,58 @@ export const makeMemory = Effect.gen(function*() {
   const isClaimable = ({ operation, timeline }: MemoryRecord) =>
     operation.state === "accepted" && timeline === memory.cluster.timeline
 
+  /** As the index of PostgreSQL has them: the records of each lane, those that are due first. */
+  const lanesOf = (provider: Provider) => {
+    const lanes = new Map<string, Array<MemoryRecord>>()
+    for (const record of memory.operations.values()) {
+      if (record.owner.provider !== provider || !isClaimable(record)) continue
+      const lane = record.waiting ? "" : record.owner.client_id
+      if (record.waiting && record.due_at! > millis()) continue
+      lanes.set(lane, [...lanes.get(lane) ?? [], record])
+    }
+    return lanes
+  }
+
+  const claimOne = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
+    if (!isReady(record)) {
+      update({ ...aged(record, terms.review_after), due_at: idleUntil(record, terms.idle), waiting: true })
+      return null
+    }
+    const claimed = update({
+      ...moveRecord(record, { state: "submitting" }, null, now(), after(terms.rescue_after)),
+      send_before: DateTime.makeUnsafe(after(terms.send_within))
+    })
+    return {
+      operation: toProviderOperation(claimed),
+      revision: claimed.operation.revision,
+      payload: openPayload({ ...record.operation, request_digest: record.digest, sealed: record.payload })
+    }
+  }
+
+  const visitLanes = (provider: Provider, limit: number, terms: ClaimTerms, start: string): LaneVisit<Claim> => {
+    const lanes = lanesOf(provider)
+    const names = [...lanes.keys()].toSorted((a, b) => a < b ? -1 : 1)
+    const inOrder = [...names.filter((name) => name > start), ...names.filter((name) => name <= start)]
+    const visited = inOrder.slice(0, limit)
+    const isRound = visited.length === inOrder.length
+    const claims: Array<Claim> = []
+    let more = !isRound
+    for (const [index, name] of visited.entries()) {
+      const share = shareOf(limit, visited.length, index)
+      const due = lanes.get(name)!.filter(({ due_at }) => due_at! <= millis())
+        .toSorted((a, b) => a.due_at! - b.due_at!).slice(0, share)
+      more ||= due.length === share
+      for (const record of due) {
+        const claim = claimOne(record, terms)
+        if (claim !== null) claims.push(claim)
+      }
+    }
+    return { items: claims, more, next: (isRound ? visited[0] : visited.at(-1)) ?? null }
+  }
+
+  const claimInTurns = makeClaimInTurns()
   const claim = (provider: Provider, limit: number, terms: ClaimTerms) =>
-    Effect.sync(() =>
-      serve(due(provider, isClaimable), limit, (record): Claim | null => {
-        if (!isReady(record)) {
-          update({ ...aged(record, terms.review_after), due_at: idleUntil(record, terms.idle) })
-          return null
-        }
-        const claimed = update({
-          ...moveRecord(record, { state: "submitting" }, null, now(), after(terms.rescue_after)),
-          send_before: DateTime.makeUnsafe(after(terms.send_within))
-        })
-        return {
-          operation: toProviderOperation(claimed),
-          revision: claimed.operation.revision,
-          payload: openPayload({ ...record.operation, request_digest: record.digest, sealed: record.payload })
-        }
-      })
-    )
+    claimInTurns(provider, limit, (left, start) => Effect.sync(() => visitLanes(provider, left, terms, start)))
 
   const find = (id: OperationId) =>
     Effect.suspend(() => {
@@ -272,6 +307,7 @@ export const makeMemory = Effect.gen(function*() {
       operation: { ...record.operation, under_review: false },
       timeline: memory.cluster.timeline,
       due_at: millis(),
+      waiting: false,
       send_before: null,
       reviewed_at: now()
     }).operation

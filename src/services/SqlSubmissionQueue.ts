@@ -27,6 +27,7 @@ import {
   StillHeld,
   UnsafeDatabase
 } from "../domain/Submission.ts"
+import { makeClaimInTurns, maxTurns } from "./claimInTurns.ts"
 import { findOperation } from "./findOperation.ts"
 import { makeOpenPayload } from "./openPayload.ts"
 import { fromRow, type OperationRow } from "./OperationRow.ts"
@@ -83,7 +84,13 @@ interface Looked {
   readonly looked: number
 }
 
-type ClaimedRow = Looked & (ClaimRow | { readonly id: null })
+/** What a claim says of the lanes, in each of its rows, of which there is one at least. */
+interface LanesRow {
+  readonly more: boolean
+  readonly next: string | null
+}
+
+type ClaimedRow = LanesRow & (ClaimRow | { readonly id: null })
 
 type TakenRow = Looked & (ReadRow | { readonly id: null })
 
@@ -110,9 +117,6 @@ const untilServed = <A>(
     }
     return served
   })
-
-/** Batches that one call looks at. */
-const maxTurns = 32
 
 const toDueRead = (provider: Provider, row: ReadRow): DueRead => ({
   operation: toProviderOperation(row),
@@ -156,7 +160,7 @@ export const makeSql = Effect.gen(function*() {
     return { moved: moved.length > 0 }
   }).pipe(Effect.withSpan("SubmissionQueue.prepare"))
 
-  const claimOnce = (provider: Provider, limit: number, terms: ClaimTerms) =>
+  const claimOnce = (provider: Provider, limit: number, terms: ClaimTerms, after: string) =>
     orUnavailable(
       sql.unsafe<ClaimedRow>(claimStatement(limit), [
         provider,
@@ -165,6 +169,7 @@ export const makeSql = Effect.gen(function*() {
         Duration.toMillis(terms.rescue_after),
         Duration.toMillis(terms.idle),
         Duration.toMillis(terms.review_after),
+        after,
         cipher.plaintextBefore
       ])
     )
@@ -181,11 +186,13 @@ export const makeSql = Effect.gen(function*() {
     })
   })
 
+  const claimInTurns = makeClaimInTurns()
   const claim = Effect.fn("SubmissionQueue.claim")((provider: Provider, limit: number, terms: ClaimTerms) =>
-    untilServed(limit, (left) =>
-      Effect.map(claimOnce(provider, left, terms), (rows) => ({
-        items: rows.filter((row): row is ClaimRow & Looked => row.id !== null).map(toClaim),
-        looked: rows[0]!.looked
+    claimInTurns(provider, limit, (left, after) =>
+      Effect.map(claimOnce(provider, left, terms, after), (rows) => ({
+        items: rows.filter((row): row is ClaimRow & LanesRow => row.id !== null).map(toClaim),
+        more: rows[0]!.more,
+        next: rows[0]!.next
       })))
   )
 

@@ -40,9 +40,12 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    */
   readonly prepare: Effect.Effect<{ readonly moved: boolean }, UnsafeDatabase | StoreUnavailable>
   /**
-   * Moves up to `limit` operations from `accepted` to `submitting`, oldest first, in a transaction of its own. It
-   * yields after the COMMIT was acknowledged: what it yields may be sent, and nothing else. After `StoreUnavailable`
-   * nobody knows what was claimed, so none of it may be sent.
+   * Moves up to `limit` operations from `accepted` to `submitting`, in a transaction of its own. It yields after the
+   * COMMIT was acknowledged: what it yields may be sent, and nothing else. After `StoreUnavailable` nobody knows what was
+   * claimed, so none of it may be sent.
+   *
+   * The clients of the provider take turns, so that the long queue of one does not delay the others. Within a client the
+   * oldest operation comes first.
    *
    * Operations stay where they are while their owner has withdrawn (no live grant of the same owner, subject, client
    * and provider binding, an inactive client, a disconnected provider), while their payload needs a key that is not at

@@ -43,43 +43,82 @@ export const moveHomeStatement = `
   )
   SELECT 1 FROM home`
 
+/** The lane of an operation `o` in the index `operations_to_claim`: that of its client, or '' while it waits. */
+const lane = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
+
+/** In a subquery, so that the index gives the order. */
+const claimable = "o.state = 'accepted' AND o.provider = $1 AND o.timeline = (SELECT timeline FROM here)"
+
+const laneAfter = (after: string) => `
+      (SELECT ${lane} FROM operations o WHERE ${claimable} AND ${lane} > ${after} ORDER BY ${lane} LIMIT 1)`
+
 /**
- * The limit is a literal, because PostgreSQL would plan a generic statement for a tenth of the queue. `here` is a
- * subquery, so that the index gives the order; it is null where nothing may be claimed, on a database that could
- * forget or in a cluster that nobody prepared.
+ * Claims go round the lanes of the clients: they begin after the lane `$7`, visit as many as they may claim operations,
+ * and give each an equal share, so that a long queue delays its own client alone. A claim skips from one lane to the
+ * next in the index, hence its cost depends on the limit and not on the lengths of the queues or the number of clients.
+ * `next` is the lane after which the next claim begins, null when no lane was found. `more` tells that a lane may hold
+ * more than its share, or that lanes were not visited.
+ *
+ * Limits are literals, because PostgreSQL would plan a generic statement for a tenth of the queue. `here` is empty where
+ * nothing may be claimed, on a database that could forget or in a cluster that nobody prepared.
  */
 export const claimStatement = (limit: number) => `
-  WITH due AS MATERIALIZED (
-    SELECT o.id, o.client_id, ${standing("send")}
+  WITH RECURSIVE here AS MATERIALIZED (
+    SELECT ledger_timeline() AS timeline FROM ledger_home h
+    JOIN pg_control_system() s USING (system_identifier)
+    JOIN pg_database d ON d.oid = h.database AND d.datname = current_database()
+    WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
+  ), first AS MATERIALIZED (
+    SELECT CASE
+      WHEN EXISTS (SELECT FROM operations o WHERE ${claimable} AND ${lane} = '' AND o.due_at <= now()) THEN ''
+      ELSE ${laneAfter("''")}
+    END AS lane
+  ), start AS MATERIALIZED (
+    SELECT coalesce(${laneAfter("$7")}, lane) AS start FROM first
+  ), visits AS (
+    SELECT 1 AS n, start AS lane, start FROM start
+    UNION ALL
+    SELECT v.n + 1, after.lane, v.start
+    FROM visits v CROSS JOIN LATERAL (SELECT coalesce(${laneAfter("v.lane")}, lane) FROM first) after (lane)
+    WHERE v.n <= ${limit} AND after.lane <> v.start
+  ), lanes AS MATERIALIZED (
+    SELECT n, lane, ${limit} / count + (n <= ${limit} % count)::integer AS share
+    FROM (SELECT *, count(*) OVER () FROM visits WHERE n <= ${limit} AND lane IS NOT NULL) v
+  ), due AS MATERIALIZED (
+    SELECT o.id, o.client_id, l.n, ${standing("send")}
       AND NOT EXISTS (
         SELECT 1 FROM operation_payloads y
         WHERE y.operation_id = o.id AND y.client_id = o.client_id
-          AND CASE WHEN y.key_id IS NULL THEN o.created_at >= to_timestamp($7::float8 / 1000)
+          AND CASE WHEN y.key_id IS NULL THEN o.created_at >= to_timestamp($8::float8 / 1000)
             ELSE y.key_id <> ALL ($2::text[]) END
       ) AS ready
-    FROM operations o
-    WHERE o.state = 'accepted' AND o.provider = $1 AND o.due_at <= now()
-      AND o.timeline = (
-        SELECT ledger_timeline() FROM ledger_home h
-        JOIN pg_control_system() s USING (system_identifier)
-        JOIN pg_database d ON d.oid = h.database AND d.datname = current_database()
-        WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
-      )
-    ORDER BY o.due_at LIMIT ${limit}
-    FOR UPDATE OF o SKIP LOCKED
+    FROM lanes l CROSS JOIN LATERAL (
+      SELECT * FROM (
+        SELECT o.* FROM operations o
+        WHERE ${claimable} AND ${lane} = l.lane AND o.due_at <= now()
+        ORDER BY o.due_at LIMIT ${limit}
+        FOR UPDATE OF o SKIP LOCKED
+      ) o LIMIT l.share
+    ) o
   ), claimed AS (
     UPDATE operations o
     SET state = 'submitting', revision = o.revision + 1, send_before = now() + ${millis("$3")},
       due_at = now() + ${millis("$4")}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
     RETURNING ${providerColumns}, o.client_id, o.created_at, o.request_digest
-  ), waiting AS (
+  ), put_off AS (
     UPDATE operations o
-    SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
+    SET due_at = now() + ${idle("$5")}, waiting = true, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )
-  SELECT looked, ${providerColumns}, o.created_at, o.request_digest, y.payload, y.key_id
-  FROM (SELECT count(*)::integer AS looked FROM due) l
+  SELECT looked.*, ${providerColumns}, o.created_at, o.request_digest, y.payload, y.key_id
+  FROM (
+    SELECT is_part OR EXISTS (
+        SELECT FROM lanes l WHERE l.share = (SELECT count(*) FROM due WHERE due.n = l.n)
+      ) AS more,
+      (SELECT lane FROM lanes WHERE n = CASE WHEN is_part THEN ${limit} ELSE 1 END) AS next
+    FROM (SELECT EXISTS (SELECT FROM visits WHERE n > ${limit}) AS is_part) v
+  ) looked
   LEFT JOIN claimed o ON true
   LEFT JOIN operation_payloads y ON y.operation_id = o.id AND y.client_id = o.client_id`
 
@@ -181,8 +220,8 @@ export const reviewAgedStatement = (limit: number) => {
   RETURNING 1`
 }
 
-const released =
-  "timeline = ledger_timeline(), due_at = now(), send_before = NULL, under_review = false, reviewed_at = now()"
+const released = `timeline = ledger_timeline(), due_at = now(), waiting = false, send_before = NULL,
+    under_review = false, reviewed_at = now()`
 
 export const releaseAllStatement = `
   UPDATE operations SET ${released}

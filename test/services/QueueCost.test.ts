@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Grant } from "../../src/domain/Grant.ts"
+import type { Grant, Provider } from "../../src/domain/Grant.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
 import { fillQueue } from "../fixtures/FilledQueue.ts"
 import { issueAgain, newProvider, PostgresLedger } from "../fixtures/Ledger.ts"
@@ -11,16 +11,27 @@ import { layerRecorded, type Statement, Statements } from "../fixtures/Statement
 
 const limit = 10
 
+interface Filled {
+  /** Of a client with much to do. */
+  readonly grant: Grant
+  /** Where many clients have much to do. */
+  readonly crowded: Provider
+}
+
 /** What the workers ask for again and again, with the index that answers it. */
 const questions: Readonly<
   Record<
     string,
-    { readonly index: string; readonly ask: (grant: Grant) => Effect.Effect<unknown, unknown, SubmissionQueue> }
+    { readonly index: string; readonly ask: (filled: Filled) => Effect.Effect<unknown, unknown, SubmissionQueue> }
   >
 > = {
   "a claim": {
     index: "operations_to_claim",
-    ask: ({ provider }) => SubmissionQueue.use((queue) => queue.claim(provider, limit, claimTerms))
+    ask: ({ grant }) => SubmissionQueue.use((queue) => queue.claim(grant.provider, limit, claimTerms))
+  },
+  "a claim where more clients have something to claim than it may claim": {
+    index: "operations_to_claim",
+    ask: ({ crowded }) => SubmissionQueue.use((queue) => queue.claim(crowded, limit, claimTerms))
   },
   "a look for stale claims": {
     index: "operations_to_rescue",
@@ -28,7 +39,7 @@ const questions: Readonly<
   },
   "a look for status reads": {
     index: "operations_to_read",
-    ask: ({ provider }) => SubmissionQueue.use((queue) => queue.takeReads(provider, limit, readTerms))
+    ask: ({ grant }) => SubmissionQueue.use((queue) => queue.takeReads(grant.provider, limit, readTerms))
   }
 }
 
@@ -82,7 +93,7 @@ const alone = (plan_cache_mode: string) =>
   )
 
 layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work", (it) => {
-  let shared: Grant | undefined
+  let shared: Filled | undefined
   /** A provider with much to do, beside much of which nothing is to be done now. */
   const filled = Effect.gen(function*() {
     if (shared !== undefined) return shared
@@ -100,19 +111,32 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work",
     yield* fillQueue(grant, { count: 3000, state: "submitted", due_in: 3600 })
     yield* fillQueue(grant, { count: 3000, state: "submitting", due_in: 3600 })
     yield* fillQueue(grant, { count: 500, state: "submitting" })
-    shared = grant
+    const crowded = newProvider()
+    for (let client = 0; client < 3 * limit; client++) {
+      const { grant: busy } = yield* issueAtNewProvider({ provider: crowded })
+      yield* fillQueue(busy, { count: 100 })
+      yield* fillQueue(busy, { count: 100, due_in: 3600, waiting: true })
+      // Beside each, one whose operations all wait.
+      const { grant: idle } = yield* issueAtNewProvider({ provider: crowded })
+      yield* fillQueue(idle, { count: 20, due_in: 3600, waiting: true })
+    }
+    shared = { grant, crowded }
     yield* sql`VACUUM ANALYZE operations`.unprepared
-    return grant
+    return shared
   })
 
   for (const [name, { ask, index }] of Object.entries(questions)) {
     for (const mode of ["force_custom_plan", "force_generic_plan", "auto"]) {
       it.effect(`is that of what is found: ${name} (${mode})`, () =>
         Effect.gen(function*() {
-          const grant = yield* filled
+          const ledger = yield* filled
           yield* Effect.gen(function*() {
-            yield* ask(grant)
-            const nodes = yield* planOf((yield* Statements).at(-1)!)
+            const statements = yield* Statements
+            const before = statements.length
+            yield* ask(ledger)
+            const [statement, ...others] = statements.slice(before)
+            assert.isEmpty(others, "one statement finds enough")
+            const nodes = yield* planOf(statement!)
             const scans = nodes.filter((node) => node["Relation Name"] !== undefined && /Scan/.test(node["Node Type"]))
             assert.include(nodes.map((node) => node["Index Name"]), index)
             for (const scan of scans) {
