@@ -114,7 +114,7 @@ export const work = Command.make(
       return yield* new CommandFailed({ message: "give either --providers or --sandbox: who is to be worked for?" })
     }
     const policy = { ...defaultPolicy, ...options }
-    const fault = policyFault(policy)
+    const fault = policyFault(policy, sandbox.length)
     if (fault !== null) return yield* new CommandFailed({ message: fault })
     const adapters = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)
     const announced = Layer.effectDiscard(

@@ -9,10 +9,26 @@ import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import { logFailure } from "./logFailure.ts"
 
-/** Room that several pumps of one process share. */
+/**
+ * The places of one process. Some are reserved for each pump and stay free for it, so that slow work of one pump never
+ * takes the last place of another. The pumps share the rest, first come, first served.
+ */
 export interface Room {
-  readonly limit: number
-  used: number
+  /** Places for each pump alone. */
+  readonly reserved: number
+  /** Places for all of them. */
+  readonly shared: number
+  /** Shared places that are taken. */
+  sharedUsed: number
+}
+
+/**
+ * Reserves half of the places, in equal parts, at least one for each pump. `policyFault` refuses to run more pumps than
+ * there are places.
+ */
+export const makeRoom = (places: number, pumps: number): Room => {
+  const reserved = Math.max(1, Math.floor(places / (2 * Math.max(1, pumps))))
+  return { reserved, shared: places - reserved * pumps, sharedUsed: 0 }
 }
 
 export interface PumpOptions<A, R> {
@@ -44,12 +60,15 @@ export const runPump = Effect.fnUntraced(function*<A, R>(
   let used = 0
   // There was perhaps more than could be taken: it is looked for as soon as there is room for a batch.
   let isBehind = false
-  const roomLeft = () => Math.min(limit - used, room.limit - room.used)
-  const isWorthwhile = () => roomLeft() * 4 >= Math.min(limit, room.limit)
+  const beyondReserve = () => Math.max(0, used - room.reserved)
+  const roomLeft = () => Math.min(limit - used, Math.max(0, room.reserved - used) + room.shared - room.sharedUsed)
+  // A quarter of what this pump can have while others keep their shared places, which may be for long.
+  const isWorthwhile = () => roomLeft() > 0 && roomLeft() * 4 >= used + roomLeft()
 
   const occupy = (count: number) => {
+    const before = beyondReserve()
     used += count
-    room.used += count
+    room.sharedUsed += beyondReserve() - before
   }
 
   const start = (item: A) => {

@@ -20,9 +20,9 @@ import { answered, type Evidence } from "./Evidence.ts"
 import { describe, logFailure } from "./logFailure.ts"
 import { type AnswerNames, StatusAnswer } from "./Provider.ts"
 import { Providers } from "./Providers.ts"
-import { runPump } from "./Pump.ts"
+import { makeRoom, runPump } from "./Pump.ts"
 import { publicFailure } from "./Settlement.ts"
-import { SubmissionPolicy } from "./SubmissionPolicy.ts"
+import { policyFault, SubmissionPolicy } from "./SubmissionPolicy.ts"
 import { withinStore } from "./withinStore.ts"
 
 export class Reconciler extends Context.Service<Reconciler, {
@@ -53,7 +53,7 @@ export class Reconciler extends Context.Service<Reconciler, {
     Effect.gen(function*() {
       const { breaker, policy, providers, read, take } = yield* make
       const running = yield* FiberSet.make<void, never>()
-      const room = { limit: policy.concurrency, used: 0 }
+      const room = makeRoom(policy.concurrency, providers.size)
       yield* Effect.forEach(providers.keys(), (name) =>
         runPump({
           room,
@@ -72,6 +72,8 @@ const make = Effect.gen(function*() {
   const providers = yield* Providers
   const breaker = yield* CircuitBreaker.CircuitBreaker
   const policy = yield* SubmissionPolicy
+  const fault = policyFault(policy, providers.size)
+  if (fault !== null) return yield* Effect.die(new Error(fault))
 
   const terms = {
     // Nobody else reads meanwhile, and a reader that died is not waited for much longer than one that hangs.

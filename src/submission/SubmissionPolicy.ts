@@ -6,7 +6,10 @@ import * as Duration from "effect/Duration"
 import type { ReadSchedule } from "../domain/Submission.ts"
 
 interface SubmissionPolicyShape {
-  /** Submissions, and status reads, at the same time in this process. */
+  /**
+   * Submissions, and status reads, at the same time in this process. Half of these places are reserved for the providers,
+   * in equal parts, so that slow providers do not delay others.
+   */
   readonly concurrency: number
   /** The same for one provider. */
   readonly providerConcurrency: number
@@ -69,8 +72,11 @@ export const SubmissionPolicy: Context.Reference<SubmissionPolicyShape> = Contex
   { defaultValue: () => defaultPolicy }
 )
 
-/** What is wrong with a policy, or null: a claim must not be rescued while its holder may still send. */
-export const policyFault = (policy: SubmissionPolicyShape): string | null => {
+/**
+ * What is wrong with a policy, or null: a claim must not be rescued while its holder may still send, and each of so many
+ * providers needs a place of its own.
+ */
+export const policyFault = (policy: SubmissionPolicyShape, providers: number): string | null => {
   const spans = Object.values(policy).flatMap((value) => Duration.isDuration(value) ? [value] : [])
   if (!spans.every((span) => Duration.isFinite(span) && Duration.isPositive(span))) {
     return "every time must be finite and longer than nothing"
@@ -81,7 +87,10 @@ export const policyFault = (policy: SubmissionPolicyShape): string | null => {
   }
   const { concurrency, providerConcurrency } = policy
   const counts = [concurrency, providerConcurrency]
-  return counts.every((count) => Number.isInteger(count) && count > 0)
-    ? null
-    : "concurrency and providerConcurrency must be whole numbers greater than 0"
+  if (!counts.every((count) => Number.isInteger(count) && count > 0)) {
+    return "concurrency and providerConcurrency must be whole numbers greater than 0"
+  }
+  return concurrency < providers
+    ? `concurrency must be at least ${providers}: each of ${providers} providers needs a place`
+    : null
 }

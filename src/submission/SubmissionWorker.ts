@@ -28,7 +28,7 @@ import { classifyAttempt, passable } from "./Circuit.ts"
 import { describe, logFailure } from "./logFailure.ts"
 import { NotSent, Uncertain } from "./Provider.ts"
 import { Providers } from "./Providers.ts"
-import { runPump } from "./Pump.ts"
+import { makeRoom, runPump } from "./Pump.ts"
 import { judge, type Settlement, uncertain } from "./Settlement.ts"
 import { policyFault, SubmissionPolicy } from "./SubmissionPolicy.ts"
 import { withinStore } from "./withinStore.ts"
@@ -96,7 +96,7 @@ const make = Effect.gen(function*() {
   const providers = yield* Providers
   const breaker = yield* CircuitBreaker.CircuitBreaker
   const policy = yield* SubmissionPolicy
-  const fault = policyFault(policy)
+  const fault = policyFault(policy, providers.size)
   if (fault !== null) return yield* Effect.die(new Error(fault))
   const draining = Latch.makeUnsafe(false)
   let drainingSince: Instant | null = null
@@ -232,7 +232,7 @@ const work = Effect.gen(function*() {
   yield* Effect.addFinalizer(() =>
     Effect.timeoutOption(Effect.interruptible(FiberSet.awaitEmpty(running)), policy.drainTimeout)
   )
-  const room = { limit: policy.concurrency, used: 0 }
+  const room = makeRoom(policy.concurrency, providers.size)
   const pumps = new Map(
     yield* Effect.forEach(providers.keys(), (name) =>
       Effect.map(

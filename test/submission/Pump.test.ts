@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, FiberSet, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { type PumpOptions, type Room, runPump } from "../../src/submission/Pump.ts"
+import { makeRoom, type PumpOptions, runPump } from "../../src/submission/Pump.ts"
 
 /** A queue of numbers, whose handling goes on until the test says otherwise. */
 const makeLine = () => {
@@ -46,7 +46,7 @@ const start = Effect.fnUntraced(function*(line: Line, options: Partial<PumpOptio
   yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
   const pump = yield* Scope.provide(
     runPump({
-      room: { limit: 64, used: 0 },
+      room: makeRoom(64, 1),
       limit: 8,
       pollInterval: Duration.seconds(10),
       allowance: (room) => Effect.succeed(room),
@@ -80,7 +80,7 @@ describe("A pump", () => {
 
   it.effect("shares the room of its process: together, pumps handle no more than there is room for", () =>
     Effect.gen(function*() {
-      const room: Room = { limit: 10, used: 0 }
+      const room = makeRoom(10, 3)
       const lines = [makeLine(), makeLine(), makeLine()]
       for (const line of lines) {
         line.add(8)
@@ -94,27 +94,65 @@ describe("A pump", () => {
         yield* TestClock.adjust("11 seconds")
         assert.isAtMost(running(), 10)
       }
-      assert.strictEqual(room.used, 0)
+      assert.strictEqual(room.sharedUsed, 0)
       assert.deepStrictEqual(lines.map(({ waiting }) => waiting.length), [0, 0, 0])
     }))
 
-  it.effect("gives room back that it did not need", () =>
+  it.effect("gives shared places back that it did not need", () =>
     Effect.gen(function*() {
-      const room: Room = { limit: 8, used: 0 }
+      const room = makeRoom(8, 2)
       const [idle, busy] = [makeLine(), makeLine()]
       yield* start(idle, { room })
       yield* TestClock.adjust("1 second")
       busy.add(8)
       yield* start(busy, { room })
       yield* TestClock.adjust("1 second")
-      assert.strictEqual(busy.running.size, 8)
+      assert.strictEqual(busy.running.size, 6)
+    }))
+
+  it.effect("never takes the places that are reserved for others, and finds its own free at once", () =>
+    Effect.gen(function*() {
+      for (const [places, pumps, reserved] of [[64, 3, 10], [8, 2, 2], [5, 4, 1], [3, 3, 1], [1, 1, 1]] as const) {
+        const room = makeRoom(places, pumps)
+        assert.strictEqual(room.reserved, reserved)
+        const [late, ...greedy] = Array.from({ length: pumps }, makeLine)
+        for (const line of greedy) {
+          line.add(200)
+          yield* start(line, { room, limit: 100 })
+        }
+        const { wake } = yield* start(late!, { room, limit: 100 })
+        yield* TestClock.adjust("1 minute")
+        const taken = greedy.reduce((sum, line) => sum + line.running.size, 0)
+        assert.strictEqual(taken, pumps === 1 ? 0 : places - reserved, `${pumps} pumps on ${places} places`)
+        late!.add(200)
+        yield* wake
+        yield* TestClock.adjust("5 millis")
+        assert.strictEqual(late!.running.size, reserved)
+      }
+    }))
+
+  it.effect("goes on at once on the few places that it has while others hold all shared ones", () =>
+    Effect.gen(function*() {
+      const room = makeRoom(16, 4)
+      const [slow, quick] = [makeLine(), makeLine()]
+      slow.add(100)
+      yield* start(slow, { room, limit: 16 })
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(slow.running.size, 10)
+      quick.add(20)
+      yield* start(quick, { room, limit: 16 })
+      for (let n = 0; n < 20; n++) {
+        yield* TestClock.adjust("10 millis")
+        yield* quick.finish(1)
+      }
+      assert.isEmpty(quick.waiting, "the next look did not wait for the poll interval")
     }))
 
   it.effect("goes on as soon as there is room, also where its process has far less than it could use", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(5)
-      yield* start(line, { room: { limit: 1, used: 0 }, limit: 32 })
+      yield* start(line, { room: makeRoom(1, 1), limit: 32 })
       yield* TestClock.adjust("1 second")
       for (let n = 0; n < 4; n++) {
         yield* line.finish(1)
