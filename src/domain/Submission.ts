@@ -63,6 +63,16 @@ export class PayloadAltered extends Schema.TaggedError<PayloadAltered>()("Payloa
   }
 }
 
+/**
+ * The authorization of a claimed operation ended before it was sent: its grants were revoked, narrowed or have expired, its
+ * client was deactivated, or its provider was disconnected. Nothing was sent, and nothing will be.
+ */
+export class AuthorizationRevoked extends Schema.TaggedError<AuthorizationRevoked>()("AuthorizationRevoked", {}) {
+  override get message() {
+    return "no live grant, active client and connected provider allowed the operation any more"
+  }
+}
+
 /** An operation that this caller, and nobody else ever, may send. */
 export interface Claim {
   readonly operation: ProviderOperation

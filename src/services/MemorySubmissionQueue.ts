@@ -168,6 +168,14 @@ export const makeMemory = Effect.gen(function*() {
   const claim = (provider: Provider, limit: number, terms: ClaimTerms) =>
     claimInTurns(provider, limit, (left, start) => Effect.sync(() => visitLanes(provider, left, terms, start)))
 
+  const mayStillSend = ({ operation, revision }: Pick<Claim, "operation" | "revision">) =>
+    Effect.sync(() => {
+      const found = memory.operations.get(operation.id)
+      return found !== undefined && found.operation.state === "submitting" && found.operation.revision === revision
+        && found.send_before?.epochMilliseconds === operation.send_before?.epochMilliseconds
+        && hasStanding(found, "send")
+    })
+
   const find = (id: OperationId) =>
     Effect.suspend(() => {
       const record = memory.operations.get(id)
@@ -361,6 +369,7 @@ export const makeMemory = Effect.gen(function*() {
   return {
     prepare,
     claim,
+    mayStillSend,
     record,
     rescue,
     takeReads,

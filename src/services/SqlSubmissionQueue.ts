@@ -32,11 +32,12 @@ import { findOperation } from "./findOperation.ts"
 import { makeOpenPayload } from "./openPayload.ts"
 import { fromRow, type OperationRow } from "./OperationRow.ts"
 import { PayloadCipher } from "./PayloadCipher.ts"
-import { orUnavailable, type StoreUnavailable } from "./StoreUnavailable.ts"
+import { orUnavailable, StoreUnavailable } from "./StoreUnavailable.ts"
 import {
   claimStatement,
   heldStatement,
   holdAllStatement,
+  mayStillSendStatement,
   moveHomeStatement,
   postponeStatement,
   recordStatement,
@@ -196,6 +197,15 @@ export const makeSql = Effect.gen(function*() {
       })))
   )
 
+  const mayStillSend = Effect.fn("SubmissionQueue.mayStillSend")(
+    function*({ operation: { id, send_before }, revision }: Pick<Claim, "operation" | "revision">) {
+      const [row] = yield* orUnavailable(
+        sql.unsafe<{ readonly may_send: boolean | null }>(mayStillSendStatement, [id, revision, toDate(send_before)])
+      )
+      return row!.may_send ?? (yield* new StoreUnavailable({ cause: new Error("the server is in recovery") }))
+    }
+  )
+
   const stale = Effect.fnUntraced(function*(id: OperationId, expected: number) {
     const { revision: actual } = yield* findOperation(sql, id)
     return yield* new StaleOperation({ id, expected, actual })
@@ -306,6 +316,7 @@ export const makeSql = Effect.gen(function*() {
   return {
     prepare,
     claim,
+    mayStillSend,
     record,
     rescue,
     takeReads: take(takeReadsStatement, () => []),

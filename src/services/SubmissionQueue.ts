@@ -57,6 +57,14 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     terms: ClaimTerms
   ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
   /**
+   * Whether a claimed operation may still be sent: it is where the claim left it, and client, provider binding and a grant
+   * allow it as a claim demands. The answer holds at an instant between the question and the answer. The claim itself
+   * answers for the first attempt; ask before each further one.
+   *
+   * After `StoreUnavailable` it may not be sent. A server in recovery does not answer.
+   */
+  readonly mayStillSend: (claim: Pick<Claim, "operation" | "revision">) => Effect.Effect<boolean, StoreUnavailable>
+  /**
    * Records what became of an operation, if it is still at `revision` (compare-and-set), and if its reference is none
    * yet or the one that is recorded: `StaleOperation` otherwise, because a status read under another name came first.
    *

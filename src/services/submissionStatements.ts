@@ -122,6 +122,13 @@ export const claimStatement = (limit: number) => `
   LEFT JOIN claimed o ON true
   LEFT JOIN operation_payloads y ON y.operation_id = o.id AND y.client_id = o.client_id`
 
+/** Null on a server in recovery, which may not know of a revocation yet. */
+export const mayStillSendStatement = `
+  SELECT CASE WHEN NOT pg_is_in_recovery() THEN EXISTS (
+    SELECT FROM operations o
+    WHERE o.id = $1 AND o.revision = $2 AND o.state = 'submitting' AND o.send_before = $3 AND ${standing("send")}
+  ) END AS may_send`
+
 export const recordStatement = `
   UPDATE operations o
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6,

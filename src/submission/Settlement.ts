@@ -7,6 +7,7 @@ import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import { isOperationFailure, type OperationFailure, type OperationId, type Outcome } from "../domain/Operation.ts"
 import {
+  type AuthorizationRevoked,
   isProviderReference,
   type PayloadAltered,
   type PayloadUnreadable,
@@ -33,7 +34,7 @@ export interface Settlement {
  */
 export const judge = (
   id: OperationId,
-  exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable | PayloadAltered>,
+  exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable | PayloadAltered | AuthorizationRevoked>,
   isSending: boolean
 ): Settlement => {
   if (Exit.isSuccess(exit)) return fromAnswer(id, exit.value)
@@ -47,6 +48,15 @@ export const judge = (
   if (error?._tag === "PayloadAltered") {
     return unsent(
       { code: "payload_altered", message: "The stored request is not the one that was accepted, and was not sent." },
+      error.message
+    )
+  }
+  if (error?._tag === "AuthorizationRevoked") {
+    return unsent(
+      {
+        code: "authorization_revoked",
+        message: "The authorization ended before the operation could be sent; nothing was sent."
+      },
       error.message
     )
   }

@@ -19,7 +19,7 @@ import * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { Provider as ProviderName } from "../domain/Grant.ts"
-import { type Claim, readDelay, type UnsafeDatabase } from "../domain/Submission.ts"
+import { AuthorizationRevoked, type Claim, readDelay, type UnsafeDatabase } from "../domain/Submission.ts"
 import { AcceptanceSignal } from "../services/AcceptanceSignal.ts"
 import { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
@@ -148,23 +148,57 @@ const make = Effect.gen(function*() {
     )
   }
 
+  const isInTime = Effect.fnUntraced(function*({ askedAt }: HeldClaim) {
+    if ((yield* elapsed(askedAt)) < Duration.toMillis(policy.sendWithin)) return
+    return yield* new NotSent({ reason: "it was too late to send", isLocal: true })
+  })
+
+  /** Whether the database says that a claim may still be sent. An answer that is older than `storeTimeout` is none. */
+  const isAuthorized = Effect.fnUntraced(function*({ claim }: HeldClaim) {
+    const askedAt = yield* instant
+    const mayStillSend = yield* withinStore(queue.mayStillSend(claim)).pipe(
+      Effect.catchCause((cause) =>
+        Effect.as(logFailure("Could not ask whether an operation may still be sent", cause), null)
+      ),
+      Effect.annotateLogs({ operation_id: claim.operation.id })
+    )
+    if (mayStillSend === false) return yield* new AuthorizationRevoked()
+    return mayStillSend === true && (yield* elapsed(askedAt)) < Duration.toMillis(policy.storeTimeout)
+  })
+
+  /**
+   * Whether an attempt may begin now. The claim itself answers for the first attempt, unless it is older than
+   * `storeTimeout`. Before each other attempt the worker asks again: after a revocation nothing is sent but by an attempt
+   * that is under way.
+   */
+  const mayAttempt = Effect.fnUntraced(function*(held: HeldClaim, isFirst: boolean) {
+    yield* isInTime(held)
+    if (isFirst && (yield* elapsed(held.askedAt)) < Duration.toMillis(policy.storeTimeout)) return true
+    const isGood = yield* isAuthorized(held)
+    yield* isInTime(held)
+    return isGood && (isFirst || !draining.isOpen())
+  })
+
   /** Attempts until one of them sent something, or until nothing may be sent any more. */
   const attempts = Effect.fnUntraced(function*(held: HeldClaim, progress: { isSending: boolean }) {
     const payload = yield* held.claim.payload
     const sendWithin = Duration.toMillis(policy.sendWithin)
-    for (let pause = Duration.toMillis(policy.retryDelay);; pause = Math.min(pause * 2, 5000)) {
-      if ((yield* elapsed(held.askedAt)) >= sendWithin) {
-        return yield* new NotSent({ reason: "it was too late to send", isLocal: true })
+    let failure = new NotSent({ reason: "the database did not say whether it may still be sent", isLocal: true })
+    let pause = Duration.toMillis(policy.retryDelay)
+    for (let isFirst = true;; isFirst = false) {
+      if (yield* mayAttempt(held, isFirst)) {
+        progress.isSending = true
+        const result = yield* Effect.result(attempt(held, payload))
+        if (result._tag === "Success") return result.success
+        if (result.failure._tag === "Uncertain") return yield* result.failure
+        progress.isSending = false
+        failure = result.failure
       }
-      progress.isSending = true
-      const result = yield* Effect.result(attempt(held, payload))
-      if (result._tag === "Success") return result.success
-      if (result.failure._tag === "Uncertain") return yield* result.failure
-      progress.isSending = false
       const wait = pause * (yield* Random.nextBetween(0.5, 1.5))
-      if ((yield* elapsed(held.askedAt)) + wait >= sendWithin) return yield* result.failure
+      if ((yield* elapsed(held.askedAt)) + wait >= sendWithin) return yield* failure
       yield* Effect.raceFirst(Effect.sleep(wait), draining.await)
-      if (draining.isOpen()) return yield* result.failure
+      if (draining.isOpen()) return yield* failure
+      pause = Math.min(pause * 2, 5000)
     }
   })
 

@@ -22,7 +22,11 @@ describe("A failover", () => {
       const ids = yield* whileRunning(primary, acceptSeveral(identity, 3))
       const standby = yield* standbyOf(primary)
       // The standby learns nothing of this, and the primary is lost after it.
-      assert.sameMembers([...yield* whileRunning(primary, claimIds(provider, 1))], ids.slice(0, 1))
+      const claims = yield* whileRunning(
+        primary,
+        SubmissionQueue.use((queue) => queue.claim(provider, 1, claimTerms))
+      )
+      assert.deepStrictEqual(claims.map(({ operation }) => operation.id), ids.slice(0, 1))
 
       yield* whileRunning(
         standby,
@@ -35,6 +39,7 @@ describe("A failover", () => {
           > = [
             Effect.asVoid(queue.prepare),
             Effect.asVoid(claimIds(provider)),
+            Effect.asVoid(queue.mayStillSend(claims[0]!)),
             Effect.asVoid(queue.rescue(1)),
             Effect.asVoid(takeIds("takeReads", provider)),
             Effect.asVoid(takeIds("takeHeld", provider)),
@@ -47,6 +52,7 @@ describe("A failover", () => {
           }
 
           yield* sql`SELECT pg_promote()`
+          assert.isFalse(yield* queue.mayStillSend(claims[0]!), "this server never heard of the claim")
           assert.strictEqual(yield* timeline, 2, "at once, whatever the control file says")
           assert.deepStrictEqual(yield* queue.prepare, { moved: false })
           assert.deepStrictEqual(yield* claimIds(provider), [], "what was accepted before is held")

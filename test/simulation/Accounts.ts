@@ -25,6 +25,8 @@ interface Account {
   readonly resource_owner: ResourceOwner
   readonly provider_binding_id: ProviderBindingId
   grant_id: GrantId
+  /** When the owner withdrew, in true time; null while all is good. */
+  withdrawnAt: number | null
 }
 
 export class Accounts {
@@ -56,7 +58,8 @@ export class Accounts {
       subject: `subject-${number}` as PairwiseSubject,
       resource_owner: `owner-${number}` as ResourceOwner,
       provider_binding_id: `binding-${number}-${provider}` as ProviderBindingId,
-      grant_id: "" as GrantId
+      grant_id: "" as GrantId,
+      withdrawnAt: null
     }
     memory.clients.set(account.client_id, true)
     this.#connect(account, true)
@@ -107,6 +110,7 @@ export class Accounts {
     const account = world.chance.pick(this.#accounts)
     if (this.#isGood(account)) this.#withdraw(account)
     else this.#restore(account)
+    this.#noteStanding()
     world.trace.note(this.#isGood(account) ? "standing restored" : "standing withdrawn", account.client_id)
     if (memory.grants.size === 0) throw new Error("an account lost its grants")
   }
@@ -140,6 +144,25 @@ export class Accounts {
     for (const account of this.#accounts) {
       if (!this.#isGood(account) && chance.happens(0.7)) this.#restore(account)
     }
+    this.#noteStanding()
+  }
+
+  /** Accounts share clients, so that one change may concern several. */
+  #noteStanding(): void {
+    for (const account of this.#accounts) {
+      account.withdrawnAt = this.#isGood(account) ? null : account.withdrawnAt ?? this.#simulation.world.now
+    }
+  }
+
+  /** Since when the owner of an operation has withdrawn, in true time; null while all is good. */
+  withdrawnAt({ owner }: MemoryRecord): number | null {
+    return this.#accountOf(owner).withdrawnAt
+  }
+
+  #accountOf(owner: MemoryRecord["owner"]): Account {
+    return this.#accounts.find(({ client_id, provider }) =>
+      client_id === owner.client_id && provider === owner.provider
+    )!
   }
 
   /**
@@ -150,10 +173,7 @@ export class Accounts {
     const { operation: { id, state, terminal }, owner } = record
     if (terminal) return true
     if (state === "submitting") return false
-    const account = this.#accounts.find(({ client_id, provider }) =>
-      client_id === owner.client_id && provider === owner.provider
-    )!
-    if (!this.#isGood(account)) return true
+    if (!this.#isGood(this.#accountOf(owner))) return true
     const { database } = this.#simulation
     const provider = this.#simulation.providerOf(owner.provider)
     const isFindable = provider.isFindable(id)

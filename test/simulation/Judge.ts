@@ -46,6 +46,10 @@ export interface JudgeOptions {
   readonly longestDelay: number
   /** The longest that a process which runs may send after its claim, in milliseconds. */
   readonly longestSend: number
+  /** Since when the owner of an operation has withdrawn, in true time; null while all is good. */
+  readonly withdrawnAt: (record: MemoryRecord) => number | null
+  /** The longest that an attempt may begin after its owner has withdrawn, in milliseconds. */
+  readonly longestIgnorance: number
 }
 
 const isRescue = (evidence: unknown): boolean =>
@@ -150,6 +154,16 @@ export class Judge {
         "what is settled agrees with the provider",
         `${name} is ${state}; the provider: ${outcome}${isSettled ? "" : ", not yet"}`
       )
+    }
+  }
+
+  /** A process begins an attempt, of which bytes may leave from now on. */
+  attempted(id: OperationId, record: MemoryRecord | undefined, wasStoppedSince: (instant: number) => boolean): void {
+    const withdrawnAt = record === undefined ? null : this.#options.withdrawnAt(record)
+    if (withdrawnAt === null || wasStoppedSince(withdrawnAt)) return
+    const since = this.#options.world.now - withdrawnAt
+    if (since > this.#options.longestIgnorance) {
+      this.violate("no attempt begins once the owner has withdrawn", `${this.name(id)}, ${since} ms after that`)
     }
   }
 

@@ -45,6 +45,9 @@ export type Policy = typeof defaultPolicy
 export const longestSend = ({ attemptTimeout, sendWithin }: Policy): number =>
   (Duration.toMillis(sendWithin) + Duration.toMillis(attemptTimeout)) * 1.05 + 10
 
+/** The longest that an attempt may begin after its owner has withdrawn, in milliseconds, by a clock of another speed. */
+export const longestIgnorance = ({ storeTimeout }: Policy): number => Duration.toMillis(storeTimeout) * 1.05 + 10
+
 /** The longest that a schedule puts an operation off, in milliseconds by the clock of the database. */
 export const longestDelay = (policy: Policy): number =>
   Math.max(

@@ -98,6 +98,7 @@ export class SimulatedDatabase {
     return {
       prepare: send("prepare", queue.prepare),
       claim: (...args) => send("claim", queue.claim(...args)),
+      mayStillSend: (...args) => send("mayStillSend", queue.mayStillSend(...args)),
       record: (...args) => send("record", queue.record(...args)),
       rescue: (...args) => send("rescue", queue.rescue(...args)),
       takeReads: (...args) => send("takeReads", queue.takeReads(...args)),

@@ -150,6 +150,7 @@ export class SimulatedProvider {
       const { faults } = this
       let isWaiting = true
       const attempt: Attempt = { id, process, stage: "connecting" }
+      this.#judge.attempted(id, this.#find(id), (instant) => process.stoppedAt >= instant)
       this.#attempts.push(attempt)
       const later = (delay: number, run: () => void) =>
         this.#world.after(delay, () => isWaiting ? run() : undefined, process)

@@ -50,6 +50,7 @@ const kinds = [
   "standing restored",
   "standing withdrawn",
   "statement: claim",
+  "statement: mayStillSend",
   "statement: postpone",
   "statement: prepare",
   "statement: record",

@@ -22,7 +22,7 @@ import { Accounts } from "./Accounts.ts"
 import { Judge, longestIdle, type Violation } from "./Judge.ts"
 import { MachineClock } from "./MachineClock.ts"
 import { Mischief } from "./Mischief.ts"
-import { drawScenario, longestDelay, longestSend, type Policy, type Scenario } from "./Scenario.ts"
+import { drawScenario, longestDelay, longestIgnorance, longestSend, type Policy, type Scenario } from "./Scenario.ts"
 import { type Queue as SubmissionQueueShape, SimulatedDatabase } from "./SimulatedDatabase.ts"
 import { SimulatedProcess } from "./SimulatedProcess.ts"
 import { SimulatedProvider } from "./SimulatedProvider.ts"
@@ -106,7 +106,9 @@ export class Simulation {
       claimed: (isAgain) => this.mischief.claimed(isAgain),
       databaseTime: () => this.database.clock.currentTimeMillisUnsafe(),
       longestDelay: longestDelay(this.policy),
-      longestSend: longestSend(this.scenario.policy)
+      longestSend: longestSend(this.scenario.policy),
+      withdrawnAt: (record) => this.accounts.withdrawnAt(record),
+      longestIgnorance: longestIgnorance(this.scenario.policy)
     })
     this.database = new SimulatedDatabase(this.world, this.clock(), this.judge)
     this.providers = this.scenario.providers.map((traits) =>

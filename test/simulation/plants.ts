@@ -72,6 +72,14 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         })
     })
   }),
+  "an attempt is repeated without asking whether the owner has withdrawn": () => ({
+    remoteQueue: (queue) => ({ ...queue, mayStillSend: () => Effect.succeed(true) }),
+    circumstances: (scenario) => ({
+      ...scenario,
+      network: { ...scenario.network, refused: 0.7 },
+      mishaps: { ...scenario.mishaps, withdrawal: 500 }
+    })
+  }),
   "no compare-and-set": () => ({
     queue: (queue, simulation) => ({
       ...queue,

@@ -58,8 +58,8 @@ const takeRequest = (buffer: Buffer): readonly [ReceivedRequest, Buffer] | null 
   return [{ head, body: buffer.toString("utf8", end + 4, end + 4 + length), key }, buffer.subarray(end + 4 + length)]
 }
 
-/** A server on a port of its own, closed with the scope. */
-export const rawServer = (behaviour: Behaviour) =>
+/** A server on a port of its own, unless told on which, closed with the scope. */
+export const rawServer = (behaviour: Behaviour, listenOn = 0) =>
   Effect.acquireRelease(
     Effect.callback<RawServer>((resume) => {
       const requests: Array<ReceivedRequest> = []
@@ -84,7 +84,7 @@ export const rawServer = (behaviour: Behaviour) =>
         })
         behaviour.onConnect?.(socket)
       })
-      server.listen(0, "127.0.0.1", () => {
+      server.listen(listenOn, "127.0.0.1", () => {
         const { port } = server.address() as net.AddressInfo
         resume(Effect.succeed({
           port,
