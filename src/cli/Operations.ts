@@ -11,7 +11,13 @@ import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
-import { FinancialRequest, IdempotencyKey } from "../domain/Binding.ts"
+import {
+  FinancialRequest,
+  findTooDeep,
+  IdempotencyKey,
+  InvalidFinancialRequest,
+  maxPayloadLevels
+} from "../domain/Binding.ts"
 import { GrantId, type GrantIdentity } from "../domain/Grant.ts"
 import {
   HistoryEntry,
@@ -37,12 +43,19 @@ const toResult = ({ created, operation }: Accepted) => ({ operation: publicForm(
 
 const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(FinancialRequest), { onExcessProperty: "error" })
 
+/** Names the member of the payload that an error is about, if it is about one. */
+const describe = (error: { readonly _tag: string; readonly message: string }): string => {
+  if (error.message === "") return error._tag
+  const path = error instanceof InvalidFinancialRequest ? error.path : undefined
+  return path === undefined ? error.message : `${error.message}: payload.${path.join(".")}`
+}
+
 /** What a line of a batch answers when it was not accepted. The lines after it are accepted all the same. */
 const toError = (line: number, error: { readonly _tag: string; readonly message: string }) => ({
   line,
   error: {
     code: error._tag.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`).toLowerCase(),
-    message: error.message === "" ? error._tag : error.message
+    message: describe(error)
   }
 })
 
@@ -109,7 +122,12 @@ const accept = Command.make(
     }
     const ledger = yield* OperationLedger
     const request = { type: type.value, key: key.value, payload: payload.value }
-    yield* print(toResult(yield* ledger.accept(identity, request)))
+    const accepted = yield* Effect.catchTag(
+      ledger.accept(identity, request),
+      "InvalidFinancialRequest",
+      (error) => Effect.fail(new CommandFailed({ message: describe(error) }))
+    )
+    yield* print(toResult(accepted))
   })
 ).pipe(Command.withDescription("Accept financial requests into the ledger, once for each idempotency key"))
 
@@ -152,6 +170,9 @@ const advance = Command.make(
   },
   Effect.fn(function*({ evidence, failureCode, failureMessage, id, to }) {
     const ledger = yield* OperationLedger
+    if (findTooDeep(evidence) !== null) {
+      return yield* new CommandFailed({ message: `--evidence: nested more than ${maxPayloadLevels} levels deep` })
+    }
     const outcome = yield* toOutcome(to, failureCode, failureMessage)
     const { revision } = yield* ledger.show(id)
     yield* print(publicForm(yield* ledger.transition(id, revision, outcome, evidence)))

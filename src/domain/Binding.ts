@@ -25,11 +25,13 @@ export const FinancialRequest = Schema.Struct({
 export type FinancialRequest = typeof FinancialRequest.Type
 
 /**
- * The request cannot be bound: its type or key has not the form that is demanded, or its payload has no canonical form
- * (RFC 8785 knows no lone surrogates and no numbers beyond IEEE 754).
+ * The request cannot be bound: its type or key has not the form that is demanded, its payload has no canonical form (RFC
+ * 8785 knows no lone surrogates and no numbers beyond IEEE 754), or it is too long or nested too deep.
  */
 export class InvalidFinancialRequest extends Schema.TaggedError<InvalidFinancialRequest>()("InvalidFinancialRequest", {
-  message: Schema.String
+  message: Schema.String,
+  /** The member of the payload that is nested too deep, by the names and indices that lead to it. */
+  path: Schema.optionalKey(Schema.Array(Schema.String))
 }) {}
 
 const validate = Schema.decodeUnknownEffect(
@@ -64,13 +66,43 @@ export const canonicalJson = (value: Schema.Json): Effect.Effect<Uint8Array, Inv
 /** Longest payload, in bytes of its canonical JSON: 256 KiB. A worker claims many at once. */
 export const maxPayloadBytes = 262_144
 
-/** The canonical JSON of a payload. Fails when it is too long to be kept. */
+/** Most levels of arrays and objects in a payload. Adapters encode payloads by recursion, and PostgreSQL reads JSON so. */
+export const maxPayloadLevels = 64
+
+/**
+ * The first member of a JSON value that is nested deeper than `maxPayloadLevels`, by the names and indices that lead to it;
+ * null when there is none. Without recursion, so that no value is too deep for it.
+ */
+export const findTooDeep = (value: unknown): ReadonlyArray<string> | null => {
+  // The containers that lead to the value at hand, with their members, and which of these is looked at.
+  const open: Array<{ readonly members: ReadonlyArray<readonly [string, unknown]>; index: number }> = []
+  let current: unknown = value
+  while (true) {
+    if (typeof current === "object" && current !== null) {
+      if (open.length === maxPayloadLevels) return open.map(({ index, members }) => members[index]![0])
+      open.push({ members: Object.entries(current), index: -1 })
+    }
+    while (open.length > 0 && ++open.at(-1)!.index === open.at(-1)!.members.length) open.pop()
+    const container = open.at(-1)
+    if (container === undefined) return null
+    current = container.members[container.index]![1]
+  }
+}
+
+/** The canonical JSON of a payload. Fails when it is nested too deep, or too long to be kept. */
 export const canonicalPayload = (payload: Schema.Json): Effect.Effect<Uint8Array, InvalidFinancialRequest> =>
-  Effect.filterOrFail(
-    canonicalJson(payload),
-    (bytes) => bytes.length <= maxPayloadBytes,
-    () => new InvalidFinancialRequest({ message: `the payload is longer than ${maxPayloadBytes} bytes` })
-  )
+  Effect.suspend(() => {
+    const path = findTooDeep(payload)
+    if (path !== null) {
+      const message = `the payload is nested more than ${maxPayloadLevels} levels deep`
+      return Effect.fail(new InvalidFinancialRequest({ message, path }))
+    }
+    return Effect.filterOrFail(
+      canonicalJson(payload),
+      (bytes) => bytes.length <= maxPayloadBytes,
+      () => new InvalidFinancialRequest({ message: `the payload is longer than ${maxPayloadBytes} bytes` })
+    )
+  })
 
 /** SHA-256 over the canonical JSON of what is bound: the kind of work and its payload. */
 export const requestDigest = (

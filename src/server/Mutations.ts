@@ -31,7 +31,13 @@ import type {
   Unauthorized,
   UnprocessableContent
 } from "../api/Problems.ts"
-import type { BindingConflict, IdempotencyKey, InvalidFinancialRequest } from "../domain/Binding.ts"
+import {
+  type BindingConflict,
+  findTooDeep,
+  type IdempotencyKey,
+  type InvalidFinancialRequest,
+  maxPayloadLevels
+} from "../domain/Binding.ts"
 import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
 import { type Operation, type OperationType, pollAfterSeconds } from "../domain/Operation.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
@@ -46,6 +52,30 @@ const maxBody = 65_536
 /** JSON is the default, because clients that name no type send JSON, too. */
 const isJson = ({ headers }: HttpServerRequest): boolean =>
   /^\s*application\/json\s*(?:;|$)/i.test(headers["content-type"] ?? "application/json")
+
+const tooDeep = (path: ReadonlyArray<string>) => ({
+  path: ["body", ...path].join("."),
+  message: `Expected at most ${maxPayloadLevels} levels of arrays and objects`
+})
+
+/**
+ * The failure of a body that is nested too deep, before any schema decodes it: a recursive one could exhaust the stack.
+ * Null also where the body is no JSON, which its decoder says.
+ */
+const findDeepMember = (text: string) => {
+  // Most bodies have fewer brackets than the most levels, and need not be parsed twice.
+  let brackets = 0
+  for (let index = 0; index < text.length && brackets <= maxPayloadLevels; index++) {
+    if (text[index] === "[" || text[index] === "{") brackets++
+  }
+  if (brackets <= maxPayloadLevels) return null
+  try {
+    const path = findTooDeep(JSON.parse(text))
+    return path === null ? null : tooDeep(path)
+  } catch {
+    return null
+  }
+}
 
 /** See `MutationRequest`. */
 export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems> = Layer.effect(
@@ -80,7 +110,8 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
       }
       if (Number(request.headers["content-length"] ?? 0) > maxBody) return yield* tooLarge
       // It is kept, and read from there when it is decoded.
-      yield* Effect.catch(request.text, unread)
+      const deepMember = findDeepMember(yield* Effect.catch(request.text, unread))
+      if (deepMember !== null) return yield* problems.fail("invalid_request", { fields: [deepMember] })
       return key
     })
 
@@ -131,7 +162,9 @@ const make = Effect.gen(function*() {
       case "BindingConflict":
         return problems.fail("idempotency_key_reused")
       case "InvalidFinancialRequest":
-        return problems.fail("invalid_request", { fields: [{ path: "body", message: error.message }] })
+        return problems.fail("invalid_request", {
+          fields: [error.path === undefined ? { path: "body", message: error.message } : tooDeep(error.path)]
+        })
       case "StoreUnavailable":
         // Accepting submits nothing, so nothing is uncertain upstream; and the key keeps a repetition from counting twice.
         return refuseForNow(problems, error, {

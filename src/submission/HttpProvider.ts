@@ -19,6 +19,7 @@ import * as Data from "effect/Data"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
@@ -84,7 +85,7 @@ export interface HttpProviderOptions {
 }
 
 /** What the adapter failed at before it had anything to send. */
-class NotPrepared extends Data.TaggedError("NotPrepared")<{ readonly reason: string }> {}
+class NotPrepared extends Data.TaggedError("NotPrepared")<{ readonly reason: string; readonly isPermanent?: true }> {}
 
 interface Adapter {
   readonly options: HttpProviderOptions
@@ -157,16 +158,25 @@ const submit = (adapter: Adapter) =>
       const { baseUrl, client, limits, options } = adapter
       const notAfter = operation.send_before === null ? null : DateTime.toEpochMillis(operation.send_before)
       const credentials = yield* findCredentials(adapter, operation)
-      const request = yield* prepare(
-        "the request cannot be encoded",
-        Effect.suspend(() =>
-          encodeSubmission(
-            baseUrl,
-            options.submit.request(operation, payload),
-            credentials,
-            submissionHeaders(options, operation)
+      const encode = (credentials: HttpCredentials) =>
+        prepare(
+          "the request cannot be encoded",
+          Effect.suspend(() =>
+            encodeSubmission(
+              baseUrl,
+              options.submit.request(operation, payload),
+              credentials,
+              submissionHeaders(options, operation)
+            )
           )
         )
+      const request = yield* encode(credentials).pipe(
+        // Other credentials may do later, and no others do where it fails without any.
+        Effect.catchTag("NotPrepared", (failure) =>
+          Effect.flatMap(Effect.exit(encode({})), (exit) =>
+            Effect.fail(
+              Exit.isSuccess(exit) ? failure : new NotPrepared({ reason: failure.reason, isPermanent: true })
+            )))
       )
       const clock = yield* Clock.Clock
       if (notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter) {
@@ -177,7 +187,8 @@ const submit = (adapter: Adapter) =>
       return yield* understand(options.submit.decode, answer, adapter)
     },
     Effect.catchTags({
-      NotPrepared: ({ reason }) => Effect.fail(new NotSent({ reason, isLocal: true })),
+      NotPrepared: ({ isPermanent, reason }) =>
+        Effect.fail(new NotSent({ reason, isLocal: true, ...isPermanent === true ? { isPermanent } : {} })),
       NoAnswer: ({ failure, reason }) =>
         Effect.fail(failure === "not_sent" ? new NotSent({ reason }) : new Uncertain({ reason }))
     })

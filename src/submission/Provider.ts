@@ -50,10 +50,13 @@ export const SubmissionAnswer = Data.taggedEnum<SubmissionAnswer>()
 /**
  * Proof that no byte of the request left: it may be tried again. When in doubt, it is `Uncertain`. `isLocal` says that the
  * provider has no part in it, such as credentials that are missing, so that nobody thinks worse of the provider.
+ * `isPermanent` says that each further attempt would fail like this one, such as for a payload that cannot be encoded: it is
+ * not tried again.
  */
 export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
   reason: Schema.String,
-  isLocal: Schema.optionalKey(Schema.Boolean)
+  isLocal: Schema.optionalKey(Schema.Boolean),
+  isPermanent: Schema.optionalKey(Schema.Boolean)
 }) {
   override get message() {
     return `nothing was sent: ${this.reason}`

@@ -112,8 +112,10 @@ const unsent = (failure: OperationFailure, reason: string): Settlement => ({
   isSent: false
 })
 
-const notSent = ({ isLocal, reason }: Pick<NotSent, "reason" | "isLocal">): Settlement => {
-  const message = isLocal === true
+const notSent = ({ isLocal, isPermanent, reason }: Pick<NotSent, "reason" | "isLocal" | "isPermanent">): Settlement => {
+  const message = isPermanent === true
+    ? "The operation cannot be sent; nothing was sent."
+    : isLocal === true
     ? "The operation could not be sent in time; nothing was sent."
     : "The provider could not be reached; nothing was sent."
   return unsent({ code: "provider_unreachable", message }, reason)

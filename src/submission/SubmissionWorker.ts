@@ -193,6 +193,7 @@ const make = Effect.gen(function*() {
         if (result.failure._tag === "Uncertain") return yield* result.failure
         progress.isSending = false
         failure = result.failure
+        if (failure.isPermanent === true) return yield* failure
       }
       const wait = pause * (yield* Random.nextBetween(0.5, 1.5))
       if ((yield* elapsed(held.askedAt)) + wait >= sendWithin) return yield* failure
