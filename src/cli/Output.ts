@@ -37,4 +37,5 @@ export const explain = (error: unknown): string => {
   return message === "" && cause !== undefined ? explain(cause) : oneLine(message === "" ? name : message)
 }
 
-const oneLine = (text: string): string => text.replaceAll(/\s*\n\s*/g, " ")
+const oneLine = (text: string): string =>
+  text.split("\n").map((line) => line.trim()).filter((line) => line !== "").join(" ")

@@ -13,11 +13,11 @@ import {
   mutationProblemClasses
 } from "../api/MutationProblems.ts"
 import { problemClasses, type ProblemField, type ProblemKind, problemMediaType } from "../api/Problems.ts"
-import { accessTokenPattern } from "../domain/AccessToken.ts"
 import type { Scope } from "../domain/Grant.ts"
 import { AcceptedCredentials } from "../services/AcceptedCredentials.ts"
 import { makeChallenge } from "./Challenges.ts"
 import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
+import { maskTokens } from "./TokenMask.ts"
 
 /** Where clients reach the gateway, without a trailing slash. Problem types are URLs below it. */
 export class BaseUrl extends Context.Service<BaseUrl, string>()("financial-agents-gateway/server/BaseUrl") {
@@ -31,7 +31,7 @@ export const normalizeBaseUrl = (text: string): string => {
   if (url === null || !/^https?:$/.test(url.protocol) || url.search + url.hash + url.username + url.password !== "") {
     throw new Error(`the base URL must be a plain http or https URL, such as https://gateway.example: ${text}`)
   }
-  return url.href.replace(/\/+$/, "")
+  return url.href.replace(/(?<!\/)\/+$/, "")
 }
 
 /** What makes one occurrence of a problem differ from the next. */
@@ -144,15 +144,12 @@ export const problemResponse = (
     })
   )
 
-/** A token that a client put into a path is as good in a log as it is in a header: one of ours, or a JWT. */
-const tokens = new RegExp(`${accessTokenPattern.source.slice(1, -1)}|eyJ[\\w-]+\\.[\\w-]+(?:\\.[\\w-]*)?`, "g")
-
 /** What the client was told. Its own mistakes are information, ours are warnings; their causes are logged apart. */
 export const logProblem = ({ code, instance, request_id, status }: AnyProblem): Effect.Effect<void> =>
   Effect.annotateLogs(status < 500 ? Effect.logInfo("Refused a request") : Effect.logWarning("Failed a request"), {
     code,
     status,
-    path: instance.replaceAll(tokens, (token) => `${token.slice(0, token.indexOf("_") + 1)}…`),
+    path: maskTokens(instance),
     request_id
   })
 

@@ -44,7 +44,7 @@ export const trustedProxies = (proxies: ReadonlyArray<string>): (address: string
     else trusted.addSubnet(address.text, bits, address.family)
   }
   return (text) => {
-    const address = readAddress(text.replace(/%.*$/, ""))
+    const address = readAddress(text.split("%", 1)[0]!)
     return address !== null && trusted.check(address.text, address.family)
   }
 }

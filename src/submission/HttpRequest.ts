@@ -62,7 +62,7 @@ export const parseBaseUrl = (baseUrl: string | URL): string => {
   if (!/^https?:$/.test(url.protocol) || url.username + url.password + url.search + url.hash !== "") {
     throw new TypeError("the base URL of a provider has scheme, host and path, and no user, query or fragment")
   }
-  return url.href.replace(/\/+$/, "")
+  return url.href.replace(/(?<!\/)\/+$/, "")
 }
 
 /** A reference such as `..` must not lead to another resource. */
