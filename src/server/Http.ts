@@ -7,12 +7,12 @@ import * as HttpApiScalar from "effect/http-api/HttpApiScalar"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
-import * as UrlParams from "effect/http/UrlParams"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
 import { AuthorizationLayer } from "./Authorization.ts"
 import { edge, routerConfig } from "./Edge.ts"
 import { Lifecycle } from "./Lifecycle.ts"
+import { MaskedTracer } from "./MaskedTracer.ts"
 import { AdmissionLayer, ConformanceLayer, StrictRequestLayer } from "./Middleware.ts"
 import { OperationsLayer } from "./Operations.ts"
 import { BaseUrl, Problems } from "./Problems.ts"
@@ -89,6 +89,5 @@ export const GatewayServer = Layer.effectDiscard(
       { routerConfig, disableLogger: true, disableListenLog: true }
     )
   ),
-  // Spans show the names of query parameters alone: a value may be a token that went astray.
-  Layer.provide(Layer.succeed(UrlParams.CurrentRedactedNames, [/^/]))
+  Layer.provide(MaskedTracer)
 )

@@ -93,13 +93,12 @@ layer(postgresGateway(), { excludeTestServices: true })("Log lines", (it) => {
 layer(postgresGateway({ spans: true }), { excludeTestServices: true })("Trace spans", (it) => {
   it.effect("hold no token, no Authorization header, no owner and no subject, whatever goes wrong", () =>
     Effect.gen(function*() {
-      const holder = yield* provoke
+      yield* provoke
       const { spans } = yield* Observer
       const texts = spans.map(({ attributes, events, name, status }) =>
         JSON.stringify([name, [...attributes], events.map(([name, , more]) => [name, more]), status._tag])
       )
       assert.isTrue(texts.some((text) => text.includes("/v1/operations")))
-      // A path is shown as it was asked for, whatever the client has put there.
-      assertSilence(texts.filter((text) => !text.includes(`/${holder.token}"`)))
+      assertSilence(texts)
     }))
 })

@@ -1,0 +1,51 @@
+/**
+ * Keeps tokens that clients put into URLs out of trace spans.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { HttpServerError, isHttpServerError, ResponseError } from "effect/http/HttpServerError"
+import * as UrlParams from "effect/http/UrlParams"
+import * as Layer from "effect/Layer"
+import * as Tracer from "effect/Tracer"
+import { maskTokens } from "./TokenMask.ts"
+
+/** The attributes that hold a target, by the conventions of OpenTelemetry. */
+const ofTarget = new Set(["url.full", "url.path", "url.query"])
+
+/** Effect says of a response of 5xx that the span failed, and names the path in the message of the error. */
+const maskError = (error: unknown): unknown =>
+  isHttpServerError(error) && error.reason._tag === "ResponseError"
+    ? new HttpServerError({
+      reason: new ResponseError({
+        request: error.request.modify({ url: maskTokens(error.request.url) }),
+        response: error.reason.response
+      })
+    })
+    : error
+
+/** Changes the span itself: a span of another class in its place could not be exported by every tracer. */
+const mask = (span: Tracer.Span): Tracer.Span => {
+  const attribute = span.attribute.bind(span)
+  const end = span.end.bind(span)
+  span.attribute = (key, value) =>
+    attribute(key, typeof value === "string" && ofTarget.has(key) ? maskTokens(value) : value)
+  span.end = (endTime, exit) =>
+    end(endTime, Exit.isFailure(exit) ? Exit.failCause(Cause.map(exit.cause, maskError)) : exit)
+  return span
+}
+
+/** Spans show the names of query parameters alone: a value may be a token that went astray. */
+const RedactedValues = Layer.succeed(UrlParams.CurrentRedactedNames, [/^/])
+
+const MaskedSpans = Layer.effect(
+  Tracer.Tracer,
+  Effect.map(Effect.tracer, (tracer) =>
+    // Spans of the native tracer are never seen, and Effect makes none where it finds that very tracer.
+    tracer === Tracer.nativeTracer
+      ? tracer
+      : Tracer.make({ span: (options) => mask(tracer.span(options)), context: tracer.context }))
+)
+
+/** The tracer at hand, except that paths and queries are shown as `maskTokens` shows them. */
+export const MaskedTracer: Layer.Layer<never> = Layer.mergeAll(RedactedValues, MaskedSpans)
