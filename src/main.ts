@@ -37,7 +37,7 @@ import { work } from "./cli/Work.ts"
 import type { RequestId } from "./domain/RequestId.ts"
 import { Database, MigrationPool, WriterPool } from "./embedded/Database.ts"
 import * as PgAcceptanceSignal from "./embedded/PgAcceptanceSignal.ts"
-import { createListener } from "./server/NodeListener.ts"
+import { createListener, logDroppedConnections } from "./server/NodeListener.ts"
 import { logProblem } from "./server/Problems.ts"
 import { Grants } from "./services/Grants.ts"
 import { makeIsMigrated, migrate } from "./services/Migrations.ts"
@@ -47,7 +47,7 @@ import { SubmissionQueue } from "./services/SubmissionQueue.ts"
 // Read rather than imported: the file lies outside of what is compiled.
 const { version } = createRequire(import.meta.url)("../package.json") as { readonly version: string }
 
-const listen: Listen = ({ baseUrl, host, port }) =>
+const listen: Listen = ({ baseUrl, host, maxConnections, port }) =>
   Layer.unwrap(Effect.contextWith((context: Context.Context<never>) => {
     const run = Effect.runForkWith(context)
     return Effect.succeed(NodeHttpServer.layerServer(
@@ -55,7 +55,9 @@ const listen: Listen = ({ baseUrl, host, port }) =>
         createListener({
           baseUrl,
           newRequestId: () => randomUUID() as RequestId,
-          onProblem: (problem) => run(logProblem(problem))
+          onProblem: (problem) => run(logProblem(problem)),
+          maxConnections,
+          onDropped: (count) => run(logDroppedConnections(count, maxConnections))
         }),
       { host, port, gracefulShutdownTimeout: "10 seconds" }
     ))

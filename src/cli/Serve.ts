@@ -25,6 +25,7 @@ import {
 } from "../embedded/Database.ts"
 import { GatewayServer } from "../server/Http.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
+import { defaultMaxConnections } from "../server/NodeListener.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/Problems.ts"
 import { Grants } from "../services/Grants.ts"
 import { GrantVerifier } from "../services/GrantVerifier.ts"
@@ -41,7 +42,12 @@ import { layerPayloadKeys } from "./PayloadKeys.ts"
 
 /** Opens the platform's HTTP server. */
 export type Listen = (
-  options: { readonly host: string; readonly port: number; readonly baseUrl: string }
+  options: {
+    readonly host: string
+    readonly port: number
+    readonly baseUrl: string
+    readonly maxConnections: number
+  }
 ) => Layer.Layer<HttpServer, ServeError>
 
 /** Not 0: clients must be told where the gateway is before it listens. */
@@ -51,6 +57,10 @@ const Port = Schema.String.check(Schema.isPattern(/^[0-9]{1,5}$/u, { expected: "
     SchemaTransformation.numberFromString
   )
 )
+
+const MaxConnections = Schema.String.check(
+  Schema.isPattern(/^[1-9][0-9]{0,6}$/u, { expected: "a number of connections, at least 1 and at most 9999999" })
+).pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
 
 const flags = {
   host: Flag.String("host").pipe(
@@ -68,6 +78,14 @@ const flags = {
     Flag.withDescription("URL at which clients reach the gateway (BASE_URL); http://HOST:PORT by default"),
     Flag.withFallbackConfig(Config.String("BASE_URL")),
     Flag.optional
+  ),
+  maxConnections: Flag.String("max-connections").pipe(
+    Flag.withDescription(
+      "Connections that may be open at once (MAX_CONNECTIONS); further ones are closed as they come"
+    ),
+    Flag.withFallbackConfig(Config.String("MAX_CONNECTIONS")),
+    Flag.withDefault(String(defaultMaxConnections)),
+    Flag.withSchema(MaxConnections)
   ),
   migrate: Flag.Boolean("migrate").pipe(
     Flag.withDescription("Apply missing migrations first; --no-migrate for a role that may only read"),
@@ -153,7 +171,12 @@ export const makeServe = (listen: Listen) =>
             Verifier(address),
             Lifecycle.layer(),
             BaseUrl.layer(address),
-            listen({ host: options.host, port: options.port, baseUrl: address })
+            listen({
+              host: options.host,
+              port: options.port,
+              baseUrl: address,
+              maxConnections: options.maxConnections
+            })
           ])
         )
       )

@@ -1,10 +1,13 @@
 /**
  * The `node:http` server with its limits, and its answers to what never becomes a request.
  */
-import { createServer, type Server, type ServerResponse } from "node:http"
+import * as Effect from "effect/Effect"
+import { createServer, type Server } from "node:http"
+import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import { type Problem, type ProblemCode, problemMediaType } from "../api/Problems.ts"
 import type { RequestId } from "../domain/RequestId.ts"
+import { Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
 import { makeProblem, problemJson } from "./Problems.ts"
 import { headersOfEveryResponse } from "./RequestContext.ts"
 
@@ -15,6 +18,10 @@ export interface ListenerOptions {
   readonly newRequestId: () => RequestId
   /** Told of each problem that is answered before there is a request, for the log. */
   readonly onProblem?: (problem: Problem) => void
+  /** Connections that may be open at once, 10,000 unless told. Further ones are closed as they come. */
+  readonly maxConnections?: number
+  /** Told how many connections were closed because there were too many: at once, and then every 10 seconds at most. */
+  readonly onDropped?: (count: number) => void
 }
 
 /** Milliseconds; `maxHeaderSize` is in bytes and includes the request line. */
@@ -35,6 +42,16 @@ const limits = {
   requireHostHeader: false
 }
 
+/** Idle connections cost 17 KiB each. Common systems let a process open many times more files. */
+export const defaultMaxConnections = 10_000
+
+/** Says that connections were closed unanswered, because too many were open. */
+export const logDroppedConnections = (count: number, maxConnections: number): Effect.Effect<void> =>
+  Effect.annotateLogs(
+    Effect.logWarning("Connections closed: too many are open. Raise MAX_CONNECTIONS, or limit them before the gateway"),
+    { count, max_connections: maxConnections }
+  )
+
 const codeOf = (error: NodeJS.ErrnoException): ProblemCode => {
   switch (error.code) {
     case "HPE_HEADER_OVERFLOW":
@@ -53,9 +70,10 @@ const reasons: Partial<Record<number, string>> = {
 }
 
 /** Creates the server; it does not listen yet. Give it to a platform's `HttpServer` layer. */
-export const createListener = ({ baseUrl, newRequestId, onProblem }: ListenerOptions): Server => {
-  /** Responses that are under way: what a client sends after a good request must not be answered in its place. */
-  const pending = new WeakMap<Duplex, ServerResponse>()
+export const createListener = (options: ListenerOptions): Server => {
+  const { baseUrl, maxConnections = defaultMaxConnections, newRequestId, onDropped, onProblem } = options
+  /** With responses that are under way: what a client sends after a good request must not be answered in its place. */
+  const connections = new Map<Socket | Duplex, Connection>()
 
   const problemOf = (code: ProblemCode) =>
     makeProblem(baseUrl, { id: newRequestId(), path: "/", scheme: "Bearer" }, code)
@@ -71,11 +89,12 @@ export const createListener = ({ baseUrl, newRequestId, onProblem }: ListenerOpt
   })
 
   const answerSocket = (socket: Duplex, code: ProblemCode): void => {
-    const response = pending.get(socket)
+    const response = connections.get(socket)?.response
     if (response !== undefined && !response.writableFinished && !response.destroyed) {
       response.once("finish", () => answerSocket(socket, code))
       return
     }
+    connections.delete(socket)
     if (!socket.writable) return void socket.destroy()
     const problem = problemOf(code)
     onProblem?.(problem)
@@ -89,6 +108,13 @@ export const createListener = ({ baseUrl, newRequestId, onProblem }: ListenerOpt
   const server = createServer(limits)
   // A client that reads nothing of its response for so long is gone.
   server.timeout = 120_000
+  server.maxConnections = maxConnections
+  if (onDropped !== undefined) reportDrops(server, onDropped)
+  server.on("connection", (socket) => {
+    connections.set(socket, new Connection())
+    socket.once("close", () => connections.delete(socket))
+  })
+  watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout"))
   server.on("clientError", (error, socket) => {
     if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return void socket.destroy()
     answerSocket(socket, codeOf(error))
@@ -96,7 +122,8 @@ export const createListener = ({ baseUrl, newRequestId, onProblem }: ListenerOpt
   // Once an offer to upgrade was declined, Node's parser says nothing any more of what it cannot read, and the client
   // would wait for an answer in vain.
   server.on("request", (request, response) => {
-    pending.set(request.socket, response)
+    const connection = connections.get(request.socket)
+    if (connection !== undefined) connection.response = response
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false
   })
   // There is nothing to tunnel to. Node has let go of the socket by now, so its errors are ours: an unheard one would

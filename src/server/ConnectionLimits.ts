@@ -1,0 +1,76 @@
+/**
+ * How long a connection may stay open without a request, and how many may be open: what `node:http` leaves unlimited.
+ */
+import type { Server, ServerResponse } from "node:http"
+import type { Duplex } from "node:stream"
+
+/** A robust server ignores one empty line before a request (RFC 9112 §2.2): some clients send one after a body. */
+const emptyLine = "\r\n".length
+
+/** An open connection, from one request to the next. */
+export class Connection {
+  /** The answer to the latest request; undefined before the first one. */
+  response: ServerResponse | undefined
+  #idleAfter: ServerResponse | undefined
+  #readBefore = 0
+  /** When bytes were first seen that completed no request; in milliseconds of `performance.now()`. */
+  #waitingSince: number | null = null
+
+  /**
+   * Whether bytes have come for so many milliseconds, since the latest answer, that are no complete header section. Node
+   * times a request from its first byte, and empty lines belong to none; but each of them restarts `keepAliveTimeout`.
+   */
+  isOverdue(bytesRead: number, now: number, timeout: number): boolean {
+    const { response } = this
+    // Before the first request, Node's own `headersTimeout` counts from the start of the connection.
+    if (response === undefined || !response.writableFinished || !response.req.complete) return false
+    if (this.#idleAfter !== response) {
+      this.#idleAfter = response
+      this.#readBefore = bytesRead
+      this.#waitingSince = null
+    }
+    if (this.#waitingSince !== null) return now - this.#waitingSince >= timeout
+    if (bytesRead - this.#readBefore > emptyLine) this.#waitingSince = now
+    return false
+  }
+}
+
+/** Runs `close` on each connection that is overdue by the server's `headersTimeout`, while the server listens. */
+export const watchConnections = (
+  server: Server & { readonly connectionsCheckingInterval?: number },
+  connections: ReadonlyMap<Duplex & { readonly bytesRead?: number }, Connection>,
+  close: (socket: Duplex) => void
+): void => {
+  const check = () => {
+    const { headersTimeout } = server
+    if (headersTimeout === 0) return
+    const now = performance.now()
+    for (const [socket, connection] of connections) {
+      if (connection.isOverdue(socket.bytesRead ?? 0, now, headersTimeout)) close(socket)
+    }
+  }
+  server.on("listening", () => {
+    const timer = setInterval(check, server.connectionsCheckingInterval ?? 1000).unref()
+    server.once("close", () => clearInterval(timer))
+  })
+}
+
+/** Milliseconds between two reports of connections that were dropped. */
+const reportInterval = 10_000
+
+/** Reports connections that were closed because `maxConnections` were open: the first at once, further ones together. */
+export const reportDrops = (server: Server, report: (count: number) => void): void => {
+  let dropped = 0
+  let timer: NodeJS.Timeout | undefined
+  const flush = () => {
+    timer = undefined
+    if (dropped === 0) return
+    report(dropped)
+    dropped = 0
+    timer = setTimeout(flush, reportInterval).unref()
+  }
+  server.on("drop", () => {
+    dropped++
+    if (timer === undefined) flush()
+  })
+}
