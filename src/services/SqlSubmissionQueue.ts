@@ -149,15 +149,16 @@ export const makeSql = Effect.gen(function*() {
     "SELECT current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit"
   )
 
+  /** Runs a statement for as long as it takes: it may have all accepted operations to change. */
+  const untimed = (statement: string) =>
+    sql.withTransaction(Effect.andThen(sql.unsafe("SET LOCAL statement_timeout = 0"), sql.unsafe(statement)))
+
   const prepare = Effect.gen(function*() {
     const [row] = yield* orUnavailable(settings)
     for (const setting of ["fsync", "synchronous_commit"] as const) {
       if (row![setting] === "off") return yield* new UnsafeDatabase({ setting })
     }
-    // As long as it takes: there may be many operations to hold.
-    const moved = yield* orUnavailable(
-      sql.withTransaction(Effect.andThen(sql.unsafe("SET LOCAL statement_timeout = 0"), sql.unsafe(moveHomeStatement)))
-    )
+    const moved = yield* orUnavailable(untimed(moveHomeStatement))
     return { moved: moved.length > 0 }
   }).pipe(Effect.withSpan("SubmissionQueue.prepare"))
 
@@ -311,7 +312,7 @@ export const makeSql = Effect.gen(function*() {
     }
   )
 
-  const counted = (statement: string) => Effect.map(orUnavailable(sql.unsafe(statement)), (rows) => rows.length)
+  const counted = (statement: string) => Effect.map(orUnavailable(untimed(statement)), (rows) => rows.length)
 
   return {
     prepare,
