@@ -187,7 +187,7 @@ describe("The reconciler", () => {
           assert.deepInclude(yield* world.show(id), { state, under_review: true, revision: pathTo[state].length + 1 })
         }
       }),
-    30_000
+    180_000
   )
 
   it.effect("counts age anew from the last review, and ends a review with the operation", () =>
