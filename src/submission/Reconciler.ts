@@ -176,7 +176,7 @@ const postpone: Decision = { _tag: "Postpone", reference: null }
  * The rules of the specification ("States and transitions") for what a status read showed: proof moves the operation, a
  * failure of the network makes a `submitted` one `indeterminate`, and everything else leaves it where it is.
  *
- * An answer that names another operation id, or another reference than the stored one, proves nothing, whatever it says.
+ * An answer that names another operation id, or another reference than the stored one, proves nothing.
  * An answer that names neither counts: the adapter asked for exactly this operation (see `AnswerNames`).
  */
 export const decide = (

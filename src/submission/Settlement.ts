@@ -121,7 +121,7 @@ const notSent = ({ isLocal, isPermanent, reason }: Pick<NotSent, "reason" | "isL
   return unsent({ code: "provider_unreachable", message }, reason)
 }
 
-/** Nobody can know what became of it. What the provider answered, if anything, is kept beside the reason. */
+/** The outcome is unknown. An answer of the provider, if there was one, is kept beside the reason. */
 export const uncertain = (reason: string, answer?: Schema.Json): Settlement => ({
   outcome: { state: "indeterminate" },
   evidence: { ...answer === undefined ? { by: "submission" } : answered("submission", answer), reason },

@@ -98,7 +98,7 @@ layer(NodeCrypto.layerDigest)("the digest of a request", (it) => {
     }))
 
   it.effect.prop(
-    "is that of the canonical JSON of both, whatever the payload",
+    "is that of the canonical JSON of both, for any payload",
     [Json],
     ([payload]) =>
       Effect.gen(function*() {

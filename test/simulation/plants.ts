@@ -126,7 +126,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         )
     })
   }),
-  "a status read is believed, whichever operation it names": () => ({
+  "a status read is believed, although it names another operation": () => ({
     adapter: (adapter) => ({
       ...adapter,
       readStatus: (operation, reference) =>
@@ -136,7 +136,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         )
     })
   }),
-  "the answer to a submission is believed, whichever operation it names": () => ({
+  "the answer to a submission is believed, although it names another operation": () => ({
     adapter: (adapter) => ({
       ...adapter,
       submit: (operation, payload) =>
