@@ -49,7 +49,7 @@ export class GatewayClient extends Context.Service<GatewayClient, {
   readonly get: (id: OperationId) => Effect.Effect<Operation, ClientError>
   /**
    * Reads an operation now and then, as the gateway advises, and emits it whenever it changed, until it is final.
-   * Problems that are not retryable end the stream: with a revoked grant or a disconnected provider there is no point
+   * After a retryable problem it waits as `Retry-After` says. Problems that are not retryable end the stream: with a revoked grant or a disconnected provider there is no point
    * in asking again. It never ends by itself for an operation that stays indeterminate; set a limit of your own.
    */
   readonly watch: (id: OperationId) => Stream.Stream<Operation, ClientError>
@@ -68,11 +68,24 @@ const bearer = (accessToken: ClientOptions["accessToken"]) =>
       )
   )
 
+/** Where a call leaves the seconds that the response asked its caller to wait; null where that is of no interest. */
+const Advice = Context.Reference<{ seconds: number } | null>("financial-agents-gateway/api/Client/Advice", {
+  defaultValue: () => null
+})
+
+/** `Retry-After` in seconds (RFC 9110 §10.2.3), the form that the gateway sends. Anything else is a second. */
+const noteAdvice = HttpClient.tap((response) =>
+  Effect.map(Advice, (advice) => {
+    const text = response.headers["retry-after"] ?? ""
+    if (advice !== null) advice.seconds = /^[1-9][0-9]{0,5}$/.test(text) ? Number(text) : 1
+  })
+)
+
 const isRetryable = (error: ClientError): boolean => "retryable" in error && error.retryable
 
 const make = Effect.fnUntraced(function*({ baseUrl }: ClientOptions) {
   const api = yield* HttpApiClient.make(Api, {
-    transformClient: HttpClient.mapRequest(HttpClientRequest.prependUrl(baseUrl))
+    transformClient: (client) => noteAdvice(HttpClient.mapRequest(client, HttpClientRequest.prependUrl(baseUrl)))
   })
 
   const list = (query: ListQuery = {}) => Effect.map(api.operations.list({ query }), ({ body }): OperationList => body)
@@ -103,11 +116,14 @@ const make = Effect.fnUntraced(function*({ baseUrl }: ClientOptions) {
 
   /** The reading after a known one. What passes by itself is waited out; the rest ends the watch. */
   const readNext = (id: OperationId, known: Reading | null): Effect.Effect<Reading, ClientError> =>
-    Effect.catchIf(
-      known === null ? read(id, null) : Effect.delay(read(id, known), `${known.retryAfter} seconds`),
-      isRetryable,
-      () => Effect.delay(Effect.suspend(() => readNext(id, known)), "1 second")
-    )
+    Effect.suspend(() => {
+      const advice = { seconds: 1 }
+      return Effect.catchIf(
+        known === null ? read(id, null) : Effect.delay(read(id, known), `${known.retryAfter} seconds`),
+        isRetryable,
+        () => Effect.delay(readNext(id, known), `${advice.seconds} seconds`)
+      ).pipe(Effect.provideService(Advice, advice))
+    })
 
   const watch = (id: OperationId): Stream.Stream<Operation, ClientError> =>
     Stream.paginate(null as Reading | null, (known) =>

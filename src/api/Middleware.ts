@@ -45,6 +45,7 @@ export class Authorization extends HttpApiMiddleware.Service<Authorization, { pr
     error: [
       responses.badRequest,
       responses.unauthorized,
+      responses.tooManyRequests,
       responses.serviceUnavailable
     ]
   }

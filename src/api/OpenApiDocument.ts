@@ -20,6 +20,7 @@ const refusals: ReadonlyArray<ProblemCode> = [
   "client_inactive",
   "insufficient_scope",
   "provider_disconnected",
+  "rate_limited",
   "authorization_unavailable"
 ]
 
@@ -127,8 +128,24 @@ const headersOf = (status: string): Headers => ({
   ...status === "401"
     ? { "DPoP-Nonce": { schema: { type: "string" }, description: "The nonce that proofs need, with use_dpop_nonce." } }
     : {},
-  ...status === "503" ? { "Retry-After": seconds("Seconds to wait before the request is repeated.", true) } : {},
+  ...status === "429" || status === "503"
+    ? { "Retry-After": seconds("Seconds to wait before the request is repeated.", true) }
+    : {},
   ...Number(status) >= 400 ? { "Cache-Control": text("Problems are never stored.") } : {}
+})
+
+/** Headers of the endpoints that ask for a credential, of a gateway that has quotas. */
+const quotaHeadersOf = (status: string): Headers => ({
+  RateLimit: {
+    ...text(
+      "What is left of the quota, and the seconds until it is whole again (draft-ietf-httpapi-ratelimit-headers)."
+    ),
+    required: status === "429"
+  },
+  "RateLimit-Policy": {
+    ...text("The quota: requests, the seconds for which they are, and how many may come at once."),
+    required: status === "429"
+  }
 })
 
 const canonicalNames: Readonly<Record<string, string>> = {
@@ -158,7 +175,11 @@ const completeResponses = (operationId: string, responses: Responses): void => {
       problemKinds[code].title
     )
     if (titles.length > 0) response.description = `${titles.join(", or ")}.`
-    response.headers = { ...completeHeaders(response.headers as Headers | undefined), ...headersOf(status) } as never
+    response.headers = {
+      ...completeHeaders(response.headers as Headers | undefined),
+      ...headersOf(status),
+      ...codes.includes("rate_limited") ? quotaHeadersOf(status) : {}
+    } as never
     for (const [mediaType, content] of Object.entries(response.content ?? {})) {
       Object.assign(
         content,

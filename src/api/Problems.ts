@@ -154,6 +154,15 @@ export const problemKinds = kinds({
     meaning: "The page token was not issued by this endpoint, or the filters differ from those it was issued for.",
     action: "Start again without a page token, or repeat the filters of the first page."
   },
+  rate_limited: {
+    status: 429,
+    retryable: true,
+    title: "Rate limited",
+    meaning:
+      "The client and subject of the grant have used up their quota of requests, or the address has used up that of "
+      + "refused credentials.",
+    action: "Repeat the request after the time that Retry-After names. RateLimit and RateLimit-Policy tell the quota."
+  },
   headers_too_large: {
     status: 431,
     retryable: false,
@@ -277,6 +286,8 @@ export class PayloadTooLarge extends problem<PayloadTooLarge>()("PayloadTooLarge
 export class UriTooLong extends problem<UriTooLong>()("UriTooLong", 414) {}
 /** 422, with `fields`. */
 export class UnprocessableContent extends problem<UnprocessableContent>()("UnprocessableContent", 422) {}
+/** 429, with `Retry-After`, `RateLimit` and `RateLimit-Policy`. */
+export class TooManyRequests extends problem<TooManyRequests>()("TooManyRequests", 429) {}
 /** 431 */
 export class HeadersTooLarge extends problem<HeadersTooLarge>()("HeadersTooLarge", 431) {}
 /** 500 */
@@ -296,6 +307,7 @@ export const problemClasses = {
   413: PayloadTooLarge,
   414: UriTooLong,
   422: UnprocessableContent,
+  429: TooManyRequests,
   431: HeadersTooLarge,
   500: InternalError,
   503: ServiceUnavailable
@@ -318,6 +330,7 @@ export const responses = {
   payloadTooLarge: declare(PayloadTooLarge),
   uriTooLong: declare(UriTooLong),
   unprocessableContent: declare(UnprocessableContent),
+  tooManyRequests: declare(TooManyRequests),
   headersTooLarge: declare(HeadersTooLarge),
   internalError: declare(InternalError),
   serviceUnavailable: declare(ServiceUnavailable)

@@ -128,43 +128,56 @@ const readNonceKey = Effect.gen(function*() {
     : yield* fail("DPOP_NONCE_KEY must be 32 bytes in Base64")
 })
 
-const readCertificates = Effect.gen(function*() {
-  const header = Option.map(yield* read("CLIENT_CERTIFICATE_HEADER"), Redacted.value)
-  const proxies = Option.map(yield* read("TRUSTED_PROXIES"), Redacted.value)
-  if (Option.isNone(header) && Option.isNone(proxies)) return {}
-  if (Option.isNone(header) || Option.isNone(proxies) || !/^[A-Za-z0-9-]+$/.test(header.value)) {
-    return yield* fail(
-      "CLIENT_CERTIFICATE_HEADER and TRUSTED_PROXIES go together: the header, and the addresses that may send it"
-    )
-  }
-  const certificates: ForwardedCertificates = {
-    header: header.value.toLowerCase(),
-    proxies: proxies.value.split(",").map((address) => address.trim())
-  }
+/**
+ * The proxies that are believed, by address or CIDR block, or null when there are none. Fails with one sentence on what is
+ * neither.
+ */
+export const readTrustedProxies = Effect.gen(function*() {
+  const text = Option.map(yield* read("TRUSTED_PROXIES"), Redacted.value)
+  if (Option.isNone(text)) return null
+  const proxies = text.value.split(",").map((address) => address.trim())
   yield* Effect.catch(
-    Effect.try(() => trustedProxies(certificates.proxies)),
+    Effect.try(() => trustedProxies(proxies)),
     () =>
       fail(
         "TRUSTED_PROXIES must be IP addresses or CIDR blocks with commas between them, such as 127.0.0.1,10.1.0.0/16"
       )
   )
+  return proxies
+})
+
+const readCertificates = Effect.fnUntraced(function*(rateLimited: boolean) {
+  const header = Option.map(yield* read("CLIENT_CERTIFICATE_HEADER"), Redacted.value)
+  const proxies = yield* readTrustedProxies
+  // The quotas of addresses need the proxies too.
+  if (Option.isNone(header) && (proxies === null || rateLimited)) return {}
+  if (Option.isNone(header) || proxies === null || !/^[A-Za-z0-9-]+$/.test(header.value)) {
+    return yield* fail(
+      "CLIENT_CERTIFICATE_HEADER and TRUSTED_PROXIES go together: the header, and the addresses that may send it. "
+        + "TRUSTED_PROXIES alone needs RATE_LIMIT"
+    )
+  }
+  const certificates: ForwardedCertificates = { header: header.value.toLowerCase(), proxies }
   return { certificates }
 })
 
-const readSender: Effect.Effect<SenderOptions, CommandFailed | Config.ConfigError> = Effect.map(
-  Effect.all([readSenderConstraint, readNonceKey, readCertificates]),
-  ([constraint, nonces, certificates]) => ({ ...constraint, ...nonces, ...certificates })
-)
+const readSender = (rateLimited: boolean): Effect.Effect<SenderOptions, CommandFailed | Config.ConfigError> =>
+  Effect.map(
+    Effect.all([readSenderConstraint, readNonceKey, readCertificates(rateLimited)]),
+    ([constraint, nonces, certificates]) => ({ ...constraint, ...nonces, ...certificates })
+  )
 
 /**
- * The issuers whose tokens are accepted at this base URL, or null when there are none. Fails with one sentence on what is
+ * The issuers whose tokens are accepted at this base URL, or null when there are none. With quotas, trusted proxies need no
+ * certificate header. Fails with one sentence on what is
  * no configuration; it repeats no value, because some of them are secrets.
  */
 export const readAuthorizationServers = Effect.fnUntraced(function*(
-  baseUrl: string
+  baseUrl: string,
+  rateLimited = false
 ): Effect.fn.Return<IssuersOptions | null, CommandFailed | Config.ConfigError> {
   const text = yield* read("OAUTH_ISSUERS")
-  const sender = yield* readSender
+  const sender = yield* readSender(rateLimited)
   if (Option.isNone(text)) {
     return Object.keys(sender).length === 0
       ? null

@@ -39,6 +39,7 @@ import { fillWithDemo, instructions, invitation, narrate } from "./Demo.ts"
 import { DemoBank } from "./DemoBank.ts"
 import { print } from "./Output.ts"
 import { layerPayloadKeys } from "./PayloadKeys.ts"
+import { layerRateLimit, rateLimitFlag } from "./RateLimit.ts"
 
 /** Opens the platform's HTTP server. */
 export type Listen = (
@@ -87,6 +88,7 @@ const flags = {
     Flag.withDefault(String(defaultMaxConnections)),
     Flag.withSchema(MaxConnections)
   ),
+  rateLimit: rateLimitFlag,
   migrate: Flag.Boolean("migrate").pipe(
     Flag.withDescription("Apply missing migrations first; --no-migrate for a role that may only read"),
     Flag.withDefault(true)
@@ -127,9 +129,9 @@ const Reads = Layer.merge(
 const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(ReaderPool))
 
 /** The tokens of the authorization servers that the environment names, beside those of the gateway itself. */
-const Verifier = (baseUrl: string) =>
+const Verifier = (baseUrl: string, rateLimited: boolean) =>
   Layer.unwrap(Effect.gen(function*() {
-    const servers = yield* readAuthorizationServers(baseUrl)
+    const servers = yield* readAuthorizationServers(baseUrl, rateLimited)
     if (servers === null) return OwnVerifier
     return Layer.unwrap(Effect.map(GrantVerifier, (own) => GrantVerifier.layerIssuers({ ...servers, own }))).pipe(
       Layer.provide(OwnVerifier),
@@ -168,7 +170,8 @@ export const makeServe = (listen: Listen) =>
           Layer.provide(GatewayServer),
           Layer.provide([
             Reads,
-            Verifier(address),
+            Verifier(address, Option.isSome(options.rateLimit)),
+            layerRateLimit(options.rateLimit),
             Lifecycle.layer(),
             BaseUrl.layer(address),
             listen({

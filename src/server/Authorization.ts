@@ -9,13 +9,15 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type { unhandled } from "effect/Types"
 import { Authorization, CurrentGrant } from "../api/Middleware.ts"
-import type { ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
+import type { ServiceUnavailable, TooManyRequests, Unauthorized } from "../api/Problems.ts"
 import type { Credential } from "../domain/Credential.ts"
 import { readForwardedCertificate } from "../oauth/ClientCertificate.ts"
 import { AcceptedCredentials, type ForwardedCertificates } from "../services/AcceptedCredentials.ts"
 import { GrantVerifier } from "../services/GrantVerifier.ts"
+import { makeCharges } from "./Charges.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { BaseUrl, Problems } from "./Problems.ts"
+import { RateLimits } from "./RateLimits.ts"
 import { refuseForNow } from "./Refusals.ts"
 import { CurrentRequest } from "./RequestContext.ts"
 import { trustedProxies } from "./TrustedProxies.ts"
@@ -34,6 +36,9 @@ const certificatesFrom = ({ header, proxies }: ForwardedCertificates) => {
   }
 }
 
+/** What may be answered in place of a response, once the credential was looked at. */
+type Refusal = Unauthorized | ServiceUnavailable | TooManyRequests
+
 /** See `Authorization`; what a credential is good for, `GrantVerifier` knows. */
 export const AuthorizationLayer: Layer.Layer<
   Authorization,
@@ -51,8 +56,6 @@ export const AuthorizationLayer: Layer.Layer<
     const certificateOf = accepted.certificates === null
       ? () => Effect.succeed(null)
       : certificatesFrom(accepted.certificates)
-
-    const tooMany = problems.fail("service_unavailable", { detail: "The client has too many requests inside." })
 
     const read = Effect.fnUntraced(function*(request: HttpServerRequest) {
       const [, scheme, token] = authorizationPattern.exec(request.headers["authorization"] ?? "") ?? []
@@ -84,20 +87,45 @@ export const AuthorizationLayer: Layer.Layer<
         StoreUnavailable: (error) => refuseForNow(problems, error)
       })
 
-    /** Of requests whose credential was refused: the second scheme of the contract need not look again. */
-    const refusals = new WeakMap<HttpServerRequest, Unauthorized | ServiceUnavailable>()
+    /** Of requests that were refused: the second scheme of the contract need not look again. */
+    const refusals = new WeakMap<HttpServerRequest, Refusal>()
+    const remember = <E extends Refusal>(refused: Effect.Effect<never, E>) =>
+      Effect.flatMap(
+        HttpServerRequest,
+        (request) => Effect.tapError(refused, (problem) => Effect.sync(() => refusals.set(request, problem)))
+      )
+
+    const tooMany = remember(
+      problems.fail("service_unavailable", { detail: "The client has too many requests inside." })
+    )
+    const limits = yield* RateLimits
+    const charges = limits === null ? null : makeCharges(limits, problems)
+
+    /** A nonce that has grown old is no mistake, and the credential that lacks it may be good. */
+    const refuse = (
+      problem: Unauthorized | ServiceUnavailable,
+      request: HttpServerRequest
+    ): Effect.Effect<never, Refusal> =>
+      charges === null || problem.status !== 401 || problem.code === "use_dpop_nonce"
+        ? Effect.fail(problem)
+        : Effect.andThen(charges.refusal(request), Effect.fail(problem))
 
     const authorize = <R>(httpEffect: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, R>) =>
       Effect.flatMap(HttpServerRequest, (request) => {
         const refusal = refusals.get(request)
         if (refusal !== undefined) return Effect.fail(refusal)
         return Effect.flatMap(
-          Effect.tapError(
-            Effect.flatMap(read(request), verify),
-            (problem) => Effect.sync(() => refusals.set(request, problem))
-          ),
+          Effect.catch(Effect.flatMap(read(request), verify), (problem) => remember(refuse(problem, request))),
           (grant) =>
-            Effect.provideService(lifecycle.admitClient(grant.client_id, httpEffect, tooMany), CurrentGrant, grant)
+            Effect.provideService(
+              lifecycle.admitClient(
+                grant.client_id,
+                charges === null ? httpEffect : charges.request(grant, request, httpEffect, remember),
+                tooMany
+              ),
+              CurrentGrant,
+              grant
+            )
         )
       })
 

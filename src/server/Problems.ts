@@ -43,6 +43,8 @@ export interface ProblemOptions {
   readonly scope?: Scope
   /** The nonce that DPoP proofs need (RFC 9449 §9). */
   readonly nonce?: string
+  /** Seconds until the quota holds enough for a request, with `rate_limited`. */
+  readonly retryAfter?: number
 }
 
 /** Headers that belong to a problem and are no members of its body. */
@@ -102,6 +104,7 @@ export class Problems extends Context.Service<Problems, {
                 ...options?.nonce === undefined ? {} : { "dpop-nonce": options.nonce }
               })
             }
+            if (options?.retryAfter !== undefined) ownHeaders.set(problem, { "retry-after": `${options.retryAfter}` })
             return Effect.fail(problem)
           })
       })
@@ -120,6 +123,8 @@ const headersOf = (problem: AnyProblem): Readonly<Record<string, string>> => {
     case "not_ready":
     case "service_unavailable":
       return { "retry-after": "1" }
+    case "rate_limited":
+      return { "retry-after": "1", ...ownHeaders.get(problem) }
     case "authorization_unavailable":
       return { "retry-after": "5" }
     default:

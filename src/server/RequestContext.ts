@@ -10,12 +10,20 @@ import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
 import { isRequestId, type RequestId } from "../domain/RequestId.ts"
 
+/** Header fields of a response (draft-ietf-httpapi-ratelimit-headers-11 §3, §4). */
+export interface RateLimitFields {
+  readonly RateLimit: string
+  readonly RateLimitPolicy: string
+}
+
 export interface RequestInfo {
   readonly id: RequestId
   /** Path without query, starting with a slash (RFC 9457 `instance`). */
   readonly path: string
   /** Of the credential: the challenge of that scheme says what was wrong with it. */
   readonly scheme: "Bearer" | "DPoP"
+  /** The state of a quota, once it was charged. The response shows it, whatever becomes of the request. */
+  rateLimit?: RateLimitFields
 }
 
 /** The request at hand; null outside of `withRequestContext`. */
@@ -57,29 +65,33 @@ export const withRequestContext = (random: SecureRandom.SecureRandom["Service"])
     const request = Context.getUnsafe(fiber.context, HttpServerRequest)
     const received = request.headers["x-request-id"]
     const run = (id: RequestId) => {
+      const info: RequestInfo = {
+        id,
+        path: pathOf(request.url),
+        scheme: isDpop(request.headers["authorization"]) ? "DPoP" : "Bearer"
+      }
       const span = Context.getOrUndefined(fiber.context, Tracer.ParentSpan)
       if (span?._tag === "Span") span.attribute("request_id", id)
       return Effect.map(
         Effect.updateContext(handled, (context: Context.Context<R>) =>
           context.pipe(
-            Context.add(CurrentRequest, {
-              id,
-              path: pathOf(request.url),
-              scheme: isDpop(request.headers["authorization"]) ? "DPoP" : "Bearer"
-            }),
+            Context.add(CurrentRequest, info),
             Context.add(References.CurrentLogAnnotations, {
               ...Context.get(context, References.CurrentLogAnnotations),
               request_id: id
             })
           )),
-        (response) =>
-          HttpServerResponse.setHeaders(
-            response,
-            // Few responses bring headers of these names. The others need not be merged twice.
-            "cache-control" in response.headers
-              ? { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
-              : { ...headersOfEveryResponse, "x-request-id": id }
-          )
+        (response) => {
+          // Few responses bring headers of these names. The others need not be merged twice.
+          const headers: Record<string, string> = "cache-control" in response.headers
+            ? { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
+            : { ...headersOfEveryResponse, "x-request-id": id }
+          if (info.rateLimit !== undefined) {
+            headers["ratelimit"] = info.rateLimit.RateLimit
+            headers["ratelimit-policy"] = info.rateLimit.RateLimitPolicy
+          }
+          return HttpServerResponse.setHeaders(response, headers)
+        }
       )
     }
     return isRequestId(received)

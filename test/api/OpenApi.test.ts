@@ -73,6 +73,7 @@ const refusals: ReadonlyArray<Code> = [
   "client_inactive",
   "insufficient_scope",
   "provider_disconnected",
+  "rate_limited",
   "authorization_unavailable"
 ]
 const more: Readonly<Record<string, ReadonlyArray<Code>>> = {
@@ -153,13 +154,15 @@ describe("The API description", () => {
     assert.sameMembers(examples, codes)
   })
 
-  it.each(operations)("declares the headers of every response of $template", ({ responses }) => {
+  it.each(operations)("declares the headers of every response of $template", ({ responses, template }) => {
     for (const [status, { headers }] of Object.entries(responses)) {
       const required = Object.keys(headers).filter((name) => headers[name]!.required)
       assert.include(required, "X-Request-Id")
       if (Number(status) >= 400) assert.include(required, "Cache-Control")
       if (status === "401" || status === "403") assert.include(required, "WWW-Authenticate")
-      if (status === "503") assert.include(required, "Retry-After")
+      if (status === "429" || status === "503") assert.include(required, "Retry-After")
+      if (template.startsWith("/v1/")) assert.includeMembers(Object.keys(headers), ["RateLimit", "RateLimit-Policy"])
+      else assert.notInclude(Object.keys(headers), "RateLimit")
     }
   })
 

@@ -45,7 +45,7 @@ describe("The problem catalogue", () => {
         "x-request-id": id,
         ...status === 401 || status === 403 ? { "www-authenticate": challenge } : {},
         ...status === 405 ? { allow: "GET" } : {},
-        ...status === 503 ? { "retry-after": "1" } : {}
+        ...status === 429 || status === 503 ? { "retry-after": "1" } : {}
       },
       text: problemJson(problem)
     })

@@ -1,7 +1,7 @@
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, Layer, Queue, Redacted, Stream } from "effect"
-import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
+import { Clock, Duration, Effect, Fiber, Layer, Queue, Redacted, Stream } from "effect"
+import { FetchHttpClient, HttpClient, HttpRouter, HttpServer } from "effect/http"
 import { TestClock } from "effect/testing"
 import { createServer } from "node:http"
 import { GatewayClient } from "../../src/api/Client.ts"
@@ -18,6 +18,7 @@ import type { Operation } from "../../src/domain/Operation.ts"
 import { GatewayRoutes } from "../../src/server/Http.ts"
 import { Lifecycle } from "../../src/server/Lifecycle.ts"
 import { BaseUrl } from "../../src/server/Problems.ts"
+import { layerRateLimits } from "../../src/server/RateLimits.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
 import { MemoryLedger } from "../../src/services/MemoryLedger.ts"
@@ -39,7 +40,14 @@ const Gateway = HttpRouter.serve(GatewayRoutes, { disableLogger: true, disableLi
   Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" }))
 )
 
-const setUp = Effect.gen(function*() {
+/** Told of each request that is sent. */
+const observed = (onRequest: () => void) =>
+  Layer.effect(
+    HttpClient.HttpClient,
+    Effect.map(HttpClient.HttpClient, HttpClient.tapRequest(() => Effect.sync(onRequest)))
+  ).pipe(Layer.provide(FetchHttpClient.layer))
+
+const setUpWith = Effect.fnUntraced(function*(onRequest: () => void) {
   const { access_token, grant } = yield* (yield* Grants).issue({
     resource_owner: ResourceOwner.make("owner"),
     subject: PairwiseSubject.make("subject"),
@@ -51,9 +59,11 @@ const setUp = Effect.gen(function*() {
   const identity = { grant_id: grant.grant_id, client_id: grant.client_id, subject: grant.subject }
   const { address } = yield* HttpServer.HttpServer
   const Client = GatewayClient.layer({ baseUrl: HttpServer.formatAddress(address), accessToken: access_token })
-  const client = yield* Effect.provide(GatewayClient, Client.pipe(Layer.provide(FetchHttpClient.layer)))
+  const client = yield* Effect.provide(GatewayClient, Client.pipe(Layer.provide(observed(onRequest))))
   return { client, identity }
 })
+
+const setUp = setUpWith(() => {})
 
 const accept = (identity: GrantIdentity, key: string) =>
   Effect.flatMap(
@@ -107,6 +117,27 @@ describe("The client", () => {
       yield* whileTimePasses(Fiber.join(watching))
       assert.strictEqual(yield* Queue.size(seen), 0)
     }).pipe(Effect.provide(Gateway)))
+
+  it.effect("waits as long as a quota that is used up demands, and then watches on", () =>
+    Effect.gen(function*() {
+      let requests = 0
+      const { client, identity } = yield* setUpWith(() => requests++)
+      const ledger = yield* OperationLedger
+      const { id } = yield* accept(identity, "key")
+      yield* client.list()
+      yield* client.list()
+      const refused = yield* Effect.flip(client.list())
+      assert.deepInclude(refused, { code: "rate_limited", status: 429, retryable: true })
+      const seen = yield* Queue.make<Operation>()
+      yield* Effect.forkChild(Stream.runForEach(client.watch(id), (found) => Queue.offer(seen, found)))
+      assert.strictEqual((yield* whileTimePasses(Queue.take(seen))).state, "accepted")
+      assert.isAtLeast(yield* Clock.currentTimeMillis, 1_800_000)
+      assert.strictEqual(requests, 3 + 2, "one that was refused, and one half an hour later")
+      yield* ledger.transition(id, 1, { state: "cancelled" }, null)
+      assert.strictEqual((yield* whileTimePasses(Queue.take(seen))).state, "cancelled")
+    }).pipe(Effect.provide(
+      Gateway.pipe(Layer.provide(layerRateLimits({ quota: { requests: 2, window: 3600, burst: 2 } })), Layer.fresh)
+    )))
 
   it.effect("stops watching when the grant is revoked", () =>
     Effect.gen(function*() {

@@ -1,0 +1,59 @@
+/**
+ * What requests take from quotas, and what is answered when a quota is used up.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
+import type * as HttpServerResponse from "effect/http/HttpServerResponse"
+import type { TooManyRequests } from "../api/Problems.ts"
+import type { GrantIdentity } from "../domain/Grant.ts"
+import type { Problems } from "./Problems.ts"
+import type { Charge, RateLimitsShape } from "./RateLimits.ts"
+import { CurrentRequest } from "./RequestContext.ts"
+
+type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+
+/** Charges the quotas, and shows their state in the response. */
+export const makeCharges = (limits: RateLimitsShape, problems: Problems["Service"]) => {
+  const { burst, requests, window } = limits.quota
+  const quota = `${requests} in ${window === 1 ? "a second" : `${window} seconds`}, and ${burst} at once`
+
+  /** Goes on with what the charge leads to. */
+  const show = <A, E, R>(taken: Effect.Effect<Charge>, onCharge: (charge: Charge) => Effect.Effect<A, E, R>) =>
+    Effect.flatMap(taken, (charge) =>
+      Effect.withFiber<A, E, R>((fiber) => {
+        const request = Context.get(fiber.context, CurrentRequest)
+        if (request !== null) request.rateLimit = charge.fields
+        return onCharge(charge)
+      }))
+
+  const refuse = (detail: string, retryAfter: number): Effect.Effect<never, TooManyRequests> =>
+    problems.fail("rate_limited", { detail: `${detail}: ${quota}.`, retryAfter })
+
+  return {
+    /** Runs the effect, or `onRefused` with a problem where the client and subject have nothing left. */
+    request: <E, R, E2, R2>(
+      grant: GrantIdentity,
+      request: HttpServerRequest,
+      httpEffect: Responding<E, R>,
+      onRefused: (refused: Effect.Effect<never, TooManyRequests>) => Effect.Effect<never, E2, R2>
+    ): Responding<E | E2, R | R2> =>
+      show(limits.take(grant), ({ retryAfter }): Responding<E | E2, R | R2> => {
+        if (retryAfter !== null) {
+          return onRefused(refuse("The client and subject have used up their quota of requests", retryAfter))
+        }
+        if (request.headers["if-none-match"] === undefined) return httpEffect
+        return Effect.tap(
+          httpEffect,
+          ({ status }) => status === 304 ? show(limits.giveBack(grant), () => Effect.void) : Effect.void
+        )
+      }),
+    /** Shows nothing before it fails: an address may have several users, who need not know of each other. */
+    refusal: (request: HttpServerRequest): Effect.Effect<void, TooManyRequests> =>
+      Effect.flatMap(limits.takeRefusal(request), (charge) =>
+        charge.retryAfter === null ? Effect.void : show(
+          Effect.succeed(charge),
+          () => refuse("The address has used up its quota of refused credentials", charge.retryAfter!)
+        ))
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * A store for rate limiters that holds a bounded number of keys.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { layerStoreMemory, RateLimiterStore } from "effect/persistence/RateLimiter"
+
+interface Bucket {
+  tokens: number
+  lastRefill: number
+}
+
+/** Keys of a generation. Two generations of buckets with keys of 500 characters take 40 MiB. */
+export const maxKeys = 16_384
+
+/**
+ * A map that forgets. Keys that were used lately are in the younger generation; when that is full it becomes the older
+ * one, and the keys of the older one that were not used since are forgotten. A use costs one look-up as a rule, and an entry
+ * is written once for each key and generation rather than for each request.
+ */
+export class Generations<Value> {
+  readonly #maxKeys: number
+  #younger = new Map<string, Value>()
+  #older = new Map<string, Value>()
+
+  /** At most twice `maxKeys` keys are held; the `maxKeys` that were used last are held for sure. */
+  constructor(maxKeys: number) {
+    this.#maxKeys = maxKeys
+  }
+
+  get size(): number {
+    return this.#younger.size + this.#older.size
+  }
+
+  get(key: string, make: () => Value): Value {
+    const known = this.#younger.get(key)
+    if (known !== undefined) return known
+    const value = this.#older.get(key) ?? make()
+    if (this.#younger.size >= this.#maxKeys) {
+      this.#older = this.#younger
+      this.#younger = new Map()
+    }
+    this.#younger.set(key, value)
+    this.#older.delete(key)
+    return value
+  }
+}
+
+/**
+ * The memory of this process, bounded: Effect's own store keeps every key for ever. A forgotten bucket is a full one, so
+ * those who use more keys than are held gain what new keys would give them anyway. Tokens below zero are given back, up to
+ * the limit. Counters and adaptive limits are those of Effect's store, and unbounded.
+ */
+export const layerStoreBounded = (maxKeys: number): Layer.Layer<RateLimiterStore> =>
+  Layer.effect(
+    RateLimiterStore,
+    Effect.map(RateLimiterStore, (store) => {
+      const buckets = new Generations<Bucket>(maxKeys)
+      return RateLimiterStore.of({
+        ...store,
+        tokenBucket: ({ allowOverflow, key, limit, refillRate, tokens }) =>
+          Effect.clockWith((clock) => {
+            const now = clock.currentTimeMillisUnsafe()
+            const interval = Duration.toMillis(refillRate)
+            const bucket = buckets.get(key, () => ({ tokens: limit, lastRefill: now }))
+            const refilled = Math.floor((now - bucket.lastRefill) / interval)
+            if (refilled > 0) {
+              bucket.tokens = Math.min(limit, bucket.tokens + refilled)
+              bucket.lastRefill += refilled * interval
+            }
+            if (bucket.tokens >= limit) bucket.lastRefill = now
+            const left = Math.min(limit, bucket.tokens - tokens)
+            if (left >= 0 || allowOverflow) bucket.tokens = left
+            return Effect.succeed([left, Math.max(0, now - bucket.lastRefill)] as const)
+          })
+      })
+    })
+  ).pipe(Layer.provide(layerStoreMemory))
