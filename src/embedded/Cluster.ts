@@ -5,7 +5,9 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { type Binaries, findBinaries } from "./Binaries.ts"
 import { run } from "./Command.ts"
-import { attempt, attemptPromise, LocalPostgresError } from "./LocalPostgresError.ts"
+import { openDataDirectory, type Owner, ownerOf, ownerUid } from "./DirectoryOwner.ts"
+import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
+import { makeDirectory, readOwned, remove, removeEmpty, rename } from "./OwnedFiles.ts"
 import { chooseRunAs, commandOf, type RunAs } from "./RunAs.ts"
 
 /** Names the socket file; nothing listens on a TCP port. */
@@ -20,32 +22,32 @@ export interface Cluster {
   /** PostgreSQL's own directory. Exists only when complete. */
   readonly pgdata: string
   readonly log: string
+  /** The file that the owner of the directory locks. */
+  readonly lock: string
   /** Holds the socket of a server that is started here; mode 0700. */
   readonly socketDirectory: string
-  readonly lockKey: string
 }
 
 /** Creates the data directory (mode 0700) if needed and says where its parts are. Starts nothing. */
 export const openCluster = Effect.fnUntraced(function*(directory: string) {
-  const dataDirectory = yield* attempt("Could not create the data directory", () => {
-    fs.mkdirSync(directory, { recursive: true, mode: 0o700 })
-    return fs.realpathSync(directory)
-  })
+  const dataDirectory = yield* openDataDirectory(directory)
   const hash = createHash("sha256").update(dataDirectory).digest("hex").slice(0, 32)
   return {
     dataDirectory,
     pgdata: path.join(dataDirectory, "pgdata"),
     log: path.join(dataDirectory, "postgres.log"),
-    socketDirectory: yield* socketDirectoryFor(dataDirectory, hash),
-    lockKey: `financial-agents-gateway-${hash}`
+    lock: path.join(dataDirectory, "lock"),
+    socketDirectory: yield* socketDirectoryFor(dataDirectory, hash)
   } satisfies Cluster
 })
 
 /** Bytes that the address of a unix socket can hold, without its terminating NUL. */
 const longestSocketPath = process.platform === "linux" ? 107 : 103
 
+const sharedPrefix = "financial-agents-gateway-"
+
 const socketDirectoryFor = (dataDirectory: string, hash: string): Effect.Effect<string, LocalPostgresError> => {
-  const places = [path.join(dataDirectory, "socket"), path.join(os.tmpdir(), `financial-agents-gateway-${hash}`)]
+  const places = [path.join(dataDirectory, "socket"), path.join(os.tmpdir(), `${sharedPrefix}${hash}`)]
   const fits = places.find((place) => Buffer.byteLength(socketIn(place)) <= longestSocketPath)
   return fits === undefined
     ? Effect.fail(new LocalPostgresError({ message: `Too long for a unix socket: ${places.map(socketIn).join(", ")}` }))
@@ -54,10 +56,11 @@ const socketDirectoryFor = (dataDirectory: string, hash: string): Effect.Effect<
 
 const socketIn = (directory: string) => path.join(directory, `.s.PGSQL.${port}`)
 
-/** What it takes to start a server: the programs, and whom to run them as. */
+/** What it takes to start a server: the programs, whom to run them as, and where the socket goes. */
 export interface Installation {
   readonly binaries: Binaries
   readonly runAs: RunAs
+  readonly socketDirectory: string
 }
 
 /**
@@ -66,7 +69,7 @@ export interface Installation {
  */
 export const prepareCluster = Effect.fnUntraced(function*(cluster: Cluster, binDirectory: string | undefined) {
   yield* removeAbandoned(cluster)
-  const existing = fs.existsSync(cluster.pgdata) ? yield* majorOf(cluster) : undefined
+  const existing = (yield* pgdataOwner(cluster)) === undefined ? undefined : yield* majorOf(cluster)
   const binaries = yield* findBinaries({ directory: binDirectory, preferredMajor: existing })
   if (existing !== undefined && existing !== binaries.major) {
     return yield* new LocalPostgresError({
@@ -78,35 +81,52 @@ export const prepareCluster = Effect.fnUntraced(function*(cluster: Cluster, binD
     })
   }
   const runAs = yield* chooseRunAs({ ...cluster, postgres: binaries.postgres })
-  if (existing === undefined) yield* initialise(cluster, binaries, runAs)
-  yield* prepareSocketDirectory(cluster.socketDirectory, runAs)
-  return { binaries, runAs } satisfies Installation
+  const owner = yield* ownerOf(cluster.dataDirectory)
+  if (existing === undefined) yield* initialise(cluster, binaries, runAs, owner)
+  const socketDirectory = yield* prepareSocketDirectory(cluster, owner)
+  return { binaries, runAs, socketDirectory } satisfies Installation
+})
+
+/** The user id of the owner of PostgreSQL's own directory. `undefined` when there is no such directory. */
+export const pgdataOwner = Effect.fnUntraced(function*(cluster: Cluster) {
+  const owner = yield* ownerUid(cluster.dataDirectory)
+  return yield* attempt("Could not look at the database cluster", () => {
+    const stat = fs.lstatSync(cluster.pgdata, { throwIfNoEntry: false })
+    if (stat === undefined) return undefined
+    if (!stat.isDirectory()) throw new Error(`${cluster.pgdata} is not a directory. Remove it.`)
+    if (stat.uid !== owner && owner !== 0) {
+      throw new Error(`${cluster.pgdata} belongs to user ${stat.uid}, but its directory to user ${owner}`)
+    }
+    return stat.uid
+  })
 })
 
 /** The major version of PostgreSQL that made the cluster. */
-export const majorOf = (cluster: Cluster): Effect.Effect<number, LocalPostgresError> =>
-  attempt(
+export const majorOf = Effect.fnUntraced(function*(cluster: Cluster) {
+  const owner = yield* pgdataOwner(cluster)
+  const version = yield* attempt(
     `${cluster.pgdata} is not a PostgreSQL data directory`,
-    () => Number(fs.readFileSync(path.join(cluster.pgdata, "PG_VERSION"), "utf8"))
+    () => owner === undefined ? undefined : readOwned(path.join(cluster.pgdata, "PG_VERSION"), owner)
   )
+  if (version !== undefined) return Number(version)
+  return yield* new LocalPostgresError({ message: `${cluster.pgdata} is not a PostgreSQL data directory.` })
+})
 
 const unfinishedPrefix = "pgdata.init-"
 
-const removeAbandoned = (cluster: Cluster) =>
-  attempt("Could not read the data directory", () => fs.readdirSync(cluster.dataDirectory)).pipe(
-    Effect.map((names) => names.filter((name) => name.startsWith(unfinishedPrefix))),
-    Effect.flatMap(Effect.forEach((name) => remove(path.join(cluster.dataDirectory, name)), { discard: true }))
-  )
-
-/** Retries, because an `initdb` whose starter was killed may still be writing. */
-const remove = (directory: string) =>
-  attemptPromise(
-    "Could not remove what an interrupted start left behind",
-    () => fs.promises.rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
-  )
+const removeAbandoned = Effect.fnUntraced(function*(cluster: Cluster) {
+  const owner = yield* ownerOf(cluster.dataDirectory)
+  const names = yield* attempt("Could not read the data directory", () => fs.readdirSync(cluster.dataDirectory))
+  for (const name of names.filter((name) => name.startsWith(unfinishedPrefix))) {
+    const abandoned = path.join(cluster.dataDirectory, name)
+    const stat = fs.lstatSync(abandoned, { throwIfNoEntry: false })
+    // Root's rights do not remove what another user may still change.
+    if (stat?.uid === owner.uid) yield* remove(abandoned, owner)
+  }
+})
 
 /** Works beside the final place and renames: whatever kills it, `pgdata` is complete or absent. */
-const initialise = Effect.fnUntraced(function*(cluster: Cluster, binaries: Binaries, runAs: RunAs) {
+const initialise = Effect.fnUntraced(function*(cluster: Cluster, binaries: Binaries, runAs: RunAs, owner: Owner) {
   const unfinished = path.join(cluster.dataDirectory, `${unfinishedPrefix}${randomUUID()}`)
   const initdb = commandOf(runAs, binaries.initdb, [
     `--pgdata=${unfinished}`,
@@ -120,13 +140,11 @@ const initialise = Effect.fnUntraced(function*(cluster: Cluster, binaries: Binar
     "--no-instructions"
   ])
   yield* Effect.gen(function*() {
-    yield* attempt("Could not create the database cluster", () => makePrivate(unfinished, runAs))
+    yield* makeDirectory(unfinished, owner)
     yield* run(initdb.file, initdb.args, initdb.identity)
-    yield* attempt("Could not put the new database cluster in its place", () => {
-      fs.renameSync(unfinished, cluster.pgdata)
-      syncDirectory(cluster.dataDirectory)
-    })
-  }).pipe(Effect.onError(() => Effect.ignore(remove(unfinished))))
+    yield* rename(unfinished, cluster.pgdata, owner)
+    yield* attempt("Could not make the new database cluster durable", () => syncDirectory(cluster.dataDirectory))
+  }).pipe(Effect.onError(() => Effect.ignore(remove(unfinished, owner))))
 })
 
 /** `initdb` has synced what is inside the directory; the new name is ours to sync. */
@@ -137,25 +155,34 @@ const syncDirectory = (directory: string) => {
 }
 
 /**
- * Whoever can open the socket is superuser, because authentication is `trust`: a password would have to lie in a file
- * beside it, under the same protection. So the directory must be ours and nobody else's: in the shared temporary
- * directory another user may have made one of this name first.
+ * Creates the directory of the socket if needed, and returns it.
+ *
+ * Any user who can open the socket is superuser, because authentication is `trust`: a password would have to stand in a
+ * file beside it, under the same protection. So the directory must be the owner's alone. In the shared temporary
+ * directory another user may have taken its name before: then it gets a name that no user can foresee.
  */
-const prepareSocketDirectory = (directory: string, runAs: RunAs) =>
-  Effect.gen(function*() {
-    const stat = yield* attempt("Could not create the directory of the socket", () => {
-      if (!fs.existsSync(directory)) makePrivate(directory, runAs)
-      return fs.lstatSync(directory)
-    })
-    const owner = runAs.identity?.uid ?? process.geteuid?.()
-    if (!stat.isDirectory() || stat.uid !== owner || (stat.mode & 0o077) !== 0) {
-      return yield* new LocalPostgresError({
-        message: `${directory} must be a directory that belongs to user ${owner} with mode 0700. Remove it and retry.`
-      })
-    }
-  })
+const prepareSocketDirectory = Effect.fnUntraced(function*({ dataDirectory, socketDirectory }: Cluster, owner: Owner) {
+  const prepare = prepareDirectory(socketDirectory, owner)
+  const parent = path.dirname(socketDirectory)
+  if (parent === dataDirectory) return yield* prepare
+  return yield* Effect.catch(
+    prepare,
+    () => prepareDirectory(path.join(parent, `${sharedPrefix}${randomUUID().replaceAll("-", "")}`), owner)
+  )
+})
 
-const makePrivate = (directory: string, runAs: RunAs) => {
-  fs.mkdirSync(directory, { mode: 0o700 })
-  if (runAs.identity !== undefined) fs.chownSync(directory, runAs.identity.uid, runAs.identity.gid)
-}
+const prepareDirectory = Effect.fnUntraced(function*(directory: string, owner: Owner) {
+  const exists = fs.lstatSync(directory, { throwIfNoEntry: false }) !== undefined
+  if (!exists) yield* makeDirectory(directory, owner)
+  // For root this judges the directories above as well.
+  const uid = yield* ownerUid(directory)
+  const stat = yield* attempt("Could not look at the directory of the socket", () => fs.lstatSync(directory))
+  if (uid === owner.uid && stat.isDirectory() && stat.uid === uid && (stat.mode & 0o077) === 0) return directory
+  return yield* new LocalPostgresError({
+    message: `${directory} must be a directory that belongs to user ${owner.uid} with mode 0700. Remove it and retry.`
+  })
+})
+
+/** Removes the directory of the socket when a server has left it. */
+export const removeSocketDirectory = (cluster: Cluster, directory: string): Effect.Effect<void> =>
+  Effect.flatMap(ownerOf(cluster.dataDirectory), (owner) => removeEmpty(directory, owner)).pipe(Effect.ignore)

@@ -4,8 +4,9 @@ import * as Layer from "effect/Layer"
 import * as path from "node:path"
 import { type Cluster, majorOf, openCluster, port, username } from "./Cluster.ts"
 import { ensureDatabase } from "./Connection.ts"
+import { ownerOf } from "./DirectoryOwner.ts"
 import { LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
-import { tryLock } from "./Lock.ts"
+import { tryLock, waitForLock } from "./Lock.ts"
 import { findAnswering, runServer, type Server, type ServerOptions } from "./Server.ts"
 
 export { LocalPostgresError }
@@ -36,7 +37,10 @@ export interface LocalPostgresOptions {
  * - When the owner closes, its guests lose their connections. A guest then becomes the owner and starts the server
  *   again, which takes about a second; clients that reconnect, as pools do, go on.
  * - A server whose owner was killed by SIGKILL keeps running until a guest or the next start adopts it.
- * - Two containers on one volume cannot see each other. Give each a directory of its own.
+ * - Two containers on one volume share the lock, but neither sees a server that a killed owner left in the other. Give
+ *   each a directory of its own.
+ * - Root runs PostgreSQL as the user to whom the data directory belongs, and acts in it with that user's rights. A data
+ *   directory that another user could exchange is refused.
  * - Real time passes here: under a `TestClock` the layer does not finish.
  */
 export class LocalPostgres extends Context.Service<LocalPostgres, {
@@ -92,7 +96,7 @@ const guestPatience = "30 seconds"
 const lockOrHost = (cluster: Cluster) =>
   Effect.gen(function*() {
     while (true) {
-      if (yield* lock(cluster)) return "locked"
+      if (yield* tryLock(yield* lockOf(cluster))) return "locked"
       const server = yield* findAnswering(cluster)
       if (server !== undefined) return server
       yield* Effect.sleep("50 millis")
@@ -107,17 +111,12 @@ const lockOrHost = (cluster: Cluster) =>
     })
   )
 
-/** Holds the lock until the scope closes. False when another process does. */
-const lock = (cluster: Cluster) =>
-  tryLock({ key: cluster.lockKey, directory: cluster.dataDirectory }).pipe(
-    Effect.tap((lock) => lock === undefined ? Effect.void : Effect.addFinalizer(() => lock.release)),
-    Effect.map((lock) => lock !== undefined),
-    Effect.uninterruptible
-  )
+const lockOf = (cluster: Cluster) =>
+  Effect.map(ownerOf(cluster.dataDirectory), (owner) => ({ file: cluster.lock, owner }))
 
 /** A guest's watch: when the owner is gone, it becomes the owner, and keeps a server where its clients look for it. */
 const succeedOwner = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions, host: Server) {
-  while (!(yield* lock(cluster))) yield* Effect.sleep("250 millis")
+  yield* waitForLock(yield* lockOf(cluster))
   yield* runServer({ ...cluster, socketDirectory: host.socketDirectory }, options)
   return yield* Effect.never
 }, Effect.catch((error) => Effect.logError(`Could not take over PostgreSQL: ${error.message}`)))

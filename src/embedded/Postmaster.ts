@@ -2,9 +2,11 @@ import * as Effect from "effect/Effect"
 import { execFileSync, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { type Cluster, type Installation, port } from "./Cluster.ts"
+import { type Cluster, type Installation, pgdataOwner, port } from "./Cluster.ts"
 import { environment } from "./Command.ts"
+import { ownerOf } from "./DirectoryOwner.ts"
 import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
+import { openOrCreate, openUnlessMissing, readFrom, readOwned, remove } from "./OwnedFiles.ts"
 import { commandOf } from "./RunAs.ts"
 
 /** PostgreSQL's main process, started by this process or by one that is gone. */
@@ -22,35 +24,42 @@ export interface PidFile {
 }
 
 /** Reads `postmaster.pid`. `undefined` when there is none, or one that is only half written. */
-export const readPidFile = (cluster: Cluster): Effect.Effect<PidFile | undefined, LocalPostgresError> =>
-  attempt("Could not read the server's pid file", () => {
-    const file = path.join(cluster.pgdata, "postmaster.pid")
-    if (!fs.existsSync(file)) return undefined
-    const lines = fs.readFileSync(file, "utf8").split("\n")
+export const readPidFile = Effect.fnUntraced(function*(cluster: Cluster) {
+  const owner = yield* pgdataOwner(cluster)
+  if (owner === undefined) return undefined
+  return yield* attempt("Could not read the server's pid file", (): PidFile | undefined => {
+    const lines = (readOwned(pidFileOf(cluster), owner) ?? "").split("\n")
     const [pid, socketDirectory, status] = [Number(lines[0]), lines[4] ?? "", lines[7] ?? ""]
     return Number.isInteger(pid) && pid > 1 ? { pid, socketDirectory, ready: status.trim() === "ready" } : undefined
   })
+})
+
+const pidFileOf = (cluster: Cluster) => path.join(cluster.pgdata, "postmaster.pid")
 
 /** The living server of this cluster that an earlier owner left behind, if there is one. */
 export const findOrphan = Effect.fnUntraced(function*(cluster: Cluster) {
-  const file = yield* readPidFile(cluster)
-  if (file === undefined || !worksIn(file.pid, cluster.pgdata)) return undefined
-  return { pid: file.pid, isAlive: () => worksIn(file.pid, cluster.pgdata) } satisfies Postmaster
+  const [owner, file] = [yield* pgdataOwner(cluster), yield* readPidFile(cluster)]
+  if (owner === undefined || file === undefined || !worksIn(file.pid, cluster.pgdata, owner)) return undefined
+  return { pid: file.pid, isAlive: () => worksIn(file.pid, cluster.pgdata, owner) } satisfies Postmaster
 })
 
 /**
- * Whether the process is alive and is a server of this cluster: a postmaster works in its data directory. The pid
- * alone proves nothing, since after a crash or in a new container it may be another program's. False for a zombie.
+ * Whether the process is alive and is a server of this cluster: a postmaster works in its data directory, as the user to
+ * whom that belongs. The pid alone proves nothing, since after a crash or in a new container it may be another program's,
+ * and the owner of the directory may have written any into the file. False for a zombie.
  */
-const worksIn = (pid: number, pgdata: string): boolean => {
+const worksIn = (pid: number, pgdata: string, owner: number): boolean => {
   try {
     if (process.platform !== "linux") {
-      const command = execFileSync("ps", ["-ww", "-o", "command=", "-p", String(pid)], { encoding: "utf8" })
-      return command.includes(` -D ${pgdata} -c `)
+      const said = execFileSync("ps", ["-ww", "-o", "uid=,command=", "-p", String(pid)], { encoding: "utf8" })
+      return Number.parseInt(said, 10) === owner && said.includes(` -D ${pgdata} -c `)
     }
+    const uids = /^Uid:(.*)$/m.exec(fs.readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]?.trim().split(/\s+/).map(
+      Number
+    )
     // Compared by identity: a bind mount or another namespace may give the same directory another path.
-    const [theirs, ours] = [fs.statSync(`/proc/${pid}/cwd`), fs.statSync(pgdata)]
-    return theirs.dev === ours.dev && theirs.ino === ours.ino
+    const [theirs, ours] = [fs.statSync(`/proc/${pid}/cwd`), fs.lstatSync(pgdata)]
+    return uids?.every((uid) => uid === owner) === true && theirs.dev === ours.dev && theirs.ino === ours.ino
   } catch {
     return false
   }
@@ -64,33 +73,49 @@ const worksIn = (pid: number, pgdata: string): boolean => {
  * this process instead: PostgreSQL ignores its own parent. The socket's lock file carries no such id. Only the holder
  * of the lock may call it, after `findOrphan` found nothing.
  */
-const disownStaleFiles = (cluster: Cluster) =>
-  attempt("Could not clear the lock files of a server that is gone", () => {
-    const file = path.join(cluster.pgdata, "postmaster.pid")
-    const [pid, ...rest] = fs.existsSync(file) ? fs.readFileSync(file, "utf8").split("\n") : []
-    if (pid === "") fs.rmSync(file)
-    else if (pid !== undefined) fs.writeFileSync(file, [process.pid, ...rest].join("\n"))
-    fs.rmSync(path.join(cluster.socketDirectory, `.s.PGSQL.${port}.lock`), { force: true })
-  })
+const disownStaleFiles = Effect.fnUntraced(function*(cluster: Cluster, socketDirectory: string) {
+  const owner = yield* ownerOf(cluster.dataDirectory)
+  const isEmpty = yield* attempt(
+    "Could not clear the lock file of a server that is gone",
+    () => putPid(pidFileOf(cluster), owner.uid) === "empty"
+  )
+  if (isEmpty) yield* remove(pidFileOf(cluster), owner)
+  yield* remove(path.join(socketDirectory, `.s.PGSQL.${port}.lock`), owner)
+})
+
+/** Puts the id of this process in the first line. */
+const putPid = (file: string, owner: number) => {
+  const descriptor = openUnlessMissing(file, fs.constants.O_RDWR, owner)
+  if (descriptor === undefined) return "missing"
+  try {
+    const [pid, ...rest] = readFrom(descriptor).split("\n")
+    if (pid === "") return "empty"
+    fs.ftruncateSync(descriptor)
+    fs.writeSync(descriptor, [process.pid, ...rest].join("\n"), 0)
+    return "put"
+  } finally {
+    fs.closeSync(descriptor)
+  }
+}
 
 const defaults = { max_connections: "100", shared_buffers: "128MB", timezone: "UTC", log_timezone: "UTC" }
 
 /** What is not for the caller to choose: the ledger's promises and the supervisor depend on it. */
-const fixed = (cluster: Cluster) => ({
+const fixed = (socketDirectory: string) => ({
   fsync: "on",
   full_page_writes: "on",
   listen_addresses: "",
   port: String(port),
   // The setting is a list: quoted, so that a comma in the path does not end the item.
-  unix_socket_directories: `"${cluster.socketDirectory.replaceAll(`"`, `""`)}"`,
+  unix_socket_directories: `"${socketDirectory.replaceAll(`"`, `""`)}"`,
   unix_socket_permissions: "0700",
   log_destination: "stderr",
   logging_collector: "off"
 })
 
 /** A list and not a record: the last one of a name wins, and PostgreSQL takes `FSYNC` for the same name as `fsync`. */
-const optionsOf = (cluster: Cluster, settings: Readonly<Record<string, string>>): ReadonlyArray<string> =>
-  [defaults, settings, fixed(cluster)]
+const optionsOf = (socketDirectory: string, settings: Readonly<Record<string, string>>): ReadonlyArray<string> =>
+  [defaults, settings, fixed(socketDirectory)]
     .flatMap((group) => Object.entries(group))
     .flatMap(([name, value]) => ["-c", `${name}=${value}`])
 
@@ -100,16 +125,18 @@ const optionsOf = (cluster: Cluster, settings: Readonly<Record<string, string>>)
  */
 export const spawnPostmaster = Effect.fnUntraced(function*(
   cluster: Cluster,
-  installation: Installation,
+  { binaries, runAs, socketDirectory }: Installation,
   settings: Readonly<Record<string, string>>
 ) {
-  yield* disownStaleFiles(cluster)
-  const args = ["-D", cluster.pgdata, ...optionsOf(cluster, settings)]
-  const command = commandOf(installation.runAs, installation.binaries.postgres, args)
-  const log = yield* attempt("Could not open the server's log", () => fs.openSync(cluster.log, "a", 0o600))
+  yield* disownStaleFiles(cluster, socketDirectory)
+  const args = ["-D", cluster.pgdata, ...optionsOf(socketDirectory, settings)]
+  const command = commandOf(runAs, binaries.postgres, args)
+  const { O_APPEND, O_WRONLY } = fs.constants
+  const log = yield* openOrCreate(cluster.log, O_WRONLY | O_APPEND, yield* ownerOf(cluster.dataDirectory))
   return yield* Effect.callback<Postmaster, LocalPostgresError>((resume) => {
     const child = spawn(command.file, command.args, {
-      cwd: cluster.pgdata,
+      // Not `pgdata`, where PostgreSQL goes itself: entering it takes the server's rights, and root's are more.
+      cwd: "/",
       detached: true,
       env: environment(),
       stdio: ["ignore", log, log],

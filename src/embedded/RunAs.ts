@@ -2,6 +2,7 @@ import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { type Identity, run } from "./Command.ts"
+import { identityOf, ownerOf } from "./DirectoryOwner.ts"
 import { attempt, LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
 
 /** How to execute PostgreSQL's programs, which refuse to run as root. */
@@ -25,22 +26,29 @@ const namespace: RunAs = { prefix: ["unshare", "--user", "--map-user=65534", "--
 
 /**
  * Decides how to run PostgreSQL on a data directory: as this process, unless it is root. Root runs it as the owner of
- * an existing cluster, else in a user namespace, else (old or restricted kernels, containers) as the user `postgres`
- * or `nobody`, to whom the data directory then is given, if that user can reach the programs and the directory.
+ * the directory if that is another user. For its own directory root takes a user namespace, else (old or restricted
+ * kernels, containers) the user `postgres` or `nobody`, to whom the data directory then is given, if that user can
+ * reach the programs and the directory.
  */
 export const chooseRunAs = Effect.fnUntraced(function*(paths: {
   readonly postgres: string
   readonly dataDirectory: string
   readonly pgdata: string
+  readonly log: string
+  readonly lock: string
 }) {
   if (process.geteuid?.() !== 0) return { prefix: [] } satisfies RunAs
-  const owner = fs.statSync(paths.pgdata, { throwIfNoEntry: false })
-  if (owner !== undefined && owner.uid !== 0) {
-    return { prefix: [], identity: { uid: owner.uid, gid: owner.gid } } satisfies RunAs
+  const { identity } = yield* ownerOf(paths.dataDirectory)
+  if (identity !== undefined) return yield* runAsOwner(identity, paths)
+  const pgdata = fs.lstatSync(paths.pgdata, { throwIfNoEntry: false })
+  if (pgdata !== undefined && pgdata.uid !== 0) {
+    const runAs = yield* runAsOwner(yield* identityOf(pgdata.uid), paths)
+    yield* giveTo(runAs.identity, paths)
+    return runAs
   }
   if (yield* reaches(namespace, paths.postgres, paths.dataDirectory)) return namespace
   for (const name of ["postgres", "nobody"]) {
-    const identity = yield* identityOf(name)
+    const identity = yield* identityNamed(name)
     if (identity === undefined) continue
     const runAs: RunAs = { prefix: [], identity }
     if (!(yield* reaches(runAs, paths.postgres, path.dirname(paths.dataDirectory)))) continue
@@ -56,6 +64,26 @@ export const chooseRunAs = Effect.fnUntraced(function*(paths: {
   })
 })
 
+/** `initdb` refuses a user without an entry in the user database. In a namespace that user appears to be `nobody`. */
+const runAsOwner = Effect.fnUntraced(function*(
+  identity: Identity,
+  paths: { readonly postgres: string; readonly dataDirectory: string }
+) {
+  const plain: RunAs & { readonly identity: Identity } = { prefix: [], identity }
+  const isListed = (yield* identityNamed(String(identity.uid))) !== undefined
+  for (const runAs of isListed ? [plain] : [{ ...namespace, identity }, plain]) {
+    if (!(yield* reaches(runAs, paths.postgres, path.dirname(paths.dataDirectory)))) continue
+    yield* Effect.logInfo(`PostgreSQL runs as user ${identity.uid}, to whom ${paths.dataDirectory} belongs`)
+    return runAs
+  }
+  return yield* new LocalPostgresError({
+    message: [
+      `${paths.dataDirectory} belongs to user ${identity.uid}, so PostgreSQL has to run as that user, who cannot reach`,
+      `${paths.postgres} or the directory. Start the gateway as that user, or use a data directory of root. ${useYourOwn}`
+    ].join("\n")
+  })
+})
+
 const reaches = (runAs: RunAs, program: string, directory: string) => {
   const command = commandOf(runAs, "/bin/sh", ["-c", `test -x "$1" && test -x "$2"`, "sh", program, directory])
   return run(command.file, command.args, command.identity).pipe(
@@ -64,22 +92,29 @@ const reaches = (runAs: RunAs, program: string, directory: string) => {
   )
 }
 
-const identityOf = (name: string) =>
+const identityNamed = (name: string) =>
   Effect.all([run("id", ["-u", name]), run("id", ["-g", name])]).pipe(
     Effect.map(([uid, gid]): Identity => ({ uid: Number(uid), gid: Number(gid) })),
     Effect.orElseSucceed(() => undefined)
   )
 
-/** The rest of a data directory's contents is read and written by the supervisor itself. */
+/**
+ * Gives the data directory of root to another user, and what PostgreSQL and the supervisor keep there. The directory
+ * itself comes last: until then the user can exchange nothing in it, and an interrupted gift is completed by the next start.
+ */
 const giveTo = Effect.fnUntraced(function*(
-  identity: Identity,
-  paths: { readonly dataDirectory: string; readonly pgdata: string }
-) {
-  yield* attempt(
-    "Could not give the data directory to an unprivileged user",
-    () => fs.chownSync(paths.dataDirectory, identity.uid, identity.gid)
-  )
-  if (fs.existsSync(paths.pgdata)) {
-    yield* run("chown", ["-R", `${identity.uid}:${identity.gid}`, paths.pgdata])
+  { gid, uid }: Identity,
+  { dataDirectory, lock, log, pgdata }: {
+    readonly dataDirectory: string
+    readonly pgdata: string
+    readonly log: string
+    readonly lock: string
   }
+) {
+  if (fs.lstatSync(pgdata, { throwIfNoEntry: false })?.uid === 0) yield* run("chown", ["-hR", `${uid}:${gid}`, pgdata])
+  yield* attempt("Could not give the data directory to an unprivileged user", () => {
+    for (const place of [log, lock, path.join(dataDirectory, "socket"), dataDirectory]) {
+      if (fs.lstatSync(place, { throwIfNoEntry: false })) fs.lchownSync(place, uid, gid)
+    }
+  })
 })

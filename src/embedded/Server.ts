@@ -1,8 +1,11 @@
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
-import { type Cluster, type Installation, prepareCluster } from "./Cluster.ts"
+import * as path from "node:path"
+import { type Cluster, type Installation, pgdataOwner, port, prepareCluster, removeSocketDirectory } from "./Cluster.ts"
 import { answers } from "./Connection.ts"
+import { ownerUid } from "./DirectoryOwner.ts"
 import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
+import { openUnlessMissing, readOwned } from "./OwnedFiles.ts"
 import { findOrphan, type Postmaster, readPidFile, send, spawnPostmaster, stop, waitUntilGone } from "./Postmaster.ts"
 
 /** A server that answers. */
@@ -28,7 +31,7 @@ const startPatience = "2 minutes"
  * Only the holder of the lock may call it, and the lock must outlast the scope.
  */
 export const runServer = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions) {
-  yield* Effect.addFinalizer(() => removeIfEmpty(cluster.socketDirectory))
+  yield* Effect.addFinalizer(() => removeSocketDirectory(cluster, cluster.socketDirectory))
   const server = yield* adoptOrStart(cluster, options).pipe(
     Effect.timeoutOrElse({
       duration: startPatience,
@@ -40,9 +43,6 @@ export const runServer = Effect.fnUntraced(function*(cluster: Cluster, options: 
   return { socketDirectory: server.socketDirectory } satisfies Server
 })
 
-const removeIfEmpty = (directory: string) =>
-  attempt("Could not remove the directory of the socket", () => fs.rmdirSync(directory)).pipe(Effect.ignore)
-
 const adoptOrStart = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions) {
   while (true) {
     const orphan = yield* adopt(cluster)
@@ -53,8 +53,10 @@ const adoptOrStart = Effect.fnUntraced(function*(cluster: Cluster, options: Serv
       continue
     }
     const installation = yield* prepareCluster(cluster, options.binDirectory)
-    yield* truncateLog(cluster)
-    const logStart = yield* sizeOf(cluster.log)
+    if (installation.socketDirectory !== cluster.socketDirectory) {
+      yield* Effect.addFinalizer(() => removeSocketDirectory(cluster, installation.socketDirectory))
+    }
+    const logStart = yield* shortenLog(cluster)
     const postmaster = yield* start(cluster, installation, options)
     const socketDirectory = yield* waitUntilReady(cluster, postmaster)
     if (socketDirectory !== undefined) return { postmaster, socketDirectory }
@@ -97,21 +99,29 @@ const waitUntilReady = Effect.fnUntraced(function*(cluster: Cluster, postmaster:
 
 /** The cluster's server, if it answers right now; the one with this process id when given. */
 export const findAnswering = Effect.fnUntraced(function*(cluster: Cluster, pid?: number) {
-  const file = yield* readPidFile(cluster)
+  const [owner, file] = [yield* pgdataOwner(cluster), yield* readPidFile(cluster)]
   if (file === undefined || !file.ready || (pid !== undefined && pid !== file.pid)) return undefined
-  return (yield* answers(file.socketDirectory))
+  return isSocketOf(owner, file.socketDirectory) && (yield* answers(file.socketDirectory))
     ? ({ socketDirectory: file.socketDirectory } satisfies Server)
     : undefined
 })
+
+/** The owner of the cluster could write the place of any other server into the file, also the name of a remote one. */
+const isSocketOf = (owner: number | undefined, directory: string) => {
+  if (!path.isAbsolute(directory)) return false
+  const stat = fs.lstatSync(path.join(directory, `.s.PGSQL.${port}`), { throwIfNoEntry: false })
+  return stat?.isSocket() === true && stat.uid === owner
+}
 
 /**
  * A server that ended while it started has a reason in its log. Two reasons pass by themselves: the children of a
  * killed server still hold its memory for a moment; and an orphan that was too young to be seen won the data directory.
  */
 const failUnlessOthersLinger = Effect.fnUntraced(function*(cluster: Cluster, logStart: number) {
+  const owner = yield* ownerUid(cluster.dataDirectory)
   const said = yield* attempt(
     "Could not read the server's log",
-    () => fs.readFileSync(cluster.log).subarray(logStart).toString("utf8").trim().split("\n").slice(-20).join("\n")
+    () => (readOwned(cluster.log, owner, logStart) ?? "").trim().split("\n").slice(-20).join("\n")
   )
   if (/is still in use|lock file "postmaster.pid" already exists/.test(said)) return
   return yield* new LocalPostgresError({ message: `PostgreSQL ended while it started. Its log says:\n${said}` })
@@ -119,15 +129,22 @@ const failUnlessOthersLinger = Effect.fnUntraced(function*(cluster: Cluster, log
 
 const largestLog = 10 * 1024 * 1024
 
-const truncateLog = (cluster: Cluster) =>
-  Effect.flatMap(
-    sizeOf(cluster.log),
-    (size) =>
-      size <= largestLog ? Effect.void : attempt("Could not truncate the log", () => fs.truncateSync(cluster.log))
-  )
-
-const sizeOf = (file: string) =>
-  attempt("Could not read the server's log", () => fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0)
+/** Empties a log that is too long. Returns the size that it has then. */
+const shortenLog = Effect.fnUntraced(function*(cluster: Cluster) {
+  const owner = yield* ownerUid(cluster.dataDirectory)
+  return yield* attempt("Could not open the server's log", () => {
+    const descriptor = openUnlessMissing(cluster.log, fs.constants.O_RDWR, owner)
+    if (descriptor === undefined) return 0
+    try {
+      const { size } = fs.fstatSync(descriptor)
+      if (size <= largestLog) return size
+      fs.ftruncateSync(descriptor)
+      return 0
+    } finally {
+      fs.closeSync(descriptor)
+    }
+  })
+})
 
 const reportDeath = (cluster: Cluster, postmaster: Postmaster) =>
   waitUntilGone(postmaster, 500).pipe(

@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
-import { createReadStream } from "node:fs"
+import { constants, createReadStream } from "node:fs"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { Readable } from "node:stream"
@@ -49,11 +49,14 @@ export const openFileRecord = (file: string): Effect.Effect<MutationRecord, Reco
     }
   })
 
+/** Another user may have put a symbolic link into the directory: it is not followed. */
+const appendHere = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW
+
 /** The entry in the directory must be as durable as what is written. */
 const openDurably = async (file: string): Promise<fs.FileHandle> => {
   const directory = path.dirname(file)
   await fs.mkdir(directory, { recursive: true })
-  const handle = await fs.open(file, "a+", 0o600)
+  const handle = await fs.open(file, appendHere, 0o600)
   const parent = await fs.open(directory, "r")
   await parent.sync().finally(() => parent.close())
   return handle

@@ -102,10 +102,14 @@ describe.runIf(isRoot)("as root", () => {
   )
 })
 
+const programs = ["chown", "flock", "id", "mkdir", "mv", "ps", "rm", "rmdir", "unshare"]
+
 /** A PATH with the programs that the supervisor calls, without one of them. */
 const pathWithout = Effect.fnUntraced(function*(missing: string) {
   const directory = yield* temporaryDirectory
-  for (const name of ["id", "chown", "unshare", "ps"].filter((name) => name !== missing)) {
+  // The user to whom the data directory is given searches it as well.
+  fs.chmodSync(directory, 0o755)
+  for (const name of programs.filter((name) => name !== missing)) {
     const found = (process.env["PATH"] ?? "").split(":").map((place) => path.join(place, name)).find((file) =>
       fs.existsSync(file)
     )

@@ -156,12 +156,20 @@ const settings = Effect.fnUntraced(function*(...names: ReadonlyArray<string>) {
 
 const modeOf = (file: string) => fs.statSync(file).mode & 0o777
 
-/** Inodes of the sockets that a process has open. */
+/** Inodes of the sockets that a process has open. None of one that has ended meanwhile. */
 const socketsOf = (pid: number) =>
-  fs.readdirSync(`/proc/${pid}/fd`).flatMap((descriptor) => {
+  descriptorsOf(pid).flatMap((descriptor) => {
     const inode = /^socket:\[(\d+)\]$/.exec(linkOf(`/proc/${pid}/fd/${descriptor}`))?.[1]
     return inode === undefined ? [] : [inode]
   })
+
+const descriptorsOf = (pid: number) => {
+  try {
+    return fs.readdirSync(`/proc/${pid}/fd`)
+  } catch {
+    return []
+  }
+}
 
 const linkOf = (link: string) => {
   try {

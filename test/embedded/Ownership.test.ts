@@ -1,8 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
-import * as fs from "node:fs"
-import { openCluster } from "../../src/embedded/Cluster.ts"
-import { isAlive, postmastersOf, query, spawnSupervisor, start, temporaryDirectory, timeout, until } from "./harness.ts"
+import {
+  childrenOf,
+  isAlive,
+  postmastersOf,
+  query,
+  spawnSupervisor,
+  start,
+  temporaryDirectory,
+  timeout,
+  until
+} from "./harness.ts"
 
 const select = "SELECT 1 AS one"
 const selected = [{ one: 1 }]
@@ -59,10 +67,11 @@ describe("processes that share a data directory", () => {
         yield* owner.ready
         const guest = yield* spawnSupervisor({ dataDirectory })
         const server = yield* guest.ready
+        yield* until(() => childrenOf(guest.child.pid ?? 0).some(({ command }) => command.startsWith("flock ")))
         const before = postmastersOf(dataDirectory)
         yield* owner.kill
-        const { lockKey } = yield* openCluster(dataDirectory)
-        yield* until(() => fs.readFileSync("/proc/net/unix", "utf8").includes(`@${lockKey}`))
+        // The program that waits for the lock ends when the guest has it.
+        yield* until(() => childrenOf(guest.child.pid ?? 0).length === 0)
         assert.deepStrictEqual(yield* query(server, select), selected)
         yield* guest.close
         assert.lengthOf(before, 1)

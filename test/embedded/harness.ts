@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url"
 import { LocalPostgres, type LocalPostgresOptions } from "../../src/embedded/LocalPostgres.ts"
 
 /** Longest that one of these tests may take, in milliseconds: each waits for conditions, none for a time. */
-export const timeout = 20_000
+export const timeout = 60_000
 
 /** A directory that is removed afterwards. Fails the test when a process of PostgreSQL still uses it. */
 export const temporaryDirectory = Effect.acquireRelease(
@@ -29,15 +29,20 @@ interface Process {
   readonly command: string
 }
 
-const processes = (): ReadonlyArray<Process> =>
+const allProcesses = (): ReadonlyArray<Process> =>
   execFileSync("ps", ["-ww", "-A", "-o", "pid=,ppid=,pgid=,command="], { encoding: "utf8" }).split("\n").flatMap(
     (line) => {
       const [, pid, parent, group, command] = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? []
-      return command === undefined || command.endsWith("<defunct>")
+      return command === undefined
         ? []
         : [{ pid: Number(pid), parent: Number(parent), group: Number(group), command }]
     }
   )
+
+const processes = () => allProcesses().filter(({ command }) => !command.endsWith("<defunct>"))
+
+/** The children of a process, also those that have ended without the process having seen it. */
+export const childrenOf = (pid: number): ReadonlyArray<Process> => allProcesses().filter(({ parent }) => parent === pid)
 
 /** PostgreSQL's processes on a data directory: `initdb`, the postmaster, and the postmaster's children. */
 export const processesOf = (dataDirectory: string): ReadonlyArray<Process> => {
