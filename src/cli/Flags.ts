@@ -2,17 +2,45 @@
  * Flags that several commands share, and the environment variables behind them.
  */
 import * as Argument from "effect/cli/Argument"
+import * as CliError from "effect/cli/CliError"
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import * as Stdio from "effect/Stdio"
+import * as Stream from "effect/Stream"
 import { isGrantLifetime } from "../domain/Grant.ts"
+
+/** All users of the machine can read the arguments of a process. */
+const warnOfProcessList = (flag: string, what: string, instead: string) =>
+  Effect.logWarning(`--${flag} shows ${what} in the process list: ${instead}`)
+
+/** Whether the client would find a password in the URL, or might: what is not a URL may be a mistyped one. */
+const mayHoldPassword = (text: string) => {
+  if (!URL.canParse(text)) return true
+  const url = new URL(text)
+  return url.password !== "" || url.searchParams.has("password")
+}
 
 /** Where the database is: `DATABASE_URL`, else an embedded PostgreSQL in `DATA_DIR`. */
 export const database = {
   databaseUrl: Flag.Redacted("database-url").pipe(
-    Flag.withDescription("PostgreSQL to use, as postgres://… (DATABASE_URL); without it, an embedded one is run"),
+    Flag.withDescription(
+      "PostgreSQL to use, as postgres://… (DATABASE_URL, which keeps a password out of the process list); "
+        + "without it, an embedded one is run"
+    ),
+    // Before the fallback: the environment is not in the process list.
+    Flag.mapEffect((url) =>
+      Effect.as(
+        mayHoldPassword(Redacted.value(url))
+          ? warnOfProcessList("database-url", "a password", "set DATABASE_URL instead")
+          : Effect.void,
+        url
+      )
+    ),
     Flag.withFallbackConfig(Config.Redacted("DATABASE_URL")),
     Flag.optional
   ),
@@ -43,8 +71,31 @@ export const Lifetime = Schema.String.check(
   Schema.makeFilter(isGrantLifetime, { expected: "a hundred years at most" })
 )
 
-/** JSON, given on the command line. */
-export const jsonFlag = (name: string) => Flag.String(name).pipe(Flag.withSchema(Schema.fromJsonString(Schema.Json)))
+const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
+
+const readStandardInput = Effect.flatMap(
+  Effect.service(Stdio.Stdio),
+  ({ stdin }) => stdin.pipe(Stream.decodeText(), Stream.mkString)
+)
+
+/**
+ * JSON that may be private: `-` reads it from standard input, and what is given on the command line is warned of. The
+ * error for what is not JSON does not repeat it.
+ */
+export const jsonFlag = (name: string) => {
+  const invalid = (value: string) => () =>
+    new CliError.InvalidValue({ kind: "flag", option: name, value, expected: "one JSON document" })
+  return Flag.String(name).pipe(
+    Flag.mapEffect((text) =>
+      text === "-"
+        ? readStandardInput.pipe(Effect.flatMap(decodeJson), Effect.mapError(invalid("-")))
+        : warnOfProcessList(name, "its value", `use --${name} - and standard input instead`).pipe(
+          Effect.andThen(decodeJson(text)),
+          Effect.mapError(invalid("(not shown)"))
+        )
+    )
+  )
+}
 
 /** An identifier, as the only argument of a command. */
 export const id = <A>(schema: Schema.Codec<A, string>, description: string) =>

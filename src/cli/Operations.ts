@@ -101,7 +101,12 @@ const accept = Command.make(
       Flag.withSchema(IdempotencyKey),
       Flag.optional
     ),
-    payload: jsonFlag("payload").pipe(Flag.withDescription("What the provider is to do, as JSON"), Flag.optional),
+    payload: jsonFlag("payload").pipe(
+      Flag.withDescription(
+        "What the provider is to do, as JSON; - reads it from standard input, which keeps it out of the process list"
+      ),
+      Flag.optional
+    ),
     from: Flag.String("from").pipe(
       Flag.withDescription(
         "File of lines {\"type\",\"key\",\"payload\"}, or - for standard input; answers line by line"
@@ -154,7 +159,9 @@ const advance = Command.make(
     id: id(OperationId, "Operation"),
     to: Flag.Literals("to", operationStates).pipe(Flag.withDescription("State to move to")),
     evidence: jsonFlag("evidence").pipe(
-      Flag.withDescription("What proves the transition, as JSON; required out of indeterminate"),
+      Flag.withDescription(
+        "What proves the transition, as JSON, or - for standard input; required out of indeterminate"
+      ),
       Flag.withDefault(null)
     ),
     failureCode: Flag.String("failure-code").pipe(

@@ -35,8 +35,8 @@ const register = (env: Env, grant: string, ...more: ReadonlyArray<string>) =>
   result<Shown>([...registration(grant), ...more], env)
 
 /** A command that cannot be carried out says why in one line on standard error, and nothing on standard output. */
-const refused = (args: ReadonlyArray<string>, env: Env) =>
-  Effect.map(run(args, env), ({ code, stderr, stdout }) => {
+const refused = (args: ReadonlyArray<string>, env: Env, stdin = "") =>
+  Effect.map(run(args, env, stdin), ({ code, stderr, stdout }) => {
     assert.strictEqual(code, 1)
     assert.strictEqual(stdout, "")
     assert.match(stderr, /^error: [^\n]+\n$/)
@@ -174,7 +174,7 @@ describe("The command line", () => {
         assert.isTrue(first.created)
         const { id } = first.operation
         assert.deepStrictEqual(yield* result(accept("{\"b\":2.0,\"a\":1}"), env), { ...first, created: false })
-        assert.include(yield* refused(accept("{\"a\":2}"), env), "used before with another request")
+        assert.include(yield* refused(accept("-"), env, "{\"a\":2}"), "used before with another request")
         yield* result(["operations", "advance", id, "--to", "submitting"], env)
         yield* result(["operations", "advance", id, "--to", "indeterminate"], env)
         assert.include(yield* refused(["operations", "advance", id, "--to", "cancelled"], env), "cannot move")
