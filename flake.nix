@@ -27,6 +27,10 @@
             pkgs.curl
             pkgs.jq
             pkgs.nixfmt
+          ]
+          ++ pkgs.lib.optionals pkgs.stdenv.hostPlatform.isLinux [
+            # flock, with which the embedded PostgreSQL locks its data directory.
+            pkgs.util-linux
           ];
           shellHook = ''
             export PATH="$PWD/node_modules/.bin:$PATH"

@@ -1,0 +1,61 @@
+/**
+ * `npm run package:pack -- DIRECTORY`: what a release consists of. The tarball, its SHA-256 as `sha256sum --check` reads it,
+ * and an SBOM in the format of CycloneDX, which carries its own time.
+ *
+ * With the same Node and npm a commit always gives the same tarball. npm gives all files one date. The files come from a
+ * copy here, in which they have one mode, because the modes in a clone depend on its umask; and in which the declarations
+ * do not depend on the order in which the compiler met the types.
+ */
+import { execFileSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+import { sortUnions } from "./sortUnions.ts"
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+const destination = path.resolve(process.argv[2] ?? "release")
+
+const { files, name, version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8")) as {
+  readonly name: string
+  readonly version: string
+  readonly files: ReadonlyArray<string>
+}
+
+/** With the Node that runs this, when npm runs this. */
+const npm = (cwd: string, ...args: ReadonlyArray<string>): string => {
+  const program = process.env["npm_execpath"]
+  const [file, rest] = program === undefined ? ["npm", args] : [process.execPath, [program, ...args]]
+  return execFileSync(file, rest, { cwd, encoding: "utf8", maxBuffer: 2 ** 26, stdio: ["ignore", "pipe", "inherit"] })
+}
+
+const setModes = (place: string) => {
+  const isDirectory = fs.statSync(place).isDirectory()
+  fs.chmodSync(place, isDirectory ? 0o755 : 0o644)
+  if (isDirectory) { for (const entry of fs.readdirSync(place)) setModes(path.join(place, entry)) }
+}
+
+const temporary = fs.mkdtempSync(path.join(os.tmpdir(), "pack-"))
+try {
+  npm(root, "run", "build")
+  // The SBOM calls the package by the name of its directory.
+  const copy = path.join(temporary, name)
+  for (const file of ["package.json", "package-lock.json", "README.md", "LICENSE", ...files]) {
+    fs.cpSync(path.join(root, file), path.join(copy, file), { recursive: true })
+  }
+  setModes(copy)
+  for (const file of fs.globSync(path.join(copy, "dist/**/*.d.ts"))) {
+    fs.writeFileSync(file, sortUnions(fs.readFileSync(file, "utf8")))
+  }
+  fs.mkdirSync(destination, { recursive: true })
+  npm(copy, "pack", "--ignore-scripts", "--loglevel", "error", "--pack-destination", destination)
+  const tarball = `${name}-${version}.tgz`
+  const digest = createHash("sha256").update(fs.readFileSync(path.join(destination, tarball))).digest("hex")
+  fs.writeFileSync(path.join(destination, `${tarball}.sha256`), `${digest}  ${tarball}\n`)
+  const sbom = npm(copy, "sbom", "--sbom-format", "cyclonedx", "--package-lock-only")
+  fs.writeFileSync(path.join(destination, `${name}-${version}.cdx.json`), sbom)
+  process.stdout.write(`${digest}  ${tarball}\n`)
+} finally {
+  fs.rmSync(temporary, { recursive: true })
+}
