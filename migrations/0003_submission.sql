@@ -28,11 +28,11 @@ ALTER TABLE operations
   -- Negative: it is held, and `send_before` was set on that timeline.
   ADD COLUMN timeline integer,
   -- No byte leaves after this. Set by the claim.
-  ADD COLUMN send_before timestamptz(3),
+  ADD COLUMN send_before timestamptz(3) CHECK (isfinite(send_before)),
   -- The name that the provider gave to what it received.
   ADD COLUMN reference text CHECK (length(reference) BETWEEN 1 AND 1024),
   -- Status reads so far: the schedule slows down with them.
-  ADD COLUMN reads integer NOT NULL DEFAULT 0,
+  ADD COLUMN reads integer NOT NULL DEFAULT 0 CHECK (reads >= 0),
   -- A worker found that it could not be sent when it was due, and put it off.
   ADD COLUMN waiting boolean NOT NULL DEFAULT false,
   -- When an operator last cleared the review. Age counts from there.

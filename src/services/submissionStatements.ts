@@ -28,6 +28,9 @@ const idle = (parameter: string) =>
 const reviewAfter = (age: string) =>
   `under_review = o.under_review OR greatest(o.updated_at, o.reviewed_at) <= now() - ${age}`
 
+/** One more read, up to the most that the column holds: a count that is full must not fail the others of its batch. */
+const countRead = "o.reads + (due.active AND o.reads < 2147483647)::integer"
+
 const providerColumns = "o.id, o.type, o.resource_owner, o.provider_binding_id, o.send_before, o.revision"
 
 /** Whatever was accepted before the ledger moved is older than the first timeline of its new home. */
@@ -161,7 +164,7 @@ export const takeReadsStatement = (limit: number) => `
   ), taken AS (
     UPDATE operations o
     SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
-      reads = o.reads + due.active::integer,
+      reads = ${countRead},
       ${reviewAfter(`CASE o.state WHEN 'submitted' THEN ${millis("$4")} ELSE ${millis("$5")} END`)}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id
     RETURNING o.*, due.active
@@ -185,7 +188,7 @@ export const takeHeldStatement = (limit: number) => `
   ), taken AS (
     UPDATE operations o
     SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
-      reads = o.reads + due.active::integer, timeline = -(SELECT ledger_timeline()),
+      reads = ${countRead}, timeline = -(SELECT ledger_timeline()),
       send_before = coalesce(
         CASE o.timeline WHEN -(SELECT ledger_timeline()) THEN o.send_before END, now() + ${millis("$6")}
       ),
