@@ -97,12 +97,11 @@ const makeSql = Effect.gen(function*() {
 const rememberStatement = `
   INSERT INTO dpop_proofs (digest, expires_at) VALUES (decode($1, 'hex'), $2) ON CONFLICT DO NOTHING RETURNING true`
 
-/** One process sweeps at a time: the lock ends with the statement, and whoever does not get it finds nothing to do. */
+/** Of two processes that sweep at once, one finds the rows gone. An advisory lock would let any role stop all sweeps. */
 const sweepStatement = `
   DELETE FROM dpop_proofs WHERE digest = ANY (ARRAY(
     SELECT digest FROM dpop_proofs
-    WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('financial-agents-gateway/dpop_proofs', 0)))
-      AND expires_at < now() - make_interval(secs => $1)
+    WHERE expires_at < now() - make_interval(secs => $1)
     ORDER BY expires_at LIMIT ${batch}
   ))
   RETURNING true`
