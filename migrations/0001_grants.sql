@@ -26,9 +26,13 @@ CREATE TABLE grants (
   resource_owner text NOT NULL CHECK (resource_owner ~ '^[\x21-\x7e]{1,255}$'),
   subject text NOT NULL CHECK (subject ~ '^[\x21-\x7e]{1,255}$'),
   provider_binding_id uuid NOT NULL,
-  scopes text[] NOT NULL,
+  -- Each operation keeps a copy, and tokens add to it: `scopeLimits` in the code.
+  scopes text[] NOT NULL CONSTRAINT grants_scopes_bounded CHECK (
+    cardinality(scopes) <= 100 AND length(array_to_string(scopes, ' ')) <= 4096 AND array_position(scopes, NULL) IS NULL
+  ),
   created_at timestamptz(3) NOT NULL DEFAULT date_trunc('milliseconds', clock_timestamp()),
-  expires_at timestamptz(3) NOT NULL,
+  -- Also the code can read it: neither infinite nor beyond the year 9999.
+  expires_at timestamptz(3) NOT NULL CHECK (isfinite(expires_at) AND expires_at < '10000-01-01T00:00:00Z'),
   revoked_at timestamptz(3),
   PRIMARY KEY (id, client_id),
   FOREIGN KEY (provider_binding_id, resource_owner) REFERENCES provider_bindings (id, resource_owner),

@@ -39,6 +39,7 @@ import { Database, MigrationPool, WriterPool } from "./embedded/Database.ts"
 import * as PgAcceptanceSignal from "./embedded/PgAcceptanceSignal.ts"
 import { createListener, logDroppedConnections } from "./server/NodeListener.ts"
 import { logProblem } from "./server/Problems.ts"
+import { GrantBlockers } from "./services/GrantBlockers.ts"
 import { Grants } from "./services/Grants.ts"
 import { makeIsMigrated, migrate } from "./services/Migrations.ts"
 import { OperationLedger } from "./services/OperationLedger.ts"
@@ -73,6 +74,7 @@ const requireSchema = Effect.gen(function*() {
 
 const Administration = Layer.mergeAll(
   Grants.layer,
+  GrantBlockers.layer,
   OperationLedger.layer,
   SubmissionQueue.layer,
   Layer.effectDiscard(requireSchema)

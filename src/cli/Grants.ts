@@ -5,6 +5,7 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -22,6 +23,7 @@ import {
   ResourceOwner,
   Scope
 } from "../domain/Grant.ts"
+import { Blocker, GrantBlockers, revocationPatience, TerminatedBlocker } from "../services/GrantBlockers.ts"
 import { Grants } from "../services/Grants.ts"
 import { id, Lifetime } from "./Flags.ts"
 import { CommandFailed, print } from "./Output.ts"
@@ -211,6 +213,40 @@ const revoke = Command.make(
   ])
 )
 
+const encodeBlockers = Schema.encodeSync(Schema.Array(Blocker))
+const encodeTerminated = Schema.encodeSync(Schema.Array(TerminatedBlocker))
+
+const blockers = Command.make(
+  "blockers",
+  {
+    olderThan: Flag.String("older-than").pipe(
+      Flag.withDescription("Age of the transactions to list, such as 10s or 1m (default: 5s)"),
+      Flag.withDefault(`${Duration.toSeconds(revocationPatience)}s`),
+      Flag.withSchema(Lifetime)
+    ),
+    terminate: Flag.Boolean("terminate").pipe(
+      Flag.withDescription("End these sessions, except those that wait for another one themselves"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(function*({ olderThan, terminate }) {
+    const sessions = yield* GrantBlockers
+    yield* print({
+      blockers: terminate
+        ? encodeTerminated(yield* sessions.terminate(olderThan))
+        : encodeBlockers(yield* sessions.list(olderThan))
+    })
+  })
+).pipe(
+  Command.withDescription(
+    "List the database sessions that may hold up a revocation: their transactions have written or locked rows of grants"
+  ),
+  Command.withExamples([
+    { command: "financial-agents-gateway grants blockers", description: "Who may hold up a revocation" },
+    { command: "financial-agents-gateway grants blockers --terminate", description: "End these sessions" }
+  ])
+)
+
 const setClient = (name: "activate" | "deactivate", active: boolean) =>
   Command.make(
     name,
@@ -242,8 +278,8 @@ const setProvider = (name: "connect" | "disconnect", connected: boolean) =>
   )
 
 export const grants = Command.make("grants").pipe(
-  Command.withDescription("Issue, register, show and revoke grants"),
-  Command.withSubcommands([issue, register, show, revoke])
+  Command.withDescription("Issue, register, show and revoke grants; see what holds up a revocation"),
+  Command.withSubcommands([issue, register, show, revoke, blockers])
 )
 
 export const clients = Command.make("clients").pipe(

@@ -6,7 +6,8 @@ import * as Console from "effect/Console"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
-import { storeFailure } from "../services/StoreUnavailable.ts"
+import { GrantsBlocked } from "../services/GrantBlockers.ts"
+import { storeFailure, StoreUnavailable } from "../services/StoreUnavailable.ts"
 
 /** Prints the result of a command, or one line of a result that is a stream of lines. */
 export const print = (result: unknown): Effect.Effect<void> => Console.log(JSON.stringify(result))
@@ -31,6 +32,7 @@ export const presenter: CliOutput.Presenter = {
 
 /** Why a command failed, in one line. */
 export const explain = (error: unknown): string => {
+  if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return oneLine(error.cause.message)
   const failure = storeFailure(error)
   if (failure !== null) return oneLine(`the database did not do as asked: ${failure}`)
   const { cause, message, name } = error instanceof Error ? error : new Error(String(error))

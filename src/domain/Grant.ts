@@ -81,6 +81,20 @@ export const Scope = Schema.String.check(
 ).pipe(Schema.brand("Scope"))
 export type Scope = typeof Scope.Type
 
+/**
+ * Most scopes of one grant, and most characters of them with a blank between each two. Tokens add scopes to their grant, and
+ * each operation keeps a copy. The limits are several times what authorization servers grant.
+ */
+export const scopeLimits = { count: 100, characters: 4096 } as const
+
+/** Whether a grant may have these scopes. The schema of the database checks the same. */
+export const areScopesBounded = (scopes: ReadonlyArray<Scope>): boolean =>
+  scopes.length <= scopeLimits.count && scopes.join(" ").length <= scopeLimits.characters
+
+/** `scopeLimits` in words. */
+export const scopeBounds =
+  `a grant has at most ${scopeLimits.count} scopes, of ${scopeLimits.characters} characters in all`
+
 /** What reading operations requires (specification, "Authentication"). */
 export const operationsRead = Scope.make("operations:read")
 
@@ -146,6 +160,13 @@ export class GrantNotFound extends Schema.TaggedError<GrantNotFound>()("GrantNot
 export class GrantConflict extends Schema.TaggedError<GrantConflict>()("GrantConflict", { id: GrantId }) {
   override get message() {
     return `the grant ${this.id} is known with another subject, resource owner or provider`
+  }
+}
+
+/** The grant would have more scopes than `scopeLimits` allows. */
+export class ScopesExceeded extends Schema.TaggedError<ScopesExceeded>()("ScopesExceeded", { id: GrantId }) {
+  override get message() {
+    return `the grant ${this.id} is not registered with these scopes: ${scopeBounds}`
   }
 }
 

@@ -17,7 +17,8 @@ import {
   isGrantLifetime,
   Issuer,
   Provider,
-  ResourceOwner
+  ResourceOwner,
+  scopeBounds
 } from "../domain/Grant.ts"
 import type { IssuerSettings } from "../oauth/Issuer.ts"
 import type { VerifiedToken } from "../oauth/VerifiedToken.ts"
@@ -100,15 +101,19 @@ export const makeFirstSight = Effect.fnUntraced(function*(
   const grants = yield* Grants
   const { grantLifetime = defaultLifetime, ownerClaim = "resource_owner", providerClaim = "provider" } = options
 
-  const register = (registration: GrantRegistration) =>
-    Effect.catchTag(grants.register(registration), "GrantConflict", (conflict) =>
+  const register = (registration: GrantRegistration) => {
+    const refuse = (warning: string) => ({ id }: { readonly id: GrantId }) =>
       Effect.andThen(
-        Effect.annotateLogs(Effect.logWarning("A token contradicts what is known of its grant"), {
-          issuer: registration.issuer,
-          grant_id: conflict.id
-        }),
+        Effect.annotateLogs(Effect.logWarning(warning), { issuer: registration.issuer, grant_id: id }),
         Effect.fail(new InvalidCredential())
-      ))
+      )
+    return grants.register(registration).pipe(
+      Effect.catchTags({
+        GrantConflict: refuse("A token contradicts what is known of its grant"),
+        ScopesExceeded: refuse(`A token is refused for its scopes: ${scopeBounds}`)
+      })
+    )
+  }
   const sightings = yield* Cache.makeWith(
     (sighting: Sighting) => {
       const registration = sighting.registration!

@@ -24,7 +24,8 @@ import type {
   ProviderBindingId,
   ProviderBindingNotFound,
   ResourceOwner,
-  Scope
+  Scope,
+  ScopesExceeded
 } from "../domain/Grant.ts"
 import { makeMemory } from "./MemoryGrants.ts"
 import type { MemoryLedger } from "./MemoryLedger.ts"
@@ -37,6 +38,7 @@ export interface GrantRequest {
   readonly subject: PairwiseSubject
   readonly client_id: ClientId
   readonly provider: Provider
+  /** Within `scopeLimits`; more is a mistake of the caller's, and dies. */
   readonly scopes: ReadonlyArray<Scope>
   /** A hundred years at most; more is a mistake of the caller's, and dies. */
   readonly expires_in: Duration.Duration
@@ -114,9 +116,13 @@ type Platform = Digest.Digest | SecureRandom.SecureRandom
  * process that shares the database.
  *
  * A revocation holds also for grants of authorization servers that were never seen: when one is registered later, it is
- * revoked from the start. That takes registrations and revocations of a client one after the other, each in a
- * transaction of its own: do not run them inside a longer one at an isolation level above READ COMMITTED, where a
- * registration would not see what was revoked meanwhile.
+ * revoked from the start. So a registration waits for a revocation of its client, and a revocation for registrations that
+ * are under way. Each is one statement: a process that stops keeps no lock. Inside a longer transaction the locks last until
+ * its end, and its isolation level must be READ COMMITTED: above it, both die.
+ *
+ * A revocation waits five seconds at most for each lock, and is `StoreUnavailable` then, whose cause `GrantsBlocked` names the
+ * sessions that may hold it. What no session holds is revoked all the same. So do the other changes of what a grant depends
+ * on.
  */
 export class Grants extends Context.Service<Grants, {
   /**
@@ -128,13 +134,16 @@ export class Grants extends Context.Service<Grants, {
    * Registers a grant of an authorization server under `externalGrantId`, or brings a known one up to date: the server is
    * the authority on scopes and end. No token is made. Client and provider binding start as with `issue`.
    *
-   * What a token shows waits a quarter of a second at most for a revocation of its client that is under way, and is
-   * `StoreUnavailable` then; an event waits.
+   * What a token shows waits a quarter of a second at most for a revocation of its client that is under way, and an event
+   * five seconds. Then it is `StoreUnavailable`.
    *
-   * A revoked grant stays revoked, for ever; see `revoked_at` of what this yields. Fails with `GrantConflict`, and
-   * changes nothing, when the grant is known with another subject, resource owner or provider.
+   * A revoked grant stays revoked, for ever; see `revoked_at` of what this yields. Changes nothing and fails with
+   * `GrantConflict` when the grant is known with another subject, resource owner or provider, and with `ScopesExceeded`
+   * when it would have more scopes than `scopeLimits` allows.
    */
-  readonly register: (registration: GrantRegistration) => Effect.Effect<Grant, GrantConflict | StoreUnavailable>
+  readonly register: (
+    registration: GrantRegistration
+  ) => Effect.Effect<Grant, GrantConflict | ScopesExceeded | StoreUnavailable>
   readonly show: (id: GrantId) => Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   /** Revokes for ever. Revoking once more changes nothing and keeps the first time. */
   readonly revoke: (id: GrantId) => Effect.Effect<Grant, GrantNotFound | StoreUnavailable>

@@ -10,16 +10,18 @@ import {
   type ClientId,
   ClientNotFound,
   externalGrantId,
+  type Grant,
   GrantConflict,
   type GrantId,
   GrantNotFound,
   type ProviderBindingId,
   ProviderBindingNotFound,
-  revocationMargin
+  revocationMargin,
+  ScopesExceeded
 } from "../domain/Grant.ts"
 import { drawBindingId, drawGrant } from "./drawGrant.ts"
 import type { ClientGrants, ExternalGrant, ExternalSubject, GrantRegistration, GrantRequest } from "./Grants.ts"
-import { isSameGrant, learnGrant } from "./learnGrant.ts"
+import { fitsScopes, isSameGrant, learnGrant } from "./learnGrant.ts"
 import { type MemoryGrant, MemoryLedger, type MemoryRevocation } from "./MemoryLedger.ts"
 
 export const makeMemory = Effect.gen(function*() {
@@ -73,8 +75,12 @@ export const makeMemory = Effect.gen(function*() {
     const grant_id = yield* externalGrantId(issuer, client_id, registration.grant)
     const newBindingId = yield* drawBindingId
     const created_at = yield* now
-    return yield* Effect.suspend(() => {
+    return yield* Effect.suspend((): Effect.Effect<Grant, GrantConflict | ScopesExceeded> => {
       const known = memory.showGrant(grant_id)
+      if (known !== undefined && !isSameGrant(known, registration)) {
+        return Effect.fail(new GrantConflict({ id: grant_id }))
+      }
+      if (!fitsScopes(known, registration, created_at)) return Effect.fail(new ScopesExceeded({ id: grant_id }))
       if (known === undefined) {
         memory.grants.set(grant_id, {
           grant_id,
@@ -90,10 +96,8 @@ export const makeMemory = Effect.gen(function*() {
           external_id: registration.grant,
           ...registration.learned_from === "token" ? {} : { registered_by_event_at: created_at }
         })
-      } else if (isSameGrant(known, registration)) {
-        memory.grants.set(grant_id, learnGrant(memory.grants.get(grant_id)!, registration, created_at))
       } else {
-        return Effect.fail(new GrantConflict({ id: grant_id }))
+        memory.grants.set(grant_id, learnGrant(memory.grants.get(grant_id)!, registration, created_at))
       }
       return Effect.orDie(show(grant_id))
     })

@@ -7,6 +7,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import { isSqlError, type SqlError } from "effect/sql/SqlError"
 import {
   type ClientId,
   ClientNotFound,
@@ -20,12 +21,13 @@ import {
   type PairwiseSubject,
   type ProviderBindingId,
   ProviderBindingNotFound,
-  revocationMargin
+  ScopesExceeded
 } from "../domain/Grant.ts"
 import { drawBindingId, drawGrant } from "./drawGrant.ts"
+import { GrantsBlocked, listBlockers, revocationPatience, suspiciousAge } from "./GrantBlockers.ts"
 import type { ClientGrants, ExternalGrant, ExternalSubject, GrantRegistration, GrantRequest } from "./Grants.ts"
-import { isSameGrant, learnGrant, leastExtension } from "./learnGrant.ts"
-import { orUnavailable } from "./StoreUnavailable.ts"
+import { fitsScopes, isSameGrant, learnGrant } from "./learnGrant.ts"
+import { orUnavailable, sqlState, StoreUnavailable } from "./StoreUnavailable.ts"
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -69,93 +71,100 @@ export const makeSql = Effect.gen(function*() {
   }, Effect.provideContext(platform))
 
   /**
-   * Registrations of a client go side by side, its revocations alone. Each statement after the lock must see what was
-   * committed while it was waited for, whatever the isolation level of the session.
+   * One statement is one transaction, so a process that stops keeps no lock: the server ends both without it. The
+   * statement may wait for a lock, so no other shares its connection. Sessions at another isolation level than READ
+   * COMMITTED need a transaction, which the server ends when it hears nothing for `idleInTransaction`. Inside a
+   * transaction of the caller's, a failure undoes this statement alone.
    */
-  const inTurn = <A, E, R>(lock: Lock, client: ClientId, effect: Effect.Effect<A, E, R>) =>
-    sql.withTransaction(Effect.gen(function*() {
-      if (lock.patience !== null) {
-        yield* sql`SELECT set_config('lock_timeout', ${String(Duration.toMillis(lock.patience))}, true)`
-      }
-      yield* sql.unsafe(lock.statement, [client])
-      return yield* effect
-    })).pipe(
-      Effect.provideService(SqlClient.BeginTransaction, "BEGIN ISOLATION LEVEL READ COMMITTED")
+  const call = <Row extends object>(text: string, parameters: ReadonlyArray<unknown>) => {
+    const statement = sql.unsafe<Row>(text, parameters)
+    const alone = Effect.scoped(
+      Effect.flatMap(
+        sql.reserve,
+        (connection) => Effect.provideService(statement, sql.transactionService, [connection, 0])
+      )
     )
+    const atReadCommitted = Effect.provideService(
+      sql.withTransaction(Effect.andThen(
+        sql.unsafe("SELECT set_config('idle_in_transaction_session_timeout', $1, true)", [idleInTransaction]),
+        statement
+      )),
+      SqlClient.BeginTransaction,
+      "BEGIN ISOLATION LEVEL READ COMMITTED"
+    )
+    return Effect.flatMap(Effect.serviceOption(sql.transactionService), (outer) =>
+      outer._tag === "Some"
+        ? sql.withTransaction(statement)
+        : Effect.catchIf(alone, (error) => sqlState(error) === invalidTransactionState, () => atReadCommitted))
+  }
 
   const write = Effect.fnUntraced(function*(id: GrantId, registration: GrantRegistration) {
     const { client_id, expires_at, grant, granted_at, issuer, provider, resource_owner, scopes, subject } = registration
-    const newBindingId = yield* drawBindingId
-    const isToken = registration.learned_from === "token"
-    return yield* inTurn(
-      isToken ? sharedSoon : shared,
-      client_id,
-      Effect.gen(function*() {
-        yield* prepare(registration, newBindingId)
-        yield* sql.unsafe(isToken ? registerToken : registerEvent, [
-          id,
-          client_id,
-          resource_owner,
-          subject,
-          provider,
-          scopes,
-          DateTime.toDateUtc(expires_at),
-          issuer,
-          grant,
-          granted_at === undefined || granted_at === null ? null : DateTime.toDateUtc(granted_at),
-          Duration.toSeconds(revocationMargin),
-          ...isToken ? [Duration.toSeconds(leastExtension)] : []
-        ])
-        const registered = (yield* find(id))!
-        return isSameGrant(registered, registration) ? registered : yield* new GrantConflict({ id })
-      })
+    const [row] = yield* call<{ readonly outcome: "registered" | "conflict" | "scopes" }>(
+      registration.learned_from === "token" ? provisionStatement : registerStatement,
+      [
+        issuer,
+        grant,
+        client_id,
+        subject,
+        resource_owner,
+        provider,
+        scopes,
+        DateTime.toDateUtc(expires_at),
+        granted_at === undefined || granted_at === null ? null : DateTime.toDateUtc(granted_at),
+        yield* drawBindingId
+      ]
     )
+    if (row!.outcome === "conflict") return yield* new GrantConflict({ id })
+    if (row!.outcome === "scopes") return yield* new ScopesExceeded({ id })
+    return (yield* find(id))!
   })
 
   /** Most registrations say nothing new, and cost one read. A grant that is known is never missed by a revocation. */
   const register = Effect.fn("Grants.register")(function*(registration: GrantRegistration) {
     const id = yield* externalGrantId(registration.issuer, registration.client_id, registration.grant)
     const known = yield* orUnavailable(find(id))
-    if (known === undefined) return yield* orUnavailable(write(id, registration))
-    if (!isSameGrant(known, registration)) return yield* new GrantConflict({ id })
-    return learnGrant(known, registration, yield* DateTime.now) === known
+    const now = yield* DateTime.now
+    if (known !== undefined && !isSameGrant(known, registration)) return yield* new GrantConflict({ id })
+    if (!fitsScopes(known, registration, now)) return yield* new ScopesExceeded({ id })
+    return known !== undefined && learnGrant(known, registration, now) === known
       ? known
       : yield* orUnavailable(write(id, registration))
   }, Effect.provideContext(platform))
 
+  /** Says who holds the lock for which a change waited in vain. */
+  const orBlocked = <A, E, R>(change: Effect.Effect<A, E | SqlError, R>) =>
+    orUnavailable(Effect.catchIf(
+      change,
+      (error): error is Extract<E | SqlError, SqlError> => isSqlError(error) && gaveUp.has(error.reason._tag),
+      () =>
+        Effect.flatMap(
+          listBlockers(sql, suspiciousAge),
+          (blockers) => new StoreUnavailable({ cause: new GrantsBlocked({ blockers }) })
+        )
+    ))
+
   const revoke = Effect.fn("Grants.revoke")(function*(id: GrantId) {
-    yield* orUnavailable(sql`
-      UPDATE grants SET revoked_at = date_trunc('milliseconds', clock_timestamp())
-      WHERE id = ${id} AND revoked_at IS NULL`)
+    yield* orBlocked(call(
+      patiently`UPDATE grants SET revoked_at = clock_timestamp() FROM patience
+      WHERE id = $2 AND revoked_at IS NULL`,
+      [patience, id]
+    ))
     return yield* show(id)
   })
 
+  /** In two steps: a lock that a session keeps holds up the revocation of what it locked, and of nothing else. */
   const revokeAll = ({ client, external_id, issuer, subject }: Revocation) =>
-    orUnavailable(inTurn(
-      exclusive,
-      client,
-      Effect.gen(function*() {
-        yield* sql`
-          INSERT INTO grant_revocations AS known (client_id, issuer, external_id, subject)
-          VALUES (${client}, ${issuer}, ${external_id}, ${subject})
-          ON CONFLICT (client_id, issuer, external_id, subject)
-            DO UPDATE SET revoked_at = greatest(known.revoked_at, excluded.revoked_at)
-            WHERE known.external_id IS NULL`
-        const conditions = [
-          sql`client_id = ${client} AND revoked_at IS NULL`,
-          ...issuer === null ? [] : [sql`issuer = ${issuer}`],
-          ...external_id === null ? [] : [sql`external_id = ${external_id}`],
-          ...subject === null ? [] : [sql`subject = ${subject}`]
-        ]
-        const [row] = yield* sql<{ readonly count: number }>`
-          WITH revoked AS (
-            UPDATE grants SET revoked_at = date_trunc('milliseconds', clock_timestamp())
-            WHERE ${sql.and(conditions)} RETURNING 1
-          )
-          SELECT count(*)::int AS count FROM revoked`
-        return row!.count
-      })
-    ))
+    Effect.gen(function*() {
+      let revoked = 0
+      for (const wait of [false, true]) {
+        const [row] = yield* orBlocked(
+          call<{ readonly count: number }>(revokeStatement, [client, issuer, external_id, subject, wait])
+        )
+        revoked += row!.count
+      }
+      return revoked
+    })
 
   const revokeExternal = Effect.fn("Grants.revokeExternal")(({ client_id, grant, issuer }: ExternalGrant) =>
     revokeAll({ client: client_id, issuer, external_id: grant, subject: null })
@@ -170,15 +179,21 @@ export const makeSql = Effect.gen(function*() {
   )
 
   const setClientActive = Effect.fn("Grants.setClientActive")(function*(id: ClientId, active: boolean) {
-    const rows = yield* orUnavailable(sql`UPDATE clients SET active = ${active} WHERE id = ${id} RETURNING id`)
+    const rows = yield* orBlocked(call(
+      patiently`UPDATE clients SET active = $3 FROM patience
+      WHERE id = $2 RETURNING id`,
+      [patience, id, active]
+    ))
     if (rows.length === 0) return yield* new ClientNotFound({ id })
   })
 
   const setProviderConnected = Effect.fn("Grants.setProviderConnected")(
     function*(id: ProviderBindingId, connected: boolean) {
-      const rows = yield* orUnavailable(
-        sql`UPDATE provider_bindings SET connected = ${connected} WHERE id = ${id} RETURNING id`
-      )
+      const rows = yield* orBlocked(call(
+        patiently`UPDATE provider_bindings SET connected = $3 FROM patience
+        WHERE id = $2 RETURNING id`,
+        [patience, id, connected]
+      ))
       if (rows.length === 0) return yield* new ProviderBindingNotFound({ id })
     }
   )
@@ -204,22 +219,25 @@ interface Revocation {
   readonly subject: PairwiseSubject | null
 }
 
-interface Lock {
-  readonly statement: string
-  /** How long the transaction waits for this lock, and for those that it needs then. */
-  readonly patience: Duration.Duration | null
-}
+/** SQLSTATE of `require_read_committed`. */
+const invalidTransactionState = "25000"
 
-const lockOf = (mode: string, patience: Duration.Duration | null = null): Lock => ({
-  statement: `SELECT pg_advisory_xact_lock${mode}(hashtextextended('financial-agents-gateway/grants/' || $1, 0))`,
-  patience
-})
+/** Milliseconds. Less than `revocationPatience`, so that a revocation outlasts a process that stopped. */
+const idleInTransaction = "2000"
 
-const shared = lockOf("_shared")
-const exclusive = lockOf("")
+/** The server gave up a wait for a lock, be it by the limit of this change or by that of the session. */
+const gaveUp: ReadonlySet<string> = new Set(["LockTimeoutError", "StatementTimeoutError"])
 
-/** For tokens: a request waits, and so do the first sights of others behind its connection. */
-const sharedSoon = lockOf("_shared", Duration.millis(250))
+const patience = String(Duration.toMillis(revocationPatience))
+
+/** An UPDATE from `patience`, which limits the wait for locks to $1 milliseconds in the same statement. */
+const patiently = (update: TemplateStringsArray) =>
+  `WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', $1, true)) ${update[0]}`
+
+const registration = "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS outcome"
+const registerStatement = `SELECT register_grant${registration}`
+const provisionStatement = `SELECT provision_grant${registration}`
+const revokeStatement = "SELECT revoke_grants($1, $2, $3, $4, $5) AS count"
 
 interface GrantRow
   extends Omit<Grant, "created_at" | "expires_at" | "revoked_at" | "issuer" | "external_id" | "registered_by_event_at">
@@ -252,44 +270,14 @@ const showStatement = `
   JOIN provider_bindings p ON p.id = g.provider_binding_id
   WHERE g.id = $1`
 
-/** Whether a revocation of everything until then means a grant of this age, or of an unknown one. */
-const isMeant = "($10::timestamptz IS NULL OR $10::timestamptz < r.revoked_at + make_interval(secs => $11))"
-
-/**
- * $1 id, $2 client, $3 owner, $4 subject, $5 provider, $6 scopes, $7 end, $8 issuer, $9 the issuer's name for it, $10 when
- * it was granted, $11 margin in seconds. Leaves a grant alone that is known with another identity. What a known grant
- * learns is what `learnGrant` says.
- */
-const registerStatement = (registeredByEventAt: string, learn: string) => `
-  INSERT INTO grants AS known (id, client_id, resource_owner, subject, provider_binding_id, scopes, expires_at, issuer,
-    external_id, registered_by_event_at, revoked_at)
-  SELECT $1::uuid, $2::text, $3::text, $4::text, p.id, $6::text[], $7::timestamptz, $8::text, $9::text,
-    ${registeredByEventAt}, (
-    SELECT min(r.revoked_at) FROM grant_revocations r
-    WHERE (r.client_id = $2 AND r.issuer = $8 AND r.external_id = $9 AND r.subject IS NULL)
-      OR (r.client_id = $2 AND r.issuer = $8 AND r.external_id IS NULL AND r.subject = $4 AND ${isMeant})
-      OR (r.client_id = $2 AND r.issuer = $8 AND r.external_id IS NULL AND r.subject IS NULL AND ${isMeant})
-      OR (r.client_id = $2 AND r.issuer IS NULL AND ${isMeant})
-  )
-  FROM provider_bindings p WHERE p.resource_owner = $3 AND p.provider = $5
-  ON CONFLICT (id, client_id) DO UPDATE SET ${learn}
-    AND (known.resource_owner, known.subject, known.provider_binding_id)
-      = (excluded.resource_owner, excluded.subject, excluded.provider_binding_id)`
-
-const registerEvent = registerStatement(
-  "date_trunc('milliseconds', clock_timestamp())",
-  `scopes = excluded.scopes, expires_at = excluded.expires_at,
-    registered_by_event_at = coalesce(known.registered_by_event_at, excluded.registered_by_event_at)
-  WHERE (known.registered_by_event_at IS NULL
-    OR (known.scopes, known.expires_at) IS DISTINCT FROM (excluded.scopes, excluded.expires_at))`
-)
-
-/** $12 is the least extension in seconds. */
-const registerToken = registerStatement(
-  "NULL",
-  `scopes = known.scopes || ARRAY(SELECT s FROM unnest(excluded.scopes) s WHERE s <> ALL (known.scopes)),
-    expires_at = greatest(known.expires_at, excluded.expires_at)
-  WHERE known.registered_by_event_at IS NULL
-    AND (NOT excluded.scopes <@ known.scopes
-      OR excluded.expires_at > known.expires_at + make_interval(secs => $12))`
+/** Whether the role of the session may register the grants that tokens show. True where migrations are missing as well. */
+export const mayProvision: Effect.Effect<boolean, SqlError, SqlClient.SqlClient> = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) =>
+    Effect.map(
+      sql.unsafe<{ readonly may: boolean }>(
+        "SELECT coalesce(has_function_privilege(to_regproc('provision_grant'), 'EXECUTE'), true) AS may"
+      ),
+      ([row]) => row!.may
+    )
 )

@@ -18,8 +18,8 @@ const transient = new Set([
   "SerializationError"
 ])
 
-/** The SQLSTATE that the server sent, if the failure came from it. */
-const sqlState = (error: SqlError): string => {
+/** The SQLSTATE that the server sent; empty when the failure did not come from it. */
+export const sqlState = (error: SqlError): string => {
   const cause = error.reason.cause
   return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
     ? cause.code

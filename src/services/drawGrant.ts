@@ -2,7 +2,7 @@ import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { accessTokenDigest, generateAccessToken } from "../domain/AccessToken.ts"
-import { GrantId, isGrantLifetime, ProviderBindingId } from "../domain/Grant.ts"
+import { areScopesBounded, GrantId, isGrantLifetime, ProviderBindingId, scopeBounds } from "../domain/Grant.ts"
 import type { GrantRequest } from "./Grants.ts"
 
 /** What is made of a new grant before anything is looked up or written. */
@@ -10,6 +10,7 @@ export const drawGrant = Effect.fnUntraced(function*(request: GrantRequest) {
   if (!isGrantLifetime(request.expires_in)) {
     return yield* Effect.die(new RangeError("a grant lives for a hundred years at most"))
   }
+  if (!areScopesBounded(request.scopes)) return yield* Effect.die(new RangeError(scopeBounds))
   const access_token = yield* generateAccessToken
   return {
     access_token,

@@ -1,6 +1,6 @@
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
-import type { Grant } from "../domain/Grant.ts"
+import { areScopesBounded, type Grant } from "../domain/Grant.ts"
 import type { GrantRegistration } from "./Grants.ts"
 
 /**
@@ -36,6 +36,10 @@ const learnFromEvent = <G extends Learned>(
     ? known
     : { ...known, scopes, expires_at, registered_by_event_at: known.registered_by_event_at ?? now }
 }
+
+/** Whether the grant would have no more scopes than it may after a registration. Not known yet: undefined. */
+export const fitsScopes = (known: Learned | undefined, registration: GrantRegistration, now: DateTime.Utc): boolean =>
+  areScopesBounded((known === undefined ? registration : learnGrant(known, registration, now)).scopes)
 
 /** Whether a registration is of the grant as it is known: whose it is never changes. */
 export const isSameGrant = (known: Grant, { provider, resource_owner, subject }: GrantRegistration): boolean =>
