@@ -31,6 +31,7 @@ import { clients, grants, providers } from "./cli/Grants.ts"
 import { operations } from "./cli/Operations.ts"
 import { CommandFailed, explain, presenter } from "./cli/Output.ts"
 import { layerPayloadKeys } from "./cli/PayloadKeys.ts"
+import { roles } from "./cli/Roles.ts"
 import { sandbox } from "./cli/Sandbox.ts"
 import { type Listen, makeServe, migrateCommand } from "./cli/Serve.ts"
 import { work } from "./cli/Work.ts"
@@ -102,6 +103,7 @@ const gateway = root.pipe(
     Command.provide(work, PreparedDatabase),
     sandbox,
     Command.provide(migrateCommand, FlaggedDatabase),
+    roles,
     Command.provide(grants, AdministeredDatabase),
     Command.provide(clients, AdministeredDatabase),
     Command.provide(providers, AdministeredDatabase),

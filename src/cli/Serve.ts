@@ -11,6 +11,7 @@ import type { HttpServer } from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import {
@@ -34,10 +35,11 @@ import { OperationLedger } from "../services/OperationLedger.ts"
 import { OperationStore } from "../services/OperationStore.ts"
 import { ProofReplay } from "../services/ProofReplay.ts"
 import { Readiness } from "../services/Readiness.ts"
+import { mayProvision } from "../services/SqlGrants.ts"
 import { readAuthorizationServers } from "./AuthorizationServers.ts"
 import { fillWithDemo, instructions, invitation, narrate } from "./Demo.ts"
 import { DemoBank } from "./DemoBank.ts"
-import { print } from "./Output.ts"
+import { CommandFailed, print } from "./Output.ts"
 import { layerPayloadKeys } from "./PayloadKeys.ts"
 import { layerRateLimit, rateLimitFlag } from "./RateLimit.ts"
 
@@ -128,6 +130,31 @@ const Reads = Layer.merge(
 
 const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(ReaderPool))
 
+/** Grants that tokens show are registered by a role of their own, where PROVISIONER_DATABASE_URL names it. */
+const Provisioner = Layer.unwrap(Effect.gen(function*() {
+  const database = yield* Database
+  const url = Option.filter(
+    yield* Config.option(Config.Redacted("PROVISIONER_DATABASE_URL")),
+    (url) => Redacted.value(url).trim() !== ""
+  )
+  if (Option.isSome(url) && database.isEmbedded) {
+    return yield* new CommandFailed({ message: "PROVISIONER_DATABASE_URL is set without DATABASE_URL: set both" })
+  }
+  const connection = {
+    ...Option.isSome(url) ? { url: url.value } : database.connection,
+    applicationName: "financial-agents-gateway provisioner"
+  }
+  return Layer.fresh(FirstSightPool).pipe(Layer.provide(Layer.succeed(Database, { ...database, connection })))
+}))
+
+const requireProvisioner = Effect.gen(function*() {
+  if (yield* mayProvision) return
+  return yield* new CommandFailed({
+    message: "the database role may not register grants, which first_sight in OAUTH_ISSUERS needs: "
+      + "set PROVISIONER_DATABASE_URL to a role that may, such as gateway_provisioner (docs/postgresql.md)"
+  })
+})
+
 /** The tokens of the authorization servers that the environment names, beside those of the gateway itself. */
 const Verifier = (baseUrl: string, rateLimited: boolean) =>
   Layer.unwrap(Effect.gen(function*() {
@@ -138,7 +165,12 @@ const Verifier = (baseUrl: string, rateLimited: boolean) =>
       Layer.provide([
         ProofReplay.layer.pipe(Layer.provide(ProofPool)),
         // The demo has another one, on other connections: layers are shared by default.
-        Layer.fresh(Grants.layer).pipe(Layer.provide(FirstSightPool)),
+        Layer.merge(
+          Layer.fresh(Grants.layer),
+          servers.issuers.some(({ firstSight }) => firstSight !== undefined)
+            ? Layer.effectDiscard(requireProvisioner)
+            : Layer.empty
+        ).pipe(Layer.provide(Provisioner)),
         FetchHttpClient.layer
       ])
     )

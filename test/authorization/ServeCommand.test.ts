@@ -1,9 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { decodeJwt } from "jose"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
 import { freePort, result, run, serve, urlOf } from "../fixtures/CommandLine.ts"
 import { baseUrl } from "../fixtures/HttpProblem.ts"
 import { openTransaction, untilWaiting } from "../fixtures/Pools.ts"
+import { rolesWith } from "../fixtures/Roles.ts"
 import { createDatabase, layerFor, Platform } from "../fixtures/TestDatabase.ts"
 import { makeAgent } from "./Agent.ts"
 import { type AgentClient, clientSecret, makeAuthorizationServer } from "./AuthorizationServer.ts"
@@ -64,6 +68,43 @@ describe("The command serve, with the authorization servers of the environment",
       for (const port of [one, other]) assert.strictEqual(yield* get(port, prove()), "grant_revoked")
     }).pipe(Effect.provide(Platform)))
 
+  it.live("registers their grants with a role of its own, and reads with one that may not; it says where that is missing", () =>
+    Effect.gen(function*() {
+      const { urlAs } = yield* rolesWith({ proofs: true })
+      const server = yield* makeAuthorizationServer({ agents, resources: [baseUrl] })
+      const env = {
+        DATABASE_URL: urlAs("reader"),
+        OAUTH_ISSUERS: JSON.stringify([{ issuer: server.issuer, first_sight: {} }])
+      }
+      const port = yield* freePort
+      const args = ["--no-migrate", "--port", String(port), "--base-url", baseUrl]
+      const refused = yield* run(["serve", ...args], env)
+      assert.strictEqual(refused.code, 1)
+      assert.match(refused.stderr, /^error: the database role may not register grants.*PROVISIONER_DATABASE_URL.*\n$/m)
+      const withoutDatabase = { OAUTH_ISSUERS: env.OAUTH_ISSUERS, PROVISIONER_DATABASE_URL: urlAs("provisioner") }
+      const directory = fs.mkdtempSync(path.join(os.tmpdir(), "serve-"))
+      const misconfigured = yield* run(["serve", ...args, "--data-dir", directory], withoutDatabase)
+      fs.rmSync(directory, { recursive: true, force: true })
+      assert.match(misconfigured.stderr, /PROVISIONER_DATABASE_URL is set without DATABASE_URL/)
+
+      yield* serve(args, { ...env, PROVISIONER_DATABASE_URL: urlAs("provisioner") })
+      const agent = yield* Effect.promise(() => makeAgent(server, "bound"))
+      const { access } = yield* Effect.promise(() => agent.authorize({ account: "alice", resource: baseUrl }))
+      const read = Effect.suspend(() =>
+        get(port, {
+          authorization: `DPoP ${access}`,
+          dpop: makeProof({ key: agent.key, token: access, url: baseUrl + target })
+        })
+      )
+      assert.strictEqual(yield* read, 200)
+      const { grant_id } = decodeJwt(access)
+      yield* result(
+        ["grants", "revoke", "--issuer", server.issuer, "--client", "bound", `--grant=${String(grant_id)}`],
+        { DATABASE_URL: urlAs("writer") }
+      )
+      assert.strictEqual(yield* read, "grant_revoked")
+    }).pipe(Effect.provide(Platform)))
+
   it.live("checks the proofs of all while first sights of one client wait for its revocation, and are 503 soon", () =>
     Effect.gen(function*() {
       const database = yield* createDatabase()
@@ -93,9 +134,7 @@ describe("The command serve, with the authorization servers of the environment",
 
       yield* Effect.gen(function*() {
         const revocation = yield* openTransaction
-        yield* revocation(
-          "SELECT pg_advisory_xact_lock(hashtextextended('financial-agents-gateway/grants/bound', 0))"
-        )
+        yield* revocation("SELECT lock_grants('bound', true)")
         const waiting = yield* Effect.forEach(unseen, (read) => Effect.forkChild(read))
         yield* untilWaiting(2)
         assert.strictEqual(yield* other, 200)
