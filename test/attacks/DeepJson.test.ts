@@ -210,8 +210,12 @@ describe("The command line", () => {
       const { grant_id } = yield* result<{ readonly grant_id: string }>(["grants", "issue", ...names], env)
       const accepting = ["operations", "accept", "--grant", grant_id]
       const refusal = `the payload is nested more than 64 levels deep: payload${".0".repeat(64)}`
-      const one = [...accepting, "--type", "payment", "--key", "deep", "--payload", arrays(50_000)]
-      assert.deepStrictEqual(yield* run(one, env), { code: 1, stdout: "", stderr: `error: ${refusal}\n` })
+      const one = [...accepting, "--type", "payment", "--key", "deep", "--payload", "-"]
+      assert.deepStrictEqual(yield* run(one, env, arrays(50_000)), {
+        code: 1,
+        stdout: "",
+        stderr: `error: ${refusal}\n`
+      })
       const line = (key: string, payload: string) => `{"type":"payment","key":"${key}","payload":${payload}}`
       const batch = [line("a", arrays(64)), line("b", arrays(100_000)), line("c", "1")].join("\n")
       const { code, stdout } = yield* run([...accepting, "--from", "-"], env, batch)
