@@ -20,7 +20,8 @@ import { claimTerms, issueAtNewProvider, pass, recording, withdrawals } from "..
 import { answering, closedPort, rawServer, response } from "../submission/HttpProviderServer.ts"
 import { acknowledged, away, makeWorld, neverOpen, until, workFor } from "../submission/World.ts"
 
-const pending = response(202, JSON.stringify({ reference: "sbx_1", status: "pending" }))
+const pending = (id: string) =>
+  response(202, JSON.stringify({ reference: "sbx_1", idempotency_key: id, status: "pending" }))
 
 /** Patient enough for a machine that is busy. */
 const policy = {
@@ -73,7 +74,7 @@ const retrying = (meanwhile: (grant: Grant) => Effect.Effect<unknown, Error, Gra
     )
     yield* Deferred.await(isRetrying)
     yield* meanwhile(grant)
-    const server = yield* rawServer(answering(pending), port)
+    const server = yield* rawServer(answering(pending(operation.id)), port)
     yield* Deferred.succeed(goOn, void 0)
     yield* Fiber.join(working)
     const shown = yield* OperationLedger.use((ledger) => ledger.show(operation.id))
