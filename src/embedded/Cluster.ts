@@ -172,12 +172,16 @@ const prepareSocketDirectory = Effect.fnUntraced(function*({ dataDirectory, sock
 })
 
 const prepareDirectory = Effect.fnUntraced(function*(directory: string, owner: Owner) {
-  const exists = fs.lstatSync(directory, { throwIfNoEntry: false }) !== undefined
-  if (!exists) yield* makeDirectory(directory, owner)
+  const look = attempt(
+    "Could not look at the directory of the socket",
+    () => fs.lstatSync(directory, { throwIfNoEntry: false })
+  )
+  if ((yield* look) === undefined) yield* makeDirectory(directory, owner)
   // For root this judges the directories above as well.
-  const uid = yield* ownerUid(directory)
-  const stat = yield* attempt("Could not look at the directory of the socket", () => fs.lstatSync(directory))
-  if (uid === owner.uid && stat.isDirectory() && stat.uid === uid && (stat.mode & 0o077) === 0) return directory
+  const [uid, stat] = [yield* ownerUid(directory), yield* look]
+  if (uid === owner.uid && stat?.isDirectory() === true && stat.uid === uid && (stat.mode & 0o077) === 0) {
+    return directory
+  }
   return yield* new LocalPostgresError({
     message: `${directory} must be a directory that belongs to user ${owner.uid} with mode 0700. Remove it and retry.`
   })

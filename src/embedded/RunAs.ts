@@ -100,7 +100,7 @@ const identityNamed = (name: string) =>
 
 /**
  * Gives the data directory of root to another user, and what PostgreSQL and the supervisor keep there. The directory
- * itself comes last: until then the user can exchange nothing in it, and an interrupted gift is completed by the next start.
+ * itself comes last. Until then the user can exchange nothing in it, and the next start completes an interrupted change.
  */
 const giveTo = Effect.fnUntraced(function*(
   { gid, uid }: Identity,

@@ -31,8 +31,11 @@ const startPatience = "2 minutes"
  * Only the holder of the lock may call it, and the lock must outlast the scope.
  */
 export const runServer = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions) {
-  yield* Effect.addFinalizer(() => removeSocketDirectory(cluster, cluster.socketDirectory))
-  const server = yield* adoptOrStart(cluster, options).pipe(
+  const socketDirectories = new Set([cluster.socketDirectory])
+  yield* Effect.addFinalizer(() =>
+    Effect.forEach(socketDirectories, (directory) => removeSocketDirectory(cluster, directory))
+  )
+  const server = yield* adoptOrStart(cluster, options, socketDirectories).pipe(
     Effect.timeoutOrElse({
       duration: startPatience,
       orElse: () =>
@@ -43,19 +46,25 @@ export const runServer = Effect.fnUntraced(function*(cluster: Cluster, options: 
   return { socketDirectory: server.socketDirectory } satisfies Server
 })
 
-const adoptOrStart = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions) {
+/** Adds where the socket is, or would be if the server answered. */
+const adoptOrStart = Effect.fnUntraced(function*(
+  cluster: Cluster,
+  options: ServerOptions,
+  socketDirectories: Set<string>
+) {
   while (true) {
     const orphan = yield* adopt(cluster)
     if (orphan !== undefined) {
       const socketDirectory = yield* waitUntilReady(cluster, orphan)
-      if (socketDirectory !== undefined) return { postmaster: orphan, socketDirectory }
+      if (socketDirectory !== undefined) {
+        socketDirectories.add(socketDirectory)
+        return { postmaster: orphan, socketDirectory }
+      }
       // It was shutting down: the next round starts another.
       continue
     }
     const installation = yield* prepareCluster(cluster, options.binDirectory)
-    if (installation.socketDirectory !== cluster.socketDirectory) {
-      yield* Effect.addFinalizer(() => removeSocketDirectory(cluster, installation.socketDirectory))
-    }
+    socketDirectories.add(installation.socketDirectory)
     const logStart = yield* shortenLog(cluster)
     const postmaster = yield* start(cluster, installation, options)
     const socketDirectory = yield* waitUntilReady(cluster, postmaster)
@@ -109,8 +118,13 @@ export const findAnswering = Effect.fnUntraced(function*(cluster: Cluster, pid?:
 /** The owner of the cluster could write the place of any other server into the file, also the name of a remote one. */
 const isSocketOf = (owner: number | undefined, directory: string) => {
   if (!path.isAbsolute(directory)) return false
-  const stat = fs.lstatSync(path.join(directory, `.s.PGSQL.${port}`), { throwIfNoEntry: false })
-  return stat?.isSocket() === true && stat.uid === owner
+  try {
+    const stat = fs.lstatSync(path.join(directory, `.s.PGSQL.${port}`))
+    return stat.isSocket() && stat.uid === owner
+  } catch {
+    // There is none, or the text is no path.
+    return false
+  }
 }
 
 /**

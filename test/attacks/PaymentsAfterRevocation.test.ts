@@ -263,6 +263,33 @@ describe("Before an operation is tried again", () => {
     }))
 })
 
+describe("A worker whose time to stop is over while it asks", () => {
+  it.effect("sends nothing more, and records that nothing was sent", () =>
+    Effect.gen(function*() {
+      let isAsked = false
+      const world = yield* makeWorld({
+        policy: { drainTimeout: Duration.seconds(1) },
+        submit: () => refused,
+        queue: () => ({
+          mayStillSend: () =>
+            Effect.suspend(() => {
+              isAsked = true
+              return Effect.never
+            })
+        })
+      })
+      const id = yield* world.acceptOne
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("2 seconds")
+      assert.isTrue(isAsked)
+      const stopping = yield* Effect.forkChild(stop)
+      yield* TestClock.adjust("2 seconds")
+      yield* Fiber.join(stopping)
+      assert.lengthOf(world.attempts, 1)
+      assert.strictEqual(yield* world.stateOf(id), "failed")
+    }))
+})
+
 describe("A claim that the store takes long to answer", () => {
   it.effect("is not sent if its owner withdrew meanwhile", () =>
     Effect.gen(function*() {

@@ -61,15 +61,21 @@ describe.runIf(isRoot)("as root", () => {
     }), timeout)
 
   it.live.runIf(older !== undefined)(
-    "without user namespaces, gives the data directory to an unprivileged user",
+    "without user namespaces, gives the data directory to an unprivileged user, and starts it again as that user",
     () =>
       Effect.gen(function*() {
         const dataDirectory = yield* temporaryDirectory
         const PATH = yield* pathWithout("unshare")
         const options = { dataDirectory, binDirectory: older?.directory ?? "" }
-        const supervisor = yield* spawnSupervisor(options, { PATH })
-        assert.deepStrictEqual(yield* query(yield* supervisor.ready, "SELECT 1 AS one"), [{ one: 1 }])
-        assert.notStrictEqual(fs.statSync(path.join(dataDirectory, "pgdata")).uid, 0)
+        for (const _ of ["first", "second"]) {
+          yield* Effect.scoped(Effect.gen(function*() {
+            const supervisor = yield* spawnSupervisor(options, { PATH })
+            assert.deepStrictEqual(yield* query(yield* supervisor.ready, "SELECT 1 AS one"), [{ one: 1 }])
+          }))
+          const { uid } = fs.statSync(dataDirectory)
+          assert.notStrictEqual(uid, 0)
+          assert.strictEqual(execFileSync("find", [dataDirectory, "!", "-uid", String(uid)], { encoding: "utf8" }), "")
+        }
       }),
     timeout
   )

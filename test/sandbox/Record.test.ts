@@ -154,9 +154,7 @@ describe("The record", () => {
     "that cannot be written lets nothing take effect",
     () =>
       Effect.gen(function*() {
-        const record = path.join(yield* temporaryDirectory, "record.jsonl")
-        fs.symlinkSync("/dev/full", record)
-        const { truth, url } = yield* start({ record }).pipe(Effect.provide(Logger.layer([])))
+        const { truth, url } = yield* start({ record: "/dev/full" }).pipe(Effect.provide(Logger.layer([])))
         const { json, status } = yield* submit(url, "a", done)
         assert.strictEqual(status, 500)
         assert.deepInclude(json, { code: "sandbox_failed" })
