@@ -223,8 +223,8 @@ describe("The command line", () => {
       const answers = stdout.trimEnd().split("\n").map((text) => JSON.parse(text) as Record<string, unknown>)
       assert.deepStrictEqual(answers.map(({ created }) => created), [true, undefined, true])
       const [{ operation }] = answers as unknown as [{ readonly operation: { readonly id: string } }]
-      const advancing = ["operations", "advance", operation.id, "--to", "failed", "--evidence", arrays(50_000)]
-      assert.deepStrictEqual(yield* run(advancing, env), {
+      const advancing = ["operations", "advance", operation.id, "--to", "failed", "--evidence", "-"]
+      assert.deepStrictEqual(yield* run(advancing, env, arrays(50_000)), {
         code: 1,
         stdout: "",
         stderr: "error: --evidence: nested more than 64 levels deep\n"
