@@ -155,9 +155,10 @@ describe("The URL of a database", () => {
 describe("The flags of the command line", () => {
   /** What other users of the machine may read: names and settings. A secret needs another way, and a warning. */
   const open = [
-    "all attempt-timeout base-url clear client concurrency control-port data-dir demo drain-timeout expires-in",
-    "failure-code failure-message fault from grant granted-at host issuer key migrate owner port provider",
-    "provider-concurrency providers reason record rescue-after sandbox scope seed send-within subject to type"
+    "all attempt-timeout base-url clear client concurrency control-port data-dir database demo drain-timeout expires-in",
+    "failure-code failure-message fault from grant granted-at host issuer key max-connections migrate older-than owner",
+    "port prefix proofs provider provider-concurrency providers rate-limit reason record rescue-after sandbox scope seed",
+    "send-within subject terminate to type"
   ].join(" ").split(" ")
   const secrets = ["database-url", "evidence", "payload"]
 
