@@ -64,6 +64,8 @@ export const layerStoreBounded = (maxKeys: number): Layer.Layer<RateLimiterStore
             const now = clock.currentTimeMillisUnsafe()
             const interval = Duration.toMillis(refillRate)
             const bucket = buckets.get(key, () => ({ tokens: limit, lastRefill: now }))
+            // A clock that was set back would stop the refill until it catches up.
+            if (now < bucket.lastRefill) bucket.lastRefill = now
             const refilled = Math.floor((now - bucket.lastRefill) / interval)
             if (refilled > 0) {
               bucket.tokens = Math.min(limit, bucket.tokens + refilled)

@@ -1,11 +1,15 @@
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import type * as SqlClient from "effect/sql/SqlClient"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
 
-/** Pauses that begin at 10 ms and grow to 100 ms, for about a second in all: requests have less than two. */
-const patience = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("100 millis")])
-const attempts = 14
+/** Pauses that begin at 10 ms and grow to 100 ms. */
+const pauses = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("100 millis")])
+
+/** From the first attempt to the start of the last: requests have less than two seconds. */
+const patience = Duration.seconds(1)
 
 const isLocked = (error: unknown): boolean => isSqlError(error) && error.reason._tag === "LockTimeoutError"
 
@@ -18,10 +22,14 @@ export const whenUnlocked = <A>(
   sql: SqlClient.SqlClient,
   statement: Effect.Effect<A, SqlError>
 ): Effect.Effect<A, SqlError> =>
-  Effect.flatMap(Effect.serviceOption(sql.transactionService), (transaction) =>
+  Effect.gen(function*() {
+    const clock = yield* Clock.Clock
+    const end = clock.currentTimeMillisUnsafe() + Duration.toMillis(patience)
+    const transaction = yield* Effect.serviceOption(sql.transactionService)
     // In a transaction of the caller's, a savepoint: the failed attempt would end the whole of it.
-    Effect.retry(transaction._tag === "None" ? statement : sql.withTransaction(statement), {
-      while: isLocked,
-      schedule: patience,
-      times: attempts
-    }))
+    return yield* Effect.retry(transaction._tag === "None" ? statement : sql.withTransaction(statement), {
+      // A wait for another request with the same key ends with the same error, after `lock_timeout`.
+      while: (error) => isLocked(error) && clock.currentTimeMillisUnsafe() < end,
+      schedule: pauses
+    })
+  })
