@@ -259,6 +259,14 @@ BEGIN
       FOR NO KEY UPDATE SKIP LOCKED
     );
   END IF;
+  IF p_wait AND EXISTS (
+    SELECT FROM grants g
+    WHERE g.client_id = p_client AND g.revoked_at IS NULL AND (p_issuer IS NULL OR g.issuer = p_issuer)
+      AND (p_grant IS NULL OR g.external_id = p_grant) AND (p_subject IS NULL OR g.subject = p_subject)
+  ) THEN
+    -- See `change_standing`.
+    LOCK TABLE grants IN EXCLUSIVE MODE;
+  END IF;
   UPDATE grants g SET revoked_at = clock_timestamp()
   WHERE g.client_id = p_client AND g.revoked_at IS NULL AND (p_issuer IS NULL OR g.issuer = p_issuer)
     AND (p_grant IS NULL OR g.external_id = p_grant) AND (p_subject IS NULL OR g.subject = p_subject)
@@ -267,13 +275,33 @@ BEGIN
   RETURN v_count;
 END $$;
 
+-- Revokes a grant, or says whether a client is active or a provider binding is connected, where a first attempt found the
+-- row locked. Acceptances share their locks of rows: a change that waits for a row is passed by those that come later, and a
+-- stream of them could pass it for ever. They queue behind the lock of a table; reads do not. Yields whether it changed a row.
+CREATE FUNCTION change_standing(p_table text, p_id text, p_good boolean) RETURNS boolean
+  LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '5s' AS $$
+BEGIN
+  CASE p_table
+    WHEN 'grants' THEN
+      LOCK TABLE grants IN EXCLUSIVE MODE;
+      UPDATE grants SET revoked_at = clock_timestamp() WHERE id = p_id::uuid AND revoked_at IS NULL AND NOT p_good;
+    WHEN 'clients' THEN
+      LOCK TABLE clients IN EXCLUSIVE MODE;
+      UPDATE clients SET active = p_good WHERE id = p_id;
+    WHEN 'provider_bindings' THEN
+      LOCK TABLE provider_bindings IN EXCLUSIVE MODE;
+      UPDATE provider_bindings SET connected = p_good WHERE id = p_id::uuid;
+  END CASE;
+  RETURN FOUND;
+END $$;
+
 -- They find the tables where they are now, not by the caller's path. Only the roles that were given a function call it.
 DO $path$
 DECLARE
   f regproc;
 BEGIN
   FOREACH f IN ARRAY ARRAY['lock_grants', 'require_read_committed', 'external_grant_id', 'write_grant',
-    'provision_grant', 'register_grant', 'revoke_grants']::regproc[]
+    'provision_grant', 'register_grant', 'revoke_grants', 'change_standing']::regproc[]
   LOOP
     EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f::regprocedure, current_schema());
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f::regprocedure);

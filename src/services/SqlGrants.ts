@@ -24,7 +24,7 @@ import {
   ScopesExceeded
 } from "../domain/Grant.ts"
 import { drawBindingId, drawGrant } from "./drawGrant.ts"
-import { GrantsBlocked, listBlockers, revocationPatience, suspiciousAge } from "./GrantBlockers.ts"
+import { GrantsBlocked, listBlockers, suspiciousAge } from "./GrantBlockers.ts"
 import type { ClientGrants, ExternalGrant, ExternalSubject, GrantRegistration, GrantRequest } from "./Grants.ts"
 import { fitsScopes, isSameGrant, learnGrant } from "./learnGrant.ts"
 import { orUnavailable, sqlState, StoreUnavailable } from "./StoreUnavailable.ts"
@@ -144,12 +144,21 @@ export const makeSql = Effect.gen(function*() {
         )
     ))
 
-  const revoke = Effect.fn("Grants.revoke")(function*(id: GrantId) {
-    yield* orBlocked(call(
-      patiently`UPDATE grants SET revoked_at = clock_timestamp() FROM patience
-      WHERE id = $2 AND revoked_at IS NULL`,
-      [patience, id]
+  /** Changes a row at once if no session has it locked; else it waits as `change_standing` does. Yields whether it did. */
+  const changeStanding = (table: StandingTable, id: string, good: boolean) =>
+    orBlocked(Effect.flatMap(
+      call(standingStatements[table], [id, good]),
+      (rows) =>
+        rows.length > 0 ? Effect.succeed(true) : Effect.map(
+          call<{ readonly changed: boolean }>(changeStatement, [table, id, good]),
+          ([row]) => row!.changed
+        )
     ))
+
+  const revoke = Effect.fn("Grants.revoke")(function*(id: GrantId) {
+    const known = yield* show(id)
+    if (known.revoked_at !== null) return known
+    yield* changeStanding("grants", id, false)
     return yield* show(id)
   })
 
@@ -179,22 +188,13 @@ export const makeSql = Effect.gen(function*() {
   )
 
   const setClientActive = Effect.fn("Grants.setClientActive")(function*(id: ClientId, active: boolean) {
-    const rows = yield* orBlocked(call(
-      patiently`UPDATE clients SET active = $3 FROM patience
-      WHERE id = $2 RETURNING id`,
-      [patience, id, active]
-    ))
-    if (rows.length === 0) return yield* new ClientNotFound({ id })
+    if (!(yield* changeStanding("clients", id, active))) return yield* new ClientNotFound({ id })
   })
 
   const setProviderConnected = Effect.fn("Grants.setProviderConnected")(
     function*(id: ProviderBindingId, connected: boolean) {
-      const rows = yield* orBlocked(call(
-        patiently`UPDATE provider_bindings SET connected = $3 FROM patience
-        WHERE id = $2 RETURNING id`,
-        [patience, id, connected]
-      ))
-      if (rows.length === 0) return yield* new ProviderBindingNotFound({ id })
+      const changed = yield* changeStanding("provider_bindings", id, connected)
+      if (!changed) return yield* new ProviderBindingNotFound({ id })
     }
   )
 
@@ -228,11 +228,24 @@ const idleInTransaction = "2000"
 /** The server gave up a wait for a lock, be it by the limit of this change or by that of the session. */
 const gaveUp: ReadonlySet<string> = new Set(["LockTimeoutError", "StatementTimeoutError"])
 
-const patience = String(Duration.toMillis(revocationPatience))
+type StandingTable = "grants" | "clients" | "provider_bindings"
 
-/** An UPDATE from `patience`, which limits the wait for locks to $1 milliseconds in the same statement. */
-const patiently = (update: TemplateStringsArray) =>
-  `WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', $1, true)) ${update[0]}`
+/** $1 id, $2 whether it is good from now on. Leaves a row alone that another session has locked. */
+const standingStatements: Readonly<Record<StandingTable, string>> = {
+  grants: `
+    UPDATE grants SET revoked_at = clock_timestamp()
+    WHERE revoked_at IS NULL AND NOT $2 AND id = (SELECT id FROM grants WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED)
+    RETURNING id`,
+  clients: `
+    UPDATE clients SET active = $2 WHERE id = (SELECT id FROM clients WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED)
+    RETURNING id`,
+  provider_bindings: `
+    UPDATE provider_bindings SET connected = $2
+    WHERE id = (SELECT id FROM provider_bindings WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED)
+    RETURNING id`
+}
+
+const changeStatement = "SELECT change_standing($1, $2, $3) AS changed"
 
 const registration = "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS outcome"
 const registerStatement = `SELECT register_grant${registration}`

@@ -97,7 +97,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       ledger_home: { SELECT: "all", UPDATE: ["system_identifier", "database"] },
       [migrationsTable]: { SELECT: "all" }
     },
-    functions: ["provision_grant", "register_grant", "revoke_grants"]
+    functions: ["provision_grant", "register_grant", "revoke_grants", "change_standing"]
   }
 }
 

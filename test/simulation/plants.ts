@@ -210,6 +210,8 @@ export const plants: Readonly<Record<string, () => Plant>> = {
   }),
   "an operator who releases before nobody else can send": () => ({
     isReleaseHasty: true,
+    // The question before each retry would stop that other sender as well, so the worker does not ask.
+    queue: (queue) => ({ ...queue, mayStillSend: () => Effect.succeed(true) }),
     circumstances: (scenario) => forgottenAndUnfindable(scenario, { slowConnection: 0.9, refused: 0.3 })
   }),
   "a late status read puts off what was released": () => ({
