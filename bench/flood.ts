@@ -4,6 +4,7 @@
  *
  *   --quick           one short round
  *   --rate-limit X    RATE_LIMIT of the gateway; none unless given
+ *   --times N         N times the requests a second of the flood; 1 unless given
  *   --json            the report as JSON on stdout
  *
  * Rounds without and with the flood alternate. Exits with 1 when the honest client's p99 in the flood is 3 times that
@@ -31,16 +32,20 @@ const { values: options } = parseArgs({
   options: {
     quick: { type: "boolean", default: false },
     json: { type: "boolean", default: false },
-    "rate-limit": { type: "string" }
+    "rate-limit": { type: "string" },
+    times: { type: "string", default: "1" }
   }
 })
 
 const plan = options.quick ? { rounds: 1, seconds: 10 } : { rounds: 5, seconds: 20 }
 
+const times = Number(options.times)
+if (!(times > 0 && times <= 100)) throw new Error("--times must be a number from above 0 to 100")
+
 /** 1,000 half-sent, 400 that do not read, 250 for lists, 250 for refused tokens and 16 for paths; the rest are aborted. */
 const flood = {
   connections: { idle: 1000, slow: 400, lists: 250, refused: 250 },
-  rates: { aborted: 100, refused: 200, lists: 500, paths: 15 }
+  rates: { aborted: 20 * times, refused: 50 * times, lists: 50 * times, paths: 15 * times }
 }
 
 /** How much longer an honest read may take in the flood, at the 99th percentile. */
