@@ -8,7 +8,7 @@ import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { LocalPostgres } from "../src/embedded/LocalPostgres.ts"
+import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { type GrantRequest, Grants, type IssuedGrant } from "../src/services/Grants.ts"
 import { migrate } from "../src/services/Migrations.ts"
 

@@ -12,7 +12,7 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import { isDeepStrictEqual, parseArgs } from "node:util"
-import { LocalPostgres } from "../src/embedded/LocalPostgres.ts"
+import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { type ServerProcess, startProcess, startServer } from "./child.ts"
 import { BenchDatabase, postmasterPid, prepareDatabase, type Reader } from "./database.ts"
 import { compare, type Scenario, type Target } from "./measure.ts"

@@ -31,7 +31,7 @@ const isPure = (module: string) => {
 describe("The rooms of the source", () => {
   it("are seen by this test at all", () => {
     assert.isAbove(imports.length, 300)
-    assert.deepInclude(imports, ["server/Operations.ts", "services/OperationStore.ts"])
+    assert.deepInclude(imports, ["server/OperationsHandlers.ts", "services/OperationStore.ts"])
   })
 
   it("domain imports pure Effect modules, and nothing else of ours", () => {

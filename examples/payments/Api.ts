@@ -6,7 +6,7 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as Schema from "effect/Schema"
 import { Admission, Authorization, Conformance } from "../../src/api/Middleware.ts"
-import { acceptanceErrors, AcceptedOperation, mutationHeaders, MutationRequest } from "../../src/api/Mutations.ts"
+import { acceptanceErrors, AcceptedOperation, mutationHeaders, MutationRequest } from "../../src/api/MutationRequest.ts"
 import { Scope } from "../../src/domain/Grant.ts"
 
 /** What taking a payment requires. Reading what became of it requires `operations:read`, as ever. */

@@ -5,9 +5,9 @@ import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as Layer from "effect/Layer"
 import { AuthorizationLayer } from "../../src/server/Authorization.ts"
-import { AdmissionLayer, ConformanceLayer } from "../../src/server/Middleware.ts"
-import { MutationRequestLayer, Mutations } from "../../src/server/Mutations.ts"
-import { Problems } from "../../src/server/Problems.ts"
+import { AdmissionLayer, ConformanceLayer } from "../../src/server/RequestPolicies.ts"
+import { MutationRequestLayer, Mutations } from "../../src/server/MutationEndpoints.ts"
+import { Problems } from "../../src/server/ProblemResponses.ts"
 import { PaymentsApi, paymentsWrite } from "./Api.ts"
 
 const Payments = HttpApiBuilder.group(

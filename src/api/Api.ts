@@ -5,8 +5,8 @@ import * as HttpApi from "effect/http-api/HttpApi"
 import * as OpenApi from "effect/http-api/OpenApi"
 import { Conformance } from "./Middleware.ts"
 import { completeDocument } from "./OpenApiDocument.ts"
-import { OperationsApi } from "./Operations.ts"
-import { SystemApi } from "./System.ts"
+import { OperationsApi } from "./OperationsApi.ts"
+import { SystemApi } from "./SystemApi.ts"
 
 /** The whole contract, version 1.0.0: two groups, and the promise that every response keeps it. */
 export class Api extends HttpApi.make("financial-agents-gateway")

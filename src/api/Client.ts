@@ -16,7 +16,7 @@ import * as Stream from "effect/Stream"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { Api } from "./Api.ts"
 import { Authorization } from "./Middleware.ts"
-import type { ListQuery, OperationList } from "./Operations.ts"
+import type { ListQuery, OperationList } from "./OperationsApi.ts"
 import type { Problem } from "./Problems.ts"
 
 /** Where the gateway is and what opens it. */

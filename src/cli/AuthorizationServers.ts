@@ -9,8 +9,8 @@ import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { trustedProxies } from "../server/TrustedProxies.ts"
-import type { ForwardedCertificates } from "../services/AcceptedCredentials.ts"
-import type { IntrospectionIssuer, IssuersOptions, JwtIssuer, SenderOptions } from "../services/OAuthVerifier.ts"
+import type { ForwardedCertificates } from "../services/verification/AcceptedCredentials.ts"
+import type { IntrospectionIssuer, IssuersOptions, JwtIssuer, SenderOptions } from "../services/verification/OAuthVerifier.ts"
 import { CommandFailed } from "./Output.ts"
 
 const Seconds = Schema.Number.check(Schema.isBetween({ minimum: 0, maximum: 86_400 }))

@@ -4,7 +4,7 @@
 import * as Schema from "effect/Schema"
 import { ClientId, PairwiseSubject, Scope } from "../domain/Grant.ts"
 import type { IssuerSettings } from "./Issuer.ts"
-import type { JsonMembers } from "./JsonExchange.ts"
+import type { JsonMembers } from "../http/JsonExchange.ts"
 import type { Confirmation, VerifiedToken } from "./VerifiedToken.ts"
 
 /** What claims are held against. */

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Redacted from "effect/Redacted"
 import { importJWK, type JWK, SignJWT } from "jose"
-import { isMembers } from "./JsonExchange.ts"
+import { isMembers } from "../http/JsonExchange.ts"
 
 /** The gateway as a client of the authorization server (RFC 7662 §2.1). */
 export type ClientAuthentication =

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import { endpointFault } from "./Issuer.ts"
-import { exchangeJson, type JsonMembers, ServerFailure } from "./JsonExchange.ts"
+import { exchangeJson, type JsonMembers, ServerFailure } from "../http/JsonExchange.ts"
 
 /** Of its metadata, what a resource server needs. */
 export interface ServerMetadata {

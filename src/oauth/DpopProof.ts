@@ -13,7 +13,7 @@ import { type Credential, InvalidProof, NonceRequired } from "../domain/Credenti
 import { isCompactJwt, longestJwt } from "./CompactJwt.ts"
 import type { DpopNonces } from "./DpopNonces.ts"
 import { algorithmsFault, defaultAlgorithms } from "./Issuer.ts"
-import { isMembers, type JsonMembers } from "./JsonExchange.ts"
+import { isMembers, type JsonMembers } from "../http/JsonExchange.ts"
 import { importPublicKey } from "./PublicKey.ts"
 import { normalizeTargetUri } from "./TargetUri.ts"
 

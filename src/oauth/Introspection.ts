@@ -23,7 +23,7 @@ import {
 import { type IntrospectionEndpoint, makeEndpoint } from "./IntrospectionEndpoint.ts"
 import { makeLane } from "./IntrospectionLane.ts"
 import { endpointFault, issuerFault } from "./Issuer.ts"
-import { exchangeJson, failureOf, type JsonMembers, ServerFailure, tooLate } from "./JsonExchange.ts"
+import { exchangeJson, failureOf, type JsonMembers, ServerFailure, tooLate } from "../http/JsonExchange.ts"
 import { type KnownTokens, makeKnownTokens } from "./KnownTokens.ts"
 import { makeSharing } from "./SharedQuestions.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"

@@ -15,7 +15,7 @@ import * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Schedule from "effect/Schedule"
 import type * as Semaphore from "effect/Semaphore"
-import { isOutage, ServerFailure, tooLate } from "./JsonExchange.ts"
+import { isOutage, ServerFailure, tooLate } from "../http/JsonExchange.ts"
 
 /**
  * Opens after three failed probes in a row, for a second at first and for half a minute at most. Probes that are a minute

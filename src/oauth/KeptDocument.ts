@@ -6,7 +6,7 @@ import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import { failureOf, ServerFailure } from "./JsonExchange.ts"
+import { failureOf, ServerFailure } from "../http/JsonExchange.ts"
 
 /** Times in milliseconds. */
 const minute = 60_000

@@ -7,7 +7,7 @@ import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import { discover, documentLimits } from "./Discovery.ts"
 import type { IssuerSettings } from "./Issuer.ts"
-import { exchangeJson, ServerFailure } from "./JsonExchange.ts"
+import { exchangeJson, ServerFailure } from "../http/JsonExchange.ts"
 import { importPublicKey, type PublicKey } from "./PublicKey.ts"
 
 /** How long metadata says where the keys are, in nanoseconds: an hour. */

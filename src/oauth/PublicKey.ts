@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import { importJWK, type JWK } from "jose"
-import { isMembers } from "./JsonExchange.ts"
+import { isMembers } from "../http/JsonExchange.ts"
 
 /** A key, and for what it may be used. */
 export interface PublicKey {

@@ -4,7 +4,7 @@
 import type { InstructedFaults } from "./Faults.ts"
 import type { MutationKey } from "./Protocol.ts"
 import { type Receipt, RecordFailed } from "./Record.ts"
-import type { Settlement } from "./Settlement.ts"
+import type { Settlement } from "./SettlementMix.ts"
 
 /** What was decided when a mutation was first understood. It never changes. */
 export interface Fate {

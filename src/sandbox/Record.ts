@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import type { Readable } from "node:stream"
 import { InstructedFaults } from "./Faults.ts"
 import { MutationKey } from "./Protocol.ts"
-import { Instant, Settlement } from "./Settlement.ts"
+import { Instant, Settlement } from "./SettlementMix.ts"
 
 /** What became of a receipt. */
 export const ReceiptOutcome = Schema.Literals([

@@ -9,11 +9,11 @@ import * as Schema from "effect/Schema"
 import { FaultSettings } from "./Faults.ts"
 import { openFileRecord } from "./FileRecord.ts"
 import { makeMemoryRecord } from "./MemoryRecord.ts"
-import { makeMutations, type Truth } from "./Mutations.ts"
+import { makeMutations, type Truth } from "./Submissions.ts"
 import type { CannotListen } from "./Port.ts"
 import type { Receipt, RecordFailed } from "./Record.ts"
 import { makeSandboxServer, type Switches } from "./SandboxServer.ts"
-import { defaultMix, SettlementMix } from "./Settlement.ts"
+import { defaultMix, SettlementMix } from "./SettlementMix.ts"
 
 const PortNumber = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))
 

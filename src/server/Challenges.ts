@@ -4,7 +4,7 @@
 import type { AnyProblemCode } from "../api/MutationProblems.ts"
 import { type ProblemCode, problemKinds } from "../api/Problems.ts"
 import type { Scope } from "../domain/Grant.ts"
-import type { AcceptedCredentialsShape } from "../services/AcceptedCredentials.ts"
+import type { AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
 
 /** Where the metadata of the resource is (RFC 9728 §3.1): the well-known part comes between host and path. */
 export const resourceMetadataUrl = (baseUrl: string): string => {

@@ -7,7 +7,7 @@ import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { TooManyRequests } from "../api/Problems.ts"
 import type { GrantIdentity } from "../domain/Grant.ts"
-import type { Problems } from "./Problems.ts"
+import type { Problems } from "./ProblemResponses.ts"
 import type { Charge, RateLimitsShape } from "./RateLimits.ts"
 import { CurrentRequest } from "./RequestContext.ts"
 

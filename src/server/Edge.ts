@@ -13,7 +13,7 @@ import type * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
 import type { Problem } from "../api/Problems.ts"
 import { Lifecycle } from "./Lifecycle.ts"
-import { problemResponse, Problems } from "./Problems.ts"
+import { problemResponse, Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
 import { pathOf, withRequestContext } from "./RequestContext.ts"
 

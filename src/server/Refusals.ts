@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import type { BadRequest, Forbidden, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
 import type { GrantRefusal } from "../domain/Grant.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import type { ProblemOptions, Problems } from "./Problems.ts"
+import type { ProblemOptions, Problems } from "./ProblemResponses.ts"
 
 /** Why a grant may not be used. */
 export const refuseGrant = (

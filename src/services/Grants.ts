@@ -27,9 +27,9 @@ import type {
   Scope,
   ScopesExceeded
 } from "../domain/Grant.ts"
-import { makeMemory } from "./MemoryGrants.ts"
-import type { MemoryLedger } from "./MemoryLedger.ts"
-import { makeSql } from "./SqlGrants.ts"
+import { makeMemory } from "./memory/MemoryGrants.ts"
+import type { MemoryLedger } from "./memory/MemoryLedger.ts"
+import { makeSql } from "./sql/SqlGrants.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /** What a new grant is to allow. */

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { BindingConflict, FinancialRequest, InvalidFinancialRequest } from "../domain/Binding.ts"
+import type { BindingConflict, FinancialRequest, InvalidFinancialRequest } from "../domain/Idempotency.ts"
 import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
 import type {
   AlreadySettled,
@@ -18,10 +18,10 @@ import type {
   Outcome,
   StaleOperation
 } from "../domain/Operation.ts"
-import type { Platform } from "./ledgerRules.ts"
-import type { MemoryLedger } from "./MemoryLedger.ts"
-import { makeMemory } from "./MemoryOperationLedger.ts"
-import { makeSql } from "./SqlOperationLedger.ts"
+import type { Platform } from "./internal/ledgerRules.ts"
+import type { MemoryLedger } from "./memory/MemoryLedger.ts"
+import { makeMemory } from "./memory/MemoryOperationLedger.ts"
+import { makeSql } from "./sql/SqlOperationLedger.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /** What became of a financial request: its operation, and whether this very call created it. */

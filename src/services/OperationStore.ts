@@ -26,10 +26,10 @@ import {
   operationStates,
   type OperationType
 } from "../domain/Operation.ts"
-import { ListClient } from "./ListClient.ts"
-import { MemoryLedger } from "./MemoryLedger.ts"
-import { onPrimary } from "./onPrimary.ts"
-import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
+import { ListClient } from "./sql/ListClient.ts"
+import { MemoryLedger } from "./memory/MemoryLedger.ts"
+import { onPrimary } from "./sql/onPrimary.ts"
+import { fromRow, type OperationRow, publicColumns } from "./sql/OperationRow.ts"
 import { orUnavailable, type StoreUnavailable } from "./StoreUnavailable.ts"
 
 /** Where a page ends: the sort values of its last operation. It names a place in the order, not a row. */

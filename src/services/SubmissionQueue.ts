@@ -28,9 +28,9 @@ import type {
   StillHeld,
   UnsafeDatabase
 } from "../domain/Submission.ts"
-import type { MemoryLedger } from "./MemoryLedger.ts"
-import { makeMemory } from "./MemorySubmissionQueue.ts"
-import { makeSql } from "./SqlSubmissionQueue.ts"
+import type { MemoryLedger } from "./memory/MemoryLedger.ts"
+import { makeMemory } from "./memory/MemorySubmissionQueue.ts"
+import { makeSql } from "./sql/SqlSubmissionQueue.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 export class SubmissionQueue extends Context.Service<SubmissionQueue, {

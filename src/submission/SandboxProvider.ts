@@ -15,8 +15,8 @@ import {
   mutationsPath,
   sendBeforeHeader
 } from "../sandbox/Protocol.ts"
-import { byStatus, type Decode, evidenceOf, firstOf, onBody } from "./HttpDecoding.ts"
-import * as HttpProvider from "./HttpProvider.ts"
+import { byStatus, type Decode, evidenceOf, firstOf, onBody } from "./http/HttpDecoding.ts"
+import * as HttpProvider from "./http/HttpProvider.ts"
 import { type AnswerNames, type NotSent, Provider, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provider.ts"
 
 /** Where the sandbox is, and how it is spoken to. See `HttpProviderOptions`. */

@@ -4,10 +4,10 @@ import { OpenApi } from "effect/http-api"
 import { Api } from "../../src/api/Api.ts"
 import { allProblemKinds, mutationProblemClasses, mutationProblemKinds } from "../../src/api/MutationProblems.ts"
 import type { AnyProblemCode, MutationProblemCode } from "../../src/api/MutationProblems.ts"
-import { parseIdempotencyKey } from "../../src/api/Mutations.ts"
+import { parseIdempotencyKey } from "../../src/api/MutationRequest.ts"
 import { type ProblemKind, problemKinds } from "../../src/api/Problems.ts"
 import type { RequestId } from "../../src/domain/RequestId.ts"
-import { isProblem, makeProblem, problemJson } from "../../src/server/Problems.ts"
+import { isProblem, makeProblem, problemJson } from "../../src/server/ProblemResponses.ts"
 import { baseUrl, mutationProblemTable } from "../fixtures/HttpProblem.ts"
 
 const codes = Object.keys(mutationProblemKinds) as ReadonlyArray<MutationProblemCode>

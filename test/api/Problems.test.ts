@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type ProblemCode, problemKinds } from "../../src/api/Problems.ts"
 import { isRequestId, type RequestId } from "../../src/domain/RequestId.ts"
-import { makeProblem, problemJson } from "../../src/server/Problems.ts"
+import { makeProblem, problemJson } from "../../src/server/ProblemResponses.ts"
 import { assertProblem, baseUrl, problemTable } from "../fixtures/HttpProblem.ts"
 
 const codes = Object.keys(problemKinds) as ReadonlyArray<ProblemCode>

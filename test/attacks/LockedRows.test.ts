@@ -17,8 +17,8 @@ import {
   ReaderPool,
   WorkerPool,
   WriterPool
-} from "../../src/embedded/Database.ts"
-import { ListClient } from "../../src/services/ListClient.ts"
+} from "../../src/node/Database.ts"
+import { ListClient } from "../../src/services/sql/ListClient.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
 import { accept, issue, newKey, operationIn, PostgresLedger } from "../fixtures/Ledger.ts"

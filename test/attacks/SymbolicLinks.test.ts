@@ -9,9 +9,9 @@ import { once } from "node:events"
 import * as fs from "node:fs"
 import * as net from "node:net"
 import * as path from "node:path"
-import { type Cluster, openCluster } from "../../src/embedded/Cluster.ts"
-import type { LocalPostgresOptions } from "../../src/embedded/LocalPostgres.ts"
-import { findAnswering, runServer } from "../../src/embedded/Server.ts"
+import { type Cluster, openCluster } from "../../src/node/embedded/Cluster.ts"
+import type { LocalPostgresOptions } from "../../src/node/embedded/LocalPostgres.ts"
+import { findAnswering, runServer } from "../../src/node/embedded/Server.ts"
 import { openFileRecord } from "../../src/sandbox/FileRecord.ts"
 import { isAlive, query, start, temporaryDirectory, timeout } from "../embedded/harness.ts"
 
@@ -356,7 +356,7 @@ const namespaced = (dataDirectory: string) => {
   const [program = "", ...args] = inNamespace
   const script = `
     import { Effect } from "effect"
-    import { ownerUid } from "${new URL("../../src/embedded/DirectoryOwner.ts", import.meta.url).href}"
+    import { ownerUid } from "${new URL("../../src/node/embedded/DirectoryOwner.ts", import.meta.url).href}"
     console.log(process.geteuid(), await Effect.runPromise(ownerUid(${JSON.stringify(dataDirectory)})))
   `
   return spawnSync(program, [...args, process.execPath, "--input-type=module", "-e", script], {

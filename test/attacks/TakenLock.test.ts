@@ -13,8 +13,8 @@ import * as net from "node:net"
 import * as path from "node:path"
 import * as readline from "node:readline"
 import { fileURLToPath } from "node:url"
-import { openCluster } from "../../src/embedded/Cluster.ts"
-import { tryLock, waitForLock } from "../../src/embedded/Lock.ts"
+import { openCluster } from "../../src/node/embedded/Cluster.ts"
+import { tryLock, waitForLock } from "../../src/node/embedded/Lock.ts"
 import {
   childrenOf,
   isAlive,

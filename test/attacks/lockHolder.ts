@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { tryLock, waitForLock } from "../../src/embedded/Lock.ts"
+import { tryLock, waitForLock } from "../../src/node/embedded/Lock.ts"
 
 /**
  * A process that waits for the lock of the file in its argument, prints "held", and ends with its standard input: as a

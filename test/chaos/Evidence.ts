@@ -4,7 +4,7 @@
 import { Effect, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OperationState } from "../../src/domain/Operation.ts"
-import type { Truth } from "../../src/sandbox/Mutations.ts"
+import type { Truth } from "../../src/sandbox/Submissions.ts"
 import type { Receipt } from "../../src/sandbox/Record.ts"
 import type { Acceptance } from "./Accepting.ts"
 import type { Injected } from "./Injector.ts"

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Schedule } from "effect"
-import { IdempotencyKey } from "../../src/domain/Binding.ts"
+import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { issueGrants } from "./Accepting.ts"

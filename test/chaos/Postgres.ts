@@ -2,10 +2,10 @@
  * A PostgreSQL that can be killed: SIGKILL to the postmaster, and a restart on the same data directory.
  */
 import { Effect } from "effect"
-import { openCluster, port, prepareCluster, username } from "../../src/embedded/Cluster.ts"
-import { ensureDatabase } from "../../src/embedded/Connection.ts"
-import { type Postmaster, spawnPostmaster, stop, waitUntilGone } from "../../src/embedded/Postmaster.ts"
-import { findAnswering } from "../../src/embedded/Server.ts"
+import { openCluster, port, prepareCluster, username } from "../../src/node/embedded/Cluster.ts"
+import { ensureDatabase } from "../../src/node/embedded/Connection.ts"
+import { type Postmaster, spawnPostmaster, stop, waitUntilGone } from "../../src/node/embedded/Postmaster.ts"
+import { findAnswering } from "../../src/node/embedded/Server.ts"
 import type { Target } from "./Proxy.ts"
 
 /** A time during which the database answered nobody, in milliseconds since 1970. */

@@ -4,7 +4,7 @@
 import { Schema } from "effect"
 import * as path from "node:path"
 import type { FaultSettings } from "../../src/sandbox/Faults.ts"
-import { Truth } from "../../src/sandbox/Mutations.ts"
+import { Truth } from "../../src/sandbox/Submissions.ts"
 import { decodeReceipt, type Receipt } from "../../src/sandbox/Record.ts"
 import type { SandboxOptions } from "../../src/sandbox/Sandbox.ts"
 import { Child } from "./Child.ts"

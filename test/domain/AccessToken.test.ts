@@ -4,7 +4,7 @@ import { Effect, Layer, Logger, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { createHash } from "node:crypto"
 import { inspect } from "node:util"
-import { accessTokenDigest, accessTokenPattern, generateAccessToken } from "../../src/domain/AccessToken.ts"
+import { accessTokenDigest, accessTokenPattern, generateAccessToken } from "../../src/domain/OpaqueToken.ts"
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

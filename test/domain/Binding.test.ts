@@ -4,7 +4,7 @@ import { Arbitrary, Effect, Schema } from "effect"
 import { Hex } from "effect/encoding"
 import { createHash } from "node:crypto"
 import { isDeepStrictEqual } from "node:util"
-import { BindingConflict, canonicalJson, IdempotencyKey, requestDigest } from "../../src/domain/Binding.ts"
+import { BindingConflict, canonicalJson, IdempotencyKey, requestDigest } from "../../src/domain/Idempotency.ts"
 
 const canonicalText = (value: Schema.Json) =>
   Effect.map(canonicalJson(value), (bytes) => new TextDecoder("utf-8", { fatal: true }).decode(bytes))

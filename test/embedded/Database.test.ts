@@ -2,7 +2,7 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { Database, FirstSightPool, ProofPool, ReaderPool, WorkerPool, WriterPool } from "../../src/embedded/Database.ts"
+import { Database, FirstSightPool, ProofPool, ReaderPool, WorkerPool, WriterPool } from "../../src/node/Database.ts"
 
 const pools = { ReaderPool, ProofPool, FirstSightPool, WriterPool, WorkerPool }
 

@@ -2,7 +2,7 @@ import { assert, it, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { LocalPostgres } from "../../src/embedded/LocalPostgres.ts"
+import { LocalPostgres } from "../../src/node/embedded/LocalPostgres.ts"
 import { isAlive, postmastersOf, processesOf, query, start, temporaryDirectory, timeout } from "./harness.ts"
 
 const onLinux = process.platform === "linux"

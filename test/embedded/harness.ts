@@ -7,7 +7,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import * as readline from "node:readline"
 import { fileURLToPath } from "node:url"
-import { LocalPostgres, type LocalPostgresOptions } from "../../src/embedded/LocalPostgres.ts"
+import { LocalPostgres, type LocalPostgresOptions } from "../../src/node/embedded/LocalPostgres.ts"
 
 /** Longest that one of these tests may take, in milliseconds: each waits for conditions, none for a time. */
 export const timeout = 60_000

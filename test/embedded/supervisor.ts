@@ -1,6 +1,6 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Logger } from "effect"
-import { LocalPostgres, type LocalPostgresOptions } from "../../src/embedded/LocalPostgres.ts"
+import { LocalPostgres, type LocalPostgresOptions } from "../../src/node/embedded/LocalPostgres.ts"
 
 /**
  * A process that runs a LocalPostgres until its standard input ends. Started by the tests with the layer's options as

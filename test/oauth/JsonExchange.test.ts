@@ -5,7 +5,7 @@ import { HttpClient, HttpClientRequest } from "effect/http"
 import * as http from "node:http"
 import type { AddressInfo } from "node:net"
 import { gzipSync } from "node:zlib"
-import { exchangeJson } from "../../src/oauth/JsonExchange.ts"
+import { exchangeJson } from "../../src/http/JsonExchange.ts"
 
 const clients: ReadonlyArray<readonly [string, Layer.Layer<HttpClient.HttpClient>]> = [
   ["undici", NodeHttpClient.layerUndici],

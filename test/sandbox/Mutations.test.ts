@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { Readable } from "node:stream"
-import { makeMutations } from "../../src/sandbox/Mutations.ts"
+import { makeMutations } from "../../src/sandbox/Submissions.ts"
 import type { MutationRecord, Receipt } from "../../src/sandbox/Record.ts"
-import { defaultMix } from "../../src/sandbox/Settlement.ts"
+import { defaultMix } from "../../src/sandbox/SettlementMix.ts"
 import { told } from "./harness.ts"
 
 const body = (payload: unknown) => Buffer.from(JSON.stringify({ type: "payment", payload }))

@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { type FaultSettings, strikes } from "../../src/sandbox/Faults.ts"
-import { defaultMix, settle, Settlement, SettlementMix, statusAt } from "../../src/sandbox/Settlement.ts"
+import { defaultMix, settle, Settlement, SettlementMix, statusAt } from "../../src/sandbox/SettlementMix.ts"
 import { read, start, submit, told } from "./harness.ts"
 
 const key = fc.string({ minLength: 1, maxLength: 40 })

@@ -2,7 +2,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Console, Effect, Exit, Logger, References } from "effect"
 import { Command } from "effect/cli"
-import { sandbox } from "../../src/cli/Sandbox.ts"
+import { sandbox } from "../../src/cli/SandboxCommand.ts"
 
 /**
  * The command `sandbox` in a process of its own, with the arguments of this script. Logs JSON to standard error, and

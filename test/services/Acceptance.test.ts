@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { IdempotencyKey } from "../../src/domain/Binding.ts"
+import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import { Scope } from "../../src/domain/Grant.ts"
 import { isOperationId, Operation } from "../../src/domain/Operation.ts"
 import { Grants } from "../../src/services/Grants.ts"

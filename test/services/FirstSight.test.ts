@@ -12,13 +12,13 @@ import {
   ResourceOwner,
   type Scope
 } from "../../src/domain/Grant.ts"
-import { firstSightFault } from "../../src/services/FirstSight.ts"
+import { firstSightFault } from "../../src/services/verification/GrantProvisioning.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
-import { MemoryLedger } from "../../src/services/MemoryLedger.ts"
-import type { JwtIssuer } from "../../src/services/OAuthVerifier.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
+import { MemoryLedger } from "../../src/services/memory/MemoryLedger.ts"
+import type { JwtIssuer } from "../../src/services/verification/OAuthVerifier.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
-import { ProofReplay } from "../../src/services/ProofReplay.ts"
+import { ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { everything } from "../fixtures/Ledger.ts"
 import { Platform } from "../fixtures/TestDatabase.ts"
 import { makeFakeServer } from "../oauth/FakeServer.ts"

@@ -4,7 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { canTransition, isTerminal, type OperationState } from "../../src/domain/Operation.ts"
-import type { MemoryLedger } from "../../src/services/MemoryLedger.ts"
+import type { MemoryLedger } from "../../src/services/memory/MemoryLedger.ts"
 import {
   InMemoryLedger,
   issue,

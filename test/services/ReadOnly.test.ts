@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Layer } from "effect"
 import { bearer } from "../../src/domain/Credential.ts"
-import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
 import { Readiness } from "../../src/services/Readiness.ts"
 import { accept, everything, issue, operationIn, PostgresLedger } from "../fixtures/Ledger.ts"

@@ -3,7 +3,7 @@ import { DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient, type SqlConnection } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as fs from "node:fs"
-import { IdempotencyKey } from "../../src/domain/Binding.ts"
+import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import { bearer } from "../../src/domain/Credential.ts"
 import {
   ClientId,
@@ -16,14 +16,14 @@ import {
   ResourceOwner,
   Scope
 } from "../../src/domain/Grant.ts"
-import * as PgAcceptanceSignal from "../../src/embedded/PgAcceptanceSignal.ts"
+import * as PgAcceptanceSignal from "../../src/node/PgAcceptanceSignal.ts"
 import { AcceptanceSignal } from "../../src/services/AcceptanceSignal.ts"
 import { GrantBlockers } from "../../src/services/GrantBlockers.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
-import { ProofReplay } from "../../src/services/ProofReplay.ts"
+import { ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { Readiness } from "../../src/services/Readiness.ts"
 import {
   closedTables,
@@ -35,7 +35,7 @@ import {
   protectDatabase,
   roles,
   type TablePrivileges
-} from "../../src/services/roles.ts"
+} from "../../src/services/sql/roles.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../src/submission/SubmissionWorker.ts"
 import { run } from "../fixtures/CommandLine.ts"

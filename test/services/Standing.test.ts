@@ -4,7 +4,7 @@ import { bearer } from "../../src/domain/Credential.ts"
 import { ClientId, GrantId, type GrantIdentity, Provider, ProviderBindingId } from "../../src/domain/Grant.ts"
 import type { OperationId } from "../../src/domain/Operation.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/GrantVerifier.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
 import { accept, conformance, everything, fieldsOf, issue, issueAgain, newClient } from "../fixtures/Ledger.ts"
 

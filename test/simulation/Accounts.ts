@@ -3,7 +3,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Exit from "effect/Exit"
-import type { IdempotencyKey } from "../../src/domain/Binding.ts"
+import type { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import type {
   ClientId,
   GrantId,
@@ -13,7 +13,7 @@ import type {
   ResourceOwner
 } from "../../src/domain/Grant.ts"
 import type { OperationId } from "../../src/domain/Operation.ts"
-import type { MemoryRecord } from "../../src/services/MemoryLedger.ts"
+import type { MemoryRecord } from "../../src/services/memory/MemoryLedger.ts"
 import { epoch } from "./MachineClock.ts"
 import type { Simulation } from "./Simulation.ts"
 

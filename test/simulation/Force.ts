@@ -6,7 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { isTerminal, type Outcome } from "../../src/domain/Operation.ts"
 import type { Claim, ClaimTerms } from "../../src/domain/Submission.ts"
-import type { MemoryRecord } from "../../src/services/MemoryLedger.ts"
+import type { MemoryRecord } from "../../src/services/memory/MemoryLedger.ts"
 import type { Simulation } from "./Simulation.ts"
 
 export const failure = { code: "planted", message: "Planted." }

@@ -2,7 +2,7 @@
  * The operations of a ledger, with every change that was made to them, so that a failover can forget the last ones.
  */
 import type { OperationId } from "../../src/domain/Operation.ts"
-import type { MemoryRecord } from "../../src/services/MemoryLedger.ts"
+import type { MemoryRecord } from "../../src/services/memory/MemoryLedger.ts"
 
 type Commit = (before: MemoryRecord | undefined, after: MemoryRecord) => void
 

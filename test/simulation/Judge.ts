@@ -8,7 +8,7 @@ import {
   type OperationId,
   type OperationState
 } from "../../src/domain/Operation.ts"
-import type { MemoryRecord } from "../../src/services/MemoryLedger.ts"
+import type { MemoryRecord } from "../../src/services/memory/MemoryLedger.ts"
 import type { World } from "./World.ts"
 
 /** A rule that was broken. */

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Exit, Fiber, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
-import { byStatus, onBody } from "../../src/submission/HttpDecoding.ts"
+import * as ProviderHttpClient from "../../src/node/ProviderHttpClient.ts"
+import { byStatus, onBody } from "../../src/submission/http/HttpDecoding.ts"
 import { namesNothing, SubmissionAnswer } from "../../src/submission/Provider.ts"
 import {
   answering,

@@ -3,8 +3,8 @@ import { DateTime, Effect, Fiber, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import type * as net from "node:net"
 import type { ProviderReference } from "../../src/domain/Submission.ts"
-import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
-import { byStatus, onBody } from "../../src/submission/HttpDecoding.ts"
+import * as ProviderHttpClient from "../../src/node/ProviderHttpClient.ts"
+import { byStatus, onBody } from "../../src/submission/http/HttpDecoding.ts"
 import { NotSent, StatusAnswer } from "../../src/submission/Provider.ts"
 import {
   answering,

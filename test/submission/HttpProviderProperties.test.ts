@@ -3,8 +3,8 @@ import { Cause, type Clock, Effect, Layer, ManagedRuntime } from "effect"
 import { HttpClientError, HttpClientRequest } from "effect/http"
 import * as fc from "fast-check"
 import type * as net from "node:net"
-import { makeDeparture } from "../../src/submission/HttpDeparture.ts"
-import { describeFailure, provesNothingSent } from "../../src/submission/HttpFailure.ts"
+import { makeDeparture } from "../../src/submission/http/SendGate.ts"
+import { describeFailure, provesNothingSent } from "../../src/submission/http/HttpFailure.ts"
 import {
   clients,
   operationOf,

@@ -3,8 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Redacted, Tracer } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import type * as net from "node:net"
-import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
-import * as HttpProvider from "../../src/submission/HttpProvider.ts"
+import * as ProviderHttpClient from "../../src/node/ProviderHttpClient.ts"
+import * as HttpProvider from "../../src/submission/http/HttpProvider.ts"
 import {
   answering,
   clients,

@@ -7,9 +7,9 @@ import type { HttpClient } from "effect/http"
 import * as net from "node:net"
 import type { ProviderOperation } from "../../src/domain/Submission.ts"
 import { ProviderReference } from "../../src/domain/Submission.ts"
-import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
-import { byStatus, evidenceOf, onBody } from "../../src/submission/HttpDecoding.ts"
-import * as HttpProvider from "../../src/submission/HttpProvider.ts"
+import * as ProviderHttpClient from "../../src/node/ProviderHttpClient.ts"
+import { byStatus, evidenceOf, onBody } from "../../src/submission/http/HttpDecoding.ts"
+import * as HttpProvider from "../../src/submission/http/HttpProvider.ts"
 import { namesNothing, StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
 
 /** The clients that an adapter may be given. */

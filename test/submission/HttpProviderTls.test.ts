@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import type { AddressInfo } from "node:net"
 import * as tls from "node:tls"
-import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
+import * as ProviderHttpClient from "../../src/node/ProviderHttpClient.ts"
 import { clients, optionsFor, response, submitTo, succeeded } from "./HttpProviderServer.ts"
 
 /** For `localhost`, signed by itself; valid for a hundred years, and worth nothing anywhere. */

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, FiberSet, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { makeRoom, type PumpOptions, runPump } from "../../src/submission/Pump.ts"
+import { makeRoom, type PumpOptions, runPump } from "../../src/submission/Poller.ts"
 
 /** A queue of numbers, whose handling goes on until the test says otherwise. */
 const makeLine = () => {

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, DateTime, Effect, Layer, Result, Schema } from "effect"
 import type { ProviderOperation } from "../../src/domain/Submission.ts"
-import * as ProviderHttpClient from "../../src/embedded/ProviderHttpClient.ts"
+import * as ProviderHttpClient from "../../src/node/ProviderHttpClient.ts"
 import { MutationAnswer, MutationProblem, MutationStatus } from "../../src/sandbox/Protocol.ts"
 import { Sandbox } from "../../src/sandbox/Sandbox.ts"
 import { type Proven, Provider } from "../../src/submission/Provider.ts"

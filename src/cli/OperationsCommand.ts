@@ -1,0 +1,278 @@
+/**
+ * `operations`: the ledger from the command line.
+ */
+import * as Argument from "effect/cli/Argument"
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import * as Schema from "effect/Schema"
+import * as Stdio from "effect/Stdio"
+import * as Stream from "effect/Stream"
+import {
+  FinancialRequest,
+  findTooDeep,
+  IdempotencyKey,
+  InvalidFinancialRequest,
+  maxPayloadLevels
+} from "../domain/Idempotency.ts"
+import { GrantId, type GrantIdentity } from "../domain/Grant.ts"
+import {
+  HistoryEntry,
+  OperationFailure,
+  OperationId,
+  operationStates,
+  OperationType,
+  type Outcome
+} from "../domain/Operation.ts"
+import { Grants } from "../services/Grants.ts"
+import { type Accepted, OperationLedger } from "../services/OperationLedger.ts"
+import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { id, jsonFlag } from "./Flags.ts"
+import { CommandFailed, print, publicForm } from "./Output.ts"
+
+const identityOf = Effect.fn(function*(grant_id: GrantId) {
+  const grants = yield* Grants
+  const grant = yield* grants.show(grant_id)
+  return { grant_id, client_id: grant.client_id, subject: grant.subject } satisfies GrantIdentity
+})
+
+const toResult = ({ created, operation }: Accepted) => ({ operation: publicForm(operation), created })
+
+const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(FinancialRequest), { onExcessProperty: "error" })
+
+/** Names the member of the payload that an error is about, if it is about one. */
+const describe = (error: { readonly _tag: string; readonly message: string }): string => {
+  if (error.message === "") return error._tag
+  const path = error instanceof InvalidFinancialRequest ? error.path : undefined
+  return path === undefined ? error.message : `${error.message}: payload.${path.join(".")}`
+}
+
+/** What a line of a batch answers when it was not accepted. The lines after it are accepted all the same. */
+const toError = (line: number, error: { readonly _tag: string; readonly message: string }) => ({
+  line,
+  error: {
+    code: error._tag.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`).toLowerCase(),
+    message: describe(error)
+  }
+})
+
+/** Accepts NDJSON line by line, and answers each line with one, in order. */
+const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
+  const ledger = yield* OperationLedger
+  const fs = yield* FileSystem.FileSystem
+  const stdio = yield* Stdio.Stdio
+  const failed = yield* Ref.make(0)
+  const bytes = from === "-" ? stdio.stdin : fs.stream(from)
+  yield* bytes.pipe(
+    Stream.decodeText(),
+    Stream.splitLines,
+    Stream.zipWithIndex,
+    Stream.filter(([line]) => line.trim() !== ""),
+    Stream.mapEffect(([line, index]) =>
+      decodeRequest(line).pipe(
+        Effect.flatMap((request) => ledger.accept(grant, request)),
+        Effect.map(toResult),
+        Effect.catch((error) => Effect.as(Ref.update(failed, (n) => n + 1), toError(index + 1, error)))
+      )
+    ),
+    Stream.runForEach(print)
+  )
+  const count = yield* Ref.get(failed)
+  if (count > 0) return yield* new CommandFailed({ message: `${count} lines were not accepted` })
+})
+
+const accept = Command.make(
+  "accept",
+  {
+    grant: Flag.String("grant").pipe(
+      Flag.withDescription("Grant on whose behalf the request is made"),
+      Flag.withSchema(GrantId)
+    ),
+    type: Flag.String("type").pipe(
+      Flag.withDescription("Kind of work, such as payment"),
+      Flag.withSchema(OperationType),
+      Flag.optional
+    ),
+    key: Flag.String("key").pipe(
+      Flag.withDescription("Idempotency key: the same key and request return the same operation, for ever"),
+      Flag.withSchema(IdempotencyKey),
+      Flag.optional
+    ),
+    payload: jsonFlag("payload").pipe(
+      Flag.withDescription(
+        "What the provider is to do, as JSON; - reads it from standard input, which keeps it out of the process list"
+      ),
+      Flag.optional
+    ),
+    from: Flag.String("from").pipe(
+      Flag.withDescription(
+        "File of lines {\"type\",\"key\",\"payload\"}, or - for standard input; answers line by line"
+      ),
+      Flag.optional
+    )
+  },
+  Effect.fn(function*({ from, grant, key, payload, type }) {
+    const identity = yield* identityOf(grant)
+    if (Option.isSome(from)) {
+      if (Option.isSome(type) || Option.isSome(key) || Option.isSome(payload)) {
+        return yield* new CommandFailed({ message: "--from takes the place of --type, --key and --payload" })
+      }
+      return yield* acceptBatch(identity, from.value)
+    }
+    if (Option.isNone(type) || Option.isNone(key) || Option.isNone(payload)) {
+      return yield* new CommandFailed({ message: "--type, --key and --payload are required unless --from is given" })
+    }
+    const ledger = yield* OperationLedger
+    const request = { type: type.value, key: key.value, payload: payload.value }
+    const accepted = yield* Effect.catchTag(
+      ledger.accept(identity, request),
+      "InvalidFinancialRequest",
+      (error) => Effect.fail(new CommandFailed({ message: describe(error) }))
+    )
+    yield* print(toResult(accepted))
+  })
+).pipe(Command.withDescription("Accept financial requests into the ledger, once for each idempotency key"))
+
+const toOutcome = (
+  state: Outcome["state"],
+  code: Option.Option<string>,
+  message: Option.Option<string>
+): Effect.Effect<Outcome, CommandFailed> => {
+  const isFailure = Option.isSome(code) || Option.isSome(message)
+  if (state !== "failed") {
+    return isFailure
+      ? Effect.fail(new CommandFailed({ message: "--failure-code and --failure-message go with --to failed" }))
+      : Effect.succeed({ state })
+  }
+  if (Option.isNone(code) || Option.isNone(message)) {
+    return Effect.fail(new CommandFailed({ message: "--to failed requires --failure-code and --failure-message" }))
+  }
+  return Effect.succeed({ state, failure: { code: code.value, message: message.value } })
+}
+
+const advance = Command.make(
+  "advance",
+  {
+    id: id(OperationId, "Operation"),
+    to: Flag.Literals("to", operationStates).pipe(Flag.withDescription("State to move to")),
+    evidence: jsonFlag("evidence").pipe(
+      Flag.withDescription(
+        "What proves the transition, as JSON, or - for standard input; required out of indeterminate"
+      ),
+      Flag.withDefault(null)
+    ),
+    failureCode: Flag.String("failure-code").pipe(
+      Flag.withDescription("Stable code of the failure, with --to failed"),
+      Flag.withSchema(OperationFailure.fields.code),
+      Flag.optional
+    ),
+    failureMessage: Flag.String("failure-message").pipe(
+      Flag.withDescription("Explanation of the failure, with --to failed"),
+      Flag.withSchema(OperationFailure.fields.message),
+      Flag.optional
+    )
+  },
+  Effect.fn(function*({ evidence, failureCode, failureMessage, id, to }) {
+    const ledger = yield* OperationLedger
+    if (findTooDeep(evidence) !== null) {
+      return yield* new CommandFailed({ message: `--evidence: nested more than ${maxPayloadLevels} levels deep` })
+    }
+    const outcome = yield* toOutcome(to, failureCode, failureMessage)
+    const { revision } = yield* ledger.show(id)
+    yield* print(publicForm(yield* ledger.transition(id, revision, outcome, evidence)))
+  })
+).pipe(Command.withDescription("Record a transition of an operation, with its evidence"))
+
+const cancel = Command.make(
+  "cancel",
+  {
+    id: id(OperationId, "Operation"),
+    reason: Flag.String("reason").pipe(
+      Flag.withDescription("Why, for the history"),
+      Flag.withDefault("cancelled by an operator")
+    )
+  },
+  Effect.fn(function*({ id, reason }) {
+    const ledger = yield* OperationLedger
+    yield* print(publicForm(yield* ledger.cancel(id, { by: "operator", reason })))
+  })
+).pipe(Command.withDescription("Cancel an operation that no worker has claimed yet"))
+
+const review = Command.make(
+  "review",
+  {
+    id: id(OperationId, "Operation"),
+    clear: Flag.Boolean("clear").pipe(
+      Flag.withDescription("End the review; its age counts anew from now"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(function*({ clear, id }) {
+    const ledger = yield* OperationLedger
+    yield* print(publicForm(yield* ledger.review(id, !clear)))
+  })
+).pipe(Command.withDescription("Put an operation under review, or end the review"))
+
+const release = Command.make(
+  "release",
+  {
+    id: Argument.String("id").pipe(
+      Argument.withSchema(OperationId),
+      Argument.withDescription("Operation"),
+      Argument.optional
+    ),
+    all: Flag.Boolean("all").pipe(
+      Flag.withDescription("Every operation that is held: the failover is known to have lost nothing"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(function*({ all, id }) {
+    const queue = yield* SubmissionQueue
+    if (all === Option.isSome(id)) {
+      return yield* new CommandFailed({ message: "give either the id of an operation or --all" })
+    }
+    yield* print(
+      Option.isSome(id) ? publicForm(yield* queue.release(id.value)) : { released: yield* queue.releaseAll }
+    )
+  })
+).pipe(
+  Command.withDescription(
+    "Let an accepted operation be submitted that a failover or a restored backup holds: you are sure that it never was"
+  )
+)
+
+const hold = Command.make(
+  "hold",
+  {
+    all: Flag.Boolean("all").pipe(Flag.withDescription("Every accepted operation"), Flag.withDefault(false))
+  },
+  Effect.fn(function*({ all }) {
+    if (!all) return yield* new CommandFailed({ message: "give --all: there is no use in holding one (see cancel)" })
+    const queue = yield* SubmissionQueue
+    yield* print({ held: yield* queue.holdAll })
+  })
+).pipe(
+  Command.withDescription(
+    "Hold what is accepted: for a ledger that was put back in time unnoticed, such as by a snapshot of its disk"
+  )
+)
+
+const encodeHistory = Schema.encodeSync(Schema.Array(HistoryEntry))
+
+const show = Command.make(
+  "show",
+  { id: id(OperationId, "Operation") },
+  Effect.fn(function*({ id }) {
+    const ledger = yield* OperationLedger
+    const operation = publicForm(yield* ledger.show(id))
+    yield* print({ operation, history: encodeHistory(yield* ledger.history(id)) })
+  })
+).pipe(Command.withDescription("Show an operation and everything that ever happened to it"))
+
+export const operations = Command.make("operations").pipe(
+  Command.withDescription("Accept, advance, cancel, review, hold, release and show operations"),
+  Command.withSubcommands([accept, advance, cancel, review, hold, release, show])
+)

@@ -1,0 +1,66 @@
+/**
+ * `roles`: the SQL that makes the database roles. It asks no database.
+ */
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { createRoles, defaultNaming, grantPrivileges, grantProofs, protectDatabase } from "../services/sql/roles.ts"
+
+/** Neither quoted nor, with the name of a role behind it, too long for PostgreSQL. */
+const Name = Schema.String.check(
+  Schema.isPattern(/^[a-z_][a-z0-9_]{0,47}$/u, { expected: "a name of 1 to 48 characters a-z, 0-9 and _" })
+)
+
+const prefix = Flag.String("prefix").pipe(
+  Flag.withDescription("What the names of the roles begin with"),
+  Flag.withDefault(defaultNaming.prefix),
+  Flag.withSchema(Name)
+)
+
+const printScript = (statements: ReadonlyArray<string>) => Console.log(statements.join("\n"))
+
+const create = Command.make(
+  "create",
+  {
+    prefix,
+    database: Flag.String("database").pipe(
+      Flag.withDescription("Name of the database to create"),
+      Flag.withDefault("gateway"),
+      Flag.withSchema(Name)
+    )
+  },
+  Effect.fn(function*({ database, prefix }) {
+    yield* printScript([...createRoles(database, { prefix }), `\\connect ${database}`, ...protectDatabase])
+  })
+).pipe(Command.withDescription("Print the SQL that makes the roles and the database: for a superuser, once"))
+
+const grant = Command.make(
+  "grant",
+  {
+    prefix,
+    proofs: Flag.Boolean("proofs").pipe(
+      Flag.withDescription("Let the reader check DPoP proofs"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(function*({ prefix, proofs }) {
+    const statements = [...grantPrivileges({ prefix }), ...proofs ? grantProofs({ prefix }) : []]
+    yield* printScript(["BEGIN;", ...statements, "COMMIT;"])
+  })
+).pipe(
+  Command.withDescription("Print the SQL that gives each role its privileges: for the owner, after each migration")
+)
+
+export const roles = Command.make("roles").pipe(
+  Command.withDescription("Print the SQL of the database roles"),
+  Command.withSubcommands([create, grant]),
+  Command.withExamples([
+    { command: "financial-agents-gateway roles create | psql postgres", description: "As a superuser, once" },
+    {
+      command: "financial-agents-gateway roles grant | psql gateway",
+      description: "As the owner, after each migration"
+    }
+  ])
+)

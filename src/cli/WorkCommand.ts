@@ -1,0 +1,148 @@
+/**
+ * `work`: the moving parts of the write side, as a process of their own.
+ */
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as HttpClient from "effect/http/HttpClient"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Path from "effect/Path"
+import * as Schema from "effect/Schema"
+import { Provider as ProviderName } from "../domain/Grant.ts"
+import { WorkerPool } from "../node/Database.ts"
+import * as PgAcceptanceSignal from "../node/PgAcceptanceSignal.ts"
+import * as ProviderHttpClient from "../node/ProviderHttpClient.ts"
+import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { Providers } from "../submission/Providers.ts"
+import * as SandboxProvider from "../submission/SandboxProvider.ts"
+import * as Submission from "../submission/SubmissionProcesses.ts"
+import { defaultPolicy, policyFault, SubmissionPolicy } from "../submission/SubmissionPolicy.ts"
+import { Lifetime } from "./Flags.ts"
+import { CommandFailed } from "./Output.ts"
+import { layerPayloadKeys } from "./PayloadKeys.ts"
+
+/** What the workers need of the database, on a pool of their own. */
+export const Queue = SubmissionQueue.layer.pipe(
+  Layer.merge(PgAcceptanceSignal.layer),
+  Layer.provide(layerPayloadKeys),
+  Layer.provide(WorkerPool)
+)
+
+const positive = (name: string, description: string, fallback: number) =>
+  Flag.Int(name).pipe(Flag.withDescription(description), Flag.withDefault(fallback))
+
+const span = (name: string, description: string, fallback: Duration.Duration) =>
+  Flag.String(name).pipe(
+    Flag.withDescription(description),
+    Flag.withDefault(`${Duration.toSeconds(fallback)}s`),
+    Flag.withSchema(Lifetime)
+  )
+
+const flags = {
+  providers: Flag.String("providers").pipe(
+    Flag.withDescription("Module whose default export is a Layer of Providers: the adapters of your own providers"),
+    Flag.optional
+  ),
+  sandbox: Flag.String("sandbox").pipe(
+    Flag.withDescription("Provider that is a sandbox, as NAME=URL; repeatable"),
+    Flag.atLeast(0)
+  ),
+  concurrency: positive("concurrency", "Submissions, and status reads, at the same time", defaultPolicy.concurrency),
+  providerConcurrency: positive(
+    "provider-concurrency",
+    "The same for one provider",
+    defaultPolicy.providerConcurrency
+  ),
+  sendWithin: span("send-within", "From the claim on, how long bytes may leave", defaultPolicy.sendWithin),
+  attemptTimeout: span("attempt-timeout", "How long one attempt may take", defaultPolicy.attemptTimeout),
+  rescueAfter: span("rescue-after", "Age at which a claim is stale", defaultPolicy.rescueAfter),
+  drainTimeout: span(
+    "drain-timeout",
+    "How long running submissions may go on after SIGTERM",
+    defaultPolicy.drainTimeout
+  )
+}
+
+const fromModule = Effect.fnUntraced(function*(file: string) {
+  const path = yield* Path.Path
+  const url = yield* path.toFileUrl(path.resolve(file))
+  const module = yield* Effect.tryPromise({
+    try: () => import(url.href) as Promise<{ readonly default?: unknown }>,
+    catch: (cause) => new CommandFailed({ message: `--providers: ${cause instanceof Error ? cause.message : file}` })
+  })
+  if (!Layer.isLayer(module.default)) {
+    return yield* new CommandFailed({ message: `--providers: ${file} has no Layer as its default export` })
+  }
+  return module.default as Layer.Layer<Providers, unknown, HttpClient.HttpClient>
+})
+
+/** What `--sandbox` says, or what is wrong with it. */
+const toSandbox = (text: string): readonly [ProviderName, string] | CommandFailed => {
+  const [name = "", ...rest] = text.split("=")
+  const url = rest.join("=")
+  if (!isProviderName(name) || !/^https?:\/\/./.test(url) || !URL.canParse(url)) {
+    return new CommandFailed({
+      message: `--sandbox ${text}: give NAME=URL, the name of a provider as in provider bindings, and an http URL`
+    })
+  }
+  return [name, url]
+}
+
+const fromSandboxes = Effect.fnUntraced(function*(texts: ReadonlyArray<string>) {
+  const adapters: Record<string, ReturnType<typeof SandboxProvider.layer>> = {}
+  for (const text of texts) {
+    const sandbox = toSandbox(text)
+    if (sandbox instanceof CommandFailed) return yield* sandbox
+    const [name, baseUrl] = sandbox
+    if (Object.hasOwn(adapters, name)) {
+      return yield* new CommandFailed({ message: `--sandbox: ${name} is given twice` })
+    }
+    adapters[name] = SandboxProvider.layer({ baseUrl })
+  }
+  return Providers.layer(adapters)
+})
+
+const isProviderName = Schema.is(ProviderName)
+
+export const work = Command.make(
+  "work",
+  flags,
+  Effect.fn(function*({ providers, sandbox, ...options }) {
+    if (Option.isSome(providers) === sandbox.length > 0) {
+      return yield* new CommandFailed({ message: "give either --providers or --sandbox: who is to be worked for?" })
+    }
+    const policy = { ...defaultPolicy, ...options }
+    const fault = policyFault(policy, sandbox.length)
+    if (fault !== null) return yield* new CommandFailed({ message: fault })
+    const adapters = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)
+    const announced = Layer.effectDiscard(
+      Effect.flatMap(
+        Providers,
+        (known) => Effect.annotateLogs(Effect.logInfo("Working"), { providers: [...known.keys()] })
+      )
+    )
+    yield* Layer.launch(
+      announced.pipe(
+        Layer.provide(Submission.layer),
+        Layer.provide(adapters),
+        Layer.provide(ProviderHttpClient.layer({ connections: policy.concurrency * 2 })),
+        Layer.provide(Queue),
+        Layer.provide(Layer.succeed(SubmissionPolicy, policy))
+      )
+    )
+  })
+).pipe(
+  Command.withDescription("Submit operations to their providers and settle them, beside any number of other workers"),
+  Command.withExamples([
+    {
+      command: "financial-agents-gateway work --sandbox demo-bank=http://127.0.0.1:4010",
+      description: "For the sandbox provider that the command sandbox runs"
+    },
+    {
+      command: "DATABASE_URL=postgres://gateway_writer@db/gateway financial-agents-gateway work --providers ./banks.js",
+      description: "For providers of your own"
+    }
+  ])
+)

@@ -1,0 +1,43 @@
+/**
+ * A request that brings a mutation, and what it asks for.
+ */
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { type MutationKey, MutationRequest } from "./Protocol.ts"
+import { reason } from "./Reason.ts"
+import { Instant, Instruction } from "./SettlementMix.ts"
+
+/** A complete request. */
+export interface ReceivedMutation {
+  readonly key: MutationKey
+  readonly body: Buffer
+  /** The header `Send-Before`, as it came. */
+  readonly sendBefore: string | undefined
+}
+
+/** The same, understood. */
+export interface Submission {
+  readonly type: string
+  readonly instruction: Instruction | undefined
+  /** Milliseconds since 1970; infinite when it may be carried out at any time. */
+  readonly sendBefore: number
+}
+
+const decodeBody = Schema.decodeResult(Schema.fromJsonString(MutationRequest))
+const decodeInstruction = Schema.decodeUnknownResult(Instruction, { onExcessProperty: "error", errors: "all" })
+const decodeInstant = Schema.decodeResult(Instant)
+
+/** What is asked for, or what is wrong with the request. */
+export const understand = ({ body, sendBefore }: ReceivedMutation): Result.Result<Submission, string> =>
+  Result.gen(function*() {
+    const { payload, type } = yield* named("body", decodeBody(body.toString("utf8")))
+    const instruction = Predicate.hasProperty(payload, "sandbox")
+      ? yield* named("payload.sandbox", decodeInstruction(payload.sandbox))
+      : undefined
+    const before = sendBefore === undefined ? Infinity : yield* named("Send-Before", decodeInstant(sendBefore))
+    return { type, instruction, sendBefore: before }
+  })
+
+const named = <A>(part: string, result: Result.Result<A, Schema.SchemaError>) =>
+  Result.mapError(result, (error) => `${part}: ${reason(error)}`)

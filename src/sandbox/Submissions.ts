@@ -1,0 +1,279 @@
+/**
+ * Receives mutations and says what became of them: the sandbox without its sockets.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { hash } from "node:crypto"
+import { type Answer, badGateway, jsonAnswer, problemAnswer } from "./Answer.ts"
+import { type Entries, type Entry, entryOf, type Fate, restore } from "./Entries.ts"
+import {
+  type FaultName,
+  type FaultSettings,
+  type Occasion,
+  type Spoiler,
+  spoilers,
+  type Strike,
+  strikes
+} from "./Faults.ts"
+import type { MutationAnswer, MutationKey, MutationStatus } from "./Protocol.ts"
+import { type MutationRecord, type ReceiptOutcome, RecordFailed } from "./Record.ts"
+import { foreignStatus, settle, type SettlementMix, statusAt, succeedsAtOnce } from "./SettlementMix.ts"
+import { type ReceivedMutation, type Submission, understand } from "./ReceivedRequest.ts"
+
+/** What to answer, and how to spoil it. Times in milliseconds. */
+export interface Reply {
+  /** To wait before anything else. */
+  readonly slow: number
+  /** The answer, to be asked for when that wait is over; null to hang up. */
+  readonly answer: () => Answer | null
+  /** To wait with the answer in hand. */
+  readonly late: number
+  readonly spoiler: Spoiler | null
+}
+
+/** What is true of a mutation, whatever the sandbox says of it over the wire. What is final never changes. */
+export const Truth = Schema.Struct({
+  key: Schema.String,
+  /** Complete requests that were received with the key. */
+  receipts: Schema.Int,
+  /** `absent`: nothing is carried out so far. `refused`: nothing ever will be. */
+  status: Schema.Literals(["absent", "refused", "pending", "succeeded", "failed"]),
+  final: Schema.Boolean
+})
+export type Truth = typeof Truth.Type
+
+export interface MutationsOptions {
+  readonly seed: string
+  readonly mix: SettlementMix
+  readonly record: MutationRecord
+  /** The switches, as they are now. */
+  readonly faults: () => FaultSettings
+}
+
+export interface Mutations {
+  /** Records the receipt, then lets the mutation take effect. */
+  readonly receive: (mutation: ReceivedMutation) => Effect.Effect<Reply, RecordFailed>
+  /** Records a request that never ended. */
+  readonly abandon: (key: MutationKey) => Effect.Effect<void, RecordFailed>
+  /** What to answer to a status read. */
+  readonly read: (key: MutationKey) => Effect.Effect<Reply>
+  readonly truth: (key: MutationKey) => Effect.Effect<Truth>
+  /** Every key that was received. */
+  readonly keys: () => Iterable<MutationKey>
+}
+
+/** Takes up the record where it ends, and goes on. */
+export const makeMutations = Effect.fnUntraced(function*(options: MutationsOptions) {
+  const receipts = yield* options.record.receipts
+  const entries = yield* Effect.try({
+    try: () => restore(receipts),
+    catch: (cause) => cause instanceof RecordFailed ? cause : new RecordFailed({ message: String(cause), cause })
+  })
+  const mutations: Mutations = {
+    receive: (mutation) =>
+      Effect.uninterruptible(
+        Clock.clockWith((clock) => receive(options, entries, mutation, clock.currentTimeMillisUnsafe()))
+      ),
+    abandon: (key) =>
+      Clock.clockWith((clock) =>
+        options.record.append({
+          key,
+          receipt: 0,
+          at: clock.currentTimeMillisUnsafe(),
+          outcome: "incomplete",
+          faults: []
+        })
+      ),
+    read: makeRead(options, entries),
+    truth: (key) => Clock.clockWith((clock) => Effect.sync(() => truth(entries, key, clock.currentTimeMillisUnsafe()))),
+    keys: () => entries.keys()
+  }
+  return mutations
+})
+
+/** Looks for faults that strike on an occasion, and remembers their names. */
+class Striking {
+  readonly names: Array<FaultName> = []
+  private readonly options: MutationsOptions
+  private readonly occasion: Occasion
+  constructor(options: MutationsOptions, occasion: Occasion) {
+    this.options = options
+    this.occasion = occasion
+  }
+
+  find(name: Exclude<FaultName, "refuse_connection">): Strike | null {
+    const strike = strikes(this.options.seed, this.options.faults(), name, this.occasion)
+    if (strike !== null) this.names.push(name)
+    return strike
+  }
+
+  /** What befalls the answer on its way. */
+  onTheWay(): Pick<Reply, "late" | "spoiler"> {
+    const late = this.find("late")?.milliseconds ?? 0
+    return { late, spoiler: spoilers.find((name) => this.find(name) !== null) ?? null }
+  }
+}
+
+const decide = (options: MutationsOptions, key: MutationKey, effectiveAt: number, submission: Submission): Fate => {
+  const { instruction, sendBefore } = submission
+  const instructed = instruction?.faults
+  if (effectiveAt > sendBefore) return { outcome: "too_late", settlement: undefined, instructed }
+  const settlement = settle(options.seed, options.mix, { key, effectiveAt, instruction })
+  return { outcome: settlement.outcome === "rejected" ? "rejected" : "accepted", settlement, instructed }
+}
+
+const firstAnswer = (key: MutationKey, { outcome, settlement }: Fate): Answer | null => {
+  if (outcome === "lost") return null
+  if (settlement === undefined) return tooLate(key)
+  const { failure, reference } = settlement
+  if (outcome === "rejected") return problemAnswer(422, failure!.code, failure!.message, key)
+  return succeedsAtOnce(settlement)
+    ? jsonAnswer<MutationAnswer>(200, { reference, idempotency_key: key, status: "succeeded" })
+    : jsonAnswer<MutationAnswer>(202, { reference, idempotency_key: key, status: "pending" })
+}
+
+const tooLate = (key: MutationKey) =>
+  problemAnswer(409, "too_late", "Send-Before had passed: nothing was carried out", key)
+const duplicateKey = (key: MutationKey) => problemAnswer(409, "duplicate_key", "The key was received before", key)
+const notFound = (key: MutationKey) => problemAnswer(404, "not_found", "No such mutation is known", key)
+
+/** Answers as if it had been asked about another mutation. */
+const foreignAnswer = ({ seed }: MutationsOptions, key: MutationKey): Answer =>
+  jsonAnswer<MutationAnswer>(200, foreignStatus(seed, key))
+
+/** What becomes of a receipt. A fate that it is the first to bring is in the entry before anything is awaited. */
+const judge = (
+  options: MutationsOptions,
+  entry: Entry,
+  { key, now, submission }: { readonly key: MutationKey; readonly now: number; readonly submission: Submission },
+  faults: Striking
+): { readonly outcome: ReceiptOutcome; readonly slow: number; readonly answer: Answer | null } => {
+  const lost = entry.fate === undefined ? faults.find("lose") !== null : entry.fate.outcome === "lost"
+  if (lost) {
+    entry.fate ??= { outcome: "lost", settlement: undefined, instructed: submission.instruction?.faults }
+    return { outcome: "lost", slow: 0, answer: null }
+  }
+  const slow = faults.find("slow")?.milliseconds ?? 0
+  if (entry.fate === undefined) {
+    entry.fate = decide(options, key, now + slow, submission)
+    return { outcome: entry.fate.outcome, slow, answer: firstAnswer(key, entry.fate) }
+  }
+  return faults.find("duplicate_key_rejected") === null
+    ? { outcome: "repeated", slow, answer: firstAnswer(key, entry.fate) }
+    : { outcome: "duplicate_key", slow, answer: duplicateKey(key) }
+}
+
+/**
+ * Counting, deciding and taking a place in the record are one step: receipts of a key stand in the record in the order
+ * of their numbers, and what a repeated one is answered was durable before.
+ */
+const receive = (
+  options: MutationsOptions,
+  entries: Entries,
+  mutation: ReceivedMutation,
+  now: number
+): Effect.Effect<Reply, RecordFailed> => {
+  const { body, key } = mutation
+  const entry = entryOf(entries, key)
+  const brought = entry.fate === undefined
+  const understood = understand(mutation)
+  const submission = Result.getOrUndefined(understood)
+  const faults = new Striking(options, {
+    key,
+    stage: "submission",
+    attempt: ++entry.receipts,
+    instructed: brought ? submission?.instruction?.faults : entry.fate?.instructed
+  })
+  const { answer, outcome, slow } = submission === undefined
+    ? { outcome: "invalid" as const, slow: 0, answer: invalid(key, understood) }
+    : judge(options, entry, { key, now, submission }, faults)
+  const isForeign = answer !== null && faults.find("foreign_answer") !== null
+  const way = outcome === "lost" ? { late: 0, spoiler: null } : faults.onTheWay()
+  const { fate } = entry
+  const recorded = options.record.append({
+    key,
+    receipt: entry.receipts,
+    at: now,
+    outcome,
+    faults: faults.names,
+    body_sha256: hash("sha256", body),
+    ...submission && { type: submission.type },
+    ...brought && fate?.settlement && { settlement: fate.settlement },
+    ...brought && fate?.instructed && { instructed: fate.instructed }
+  })
+  return Effect.map(recorded, () => {
+    entry.recorded ||= fate !== undefined
+    return { slow, answer: () => isForeign ? foreignAnswer(options, key) : answer, ...way }
+  })
+}
+
+const invalid = (key: MutationKey, understood: Result.Result<Submission, string>): Answer =>
+  problemAnswer(400, "invalid_request", Result.isFailure(understood) ? understood.failure : "", key)
+
+/** What is known of a mutation. Nothing, as long as the record does not have it. */
+const known = (entries: Entries, key: MutationKey): Fate | undefined => {
+  const entry = entries.get(key)
+  return entry?.recorded === true ? entry.fate : undefined
+}
+
+const makeRead = (options: MutationsOptions, entries: Entries): Mutations["read"] => {
+  let readsOfUnknown = 0
+  return (key) =>
+    Clock.clockWith((clock) =>
+      Effect.sync(() => {
+        const entry = entries.get(key)
+        // A read of an unknown key leaves no entry behind: whoever reads could fill the memory.
+        const attempt = entry === undefined ? ++readsOfUnknown : ++entry.reads
+        const instructed = known(entries, key)?.instructed
+        const faults = new Striking(options, { key, stage: "status", attempt, instructed })
+        return {
+          slow: faults.find("slow")?.milliseconds ?? 0,
+          answer: () =>
+            faults.find("foreign_answer") === null
+              ? statusAnswer(key, known(entries, key), clock.currentTimeMillisUnsafe(), attempt, faults)
+              : foreignAnswer(options, key),
+          ...faults.onTheWay()
+        }
+      })
+    )
+}
+
+const statusAnswer = (
+  key: MutationKey,
+  fate: Fate | undefined,
+  now: number,
+  attempt: number,
+  faults: Striking
+): Answer => {
+  const settlement = fate?.settlement
+  const truth = settlement === undefined ? null : statusAt(key, settlement, now)
+  if (settlement === undefined || truth === null) return notFound(key)
+  const hidden = faults.find("not_found_for")
+  if (hidden !== null && now < settlement.effective_at + hidden.milliseconds) return notFound(key)
+  const flapping = faults.find("flapping_status")
+  return flapping !== null && attempt <= flapping.reads ? flap(truth, attempt) : jsonAnswer<MutationStatus>(200, truth)
+}
+
+/** Round and round. Never a final status that is not the true one. */
+const flap = (truth: MutationStatus, read: number): Answer => {
+  const { idempotency_key, reference } = truth
+  const turns = [
+    jsonAnswer<MutationStatus>(200, { reference, idempotency_key, status: "pending" }),
+    jsonAnswer(200, truth),
+    notFound(idempotency_key)
+  ]
+  return turns[(read - 1) % 4] ?? badGateway
+}
+
+const truth = (entries: Entries, key: MutationKey, now: number): Truth => {
+  const receipts = entries.get(key)?.receipts ?? 0
+  const fate = known(entries, key)
+  if (fate === undefined) return { key, receipts, status: "absent", final: false }
+  if (fate.outcome !== "accepted" || fate.settlement === undefined) {
+    return { key, receipts, status: "refused", final: true }
+  }
+  const status = statusAt(key, fate.settlement, now)?.status ?? "absent"
+  return { key, receipts, status, final: status === "succeeded" || status === "failed" }
+}

@@ -1,0 +1,200 @@
+/**
+ * The part of an endpoint for financial requests that is the same in every application: what is demanded of the request,
+ * the acceptance, and the problems that come of it.
+ */
+import * as ByteSize from "effect/ByteSize"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import { withHeaders } from "effect/http-api/HttpApiSchema"
+import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
+import type { RouteContext } from "effect/http/HttpRouter"
+import type { HttpServerError } from "effect/http/HttpServerError"
+import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
+import * as Layer from "effect/Layer"
+import type * as Schema from "effect/Schema"
+import { CurrentGrant } from "../api/Middleware.ts"
+import type { IdempotencyKeyReused } from "../api/MutationProblems.ts"
+import {
+  type AcceptedOperation,
+  CurrentKey,
+  idempotencyKeyHeader,
+  MutationRequest,
+  parseIdempotencyKey
+} from "../api/MutationRequest.ts"
+import type {
+  BadRequest,
+  Forbidden,
+  PayloadTooLarge,
+  ServiceUnavailable,
+  Unauthorized,
+  UnprocessableContent
+} from "../api/Problems.ts"
+import {
+  type BindingConflict,
+  findTooDeep,
+  type IdempotencyKey,
+  type InvalidFinancialRequest,
+  maxPayloadLevels
+} from "../domain/Idempotency.ts"
+import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
+import { type Operation, type OperationType, pollAfterSeconds } from "../domain/Operation.ts"
+import { OperationLedger } from "../services/OperationLedger.ts"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { failingFields } from "./Fields.ts"
+import { BaseUrl, Problems } from "./ProblemResponses.ts"
+import { refuseForNow, refuseGrant } from "./Refusals.ts"
+
+/** Longest body of a financial request, in bytes. */
+const maxBody = 65_536
+
+/** JSON is the default, because clients that name no type send JSON, too. */
+const isJson = ({ headers }: HttpServerRequest): boolean =>
+  /^\s*application\/json\s*(?:;|$)/i.test(headers["content-type"] ?? "application/json")
+
+const tooDeep = (path: ReadonlyArray<string>) => ({
+  path: ["body", ...path].join("."),
+  message: `Expected at most ${maxPayloadLevels} levels of arrays and objects`
+})
+
+/**
+ * The failure of a body that is nested too deep, before any schema decodes it: a recursive one could exhaust the stack.
+ * Null also where the body is no JSON, which its decoder says.
+ */
+const findDeepMember = (text: string) => {
+  // Most bodies have fewer brackets than the most levels, and need not be parsed twice.
+  let brackets = 0
+  for (let index = 0; index < text.length && brackets <= maxPayloadLevels; index++) {
+    if (text[index] === "[" || text[index] === "{") brackets++
+  }
+  if (brackets <= maxPayloadLevels) return null
+  try {
+    const path = findTooDeep(JSON.parse(text))
+    return path === null ? null : tooDeep(path)
+  } catch {
+    return null
+  }
+}
+
+/** See `MutationRequest`. */
+export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems> = Layer.effect(
+  MutationRequest,
+  Effect.map(Problems, (problems) => {
+    const tooLarge = problems.fail("payload_too_large", { detail: `The body is longer than ${maxBody} bytes.` })
+
+    const unread = ({ reason }: HttpServerError): Effect.Effect<never, BadRequest | PayloadTooLarge> =>
+      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
+        ? tooLarge
+        : problems.fail("malformed_request", { detail: "The body ended early." })
+
+    const findKey = ({ headers }: HttpServerRequest) => {
+      const header = headers[idempotencyKeyHeader]
+      if (header === undefined || header.trim() === "") return problems.fail("idempotency_key_required")
+      const key = parseIdempotencyKey(header)
+      return key === null
+        ? problems.fail("invalid_request", {
+          fields: [{ path: `header.${idempotencyKeyHeader}`, message: "Expected 1 to 255 visible ASCII characters" }]
+        })
+        : Effect.succeed(key)
+    }
+
+    const examine = Effect.fnUntraced(function*(endpoint: HttpApiEndpoint.Top) {
+      const context = yield* Effect.context<HttpServerRequest | ParsedSearchParams | RouteContext>()
+      const request = Context.get(context, HttpServerRequest)
+      const key = yield* findKey(request)
+      if (!isJson(request)) return yield* problems.fail("unsupported_media_type")
+      const hasQuery = Object.keys(Context.get(context, ParsedSearchParams)).length > 0
+      if (endpoint.query === undefined && hasQuery) {
+        return yield* problems.fail("invalid_request", { fields: yield* failingFields(endpoint) })
+      }
+      if (Number(request.headers["content-length"] ?? 0) > maxBody) return yield* tooLarge
+      // It is kept, and read from there when it is decoded.
+      const deepMember = findDeepMember(yield* Effect.catch(request.text, unread))
+      if (deepMember !== null) return yield* problems.fail("invalid_request", { fields: [deepMember] })
+      return key
+    })
+
+    return MutationRequest.of((httpEffect, { endpoint }) =>
+      Effect.flatMap(examine(endpoint), (key) => Effect.provideService(httpEffect, CurrentKey, key)).pipe(
+        Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.fromInputUnsafe(maxBody))
+      )
+    )
+  })
+)
+
+/** What is to be done, and the scope that a grant must have for it. */
+export interface Work {
+  readonly type: typeof OperationType.Type
+  readonly scope: Scope
+  /** What the provider's adapter will be given, and what repetitions are compared by. */
+  readonly payload: Schema.Json
+}
+
+/** What the ledger may say of a financial request instead of accepting it. */
+export type AcceptanceError = GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable
+
+type Refused = Unauthorized | Forbidden | UnprocessableContent | IdempotencyKeyReused | ServiceUnavailable
+
+/** Accepts work for the request at hand: the whole of a handler behind `Authorization` and `MutationRequest`. */
+export class Mutations extends Context.Service<Mutations, {
+  /**
+   * Accepts the work under the grant and the key of the request, and answers with the operation: a new one, or the one
+   * that the key has been bound to by the same request, however long ago.
+   */
+  readonly accept: (work: Work) => Effect.Effect<AcceptedOperation, Refused, CurrentGrant | CurrentKey>
+  /** The problem that an error of the ledger is to the client, for handlers that call the ledger themselves. */
+  readonly refuse: (error: AcceptanceError) => Effect.Effect<never, Refused>
+}>()("financial-agents-gateway/server/Mutations") {
+  static readonly layer: Layer.Layer<Mutations, never, BaseUrl | OperationLedger | Problems> = Layer.effect(
+    Mutations,
+    Effect.suspend(() => make)
+  )
+}
+
+const make = Effect.gen(function*() {
+  const baseUrl = yield* BaseUrl
+  const ledger = yield* OperationLedger
+  const problems = yield* Problems
+
+  const refuse = (error: AcceptanceError): Effect.Effect<never, Refused> => {
+    switch (error._tag) {
+      case "BindingConflict":
+        return problems.fail("idempotency_key_reused")
+      case "InvalidFinancialRequest":
+        return problems.fail("invalid_request", {
+          fields: [error.path === undefined ? { path: "body", message: error.message } : tooDeep(error.path)]
+        })
+      case "StoreUnavailable":
+        // Accepting submits nothing, so nothing is uncertain upstream; and the key keeps a repetition from counting twice.
+        return refuseForNow(problems, error, {
+          detail: "Whether the request was recorded is not known. Repeat it with the same idempotency key."
+        })
+      default:
+        return refuseGrant(problems, error)
+    }
+  }
+
+  const answer = (operation: Operation, now: DateTime.Utc): AcceptedOperation => {
+    const location = `${baseUrl}/v1/operations/${operation.id}`
+    const retryAfter = pollAfterSeconds(operation, now)
+    return withHeaders({
+      body: operation,
+      headers: retryAfter === null ? { location } : { location, "retry-after": retryAfter }
+    })
+  }
+
+  const acceptAs = Effect.fn("Mutations.accept")(
+    function*(grant: GrantIdentity, key: IdempotencyKey, { payload, scope, type }: Work) {
+      const { operation } = yield* ledger.accept(grant, { type, key, payload }, scope)
+      return answer(operation, yield* DateTime.now)
+    },
+    Effect.catch(refuse)
+  )
+
+  return Mutations.of({
+    refuse,
+    accept: (work) =>
+      Effect.flatMap(CurrentGrant, (grant) => Effect.flatMap(CurrentKey, (key) => acceptAs(grant, key, work)))
+  })
+})

@@ -1,0 +1,71 @@
+/**
+ * The system endpoints.
+ */
+import * as Effect from "effect/Effect"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import { Api } from "../api/Api.ts"
+import { allProblemKinds, type AnyProblemCode } from "../api/MutationProblems.ts"
+import type { ProblemDescription, ProtectedResourceMetadata } from "../api/SystemApi.ts"
+import { operationsRead } from "../domain/Grant.ts"
+import { AcceptedCredentials, type AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
+import { Readiness } from "../services/Readiness.ts"
+import { Lifecycle } from "./Lifecycle.ts"
+import { BaseUrl, Problems } from "./ProblemResponses.ts"
+
+const ok = { status: "ok" } as const
+
+const describeResource = (baseUrl: string, accepted: AcceptedCredentialsShape): ProtectedResourceMetadata => ({
+  resource: baseUrl,
+  ...accepted.authorizationServers.length === 0 ? {} : { authorization_servers: accepted.authorizationServers },
+  scopes_supported: [operationsRead],
+  bearer_methods_supported: ["header"],
+  resource_name: "Financial Agents Gateway",
+  resource_documentation: `${baseUrl}/docs`,
+  ...accepted.dpopAlgorithms === null ? {} : {
+    dpop_signing_alg_values_supported: accepted.dpopAlgorithms,
+    dpop_bound_access_tokens_required: accepted.senderConstrained === "required" && accepted.certificates === null
+  },
+  ...accepted.certificates === null ? {} : { tls_client_certificate_bound_access_tokens: true }
+})
+
+/** Handlers of `SystemApi`. */
+export const SystemLayer = HttpApiBuilder.group(
+  Api,
+  "system",
+  Effect.fn(function*(handlers) {
+    const baseUrl = yield* BaseUrl
+    const lifecycle = yield* Lifecycle
+    const readiness = yield* Readiness
+    const metadata = describeResource(baseUrl, yield* AcceptedCredentials)
+    const problems = yield* Problems
+
+    const describe = (code: AnyProblemCode): ProblemDescription => {
+      const { action, meaning, retryable, status, title } = allProblemKinds[code]
+      return { type: `${baseUrl}/problems/${code}`, code, title, status, retryable, meaning, action }
+    }
+    const catalogue = new Map((Object.keys(allProblemKinds) as Array<AnyProblemCode>).map((code) => [
+      code as string,
+      describe(code)
+    ]))
+
+    return handlers.handleAll({
+      health: () => Effect.succeed(ok),
+      ready: () =>
+        lifecycle.isDraining()
+          ? problems.fail("not_ready", { detail: "The gateway is shutting down." })
+          : Effect.catch(Effect.as(readiness.check, ok), ({ reason }) =>
+            Effect.andThen(
+              Effect.annotateLogs(Effect.logWarning("The gateway is not ready"), { reason }),
+              problems.fail("not_ready")
+            )),
+      resourceMetadata: () => Effect.succeed(metadata),
+      listProblems: () => Effect.succeed({ problems: [...catalogue.values()] }),
+      getProblem: ({ params }) => {
+        const found = catalogue.get(params.code)
+        return found === undefined
+          ? problems.fail("route_not_found", { detail: "There is no such error code." })
+          : Effect.succeed(found)
+      }
+    })
+  })
+)

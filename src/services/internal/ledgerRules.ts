@@ -1,0 +1,70 @@
+/**
+ * What both ledgers decide before they record anything.
+ */
+import type * as Digest from "effect/crypto/Digest"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
+import type * as Schema from "effect/Schema"
+import { canonicalPayload, type FinancialRequest, requestDigest, validateRequest } from "../../domain/Idempotency.ts"
+import {
+  canTransition,
+  IllegalTransition,
+  isOperationFailure,
+  isProof,
+  type Operation,
+  type OperationId,
+  type Outcome,
+  requiresProof,
+  StaleOperation
+} from "../../domain/Operation.ts"
+import { PayloadCipher } from "../PayloadCipher.ts"
+
+/** What an acceptance needs of the platform: digests, and ids that nobody can guess. */
+export type Platform = Digest.Digest | SecureRandom.SecureRandom
+
+/** What is made of a request before anything is looked up or written. */
+export const draw = Effect.fnUntraced(function*(request: FinancialRequest) {
+  yield* validateRequest(request)
+  const random = yield* SecureRandom.SecureRandom
+  const cipher = yield* PayloadCipher
+  const id = (yield* random.uuidV7()) as OperationId
+  return {
+    id,
+    payload: yield* cipher.seal(id, yield* canonicalPayload(request.payload)),
+    digest: Hex.encode(yield* requestDigest(request))
+  }
+})
+
+/** Why an operation that was read like this may not move there, or null when it may. */
+export const decide = (
+  operation: Operation,
+  revision: number,
+  to: Outcome,
+  evidence: Schema.Json
+): StaleOperation | IllegalTransition | null => {
+  const { id, state: from } = operation
+  if (operation.revision !== revision) {
+    return new StaleOperation({ id, expected: revision, actual: operation.revision })
+  }
+  const illegal = (reason: IllegalTransition["reason"]) => new IllegalTransition({ id, from, to: to.state, reason })
+  if (!canTransition(from, to.state)) return illegal("not_permitted")
+  if (requiresProof(from) && !isProof(evidence)) return illegal("proof_required")
+  if (to.state === "failed" && !isOperationFailure(to.failure)) return illegal("invalid_failure")
+  return null
+}
+
+/** A failover holds the operation, so nothing may end it that is no account of a submission. */
+export const heldBack = ({ id, state: from }: Operation, to: Outcome) =>
+  new IllegalTransition({ id, from, to: to.state, reason: "held" })
+
+/** What became of a cancellation that found the operation no longer `accepted`, or held. */
+export const cancelled = (operation: Operation): Effect.Effect<Operation, IllegalTransition> => {
+  const { id, state: from } = operation
+  if (from === "cancelled") return Effect.succeed(operation)
+  return Effect.fail(
+    from === "accepted"
+      ? heldBack(operation, { state: "cancelled" })
+      : new IllegalTransition({ id, from, to: "cancelled", reason: "not_permitted" })
+  )
+}

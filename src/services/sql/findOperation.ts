@@ -1,0 +1,15 @@
+import * as Effect from "effect/Effect"
+import type * as SqlClient from "effect/sql/SqlClient"
+import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
+import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
+
+/** Finds an operation by its id, whoever owns it. */
+export const findOperation = (
+  sql: SqlClient.SqlClient,
+  id: OperationId
+): Effect.Effect<Operation, OperationNotFound | StoreUnavailable> =>
+  Effect.flatMap(
+    orUnavailable(sql.unsafe<OperationRow>(`SELECT ${publicColumns} FROM operations o WHERE o.id = $1`, [id])),
+    ([row]) => row === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(fromRow(row))
+  )

@@ -1,0 +1,207 @@
+/**
+ * The database roles, and what each may do: the one place from which the GRANT statements come. `financial-agents-gateway
+ * roles` prints them, docs/postgresql.md shows them, and a test holds each role to each table, column and verb.
+ */
+import { migrationsTable } from "../Migrations.ts"
+
+/** Columns of a privilege: these, or all of the table, those of later migrations included. */
+export type Columns = ReadonlyArray<string> | "all"
+
+/** What a role may do with a table. Nothing else: no role may TRUNCATE, for example. */
+export interface TablePrivileges {
+  readonly SELECT?: Columns
+  readonly INSERT?: Columns
+  readonly UPDATE?: Columns
+  readonly DELETE?: true
+}
+
+export interface RolePrivileges {
+  readonly tables: Readonly<Record<string, TablePrivileges>>
+  /** Functions that run with the rights of the owner. Any role may call the others, which give no rights. */
+  readonly functions: ReadonlyArray<string>
+}
+
+/** Who acts as a role: `serve` reads and provisions, `work` and the commands write. */
+export type Role = "reader" | "provisioner" | "writer"
+
+const grantColumns = ["id", "client_id", "resource_owner", "subject", "provider_binding_id", "scopes", "expires_at"]
+
+export const roles: Readonly<Record<Role, RolePrivileges>> = {
+  /** Only columns, and none to UPDATE: so the role can lock neither a row nor a table. */
+  reader: {
+    tables: {
+      clients: { SELECT: ["id", "active"] },
+      provider_bindings: { SELECT: ["id", "connected"] },
+      grants: { SELECT: [...grantColumns, "revoked_at"] },
+      access_tokens: { SELECT: ["digest", "grant_id", "client_id"] },
+      operations: {
+        SELECT: [
+          "id",
+          "client_id",
+          "resource_owner",
+          "subject",
+          "type",
+          "state",
+          "revision",
+          "under_review",
+          "created_at",
+          "updated_at",
+          "completed_at",
+          "failure_code",
+          "failure_message"
+        ]
+      },
+      [migrationsTable]: { SELECT: ["migration_id"] }
+    },
+    functions: []
+  },
+  /** Registers the grants that tokens show. It writes through one function, which only ever adds. */
+  provisioner: {
+    tables: {
+      clients: { SELECT: ["id", "active"] },
+      provider_bindings: { SELECT: ["id", "provider", "connected"] },
+      grants: {
+        SELECT: [...grantColumns, "created_at", "revoked_at", "issuer", "external_id", "registered_by_event_at"]
+      }
+    },
+    functions: ["provision_grant"]
+  },
+  writer: {
+    tables: {
+      clients: { SELECT: "all", INSERT: ["id"], UPDATE: ["active"] },
+      provider_bindings: { SELECT: "all", INSERT: ["id", "resource_owner", "provider"], UPDATE: ["connected"] },
+      grants: { SELECT: "all", INSERT: grantColumns, UPDATE: ["revoked_at"] },
+      access_tokens: { SELECT: "all", INSERT: ["digest", "grant_id", "client_id"] },
+      grant_revocations: { SELECT: "all" },
+      operations: {
+        SELECT: "all",
+        INSERT: "all",
+        UPDATE: [
+          "state",
+          "revision",
+          "under_review",
+          "failure_code",
+          "failure_message",
+          "evidence",
+          "due_at",
+          "timeline",
+          "send_before",
+          "reference",
+          "reads",
+          "waiting",
+          "reviewed_at"
+        ]
+      },
+      operation_history: { SELECT: "all" },
+      operation_payloads: { SELECT: "all", INSERT: "all" },
+      ledger_home: { SELECT: "all", UPDATE: ["system_identifier", "database"] },
+      [migrationsTable]: { SELECT: "all" }
+    },
+    functions: ["provision_grant", "register_grant", "revoke_grants", "change_standing"]
+  }
+}
+
+/** What the reader may do besides, where it checks DPoP proofs. */
+export const proofTables: RolePrivileges["tables"] = {
+  dpop_proofs: { SELECT: ["digest", "expires_at"], INSERT: ["digest", "expires_at"], DELETE: true }
+}
+
+/** Tables that no role may touch: the rights of the owner do, in functions and triggers. */
+export const closedTables: ReadonlyArray<string> = ["grant_locks"]
+
+/** How the roles of a deployment are called: `PREFIX_reader` and so on. */
+export interface Naming {
+  readonly prefix: string
+}
+
+export const defaultNaming: Naming = { prefix: "gateway" }
+
+const nameOf = ({ prefix }: Naming, role: Role | "owner") => `${prefix}_${role}`
+
+/** Makes the roles and the database. For a superuser, once, in any database. */
+export const createRoles = (database: string, naming: Naming = defaultNaming): ReadonlyArray<string> => {
+  const [owner, writer, provisioner, reader] = (["owner", "writer", "provisioner", "reader"] as const).map((role) =>
+    nameOf(naming, role)
+  )
+  return [
+    ...[owner, writer, provisioner, reader].map((role) => `CREATE ROLE ${role} LOGIN;`),
+    // It can see and end the sessions of the provisioner, as `grants blockers` does.
+    `GRANT ${provisioner} TO ${writer};`,
+    `CREATE DATABASE ${database} OWNER ${owner};`,
+    `REVOKE CONNECT, TEMPORARY ON DATABASE ${database} FROM PUBLIC;`,
+    `GRANT CONNECT ON DATABASE ${database} TO ${writer}, ${provisioner}, ${reader};`
+  ]
+}
+
+/**
+ * Takes from all roles what PostgreSQL gives to each: objects in the schema, large objects, which fill the disk, and
+ * advisory locks, which fill the lock table that all sessions share. For a superuser, once, in the new database.
+ */
+export const protectDatabase: ReadonlyArray<string> = [
+  "REVOKE CREATE ON SCHEMA public FROM PUBLIC;",
+  `DO $$
+DECLARE
+  f regprocedure;
+BEGIN
+  FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
+    AND proname ~ '^(lo_creat|lo_create|lo_from_bytea|pg_(try_)?advisory_(xact_)?lock(_shared)?)$'
+  LOOP
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
+  END LOOP;
+END $$;`
+]
+
+const widest = 112
+
+/** A list, broken into lines. */
+const wrap = (text: string): string => {
+  const lines: Array<string> = []
+  let line = ""
+  for (const word of text.split(" ")) {
+    const longer = line === "" ? word : `${line} ${word}`
+    if (longer.length > widest) lines.push(line)
+    line = longer.length > widest ? `  ${word}` : longer
+  }
+  return [...lines, line].join("\n")
+}
+
+const verbs = ["SELECT", "INSERT", "UPDATE"] as const
+
+const onTable = (role: string, [table, privileges]: readonly [string, TablePrivileges]): string => {
+  const rights = verbs.flatMap((verb) => {
+    const columns = privileges[verb]
+    if (columns === undefined) return []
+    return columns === "all" ? [verb] : [`${verb} (${columns.join(", ")})`]
+  })
+  return wrap(`GRANT ${[...rights, ...privileges.DELETE ? ["DELETE"] : []].join(", ")} ON ${table} TO ${role};`)
+}
+
+const onTables = (role: string, tables: RolePrivileges["tables"]) =>
+  Object.entries(tables).map((entry) => onTable(role, entry))
+
+/**
+ * Gives each role what it may do, and takes away what an earlier version gave. For the owner, after each migration, in one
+ * transaction.
+ */
+export const grantPrivileges = (naming: Naming = defaultNaming): ReadonlyArray<string> => {
+  const names = (["reader", "provisioner", "writer"] as const).map((role) => [role, nameOf(naming, role)] as const)
+  const everyone = names.map(([, name]) => name).join(", ")
+  const tables = new Set(
+    [...Object.values(roles).flatMap(({ tables }) => Object.keys(tables)), ...Object.keys(proofTables), ...closedTables]
+  )
+  const functions = new Set(Object.values(roles).flatMap(({ functions }) => functions))
+  return [
+    wrap(`REVOKE ALL ON ${[...tables].join(", ")} FROM ${everyone};`),
+    wrap(`REVOKE ALL ON FUNCTION ${[...functions].join(", ")} FROM ${everyone};`),
+    ...names.flatMap(([role, name]) => [
+      ...onTables(name, roles[role].tables),
+      ...roles[role].functions.length === 0
+        ? []
+        : [wrap(`GRANT EXECUTE ON FUNCTION ${roles[role].functions.join(", ")} TO ${name};`)]
+    ])
+  ]
+}
+
+/** What `grantPrivileges` leaves out: for the owner, where the reader checks DPoP proofs. */
+export const grantProofs = (naming: Naming = defaultNaming): ReadonlyArray<string> =>
+  onTables(nameOf(naming, "reader"), proofTables)
