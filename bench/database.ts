@@ -61,10 +61,10 @@ export const grantFor = (owner: string) =>
  * unique for the subject, and ids are as old as their operations.
  */
 const insertOperations = `
-  INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type, idempotency_key,
+  INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type, idempotency_key,
     request_digest, state, revision, created_at, updated_at, completed_at, failure_code, failure_message, provider,
     due_at, timeline)
-  SELECT uuidv7(o.created_at - clock_timestamp()), g.client_id, g.resource_owner, g.subject, g.id, g.provider_binding_id,
+  SELECT uuidv7(o.created_at - clock_timestamp()), g.client_id, g.resource_owner, g.subject, g.id, g.provider_connection_id,
     CASE n % 10 WHEN 0 THEN 'payment.refund' WHEN 1 THEN 'transfer' ELSE 'payment' END, 'key-' || n,
     sha256(convert_to(n::text, 'UTF8')), o.state,
     CASE o.state WHEN 'accepted' THEN 1 WHEN 'submitting' THEN 2 WHEN 'cancelled' THEN 2 ELSE 4 END,
@@ -75,7 +75,7 @@ const insertOperations = `
     p.provider, CASE WHEN o.state NOT IN ('succeeded', 'failed', 'cancelled') THEN now() END,
     (SELECT ledger_timeline())
   FROM grants g
-  JOIN provider_bindings p ON p.id = g.provider_binding_id
+  JOIN provider_connections p ON p.id = g.provider_connection_id
   CROSS JOIN generate_series($2::int, 1, -1) AS n
   CROSS JOIN LATERAL (
     SELECT date_trunc('milliseconds', now() - n * interval '30.017 seconds') AS created_at,

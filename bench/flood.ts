@@ -143,10 +143,10 @@ const honestReader = Effect.gen(function*() {
   const request = { ...grantFor("owner-of-100"), client_id: "honest" } as ReturnType<typeof grantFor>
   const { access_token, grant } = yield* Grants.use((grants) => grants.issue(request))
   const rows = yield* sql<{ readonly id: string }>`
-    INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type, idempotency_key,
+    INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type, idempotency_key,
       request_digest, state, revision)
     SELECT uuidv7(), ${grant.client_id}, ${grant.resource_owner}, ${grant.subject}, ${grant.grant_id}::uuid,
-      ${grant.provider_binding_id}::uuid, 'payment', 'honest-' || n, sha256('x'), 'accepted', 1
+      ${grant.provider_connection_id}::uuid, 'payment', 'honest-' || n, sha256('x'), 'accepted', 1
     FROM generate_series(1, 100) n
     RETURNING id`
   return { token: Redacted.value(access_token), ids: rows.map(({ id }) => id) }

@@ -47,7 +47,7 @@ const grantByToken = `
   FROM access_tokens t
   JOIN grants g ON g.id = t.grant_id AND g.client_id = t.client_id
   JOIN clients c ON c.id = g.client_id
-  JOIN provider_bindings p ON p.id = g.provider_binding_id
+  JOIN provider_connections p ON p.id = g.provider_connection_id
   WHERE t.digest = $1`
 
 const columns =

@@ -1,4 +1,4 @@
--- Who may read and submit: clients, provider bindings, grants and the tokens that name grants.
+-- Who may read and submit: clients, provider connections, grants and the tokens that name grants.
 --
 -- Every table that grows with use carries client_id in its keys, so that the tables can be sharded by client.
 
@@ -9,7 +9,7 @@ CREATE TABLE clients (
 );
 
 -- The connection of one resource owner to one upstream provider.
-CREATE TABLE provider_bindings (
+CREATE TABLE provider_connections (
   id uuid PRIMARY KEY,
   resource_owner text NOT NULL CHECK (resource_owner ~ '^[\x21-\x7e]{1,255}$'),
   provider text NOT NULL CHECK (provider ~ '^[\x21-\x7e]{1,255}$'),
@@ -25,7 +25,7 @@ CREATE TABLE grants (
   client_id text NOT NULL REFERENCES clients (id),
   resource_owner text NOT NULL CHECK (resource_owner ~ '^[\x21-\x7e]{1,255}$'),
   subject text NOT NULL CHECK (subject ~ '^[\x21-\x7e]{1,255}$'),
-  provider_binding_id uuid NOT NULL,
+  provider_connection_id uuid NOT NULL,
   -- Each operation keeps a copy, and tokens add to it: `scopeLimits` in the code.
   scopes text[] NOT NULL CONSTRAINT grants_scopes_bounded CHECK (
     cardinality(scopes) <= 100 AND length(array_to_string(scopes, ' ')) <= 4096 AND array_position(scopes, NULL) IS NULL
@@ -35,9 +35,9 @@ CREATE TABLE grants (
   expires_at timestamptz(3) NOT NULL CHECK (isfinite(expires_at) AND expires_at < '10000-01-01T00:00:00Z'),
   revoked_at timestamptz(3),
   PRIMARY KEY (id, client_id),
-  FOREIGN KEY (provider_binding_id, resource_owner) REFERENCES provider_bindings (id, resource_owner),
+  FOREIGN KEY (provider_connection_id, resource_owner) REFERENCES provider_connections (id, resource_owner),
   -- For the operations, which belong to exactly whom their grant speaks for.
-  UNIQUE (id, client_id, resource_owner, subject, provider_binding_id)
+  UNIQUE (id, client_id, resource_owner, subject, provider_connection_id)
 );
 
 -- Only the SHA-256 of a token is kept: whoever reads this table learns no token.
@@ -53,9 +53,9 @@ CREATE TABLE access_tokens (
 CREATE FUNCTION grants_guard() RETURNS trigger
   LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.provider_binding_id, NEW.created_at)
+  IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.provider_connection_id, NEW.created_at)
     IS DISTINCT FROM
-    (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.provider_binding_id, OLD.created_at)
+    (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.provider_connection_id, OLD.created_at)
   THEN
     RAISE EXCEPTION 'the identity of a grant never changes' USING ERRCODE = 'restrict_violation';
   END IF;

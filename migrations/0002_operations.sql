@@ -9,7 +9,7 @@ CREATE TABLE operations (
   resource_owner text NOT NULL,
   subject text NOT NULL,
   grant_id uuid NOT NULL,
-  provider_binding_id uuid NOT NULL,
+  provider_connection_id uuid NOT NULL,
   type text NOT NULL CHECK (type ~ '^[a-z][a-z0-9_.]*$' AND length(type) <= 64),
   idempotency_key text NOT NULL CHECK (idempotency_key ~ '^[\x21-\x7e]{1,255}$'),
   request_digest bytea NOT NULL CHECK (octet_length(request_digest) = 32),
@@ -32,8 +32,8 @@ CREATE TABLE operations (
   -- The request binding. It is never released.
   UNIQUE (client_id, subject, idempotency_key),
   -- One owner, one subject and one client: those of the grant through which it was accepted.
-  FOREIGN KEY (grant_id, client_id, resource_owner, subject, provider_binding_id)
-    REFERENCES grants (id, client_id, resource_owner, subject, provider_binding_id),
+  FOREIGN KEY (grant_id, client_id, resource_owner, subject, provider_connection_id)
+    REFERENCES grants (id, client_id, resource_owner, subject, provider_connection_id),
   CHECK ((completed_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled'))),
   CHECK ((failure_code IS NOT NULL) = (state = 'failed')),
   CHECK ((failure_message IS NOT NULL) = (state = 'failed'))
@@ -90,10 +90,10 @@ BEGIN
   IF OLD.state IN ('succeeded', 'failed', 'cancelled') THEN
     RAISE EXCEPTION 'operation % is %, which is final', OLD.id, OLD.state USING ERRCODE = 'restrict_violation';
   END IF;
-  IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.grant_id, NEW.provider_binding_id, NEW.type,
+  IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.grant_id, NEW.provider_connection_id, NEW.type,
       NEW.idempotency_key, NEW.request_digest, NEW.created_at)
     IS DISTINCT FROM
-     (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.grant_id, OLD.provider_binding_id, OLD.type,
+     (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.grant_id, OLD.provider_connection_id, OLD.type,
       OLD.idempotency_key, OLD.request_digest, OLD.created_at)
   THEN
     RAISE EXCEPTION 'the identity of an operation never changes' USING ERRCODE = 'restrict_violation';

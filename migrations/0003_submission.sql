@@ -44,7 +44,7 @@ UPDATE operations o SET
   timeline = ledger_timeline(),
   due_at = CASE WHEN o.state NOT IN ('succeeded', 'failed', 'cancelled') THEN now() END,
   under_review = o.under_review AND o.state NOT IN ('succeeded', 'failed', 'cancelled')
-FROM provider_bindings p WHERE p.id = o.provider_binding_id;
+FROM provider_connections p WHERE p.id = o.provider_connection_id;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition;
 
 ALTER TABLE operations
@@ -65,8 +65,8 @@ CREATE INDEX operations_to_claim
 CREATE INDEX operations_to_rescue ON operations (due_at) WHERE state = 'submitting';
 CREATE INDEX operations_to_read ON operations (provider, due_at) WHERE state IN ('submitted', 'indeterminate');
 
--- Whether an owner still lets a client act through a provider binding.
-CREATE INDEX grants_by_owner ON grants (client_id, resource_owner, subject, provider_binding_id);
+-- Whether an owner still lets a client act through a provider connection.
+CREATE INDEX grants_by_owner ON grants (client_id, resource_owner, subject, provider_connection_id);
 
 -- The key that encrypts the payload, by its name; null when it lies in the clear.
 ALTER TABLE operation_payloads
@@ -89,8 +89,8 @@ BEGIN
   NEW.waiting := false;
   NEW.reviewed_at := NULL;
   EXECUTE format('SELECT %I.ledger_timeline()', TG_TABLE_SCHEMA) INTO NEW.timeline;
-  EXECUTE format('SELECT provider FROM %I.provider_bindings WHERE id = $1', TG_TABLE_SCHEMA)
-    INTO NEW.provider USING NEW.provider_binding_id;
+  EXECUTE format('SELECT provider FROM %I.provider_connections WHERE id = $1', TG_TABLE_SCHEMA)
+    INTO NEW.provider USING NEW.provider_connection_id;
   RETURN NEW;
 END $$;
 
@@ -100,10 +100,10 @@ BEGIN
   IF OLD.state IN ('succeeded', 'failed', 'cancelled') THEN
     RAISE EXCEPTION 'operation % is %, which is final', OLD.id, OLD.state USING ERRCODE = 'restrict_violation';
   END IF;
-  IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.grant_id, NEW.provider_binding_id, NEW.provider,
+  IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.grant_id, NEW.provider_connection_id, NEW.provider,
       NEW.type, NEW.idempotency_key, NEW.request_digest, NEW.created_at)
     IS DISTINCT FROM
-     (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.grant_id, OLD.provider_binding_id, OLD.provider,
+     (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.grant_id, OLD.provider_connection_id, OLD.provider,
       OLD.type, OLD.idempotency_key, OLD.request_digest, OLD.created_at)
   THEN
     RAISE EXCEPTION 'the identity of an operation never changes' USING ERRCODE = 'restrict_violation';

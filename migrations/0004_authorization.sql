@@ -17,10 +17,10 @@ CREATE INDEX grants_by_subject ON grants (client_id, issuer, subject) WHERE revo
 CREATE OR REPLACE FUNCTION grants_guard() RETURNS trigger
   LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.provider_binding_id, NEW.created_at, NEW.issuer,
+  IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.provider_connection_id, NEW.created_at, NEW.issuer,
       NEW.external_id)
     IS DISTINCT FROM
-    (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.provider_binding_id, OLD.created_at, OLD.issuer,
+    (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.provider_connection_id, OLD.created_at, OLD.issuer,
       OLD.external_id)
   THEN
     RAISE EXCEPTION 'the identity of a grant never changes' USING ERRCODE = 'restrict_violation';
@@ -148,7 +148,7 @@ CREATE FUNCTION external_grant_id(p_issuer text, p_client text, p_grant text) RE
 $$;
 
 -- Yields `registered`; or, having written nothing, `conflict` when the grant is known with another identity and `scopes`
--- when it would have too many. What a known grant learns is what `learnGrant` in the code says.
+-- when it would have too many. What a known grant learns is what `mergeRegistration` in the code says.
 CREATE FUNCTION write_grant(
   p_issuer text, p_grant text, p_client text, p_subject text, p_owner text, p_provider text, p_scopes text[],
   p_expires_at timestamptz, p_granted_at timestamptz, p_new_binding uuid, p_by_event boolean
@@ -161,9 +161,9 @@ BEGIN
   PERFORM require_read_committed();
   PERFORM lock_grants(p_client, false);
   INSERT INTO clients (id) VALUES (p_client) ON CONFLICT DO NOTHING;
-  INSERT INTO provider_bindings (id, resource_owner, provider) VALUES (p_new_binding, p_owner, p_provider)
+  INSERT INTO provider_connections (id, resource_owner, provider) VALUES (p_new_binding, p_owner, p_provider)
     ON CONFLICT DO NOTHING;
-  INSERT INTO grants (id, client_id, resource_owner, subject, provider_binding_id, scopes, expires_at, issuer,
+  INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at, issuer,
     external_id, registered_by_event_at, revoked_at)
   SELECT v_id, p_client, p_owner, p_subject, p.id, p_scopes, p_expires_at, p_issuer, p_grant,
     CASE WHEN p_by_event THEN date_trunc('milliseconds', clock_timestamp()) END, (
@@ -179,10 +179,10 @@ BEGIN
         AND (r.external_id IS NOT NULL OR p_granted_at IS NULL
           OR p_granted_at < r.revoked_at + interval '2 seconds')
     )
-  FROM provider_bindings p WHERE p.resource_owner = p_owner AND p.provider = p_provider
+  FROM provider_connections p WHERE p.resource_owner = p_owner AND p.provider = p_provider
   ON CONFLICT DO NOTHING;
   IF NOT EXISTS (
-    SELECT FROM grants g JOIN provider_bindings p ON p.id = g.provider_binding_id
+    SELECT FROM grants g JOIN provider_connections p ON p.id = g.provider_connection_id
     WHERE g.id = v_id AND g.client_id = p_client AND g.subject = p_subject AND p.resource_owner = p_owner
       AND p.provider = p_provider AND g.issuer = p_issuer AND g.external_id = p_grant
   ) THEN
@@ -275,7 +275,7 @@ BEGIN
   RETURN v_count;
 END $$;
 
--- Revokes a grant, or says whether a client is active or a provider binding is connected, where a first attempt found the
+-- Revokes a grant, or says whether a client is active or a provider connection is connected, where a first attempt found the
 -- row locked. Acceptances share their locks of rows: a change that waits for a row is passed by those that come later, and a
 -- stream of them could pass it for ever. They queue behind the lock of a table; reads do not. Yields whether it changed a row.
 CREATE FUNCTION change_standing(p_table text, p_id text, p_good boolean) RETURNS boolean
@@ -288,9 +288,9 @@ BEGIN
     WHEN 'clients' THEN
       LOCK TABLE clients IN EXCLUSIVE MODE;
       UPDATE clients SET active = p_good WHERE id = p_id;
-    WHEN 'provider_bindings' THEN
-      LOCK TABLE provider_bindings IN EXCLUSIVE MODE;
-      UPDATE provider_bindings SET connected = p_good WHERE id = p_id::uuid;
+    WHEN 'provider_connections' THEN
+      LOCK TABLE provider_connections IN EXCLUSIVE MODE;
+      UPDATE provider_connections SET connected = p_good WHERE id = p_id::uuid;
   END CASE;
   RETURN FOUND;
 END $$;

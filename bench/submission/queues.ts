@@ -28,9 +28,9 @@ export interface Queue {
 /** Through the triggers: nothing is spared that an acceptance brings about. */
 const fillLedger = `
   WITH accepted AS (
-    INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type, idempotency_key,
+    INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type, idempotency_key,
       request_digest, state, revision)
-    SELECT uuidv7(), g.client_id, g.resource_owner, g.subject, g.id, g.provider_binding_id, 'payment', $2::text || n,
+    SELECT uuidv7(), g.client_id, g.resource_owner, g.subject, g.id, g.provider_connection_id, 'payment', $2::text || n,
       sha256(convert_to('{"payload":' || $4::text || ',"type":"payment"}', 'UTF8')), 'accepted', 1
     FROM grants g CROSS JOIN generate_series(1, $3::int) AS n
     WHERE g.id = $1

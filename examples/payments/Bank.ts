@@ -46,7 +46,7 @@ const refused = <A extends typeof Refusal.Type>(schema: Schema.Codec<A, unknown>
 export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
   HttpProvider.layer({
     baseUrl,
-    // A bank with credentials for each customer would be given those of `operation.provider_binding_id`.
+    // A bank with credentials for each customer would be given those of `operation.provider_connection_id`.
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(token)}`) }),
     // The bank refuses what comes later than this, so nothing can be carried out behind the ledger's back.
     sendBeforeHeader: "Send-Before",

@@ -5,16 +5,16 @@ import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as Layer from "effect/Layer"
 import { AuthorizationLayer } from "../../src/server/Authorization.ts"
-import { AdmissionLayer, ConformanceLayer } from "../../src/server/RequestPolicies.ts"
-import { MutationRequestLayer, Mutations } from "../../src/server/MutationEndpoints.ts"
+import { MutationEndpoints, MutationRequestLayer } from "../../src/server/MutationEndpoints.ts"
 import { Problems } from "../../src/server/ProblemResponses.ts"
+import { AdmissionLayer, ConformanceLayer } from "../../src/server/RequestPolicies.ts"
 import { PaymentsApi, paymentsWrite } from "./Api.ts"
 
 const Payments = HttpApiBuilder.group(
   PaymentsApi,
   "payments",
   Effect.fn(function*(handlers) {
-    const mutations = yield* Mutations
+    const mutations = yield* MutationEndpoints
     return handlers.handle(
       "pay",
       ({ payload }) => mutations.accept({ type: "payment", scope: paymentsWrite, payload })
@@ -25,6 +25,6 @@ const Payments = HttpApiBuilder.group(
 /** For the router of the application. */
 export const PaymentsRoutes = HttpApiBuilder.layer(PaymentsApi).pipe(
   Layer.provide(Payments),
-  Layer.provide([Mutations.layer, MutationRequestLayer, AuthorizationLayer, AdmissionLayer, ConformanceLayer]),
+  Layer.provide([MutationEndpoints.layer, MutationRequestLayer, AuthorizationLayer, AdmissionLayer, ConformanceLayer]),
   Layer.provide(Problems.layer)
 )

@@ -25,7 +25,7 @@ export class CurrentGrant extends Context.Service<CurrentGrant, GrantIdentity>()
 
 /**
  * Verifies the credential, before the shape of the request is looked at. What it cannot know, because it may change
- * until the read, is checked by the read: whether the grant, its client and its provider binding are still good.
+ * until the read, is checked by the read: whether the grant, its client and its provider connection are still good.
  */
 export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: CurrentGrant }>()(
   "financial-agents-gateway/api/Authorization",

@@ -88,7 +88,7 @@ export const problemKinds = kinds({
     status: 403,
     retryable: false,
     title: "Provider disconnected",
-    meaning: "The provider binding of the grant is disconnected. Its operations are kept.",
+    meaning: "The provider connection of the grant is disconnected. Its operations are kept.",
     action: "Stop polling. Have the resource owner connect the provider again, then read on."
   },
   operation_not_found: {

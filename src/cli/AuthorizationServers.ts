@@ -10,7 +10,12 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { trustedProxies } from "../server/TrustedProxies.ts"
 import type { ForwardedCertificates } from "../services/verification/AcceptedCredentials.ts"
-import type { IntrospectionIssuer, IssuersOptions, JwtIssuer, SenderOptions } from "../services/verification/OAuthVerifier.ts"
+import type {
+  IntrospectionIssuer,
+  IssuersOptions,
+  JwtIssuer,
+  SenderOptions
+} from "../services/verification/OAuthVerifier.ts"
 import { CommandFailed } from "./Output.ts"
 
 const Seconds = Schema.Number.check(Schema.isBetween({ minimum: 0, maximum: 86_400 }))
@@ -73,7 +78,7 @@ const trustOf = ({ audience, client_prefix, clock_tolerance, first_sight, grant_
     ...clock_tolerance === undefined ? {} : { clockTolerance: `${clock_tolerance} seconds` as const },
     ...client_prefix === undefined ? {} : { clientPrefix: client_prefix },
     ...first_sight === undefined ? {} : {
-      firstSight: {
+      grantProvisioning: {
         ...first_sight.owner_claim === undefined ? {} : { ownerClaim: first_sight.owner_claim },
         ...first_sight.provider_claim === undefined ? {} : { providerClaim: first_sight.provider_claim },
         ...first_sight.grant_lifetime_days === undefined

@@ -19,7 +19,7 @@ import {
   operationsRead,
   PairwiseSubject,
   Provider,
-  ProviderBindingId,
+  ProviderConnectionId,
   ResourceOwner,
   Scope
 } from "../domain/Grant.ts"
@@ -99,7 +99,7 @@ const issue = Command.make(
     yield* print({
       grant_id: grant.grant_id,
       client_id: grant.client_id,
-      provider_binding_id: grant.provider_binding_id,
+      provider_binding_id: grant.provider_connection_id,
       // The one place where a token is shown: it cannot be read back.
       access_token: Redacted.value(access_token),
       expires_at: DateTime.formatIso(grant.expires_at)
@@ -265,7 +265,7 @@ const setClient = (name: "activate" | "deactivate", active: boolean) =>
 const setProvider = (name: "connect" | "disconnect", connected: boolean) =>
   Command.make(
     name,
-    { id: id(ProviderBindingId, "Provider binding") },
+    { id: id(ProviderConnectionId, "Provider connection") },
     Effect.fn(function*({ id }) {
       const grants = yield* Grants
       yield* grants.setProviderConnected(id, connected)
@@ -273,7 +273,9 @@ const setProvider = (name: "connect" | "disconnect", connected: boolean) =>
     })
   ).pipe(
     Command.withDescription(
-      connected ? "Let the grants of a provider binding be used again" : "Refuse all reads through a provider binding"
+      connected
+        ? "Let the grants of a provider connection be used again"
+        : "Refuse all reads through a provider connection"
     )
   )
 
@@ -288,6 +290,6 @@ export const clients = Command.make("clients").pipe(
 )
 
 export const providers = Command.make("providers").pipe(
-  Command.withDescription("Connect and disconnect provider bindings"),
+  Command.withDescription("Connect and disconnect provider connections"),
   Command.withSubcommands([setProvider("connect", true), setProvider("disconnect", false)])
 )

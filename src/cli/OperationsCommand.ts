@@ -11,6 +11,7 @@ import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
+import { GrantId, type GrantIdentity } from "../domain/Grant.ts"
 import {
   FinancialRequest,
   findTooDeep,
@@ -18,7 +19,6 @@ import {
   InvalidFinancialRequest,
   maxPayloadLevels
 } from "../domain/Idempotency.ts"
-import { GrantId, type GrantIdentity } from "../domain/Grant.ts"
 import {
   HistoryEntry,
   OperationFailure,
@@ -44,7 +44,7 @@ const toResult = ({ created, operation }: Accepted) => ({ operation: publicForm(
 const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(FinancialRequest), { onExcessProperty: "error" })
 
 /** Names the member of the payload that an error is about, if it is about one. */
-const describe = (error: { readonly _tag: string; readonly message: string }): string => {
+const describePayloadError = (error: { readonly _tag: string; readonly message: string }): string => {
   if (error.message === "") return error._tag
   const path = error instanceof InvalidFinancialRequest ? error.path : undefined
   return path === undefined ? error.message : `${error.message}: payload.${path.join(".")}`
@@ -55,7 +55,7 @@ const toError = (line: number, error: { readonly _tag: string; readonly message:
   line,
   error: {
     code: error._tag.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`).toLowerCase(),
-    message: describe(error)
+    message: describePayloadError(error)
   }
 })
 
@@ -130,7 +130,7 @@ const accept = Command.make(
     const accepted = yield* Effect.catchTag(
       ledger.accept(identity, request),
       "InvalidFinancialRequest",
-      (error) => Effect.fail(new CommandFailed({ message: describe(error) }))
+      (error) => Effect.fail(new CommandFailed({ message: describePayloadError(error) }))
     )
     yield* print(toResult(accepted))
   })

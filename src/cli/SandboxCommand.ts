@@ -39,11 +39,11 @@ const flags = {
     Flag.withSchema(Port)
   ),
   record: Flag.String("record").pipe(
-    Flag.withDescription("File that records every mutation received, as lines of JSON"),
+    Flag.withDescription("File that records every submission received, as lines of JSON"),
     Flag.withDefault(".data/sandbox.jsonl")
   ),
   seed: Flag.String("seed").pipe(
-    Flag.withDescription("Decides what becomes of a mutation, and which requests faults strike"),
+    Flag.withDescription("Decides what becomes of a submission, and which requests faults strike"),
     Flag.withDefault("sandbox")
   ),
   fault: Flag.String("fault").pipe(

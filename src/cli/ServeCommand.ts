@@ -16,26 +16,26 @@ import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import {
   Database,
-  FirstSightPool,
   ListPool,
   MigrationPool,
   ProbePool,
   ProofPool,
+  ProvisioningPool,
   ReaderPool,
   WriterPool
 } from "../node/Database.ts"
+import { defaultMaxConnections } from "../node/NodeListener.ts"
 import { GatewayServer } from "../server/Gateway.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
-import { defaultMaxConnections } from "../node/NodeListener.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/ProblemResponses.ts"
 import { Grants } from "../services/Grants.ts"
-import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
 import { migrate } from "../services/Migrations.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import { OperationStore } from "../services/OperationStore.ts"
-import { ProofReplay } from "../services/verification/ProofReplay.ts"
 import { Readiness } from "../services/Readiness.ts"
 import { mayProvision } from "../services/sql/SqlGrants.ts"
+import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
+import { ProofReplay } from "../services/verification/ProofReplay.ts"
 import { readAuthorizationServers } from "./AuthorizationServers.ts"
 import { fillWithDemo, instructions, invitation, narrate } from "./Demo.ts"
 import { DemoBank } from "./DemoBank.ts"
@@ -144,7 +144,7 @@ const Provisioner = Layer.unwrap(Effect.gen(function*() {
     ...Option.isSome(url) ? { url: url.value } : database.connection,
     applicationName: "financial-agents-gateway provisioner"
   }
-  return Layer.fresh(FirstSightPool).pipe(Layer.provide(Layer.succeed(Database, { ...database, connection })))
+  return Layer.fresh(ProvisioningPool).pipe(Layer.provide(Layer.succeed(Database, { ...database, connection })))
 }))
 
 const requireProvisioner = Effect.gen(function*() {
@@ -167,7 +167,7 @@ const Verifier = (baseUrl: string, rateLimited: boolean) =>
         // The demo has another one, on other connections: layers are shared by default.
         Layer.merge(
           Layer.fresh(Grants.layer),
-          servers.issuers.some(({ firstSight }) => firstSight !== undefined)
+          servers.issuers.some(({ grantProvisioning }) => grantProvisioning !== undefined)
             ? Layer.effectDiscard(requireProvisioner)
             : Layer.empty
         ).pipe(Layer.provide(Provisioner)),

@@ -17,8 +17,8 @@ import * as ProviderHttpClient from "../node/ProviderHttpClient.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { Providers } from "../submission/Providers.ts"
 import * as SandboxProvider from "../submission/SandboxProvider.ts"
+import { defaultPolicy, SubmissionPolicy, validatePolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
-import { defaultPolicy, policyFault, SubmissionPolicy } from "../submission/SubmissionPolicy.ts"
 import { Lifetime } from "./Flags.ts"
 import { CommandFailed } from "./Output.ts"
 import { layerPayloadKeys } from "./PayloadKeys.ts"
@@ -84,7 +84,7 @@ const toSandbox = (text: string): readonly [ProviderName, string] | CommandFaile
   const url = rest.join("=")
   if (!isProviderName(name) || !/^https?:\/\/./.test(url) || !URL.canParse(url)) {
     return new CommandFailed({
-      message: `--sandbox ${text}: give NAME=URL, the name of a provider as in provider bindings, and an http URL`
+      message: `--sandbox ${text}: give NAME=URL, the name of a provider as in provider connections, and an http URL`
     })
   }
   return [name, url]
@@ -114,7 +114,7 @@ export const work = Command.make(
       return yield* new CommandFailed({ message: "give either --providers or --sandbox: who is to be worked for?" })
     }
     const policy = { ...defaultPolicy, ...options }
-    const fault = policyFault(policy, sandbox.length)
+    const fault = validatePolicy(policy, sandbox.length)
     if (fault !== null) return yield* new CommandFailed({ message: fault })
     const adapters = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)
     const announced = Layer.effectDiscard(

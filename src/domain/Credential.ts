@@ -31,7 +31,7 @@ export const bearer = (token: Redacted.Redacted<string>): Credential => ({
 export class InvalidCredential extends Schema.TaggedError<InvalidCredential>()("InvalidCredential", {}) {}
 
 /** The DPoP proof is missing, or does not prove that this request is of whom the token was issued to (RFC 9449 §4.3). */
-export class InvalidProof extends Schema.TaggedError<InvalidProof>()("InvalidProof", {
+export class InvalidDpopProof extends Schema.TaggedError<InvalidDpopProof>()("InvalidDpopProof", {
   /** For people: it names no value of the proof. */
   reason: Schema.String
 }) {}

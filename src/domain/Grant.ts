@@ -1,5 +1,5 @@
 /**
- * A grant: what a resource owner allowed a client to do, under which pairwise subject, through which provider binding.
+ * A grant: what a resource owner allowed a client to do, under which pairwise subject, through which provider connection.
  */
 import * as Digest from "effect/crypto/Digest"
 import type * as DateTime from "effect/DateTime"
@@ -21,8 +21,8 @@ export const GrantId = Uuid.pipe(Schema.brand("GrantId"))
 export type GrantId = typeof GrantId.Type
 
 /** Identifier of the connection of one resource owner to one provider. */
-export const ProviderBindingId = Uuid.pipe(Schema.brand("ProviderBindingId"))
-export type ProviderBindingId = typeof ProviderBindingId.Type
+export const ProviderConnectionId = Uuid.pipe(Schema.brand("ProviderConnectionId"))
+export type ProviderConnectionId = typeof ProviderConnectionId.Type
 
 /** The party to whom the money belongs. Internal: it never leaves the gateway. */
 export const ResourceOwner = identifier("Resource owner").pipe(Schema.brand("ResourceOwner"))
@@ -105,7 +105,7 @@ export const isGrantLifetime = (lifetime: Duration.Duration): boolean =>
 /**
  * How much younger than a revocation of everything that its subject or client had a grant must be in order to hold. The
  * times of authorization servers have whole seconds. How far their clocks may be from ours comes on top: of the `iat` of
- * tokens it has been taken off already (`FirstSight`).
+ * tokens it has been taken off already (`GrantProvisioning`).
  */
 export const revocationMargin = Duration.seconds(2)
 
@@ -125,7 +125,7 @@ export const Grant = Schema.Struct({
   subject: PairwiseSubject,
   client_id: ClientId,
   client_active: Schema.Boolean,
-  provider_binding_id: ProviderBindingId,
+  provider_connection_id: ProviderConnectionId,
   provider: Provider,
   provider_connected: Schema.Boolean,
   scopes: Schema.Array(Scope),
@@ -177,12 +177,14 @@ export class ClientNotFound extends Schema.TaggedError<ClientNotFound>()("Client
   }
 }
 
-/** No provider binding has this id. */
-export class ProviderBindingNotFound extends Schema.TaggedError<ProviderBindingNotFound>()("ProviderBindingNotFound", {
-  id: ProviderBindingId
-}) {
+/** No provider connection has this id. */
+export class ProviderConnectionNotFound
+  extends Schema.TaggedError<ProviderConnectionNotFound>()("ProviderConnectionNotFound", {
+    id: ProviderConnectionId
+  })
+{
   override get message() {
-    return `there is no provider binding ${this.id}`
+    return `there is no provider connection ${this.id}`
   }
 }
 
@@ -218,10 +220,10 @@ export class InsufficientScope extends Schema.TaggedError<InsufficientScope>()("
   }
 }
 
-/** The provider binding of the grant is disconnected: the owner must connect the provider again. */
+/** The provider connection of the grant is disconnected: the owner must connect the provider again. */
 export class ProviderDisconnected extends Schema.TaggedError<ProviderDisconnected>()("ProviderDisconnected", {}) {
   override get message() {
-    return "the provider binding of the grant is disconnected"
+    return "the provider connection of the grant is disconnected"
   }
 }
 

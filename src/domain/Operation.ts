@@ -73,10 +73,10 @@ export const isTerminal = (state: OperationState): boolean => transitions[state]
 export const submissionUncertain = (state: OperationState): boolean => state === "indeterminate"
 
 /** `indeterminate` is left on recorded proof alone, so a transition out of it must bring evidence. */
-export const requiresProof = (from: OperationState): boolean => from === "indeterminate"
+export const requiresEvidence = (from: OperationState): boolean => from === "indeterminate"
 
 /** Evidence proves something when it says something: a JSON object with at least one member. */
-export const isProof = (evidence: Schema.Json): boolean =>
+export const isEvidence = (evidence: Schema.Json): boolean =>
   typeof evidence === "object" && evidence !== null && !Array.isArray(evidence) && Object.keys(evidence).length > 0
 
 /** Why an operation failed. The code is stable; the message is for people. Neither holds provider-specific data. */
@@ -190,13 +190,13 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
   id: OperationId,
   from: OperationState,
   to: OperationState,
-  reason: Schema.Literals(["not_permitted", "proof_required", "invalid_failure", "held"])
+  reason: Schema.Literals(["not_permitted", "evidence_required", "invalid_failure", "held"])
 }) {
   override get message() {
     switch (this.reason) {
       case "not_permitted":
         return `operation ${this.id} cannot move from ${this.from} to ${this.to}`
-      case "proof_required":
+      case "evidence_required":
         return `operation ${this.id} leaves ${this.from} on recorded proof alone: evidence is required, as a JSON object`
       case "held":
         return `operation ${this.id} is held since a failover: it may have been sent before, so release it first`

@@ -6,7 +6,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { Provider, ProviderBindingId, ResourceOwner } from "./Grant.ts"
+import type { Provider, ProviderConnectionId, ResourceOwner } from "./Grant.ts"
 import { OperationId, type OperationState, type OperationType } from "./Operation.ts"
 
 /** What a provider learns of an operation. */
@@ -16,7 +16,7 @@ export interface ProviderOperation {
   readonly type: OperationType
   /** On whose behalf, and through which connection. The adapter finds the credentials by these. */
   readonly resource_owner: ResourceOwner
-  readonly provider_binding_id: ProviderBindingId
+  readonly provider_connection_id: ProviderConnectionId
   /**
    * No byte leaves after this instant, unless a process was stopped between its last look at the clock and the network.
    * A provider that refuses late requests closes that gap. Null when no worker ever claimed the operation.
@@ -99,7 +99,7 @@ export interface ClaimTerms {
   readonly send_within: Duration.Duration
   /** From the claim on, when the claim counts as stale. Longer than any send may take. */
   readonly rescue_after: Duration.Duration
-  /** How long an operation waits that may not be sent now, because grant, client or provider binding is not good. */
+  /** How long an operation waits that may not be sent now, because grant, client or provider connection is not good. */
   readonly idle: Duration.Duration
   /** Age in `accepted` that puts an operation under review. */
   readonly review_after: Duration.Duration

@@ -24,7 +24,7 @@ export class Database extends Context.Service<Database, {
   /** Where the embedded database keeps its files; null when there is none. */
   readonly dataDirectory: string | null
   readonly connection: PgClient.PgPoolConfig
-}>()("financial-agents-gateway/embedded/Database") {
+}>()("financial-agents-gateway/node/Database") {
   static readonly layer = (options: DatabaseOptions): Layer.Layer<Database, LocalPostgresError> =>
     Option.match(options.databaseUrl, {
       onSome: (url) => Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection: { url } }),
@@ -110,7 +110,7 @@ export const ProbePool = pool({ maxConnections: 1, connectionTTL, startupParamet
 export const ProofPool = pool({ maxConnections: 8, connectionTTL, startupParameters: requestLimits })
 
 /** For grants that tokens show. Their registration may wait for a revocation, and no other statement for it. */
-export const FirstSightPool = pool({ maxConnections: 4, connectionTTL, startupParameters: requestLimits })
+export const ProvisioningPool = pool({ maxConnections: 4, connectionTTL, startupParameters: requestLimits })
 
 /** For the ledger and administration. Statements may wait for locks, so each has a connection of its own. */
 export const WriterPool = pool({

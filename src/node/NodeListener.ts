@@ -7,9 +7,9 @@ import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import { type Problem, type ProblemCode, problemMediaType } from "../api/Problems.ts"
 import type { RequestId } from "../domain/RequestId.ts"
-import { Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
 import { makeProblem, problemJson } from "../server/ProblemResponses.ts"
 import { headersOfEveryResponse } from "../server/RequestContext.ts"
+import { Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
 
 /** What the listener needs of the gateway. */
 export interface ListenerOptions {

@@ -9,7 +9,7 @@ import * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { constants } from "node:crypto"
-import { Departure } from "../submission/http/SendGate.ts"
+import { SendGate } from "../submission/http/SendGate.ts"
 
 /** How connections to providers are made. */
 export interface ProviderHttpClientOptions {
@@ -30,8 +30,8 @@ export interface ProviderHttpClientOptions {
   }
 }
 
-/** Carries the departure through undici, which hands its options on. */
-const departureKey = Symbol("financial-agents-gateway/embedded/ProviderHttpClient/departure")
+/** Carries the gate through undici, which hands its options on. */
+const gateKey = Symbol("financial-agents-gateway/node/ProviderHttpClient/gate")
 
 const makeAgent = (options: ProviderHttpClientOptions) => {
   const { ca, cert, key } = options.tls ?? {}
@@ -59,10 +59,10 @@ const makeAgent = (options: ProviderHttpClientOptions) => {
  * Asks for leave right before undici writes: it starts a request and writes its head in the same turn, and starts it
  * anew if ever it should write it again.
  */
-const withLeave = (handler: Dispatcher.DispatchHandler, departure: Departure): Dispatcher.DispatchHandler => ({
+const withLeave = (handler: Dispatcher.DispatchHandler, gate: SendGate): Dispatcher.DispatchHandler => ({
   onRequestStart: (controller, context) => {
     handler.onRequestStart?.(controller, context)
-    if (!controller.aborted && !departure.depart()) controller.abort(new Error("the request must not leave any more"))
+    if (!controller.aborted && !gate.pass()) controller.abort(new Error("the request must not leave any more"))
   },
   onRequestUpgrade: (...args) => handler.onRequestUpgrade?.(...args),
   onResponseStarted: () => handler.onResponseStarted?.(),
@@ -75,21 +75,21 @@ const withLeave = (handler: Dispatcher.DispatchHandler, departure: Departure): D
 })
 
 const askBeforeSending: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
-  const departure = (options as { readonly [departureKey]?: Departure })[departureKey]
-  if (departure === undefined) return dispatch(options, handler)
-  departure.watch()
-  return dispatch(options, withLeave(handler, departure))
+  const gate = (options as { readonly [gateKey]?: SendGate })[gateKey]
+  if (gate === undefined) return dispatch(options, handler)
+  gate.watch()
+  return dispatch(options, withLeave(handler, gate))
 }
 
-/** Hands the departure that the adapter provides on to undici. */
+/** Hands the gate that the adapter provides on to undici. */
 const carryDeparture = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
   HttpClient.transformResponse(client, (response) =>
-    Effect.flatMap(Departure, (departure) =>
-      departure === null
+    Effect.flatMap(SendGate, (gate) =>
+      gate === null
         ? response
         : Effect.updateService(response, NodeHttpClient.UndiciOptions, (options) => ({
           ...options,
-          [departureKey]: departure
+          [gateKey]: gate
         }))))
 
 /**

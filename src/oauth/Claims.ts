@@ -3,8 +3,8 @@
  */
 import * as Schema from "effect/Schema"
 import { ClientId, PairwiseSubject, Scope } from "../domain/Grant.ts"
-import type { IssuerSettings } from "./Issuer.ts"
 import type { JsonMembers } from "../http/JsonExchange.ts"
+import type { IssuerSettings } from "./Issuer.ts"
 import type { Confirmation, VerifiedToken } from "./VerifiedToken.ts"
 
 /** What claims are held against. */

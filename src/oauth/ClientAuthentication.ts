@@ -28,7 +28,7 @@ export type ClientAuthentication =
   }
 
 /** The gateway cannot authenticate like this. */
-export class ClientAuthenticationFault extends Data.TaggedError("ClientAuthenticationFault")<{
+export class InvalidClientAuthentication extends Data.TaggedError("InvalidClientAuthentication")<{
   /** A sentence. It names no secret. */
   readonly reason: string
 }> {
@@ -38,13 +38,13 @@ export class ClientAuthenticationFault extends Data.TaggedError("ClientAuthentic
 }
 
 /** What a request bears to show of whom it is. */
-export interface ClientProof {
+export interface ClientCredentials {
   readonly headers: Readonly<Record<string, string>>
   readonly fields: Readonly<Record<string, string>>
 }
 
 /** Makes a proof for one request. */
-export type ProveClient = Effect.Effect<ClientProof>
+export type AuthenticateClient = Effect.Effect<ClientCredentials>
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
@@ -54,7 +54,7 @@ const assertionLifetime = 60
 /** Of `application/x-www-form-urlencoded`, as RFC 6749 §2.3.1 wants identifier and secret before they are joined. */
 const formEncode = (text: string): string => new URLSearchParams([["", text]]).toString().slice(1)
 
-const fault = (reason: string) => Effect.fail(new ClientAuthenticationFault({ reason }))
+const fault = (reason: string) => Effect.fail(new InvalidClientAuthentication({ reason }))
 
 const algorithmOf = ({ alg, crv, kty }: JWK): string | null => {
   if (alg !== undefined) return /^(?:ES|PS|RS)\d{3}$|^Ed(?:DSA|25519)$/.test(alg) ? alg : null
@@ -96,10 +96,10 @@ const makeAssertions = Effect.fnUntraced(function*(clientId: string, redacted: R
  * Makes proofs of the client for an issuer: `client_secret_basic` (RFC 6749 §2.3.1), or `private_key_jwt` (RFC 7523
  * §2.2), whose audience is the issuer, as FAPI 2.0 wants it (Security Profile §5.3.2.1).
  */
-export const makeClientProofs = Effect.fnUntraced(function*(
+export const makeClientAuthentication = Effect.fnUntraced(function*(
   client: ClientAuthentication,
   issuer: string
-): Effect.fn.Return<ProveClient, ClientAuthenticationFault, SecureRandom.SecureRandom> {
+): Effect.fn.Return<AuthenticateClient, InvalidClientAuthentication, SecureRandom.SecureRandom> {
   if (client.clientId === "") return yield* fault(`The gateway needs a client id at ${issuer}.`)
   if (client.method === "private_key_jwt") return yield* makeAssertions(client.clientId, client.key, issuer)
   const secret = Redacted.value(client.secret)

@@ -2,22 +2,22 @@
  * Whether a token is in the hands of whom it was issued to (RFC 7800): jose and most libraries leave this to others.
  */
 import * as Effect from "effect/Effect"
-import { type Credential, InvalidCredential, type InvalidProof, type NonceRequired } from "../domain/Credential.ts"
-import type { ProofUse, VerifyProof } from "./DpopProof.ts"
+import { type Credential, InvalidCredential, type InvalidDpopProof, type NonceRequired } from "../domain/Credential.ts"
+import type { DpopProofUse, VerifyDpopProof } from "./DpopProof.ts"
 import type { VerifiedToken } from "./VerifiedToken.ts"
 
 export interface ConfirmationSettings {
   /** Whether every token must be bound to its sender. */
   readonly senderConstrained: "required" | "optional"
   /** Null where DPoP is not supported: no token that is bound to a key is good then. */
-  readonly verifyProof: VerifyProof | null
+  readonly verifyProof: VerifyDpopProof | null
 }
 
 /** Yields the use of the proof that still has to be the first (last of all checks); null where there is no proof. */
 export type Confirm = (
   token: VerifiedToken,
   credential: Credential
-) => Effect.Effect<ProofUse | null, InvalidCredential | InvalidProof | NonceRequired>
+) => Effect.Effect<DpopProofUse | null, InvalidCredential | InvalidDpopProof | NonceRequired>
 
 const invalid = Effect.fail(new InvalidCredential())
 

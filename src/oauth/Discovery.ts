@@ -4,8 +4,8 @@
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
-import { endpointFault } from "./Issuer.ts"
 import { exchangeJson, type JsonMembers, ServerFailure } from "../http/JsonExchange.ts"
+import { validateEndpoint } from "./Issuer.ts"
 
 /** Of its metadata, what a resource server needs. */
 export interface ServerMetadata {
@@ -29,7 +29,7 @@ const openIdMetadataUrl = (issuer: string): string => `${issuer.replace(/\/$/, "
 const readUrl = (issuer: string, document: JsonMembers, name: string): Effect.Effect<string | null, ServerFailure> => {
   const url = document[name]
   if (url === undefined) return Effect.succeed(null)
-  const fault = typeof url === "string" ? endpointFault(issuer, url) : "is not a URL"
+  const fault = typeof url === "string" ? validateEndpoint(issuer, url) : "is not a URL"
   return fault === null
     ? Effect.succeed(url as string)
     : Effect.fail(new ServerFailure({ reason: `the ${name} of its metadata ${fault}`, status: 200 }))

@@ -9,15 +9,15 @@ import * as Effect from "effect/Effect"
 import * as Base64Url from "effect/encoding/Base64Url"
 import * as Redacted from "effect/Redacted"
 import { calculateJwkThumbprint, decodeProtectedHeader, type JWK, jwtVerify, type JWTVerifyOptions } from "jose"
-import { type Credential, InvalidProof, NonceRequired } from "../domain/Credential.ts"
+import { type Credential, InvalidDpopProof, NonceRequired } from "../domain/Credential.ts"
+import { isMembers, type JsonMembers } from "../http/JsonExchange.ts"
 import { isCompactJwt, longestJwt } from "./CompactJwt.ts"
 import type { DpopNonces } from "./DpopNonces.ts"
-import { algorithmsFault, defaultAlgorithms } from "./Issuer.ts"
-import { isMembers, type JsonMembers } from "../http/JsonExchange.ts"
+import { defaultAlgorithms, validateAlgorithms } from "./Issuer.ts"
 import { importPublicKey } from "./PublicKey.ts"
 import { normalizeTargetUri } from "./TargetUri.ts"
 
-export interface ProofSettings {
+export interface DpopSettings {
   readonly algorithms: ReadonlyArray<string>
   /** How old a proof may be, besides the difference of the clocks. It is also for how long its use is remembered, so it bounds the memory. */
   readonly maxAge: Duration.Duration
@@ -28,7 +28,7 @@ export interface ProofSettings {
 }
 
 /** One minute, five seconds, the algorithms of FAPI 2.0, and no nonces. */
-export const defaultProofSettings: ProofSettings = {
+export const defaultDpopSettings: DpopSettings = {
   algorithms: defaultAlgorithms,
   maxAge: Duration.seconds(60),
   clockTolerance: Duration.seconds(5),
@@ -36,17 +36,17 @@ export const defaultProofSettings: ProofSettings = {
 }
 
 /** What is wrong with the settings, as one sentence; or null. */
-export const proofFault = ({ algorithms, clockTolerance, maxAge }: ProofSettings): string | null => {
+export const validateDpopSettings = ({ algorithms, clockTolerance, maxAge }: DpopSettings): string | null => {
   const [age, tolerance] = [Duration.toSeconds(maxAge), Duration.toSeconds(clockTolerance)]
   if (!(age >= 1 && age <= 300)) return "A DPoP proof may be between 1 and 300 seconds old."
   if (!(tolerance >= 0 && tolerance <= 60)) {
     return "The clock tolerance for DPoP proofs must be between 0 and 60 seconds."
   }
-  return algorithmsFault(algorithms, "DPoP proofs")
+  return validateAlgorithms(algorithms, "DPoP proofs")
 }
 
 /** A proof that is good, unless it has been used before. */
-export interface ProofUse {
+export interface DpopProofUse {
   readonly jti: string
   /** Thumbprint of the key: a `jti` is unique to it, and to nobody else. */
   readonly jkt: string
@@ -55,9 +55,12 @@ export interface ProofUse {
 }
 
 /** Checks the proof of a credential whose token is bound to the key with this thumbprint. */
-export type VerifyProof = (credential: Credential, jkt: string) => Effect.Effect<ProofUse, InvalidProof | NonceRequired>
+export type VerifyDpopProof = (
+  credential: Credential,
+  jkt: string
+) => Effect.Effect<DpopProofUse, InvalidDpopProof | NonceRequired>
 
-const refuse = (reason: string) => Effect.fail(new InvalidProof({ reason }))
+const refuse = (reason: string) => Effect.fail(new InvalidDpopProof({ reason }))
 
 interface Key {
   readonly algorithm: string
@@ -116,12 +119,12 @@ const readClaims = Effect.fnUntraced(function*(claims: JsonMembers, credential: 
 const encoder = new TextEncoder()
 
 /**
- * Makes the checks 1 to 12 of RFC 9449 §4.3, for settings without fault (`proofFault`). That the proof is used for the
+ * Makes the checks 1 to 12 of RFC 9449 §4.3, for settings without fault (`validateDpopSettings`). That the proof is used for the
  * first time is for the caller to check, last of all: a proof that is refused must not use up its identifier.
  */
-export const makeProofs = Effect.fnUntraced(function*(
-  settings: ProofSettings
-): Effect.fn.Return<VerifyProof, never, Digest.Digest> {
+export const makeDpopProofs = Effect.fnUntraced(function*(
+  settings: DpopSettings
+): Effect.fn.Return<VerifyDpopProof, never, Digest.Digest> {
   const digests = yield* Digest.Digest
   const { algorithms, nonces } = settings
   const [maxAge, tolerance] = [Duration.toSeconds(settings.maxAge), Duration.toSeconds(settings.clockTolerance)]

@@ -13,17 +13,17 @@ import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Redacted from "effect/Redacted"
 import * as Semaphore from "effect/Semaphore"
 import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
+import { exchangeJson, failureOf, type JsonMembers, ServerFailure, tooLate } from "../http/JsonExchange.ts"
 import { type ClaimRules, readClaims } from "./Claims.ts"
 import {
+  type AuthenticateClient,
   type ClientAuthentication,
-  type ClientAuthenticationFault,
-  makeClientProofs,
-  type ProveClient
+  type InvalidClientAuthentication,
+  makeClientAuthentication
 } from "./ClientAuthentication.ts"
 import { type IntrospectionEndpoint, makeEndpoint } from "./IntrospectionEndpoint.ts"
 import { makeLane } from "./IntrospectionLane.ts"
-import { endpointFault, issuerFault } from "./Issuer.ts"
-import { exchangeJson, failureOf, type JsonMembers, ServerFailure, tooLate } from "../http/JsonExchange.ts"
+import { validateEndpoint, validateIssuerSettings } from "./Issuer.ts"
 import { type KnownTokens, makeKnownTokens } from "./KnownTokens.ts"
 import { makeSharing } from "./SharedQuestions.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
@@ -43,11 +43,11 @@ export interface IntrospectionSettings extends ClaimRules {
 }
 
 /** What is wrong with the settings, as one sentence; or null. Of the client, `makeIntrospection` will tell. */
-export const introspectionFault = (settings: IntrospectionSettings): string | null => {
+export const validateIntrospectionSettings = (settings: IntrospectionSettings): string | null => {
   const { answerTimeToLive, endpoint, issuer, timeout } = settings
-  const fault = issuerFault({ ...settings, algorithms: ["ES256"], jwksUri: null })
+  const fault = validateIssuerSettings({ ...settings, algorithms: ["ES256"], jwksUri: null })
   if (fault !== null) return fault
-  const wrong = endpoint === null ? null : endpointFault(issuer, endpoint)
+  const wrong = endpoint === null ? null : validateEndpoint(issuer, endpoint)
   if (wrong !== null) return `The introspection endpoint of ${issuer} at ${JSON.stringify(endpoint)} ${wrong}.`
   const millis = Duration.toMillis(timeout)
   if (!(millis >= 100 && millis <= 30_000)) return "Introspection may take between 100 milliseconds and 30 seconds."
@@ -116,7 +116,7 @@ const readAnswer = (answer: JsonMembers, rules: ClaimRules, now: number): Verifi
 /** Sends one question about a token, and reads the answer: one that says whether it is active. */
 const makeExchange = (
   { timeout }: IntrospectionSettings,
-  prove: ProveClient,
+  prove: AuthenticateClient,
   client: HttpClient.HttpClient,
   { locate }: IntrospectionEndpoint
 ) =>
@@ -146,51 +146,53 @@ const clientRefused = new ServerFailure({
  * Asks for the answer to a token, in one of two lanes: one for tokens that were verified lately, and one for all others.
  * Strangers reach only the second, and nothing that happens there changes what happens in the first.
  */
-const makeAsk = Effect.fnUntraced(function*(settings: IntrospectionSettings, known: KnownTokens, prove: ProveClient) {
-  const { issuer, timeout } = settings
-  const breaker = yield* CircuitBreaker.CircuitBreaker
-  const client = yield* HttpClient.HttpClient
-  const endpoint = makeEndpoint(settings, client)
-  const exchange = makeExchange(settings, prove, client, endpoint)
+const makeAsk = Effect.fnUntraced(
+  function*(settings: IntrospectionSettings, known: KnownTokens, prove: AuthenticateClient) {
+    const { issuer, timeout } = settings
+    const breaker = yield* CircuitBreaker.CircuitBreaker
+    const client = yield* HttpClient.HttpClient
+    const endpoint = makeEndpoint(settings, client)
+    const exchange = makeExchange(settings, prove, client, endpoint)
 
-  const probe = Effect.map(Clock.currentTimeMillis, (now) => {
-    const latest = known.latest(now)
-    if (latest === null) return endpoint.probe
-    return Effect.tap(
-      exchange(latest.token, Effect.void),
-      ({ active }) => Effect.sync(() => active === true ? undefined : known.forget(latest.digest))
-    )
-  })
-  const all = yield* Semaphore.make(places)
-  const knownLane = makeLane({
-    name: `introspection of known tokens at ${issuer}`,
-    breaker,
-    places: [all],
-    most: places * queueFactor,
-    timeout,
-    probe
-  })
-  const unknownLane = makeLane({
-    name: `introspection of unknown tokens at ${issuer}`,
-    breaker,
-    places: [yield* Semaphore.make(placesForUnknown), all],
-    most: placesForUnknown * queueFactor,
-    timeout,
-    probe
-  })
-  const share = makeSharing<JsonMembers, ServerFailure>(Duration.times(timeout, 1 / 4))
+    const probe = Effect.map(Clock.currentTimeMillis, (now) => {
+      const latest = known.latest(now)
+      if (latest === null) return endpoint.probe
+      return Effect.tap(
+        exchange(latest.token, Effect.void),
+        ({ active }) => Effect.sync(() => active === true ? undefined : known.forget(latest.digest))
+      )
+    })
+    const all = yield* Semaphore.make(places)
+    const knownLane = makeLane({
+      name: `introspection of known tokens at ${issuer}`,
+      breaker,
+      places: [all],
+      most: places * queueFactor,
+      timeout,
+      probe
+    })
+    const unknownLane = makeLane({
+      name: `introspection of unknown tokens at ${issuer}`,
+      breaker,
+      places: [yield* Semaphore.make(placesForUnknown), all],
+      most: placesForUnknown * queueFactor,
+      timeout,
+      probe
+    })
+    const share = makeSharing<JsonMembers, ServerFailure>(Duration.times(timeout, 1 / 4))
 
-  return (digest: string, token: Redacted.Redacted<string>) =>
-    share(digest, (sent) => (known.has(digest) ? knownLane : unknownLane).ask(exchange(token, sent))).pipe(
-      Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(tooLate) }),
-      Effect.tapError(({ status }) => absences.has(status) ? endpoint.lookAgain : Effect.void),
-      Effect.mapError((failure) => new AuthorizationUnavailable({ cause: failureOf(issuer, failure) }))
-    )
-})
+    return (digest: string, token: Redacted.Redacted<string>) =>
+      share(digest, (sent) => (known.has(digest) ? knownLane : unknownLane).ask(exchange(token, sent))).pipe(
+        Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(tooLate) }),
+        Effect.tapError(({ status }) => absences.has(status) ? endpoint.lookAgain : Effect.void),
+        Effect.mapError((failure) => new AuthorizationUnavailable({ cause: failureOf(issuer, failure) }))
+      )
+  }
+)
 
 /**
  * Makes a verifier that asks the authorization server for each token, authenticated as its client, for settings without
- * fault (`introspectionFault`). It says whom a token is bound to, and does not check it: see `Confirmation`.
+ * fault (`validateIntrospectionSettings`). It says whom a token is bound to, and does not check it: see `Confirmation`.
  *
  * `InvalidCredential` when the token is not active, no access token, not for us, or says too little;
  * `AuthorizationUnavailable` when there is no answer that can be understood, a refusal to answer included, or the question
@@ -200,12 +202,12 @@ export const makeIntrospection = Effect.fnUntraced(function*(
   settings: IntrospectionSettings
 ): Effect.fn.Return<
   VerifyToken,
-  ClientAuthenticationFault,
+  InvalidClientAuthentication,
   HttpClient.HttpClient | Digest.Digest | SecureRandom.SecureRandom | CircuitBreaker.CircuitBreaker
 > {
   const digests = yield* Digest.Digest
   const known = makeKnownTokens()
-  const ask = yield* makeAsk(settings, known, yield* makeClientProofs(settings.client, settings.issuer))
+  const ask = yield* makeAsk(settings, known, yield* makeClientAuthentication(settings.client, settings.issuer))
   const verify: VerifyToken = Effect.fnUntraced(function*(redacted) {
     const token = Redacted.value(redacted)
     if (token.length > longestToken || !tokenPattern.test(token)) return yield* new InvalidCredential()

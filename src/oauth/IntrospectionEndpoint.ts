@@ -3,8 +3,8 @@
  */
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
-import { discover } from "./Discovery.ts"
 import { ServerFailure } from "../http/JsonExchange.ts"
+import { discover } from "./Discovery.ts"
 import { makeKept, monotonicMillis } from "./KeptDocument.ts"
 
 export interface IntrospectionEndpoint {

@@ -45,7 +45,7 @@ export const supportedAlgorithms: ReadonlyArray<string> = [
 
 const loopbackHosts: ReadonlySet<string> = new Set(["127.0.0.1", "[::1]", "localhost"])
 
-/** Fills in the defaults. See `issuerFault` for what is wrong with the result. */
+/** Fills in the defaults. See `validateIssuerSettings` for what is wrong with the result. */
 export const issuerSettings = (options: IssuerOptions): IssuerSettings => ({
   issuer: options.issuer,
   audience: options.audience,
@@ -56,7 +56,7 @@ export const issuerSettings = (options: IssuerOptions): IssuerSettings => ({
 })
 
 /** Why a URL may not be that of an issuer, as the end of a sentence; or null. */
-const urlFault = (text: string): string | null => {
+const validateUrl = (text: string): string | null => {
   if (!/^[\x21-\x7e]{1,255}$/.test(text) || !URL.canParse(text)) return "is not a URL"
   const { hostname, password, protocol, username } = new URL(text)
   if (protocol !== "https:" && !(protocol === "http:" && loopbackHosts.has(hostname))) {
@@ -69,8 +69,8 @@ const urlFault = (text: string): string | null => {
  * Why a URL may not be used for the endpoint or the keys of an issuer, as the end of a sentence; or null. Plain HTTP
  * is for issuers that speak it themselves. A query is allowed (RFC 6749 §3.2).
  */
-export const endpointFault = (issuer: string, url: string): string | null => {
-  const fault = urlFault(url)
+export const validateEndpoint = (issuer: string, url: string): string | null => {
+  const fault = validateUrl(url)
   if (fault !== null) return fault
   return new URL(url).protocol === "http:" && new URL(issuer).protocol === "https:"
     ? "must be https, like its issuer"
@@ -78,7 +78,7 @@ export const endpointFault = (issuer: string, url: string): string | null => {
 }
 
 /** What is wrong with the algorithms for signatures of `whom`, as a sentence; or null. */
-export const algorithmsFault = (algorithms: ReadonlyArray<string>, whom: string): string | null => {
+export const validateAlgorithms = (algorithms: ReadonlyArray<string>, whom: string): string | null => {
   if (algorithms.length === 0) return `${whom} need at least one signature algorithm.`
   const unknown = algorithms.find((algorithm) => !supportedAlgorithms.includes(algorithm))
   return unknown === undefined
@@ -87,16 +87,16 @@ export const algorithmsFault = (algorithms: ReadonlyArray<string>, whom: string)
 }
 
 /** What is wrong with the settings, as one sentence; or null. */
-export const issuerFault = (settings: IssuerSettings): string | null => {
+export const validateIssuerSettings = (settings: IssuerSettings): string | null => {
   const { algorithms, audience, clockTolerance, grantClaim, issuer, jwksUri } = settings
-  const fault = urlFault(issuer) ?? (issuer.includes("?") ? "must have no query" : null)
+  const fault = validateUrl(issuer) ?? (issuer.includes("?") ? "must have no query" : null)
   if (fault !== null) return `The issuer ${JSON.stringify(issuer)} ${fault}.`
   if (audience === "") return `The audience of the tokens of ${issuer} must not be empty.`
   if (!(clockTolerance >= 0 && clockTolerance <= 60)) {
     return `The clock tolerance for ${issuer} must be between 0 and 60 seconds.`
   }
   if (grantClaim === "") return `The grant claim of the tokens of ${issuer} must have a name.`
-  const keysFault = jwksUri === null ? null : endpointFault(issuer, jwksUri)
+  const keysFault = jwksUri === null ? null : validateEndpoint(issuer, jwksUri)
   if (keysFault !== null) return `The key set of ${issuer} at ${JSON.stringify(jwksUri)} ${keysFault}.`
-  return algorithmsFault(algorithms, issuer)
+  return validateAlgorithms(algorithms, issuer)
 }

@@ -11,7 +11,7 @@ import { decodeJwt, decodeProtectedHeader, jwtVerify, type JWTVerifyOptions } fr
 import { InvalidCredential } from "../domain/Credential.ts"
 import { readClaims } from "./Claims.ts"
 import { isCompactJwt } from "./CompactJwt.ts"
-import { issuerFault, type IssuerSettings } from "./Issuer.ts"
+import { type IssuerSettings, validateIssuerSettings } from "./Issuer.ts"
 import { type KeySet, makeKeySet } from "./KeySet.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
 
@@ -24,9 +24,9 @@ export interface AccessTokenSettings extends IssuerSettings {
 }
 
 /** What is wrong with the settings, as one sentence; or null. */
-export const accessTokenFault = (settings: AccessTokenSettings): string | null => {
+export const validateAccessTokenSettings = (settings: AccessTokenSettings): string | null => {
   const kept = Duration.fromInputUnsafe(settings.signatureTimeToLive)
-  return issuerFault(settings) ?? (Duration.isGreaterThan(kept, longestTimeToLive)
+  return validateIssuerSettings(settings) ?? (Duration.isGreaterThan(kept, longestTimeToLive)
     ? `Verified signatures of ${settings.issuer} may be kept for 60 seconds at most.`
     : null)
 }
@@ -93,7 +93,7 @@ const verifyJwt = (keys: KeySet, settings: AccessTokenSettings): VerifyToken =>
 /**
  * Makes a verifier for the access tokens of one issuer: type, algorithm, signature, issuer, audience, times and the form
  * of all claims that are used (RFC 9068 §4). It says whom a token is bound to, and does not check it: see
- * `Confirmation`. The settings must be without fault (`accessTokenFault`).
+ * `Confirmation`. The settings must be without fault (`validateAccessTokenSettings`).
  *
  * `InvalidCredential` for whatever is wrong with a token; `AuthorizationUnavailable` when keys cannot be fetched.
  */

@@ -4,8 +4,8 @@
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
-import type { IssuerSettings } from "./Issuer.ts"
 import { failureOf, ServerFailure } from "../http/JsonExchange.ts"
+import type { IssuerSettings } from "./Issuer.ts"
 import { makeKept, monotonicMillis } from "./KeptDocument.ts"
 import { makeKeySource } from "./KeySource.ts"
 

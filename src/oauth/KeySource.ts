@@ -5,9 +5,9 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import { exchangeJson, ServerFailure } from "../http/JsonExchange.ts"
 import { discover, documentLimits } from "./Discovery.ts"
 import type { IssuerSettings } from "./Issuer.ts"
-import { exchangeJson, ServerFailure } from "../http/JsonExchange.ts"
 import { importPublicKey, type PublicKey } from "./PublicKey.ts"
 
 /** How long metadata says where the keys are, in nanoseconds: an hour. */

@@ -1,4 +1,4 @@
-import type { MutationKey, MutationProblem } from "./Protocol.ts"
+import type { SandboxProblem, SubmissionKey } from "./Protocol.ts"
 
 /** A response, ready to be sent. */
 export interface Answer {
@@ -13,9 +13,9 @@ export const jsonAnswer = <Body>(status: number, body: Body): Answer => ({
   text: JSON.stringify(body)
 })
 
-/** `key` names the mutation that it is about, if any. */
-export const problemAnswer = (status: number, code: string, message: string, key?: MutationKey): Answer =>
-  jsonAnswer<MutationProblem>(status, { code, message, ...key !== undefined && { idempotency_key: key } })
+/** `key` names the submission that it is about, if any. */
+export const problemAnswer = (status: number, code: string, message: string, key?: SubmissionKey): Answer =>
+  jsonAnswer<SandboxProblem>(status, { code, message, ...key !== undefined && { idempotency_key: key } })
 
 /** What a proxy says when it lost the server behind it. */
 export const badGateway: Answer = {

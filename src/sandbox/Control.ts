@@ -14,16 +14,16 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { Readable } from "node:stream"
 import { type Answer, jsonAnswer, problemAnswer } from "./Answer.ts"
 import { FaultSettings } from "./Faults.ts"
-import type { Mutations } from "./Submissions.ts"
 import type { CannotListen } from "./Port.ts"
 import { reason } from "./Reason.ts"
-import type { MutationRecord } from "./Record.ts"
+import type { SubmissionRecord } from "./Record.ts"
+import type { Submissions } from "./Submissions.ts"
 import { keyIn, readBody, send, sendLines, wrongMethod } from "./Wire.ts"
 
 /** What is controlled. */
 export interface Controlled {
-  readonly mutations: Mutations
-  readonly record: MutationRecord
+  readonly submissions: Submissions
+  readonly record: SubmissionRecord
   readonly faults: Effect.Effect<FaultSettings>
   readonly setFaults: (settings: FaultSettings) => Effect.Effect<void, CannotListen>
 }
@@ -48,7 +48,7 @@ const replaceFaults = Effect.fnUntraced(function*(controlled: Controlled, reques
 const truthOf = (controlled: Controlled, path: string): Effect.Effect<Answer> => {
   const key = keyIn(path, "/truth/")
   return typeof key === "string"
-    ? Effect.map(controlled.mutations.truth(key), (truth) => jsonAnswer(200, truth))
+    ? Effect.map(controlled.submissions.truth(key), (truth) => jsonAnswer(200, truth))
     : Effect.succeed(key)
 }
 
@@ -70,6 +70,6 @@ export const control = Effect.fnUntraced(function*(
   if (path === "/faults") return yield* send(response, jsonAnswer(200, yield* controlled.faults))
   if (path === "/record") return yield* sendLines(response, controlled.record.lines())
   if (path !== "/truth") return yield* send(response, yield* truthOf(controlled, path))
-  const truths = yield* Effect.forEach(controlled.mutations.keys(), controlled.mutations.truth)
+  const truths = yield* Effect.forEach(controlled.submissions.keys(), controlled.submissions.truth)
   return yield* sendLines(response, Readable.from(truths.values().map((truth) => `${JSON.stringify(truth)}\n`)))
 })

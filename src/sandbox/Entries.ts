@@ -2,11 +2,11 @@
  * What the sandbox remembers of each key. All of it can be told from the record.
  */
 import type { InstructedFaults } from "./Faults.ts"
-import type { MutationKey } from "./Protocol.ts"
+import type { SubmissionKey } from "./Protocol.ts"
 import { type Receipt, RecordFailed } from "./Record.ts"
 import type { Settlement } from "./SettlementMix.ts"
 
-/** What was decided when a mutation was first understood. It never changes. */
+/** What was decided when a submission was first understood. It never changes. */
 export interface Fate {
   readonly outcome: "accepted" | "rejected" | "too_late" | "lost"
   /** Of what is accepted or rejected. */
@@ -25,9 +25,9 @@ export interface Entry {
   recorded: boolean
 }
 
-export type Entries = Map<MutationKey, Entry>
+export type Entries = Map<SubmissionKey, Entry>
 
-export const entryOf = (entries: Entries, key: MutationKey): Entry => {
+export const entryOf = (entries: Entries, key: SubmissionKey): Entry => {
   const known = entries.get(key)
   if (known !== undefined) return known
   const entry: Entry = { receipts: 0, reads: 0, fate: undefined, recorded: false }

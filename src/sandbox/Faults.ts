@@ -1,13 +1,13 @@
 /**
  * The ways in which the sandbox misbehaves, and when it does.
  *
- * Whether a fault strikes is decided by the seed, the mutation's key and the fault's name; faults of the transport also
+ * Whether a fault strikes is decided by the seed, the submission's key and the fault's name; faults of the transport also
  * count attempts (receipts of the key, or reads of its status), so that what was lost once may arrive the next time.
  */
 import * as Schema from "effect/Schema"
 import { chance } from "./Chance.ts"
 
-/** What a request is for: handing in a mutation, or reading its status. */
+/** What a request is for: handing in a submission, or reading its status. */
 export type Stage = "submission" | "status"
 
 /** What a timer can wait for: 24 days. */
@@ -29,7 +29,7 @@ const switched = <Fields extends Schema.Struct.Fields>(fields: Fields) =>
  * the transport strikes: both kinds unless told.
  */
 export const FaultSettings = Schema.Struct({
-  /** Takes the request up only after `ms` (250): until then the mutation is not known, and there is no answer. */
+  /** Takes the request up only after `ms` (250): until then the submission is not known, and there is no answer. */
   slow: switched({ ...ms, ...on }),
   /** Resets the connection before anything was read; at rate 1 nothing listens any more. Knows no keys. */
   refuse_connection: switched({}),
@@ -43,13 +43,13 @@ export const FaultSettings = Schema.Struct({
   garbage_body: switched(on),
   /** Carries out at once, and answers `ms` (120,000) later. Strikes submissions unless told. */
   late: switched({ ...ms, ...on }),
-  /** Status reads answer 404 until `ms` (2,000) after the mutation took effect. */
+  /** Status reads answer 404 until `ms` (2,000) after the submission took effect. */
   not_found_for: switched(ms),
   /** A key that was received before gets 409 instead of its first answer. */
   duplicate_key_rejected: switched({}),
   /** The first `reads` (8) status reads answer in turn as pending, truly, 404 and 502. */
   flapping_status: switched(reads),
-  /** Answers 200 with the status of another mutation, which succeeded. A submission is carried out all the same. */
+  /** Answers 200 with the status of another submission, which succeeded. A submission is carried out all the same. */
   foreign_answer: switched(on),
   /** Closes the connection having carried out nothing, now and for ever. */
   lose: switched({})
@@ -61,7 +61,7 @@ const instructed = <Fields extends Schema.Struct.Fields>(fields: Fields) =>
   Schema.optionalKey(Schema.Union([Schema.Boolean, Schema.Struct(fields)]))
 
 /**
- * The faults of one mutation, whatever the switches say: true or an object to strike, false to spare. They strike the
+ * The faults of one submission, whatever the switches say: true or an object to strike, false to spare. They strike the
  * submission alone unless `on` says otherwise, each time or only the first `times`.
  */
 export const InstructedFaults = Schema.Struct({

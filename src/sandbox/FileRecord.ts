@@ -8,7 +8,7 @@ import { constants, createReadStream } from "node:fs"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { Readable } from "node:stream"
-import { decodeReceipt, encodeReceipt, type MutationRecord, type Receipt, RecordFailed } from "./Record.ts"
+import { decodeReceipt, encodeReceipt, type Receipt, RecordFailed, type SubmissionRecord } from "./Record.ts"
 
 const attempt = <A>(message: string, evaluate: () => Promise<A>): Effect.Effect<A, RecordFailed> =>
   Effect.tryPromise({
@@ -25,7 +25,7 @@ const attempt = <A>(message: string, evaluate: () => Promise<A>): Effect.Effect<
  *
  * Only one sandbox may write to a file: two would count the same keys apart.
  */
-export const openFileRecord = (file: string): Effect.Effect<MutationRecord, RecordFailed, Scope.Scope> =>
+export const openFileRecord = (file: string): Effect.Effect<SubmissionRecord, RecordFailed, Scope.Scope> =>
   Effect.gen(function*() {
     const handle = yield* Effect.acquireRelease(
       attempt(`Could not open the record ${file}`, () => openDurably(file)),

@@ -1,9 +1,9 @@
 import * as Effect from "effect/Effect"
 import { Readable } from "node:stream"
-import { encodeReceipt, type MutationRecord, type Receipt } from "./Record.ts"
+import { encodeReceipt, type Receipt, type SubmissionRecord } from "./Record.ts"
 
 /** A record that ends with the process: for tests and benchmarks. */
-export const makeMemoryRecord = (): MutationRecord => {
+export const makeMemoryRecord = (): SubmissionRecord => {
   const receipts: Array<Receipt> = []
   return {
     append: (receipt) => {

@@ -1,16 +1,16 @@
 /**
- * A request that brings a mutation, and what it asks for.
+ * A request that brings a submission, and what it asks for.
  */
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { type MutationKey, MutationRequest } from "./Protocol.ts"
+import { SandboxRequest, type SubmissionKey } from "./Protocol.ts"
 import { reason } from "./Reason.ts"
 import { Instant, Instruction } from "./SettlementMix.ts"
 
 /** A complete request. */
-export interface ReceivedMutation {
-  readonly key: MutationKey
+export interface ReceivedRequest {
+  readonly key: SubmissionKey
   readonly body: Buffer
   /** The header `Send-Before`, as it came. */
   readonly sendBefore: string | undefined
@@ -24,12 +24,12 @@ export interface Submission {
   readonly sendBefore: number
 }
 
-const decodeBody = Schema.decodeResult(Schema.fromJsonString(MutationRequest))
+const decodeBody = Schema.decodeResult(Schema.fromJsonString(SandboxRequest))
 const decodeInstruction = Schema.decodeUnknownResult(Instruction, { onExcessProperty: "error", errors: "all" })
 const decodeInstant = Schema.decodeResult(Instant)
 
 /** What is asked for, or what is wrong with the request. */
-export const understand = ({ body, sendBefore }: ReceivedMutation): Result.Result<Submission, string> =>
+export const understand = ({ body, sendBefore }: ReceivedRequest): Result.Result<Submission, string> =>
   Result.gen(function*() {
     const { payload, type } = yield* named("body", decodeBody(body.toString("utf8")))
     const instruction = Predicate.hasProperty(payload, "sandbox")

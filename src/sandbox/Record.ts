@@ -1,11 +1,11 @@
 /**
- * The sandbox's own record of every mutation that it received: the judge of "at most once".
+ * The sandbox's own record of every submission that it received: the judge of "at most once".
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { Readable } from "node:stream"
 import { InstructedFaults } from "./Faults.ts"
-import { MutationKey } from "./Protocol.ts"
+import { SubmissionKey } from "./Protocol.ts"
 import { Instant, Settlement } from "./SettlementMix.ts"
 
 /** What became of a receipt. */
@@ -24,14 +24,14 @@ export const ReceiptOutcome = Schema.Literals([
   "duplicate_key",
   /** The request could not be understood. Nothing was carried out; the key is still free. */
   "invalid",
-  /** The request never ended: not a mutation, and not counted. */
+  /** The request never ended: not a submission, and not counted. */
   "incomplete"
 ])
 export type ReceiptOutcome = typeof ReceiptOutcome.Type
 
 /** One line of the record. */
 export const Receipt = Schema.Struct({
-  key: MutationKey,
+  key: SubmissionKey,
   /** The how manieth complete request with this key it is, from 1. 0 when it is incomplete. */
   receipt: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
   at: Instant,
@@ -54,7 +54,7 @@ export class RecordFailed extends Schema.TaggedError<RecordFailed>()("RecordFail
 }) {}
 
 /** An append-only record. */
-export interface MutationRecord {
+export interface SubmissionRecord {
   /**
    * Takes the next place in the record when it is called; the effect waits until the receipt is durable. Once one could
    * not be made durable, none ever is again: what the disk holds is not known any more.

@@ -1,5 +1,5 @@
 /**
- * A provider to develop and test against: a real HTTP server that keeps its own record of every mutation that it
+ * A provider to develop and test against: a real HTTP server that keeps its own record of every submission that it
  * received, and misbehaves as told. `Protocol` says what it speaks, `Faults` how it misbehaves, `Control` how it is told.
  */
 import * as Context from "effect/Context"
@@ -9,11 +9,11 @@ import * as Schema from "effect/Schema"
 import { FaultSettings } from "./Faults.ts"
 import { openFileRecord } from "./FileRecord.ts"
 import { makeMemoryRecord } from "./MemoryRecord.ts"
-import { makeMutations, type Truth } from "./Submissions.ts"
 import type { CannotListen } from "./Port.ts"
 import type { Receipt, RecordFailed } from "./Record.ts"
 import { makeSandboxServer, type Switches } from "./SandboxServer.ts"
 import { defaultMix, SettlementMix } from "./SettlementMix.ts"
+import { makeSubmissions, type Truth } from "./Submissions.ts"
 
 const PortNumber = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))
 
@@ -30,7 +30,7 @@ export const SandboxOptions = Schema.Struct({
   seed: Schema.optionalKey(Schema.String),
   /** The switches to begin with; all off unless told. */
   faults: Schema.optionalKey(FaultSettings),
-  /** What the seed makes of mutations that bring no instruction. */
+  /** What the seed makes of submissions that bring no instruction. */
   mix: Schema.optionalKey(SettlementMix)
 })
 export type SandboxOptions = typeof SandboxOptions.Type
@@ -67,13 +67,13 @@ export class Sandbox extends Context.Service<Sandbox, {
         } = yield* Effect.orDie(decodeOptions(options))
         const kept = record === undefined ? makeMemoryRecord() : yield* openFileRecord(record)
         const switches: Switches = { settings: faults }
-        const mutations = yield* makeMutations({ seed, mix, record: kept, faults: () => switches.settings })
-        const server = yield* makeSandboxServer({ host, port, controlPort, seed, switches, mutations, record: kept })
+        const submissions = yield* makeSubmissions({ seed, mix, record: kept, faults: () => switches.settings })
+        const server = yield* makeSandboxServer({ host, port, controlPort, seed, switches, submissions, record: kept })
         return {
           url: `http://${host.includes(":") ? `[${host}]` : host}:${server.port}`,
           controlUrl: `http://127.0.0.1:${server.controlPort}`,
           record: kept.receipts,
-          truth: mutations.truth,
+          truth: submissions.truth,
           faults: Effect.sync(() => switches.settings),
           setFaults: server.setFaults
         }

@@ -1,5 +1,5 @@
 /**
- * The sandbox on its sockets: a service port, where mutations are submitted and read, and a control port, which stays
+ * The sandbox on its sockets: a service port, where submissions are submitted and read, and a control port, which stays
  * open while the other one refuses connections. The service port answers the control plane, too.
  */
 import * as Cause from "effect/Cause"
@@ -12,10 +12,10 @@ import type { Socket } from "node:net"
 import { problemAnswer } from "./Answer.ts"
 import { control, type Controlled } from "./Control.ts"
 import { type FaultSettings, refuses } from "./Faults.ts"
-import type { Mutations } from "./Submissions.ts"
 import { isLoopback, openPort } from "./Port.ts"
-import type { MutationRecord, RecordFailed } from "./Record.ts"
+import type { RecordFailed, SubmissionRecord } from "./Record.ts"
 import { isServicePath, serve } from "./Service.ts"
+import type { Submissions } from "./Submissions.ts"
 import { hangUp, send } from "./Wire.ts"
 
 /** The switches, as they are now. */
@@ -30,8 +30,8 @@ export interface SandboxServerOptions {
   readonly controlPort: number
   readonly seed: string
   readonly switches: Switches
-  readonly mutations: Mutations
-  readonly record: MutationRecord
+  readonly submissions: Submissions
+  readonly record: SubmissionRecord
 }
 
 /** Answers one request. */
@@ -49,14 +49,14 @@ const loopbackOnly = problemAnswer(403, "loopback_only", "The control plane answ
 
 /** Listens until the scope closes; then nobody is let in any more, and those inside are answered. */
 export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxServerOptions) {
-  const { mutations, record, seed, switches } = options
+  const { submissions, record, seed, switches } = options
   const http = yield* makeHttp()
   const { closing } = http
 
   const onControl: Handler = (request, response, path) =>
     Effect.raceFirst(control(controlled, request, response, path), closing.await)
   const onService: Handler = (request, response, path) => {
-    if (isServicePath(path)) return serve({ mutations, closing }, request, response, path)
+    if (isServicePath(path)) return serve({ submissions, closing }, request, response, path)
     return isLoopback(request.socket.remoteAddress)
       ? onControl(request, response, path)
       : send(response, loopbackOnly)
@@ -88,7 +88,7 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
       // Those that are kept alive would still get through.
       http.closeIdle(service)
     }).pipe(Semaphore.withPermits(oneAtATime, 1), Effect.uninterruptible)
-  const controlled: Controlled = { mutations, record, faults: Effect.sync(() => switches.settings), setFaults }
+  const controlled: Controlled = { submissions, record, faults: Effect.sync(() => switches.settings), setFaults }
 
   yield* Effect.addFinalizer(() => Effect.andThen(Effect.all([port.close, controlPort.close]), http.drain))
   yield* setFaults(switches.settings)
@@ -164,7 +164,7 @@ const makeHttp = Effect.fnUntraced(function*() {
   }
 })
 
-/** A mutation that could not be recorded did not take effect. */
+/** A submission that could not be recorded did not take effect. */
 const giveUp = (response: ServerResponse, cause: Cause.Cause<RecordFailed>): Effect.Effect<void> => {
   if (Cause.hasInterruptsOnly(cause)) return Effect.sync(() => hangUp(response))
   const answer = problemAnswer(

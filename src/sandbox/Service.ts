@@ -1,5 +1,5 @@
 /**
- * The service as its clients know it: mutations are submitted, and their status is read.
+ * The service as its clients know it: submissions are submitted, and their status is read.
  */
 import * as Effect from "effect/Effect"
 import type * as Latch from "effect/Latch"
@@ -7,33 +7,34 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { problemAnswer } from "./Answer.ts"
-import type { Mutations, Reply } from "./Submissions.ts"
-import { idempotencyKeyHeader, MutationKey, mutationsPath, sendBeforeHeader } from "./Protocol.ts"
+import { idempotencyKeyHeader, sendBeforeHeader, SubmissionKey, submissionsPath } from "./Protocol.ts"
 import { reason } from "./Reason.ts"
+import type { Reply, Submissions } from "./Submissions.ts"
 import { hangUp, keyIn, readBody, send, sendSpoilt, wrongMethod } from "./Wire.ts"
 
 export interface ServiceOptions {
-  readonly mutations: Mutations
+  readonly submissions: Submissions
   /** Opens when the sandbox stops: nobody waits for a slow or late answer any more. */
   readonly closing: Latch.Latch
 }
 
 /** Whether a path is of the service. */
-export const isServicePath = (path: string): boolean => path === mutationsPath || path.startsWith(`${mutationsPath}/`)
+export const isServicePath = (path: string): boolean =>
+  path === submissionsPath || path.startsWith(`${submissionsPath}/`)
 
 /** Answers a request to the service. */
 export const serve = (options: ServiceOptions, request: IncomingMessage, response: ServerResponse, path: string) => {
-  if (path === mutationsPath) {
+  if (path === submissionsPath) {
     return request.method === "POST" ? submit(options, request, response) : send(response, wrongMethod("POST"))
   }
   if (request.method !== "GET") return send(response, wrongMethod("GET"))
-  const key = keyIn(path, `${mutationsPath}/`)
+  const key = keyIn(path, `${submissionsPath}/`)
   return typeof key === "string"
-    ? Effect.flatMap(options.mutations.read(key), (reply) => answer(options, response, reply))
+    ? Effect.flatMap(options.submissions.read(key), (reply) => answer(options, response, reply))
     : send(response, key)
 }
 
-const decodeKey = Schema.decodeUnknownResult(MutationKey)
+const decodeKey = Schema.decodeUnknownResult(SubmissionKey)
 
 const submit = Effect.fnUntraced(
   function*(options: ServiceOptions, request: IncomingMessage, response: ServerResponse) {
@@ -41,7 +42,7 @@ const submit = Effect.fnUntraced(
     if (Result.isFailure(key)) {
       return yield* send(response, problemAnswer(400, "invalid_key", `Idempotency-Key: ${reason(key.failure)}`))
     }
-    const reply = yield* take(options.mutations, key.success, request)
+    const reply = yield* take(options.submissions, key.success, request)
     if (reply === "incomplete") return hangUp(response)
     if (reply !== "too_large") return yield* answer(options, response, reply)
     response.shouldKeepAlive = false
@@ -50,14 +51,14 @@ const submit = Effect.fnUntraced(
 )
 
 /** Whoever hangs up has not taken anything back: from the first byte to the record it goes on without its client. */
-const take = Effect.fnUntraced(function*(mutations: Mutations, key: MutationKey, request: IncomingMessage) {
+const take = Effect.fnUntraced(function*(submissions: Submissions, key: SubmissionKey, request: IncomingMessage) {
   const body = yield* readBody(request)
   if (typeof body === "string") {
-    yield* mutations.abandon(key)
+    yield* submissions.abandon(key)
     return body
   }
   const sendBefore = request.headers[sendBeforeHeader]
-  return yield* mutations.receive({ key, body, sendBefore: Array.isArray(sendBefore) ? sendBefore[0] : sendBefore })
+  return yield* submissions.receive({ key, body, sendBefore: Array.isArray(sendBefore) ? sendBefore[0] : sendBefore })
 }, Effect.uninterruptible)
 
 /** Waits. False when the sandbox stops meanwhile. */

@@ -1,5 +1,5 @@
 /**
- * What becomes of a mutation. It is decided once, when the mutation is received: by the seed and the key, or by an
+ * What becomes of a submission. It is decided once, when the submission is received: by the seed and the key, or by an
  * instruction in the payload. From then on its status is a function of the time, so it needs no timers and outlives
  * restarts.
  */
@@ -8,7 +8,7 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import { formatTimestamp } from "../domain/Timestamp.ts"
 import { chance, digest } from "./Chance.ts"
 import { InstructedFaults, Milliseconds } from "./Faults.ts"
-import { type MutationAnswer, MutationFailure, type MutationKey, type MutationStatus } from "./Protocol.ts"
+import { type SandboxAnswer, SandboxFailure, type SandboxStatus, type SubmissionKey } from "./Protocol.ts"
 
 /** An instant: milliseconds since 1970 here, RFC 3339 on the wire and in the record. */
 export const Instant = Schema.String.check(
@@ -23,7 +23,7 @@ export const Instant = Schema.String.check(
   })
 )
 
-/** What a payload may say, in a member `sandbox`, of what is to become of its mutation. What it leaves open is seeded. */
+/** What a payload may say, in a member `sandbox`, of what is to become of its submission. What it leaves open is seeded. */
 export const Instruction = Schema.Struct({
   /** `pending` stays so for ever. */
   outcome: Schema.optionalKey(Schema.Literals(["succeeded", "failed", "rejected", "pending"])),
@@ -42,16 +42,16 @@ export const Instruction = Schema.Struct({
 )
 export type Instruction = typeof Instruction.Type
 
-/** What was decided about a mutation that was understood and came in time. */
+/** What was decided about a submission that was understood and came in time. */
 export const Settlement = Schema.Struct({
   reference: Schema.String,
   outcome: Schema.Literals(["succeeded", "failed", "rejected", "pending"]),
-  /** The mutation is not known before. */
+  /** The submission is not known before. */
   effective_at: Instant,
   /** It is pending before; null when it stays so for ever. */
   settles_at: Schema.NullOr(Instant),
   /** Why it fails or is rejected. */
-  failure: Schema.NullOr(MutationFailure)
+  failure: Schema.NullOr(SandboxFailure)
 }).check(
   Schema.makeFilter(
     ({ failure, outcome, settles_at }) =>
@@ -91,7 +91,7 @@ export const defaultMix: SettlementMix = {
   longest_ms: 3000
 }
 
-const failures: ReadonlyArray<MutationFailure> = [
+const failures: ReadonlyArray<SandboxFailure> = [
   { code: "insufficient_funds", message: "The account does not hold the amount." },
   { code: "account_closed", message: "The account is closed." },
   { code: "limit_exceeded", message: "The amount exceeds the limit of the account." }
@@ -119,21 +119,21 @@ const delayOf = (instruction: Instruction, atOnce: boolean, drawn: () => number)
   return instruction.outcome !== undefined || atOnce ? 0 : drawn()
 }
 
-const referenceOf = (seed: string, key: MutationKey): string => `sbx_${digest(seed, "reference", key).slice(0, 24)}`
+const referenceOf = (seed: string, key: SubmissionKey): string => `sbx_${digest(seed, "reference", key).slice(0, 24)}`
 
-/** What is true of another mutation than that of the key: it succeeded. */
-export const foreignStatus = (seed: string, key: MutationKey): MutationAnswer => {
+/** What is true of another submission than that of the key: it succeeded. */
+export const foreignStatus = (seed: string, key: SubmissionKey): SandboxAnswer => {
   const other = digest(seed, "foreign", key)
   return { reference: referenceOf(seed, other), idempotency_key: other, status: "succeeded" }
 }
 
-/** Decides what becomes of a mutation that takes effect at `effectiveAt`. */
+/** Decides what becomes of a submission that takes effect at `effectiveAt`. */
 export const settle = (
   seed: string,
   mix: SettlementMix,
-  mutation: { readonly key: string; readonly effectiveAt: number; readonly instruction: Instruction | undefined }
+  submission: { readonly key: string; readonly effectiveAt: number; readonly instruction: Instruction | undefined }
 ): Settlement => {
-  const { effectiveAt, instruction = {}, key } = mutation
+  const { effectiveAt, instruction = {}, key } = submission
   const drawn = drawOutcome(seed, key, mix)
   const outcome = instruction.outcome ?? drawn.outcome
   const delay = outcome === "rejected" ? 0 : delayOf(instruction, drawn.atOnce, () => drawDelay(seed, key, mix))
@@ -153,8 +153,8 @@ export const settle = (
 export const succeedsAtOnce = ({ effective_at, outcome, settles_at }: Settlement): boolean =>
   outcome === "succeeded" && settles_at === effective_at
 
-/** What is true of the mutation at an instant; null before it took effect. Once final, it stays as it is. */
-export const statusAt = (key: MutationKey, settlement: Settlement, now: number): MutationStatus | null => {
+/** What is true of the submission at an instant; null before it took effect. Once final, it stays as it is. */
+export const statusAt = (key: SubmissionKey, settlement: Settlement, now: number): SandboxStatus | null => {
   const { effective_at, failure, settles_at } = settlement
   if (now < effective_at) return null
   const names = { reference: settlement.reference, idempotency_key: key }

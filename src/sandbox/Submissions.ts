@@ -1,5 +1,5 @@
 /**
- * Receives mutations and says what became of them: the sandbox without its sockets.
+ * Receives submissions and says what became of them: the sandbox without its sockets.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -17,10 +17,10 @@ import {
   type Strike,
   strikes
 } from "./Faults.ts"
-import type { MutationAnswer, MutationKey, MutationStatus } from "./Protocol.ts"
-import { type MutationRecord, type ReceiptOutcome, RecordFailed } from "./Record.ts"
+import type { SandboxAnswer, SandboxStatus, SubmissionKey } from "./Protocol.ts"
+import { type ReceivedRequest, type Submission, understand } from "./ReceivedRequest.ts"
+import { type ReceiptOutcome, RecordFailed, type SubmissionRecord } from "./Record.ts"
 import { foreignStatus, settle, type SettlementMix, statusAt, succeedsAtOnce } from "./SettlementMix.ts"
-import { type ReceivedMutation, type Submission, understand } from "./ReceivedRequest.ts"
 
 /** What to answer, and how to spoil it. Times in milliseconds. */
 export interface Reply {
@@ -33,7 +33,7 @@ export interface Reply {
   readonly spoiler: Spoiler | null
 }
 
-/** What is true of a mutation, whatever the sandbox says of it over the wire. What is final never changes. */
+/** What is true of a submission, whatever the sandbox says of it over the wire. What is final never changes. */
 export const Truth = Schema.Struct({
   key: Schema.String,
   /** Complete requests that were received with the key. */
@@ -44,37 +44,37 @@ export const Truth = Schema.Struct({
 })
 export type Truth = typeof Truth.Type
 
-export interface MutationsOptions {
+export interface SubmissionsOptions {
   readonly seed: string
   readonly mix: SettlementMix
-  readonly record: MutationRecord
+  readonly record: SubmissionRecord
   /** The switches, as they are now. */
   readonly faults: () => FaultSettings
 }
 
-export interface Mutations {
-  /** Records the receipt, then lets the mutation take effect. */
-  readonly receive: (mutation: ReceivedMutation) => Effect.Effect<Reply, RecordFailed>
+export interface Submissions {
+  /** Records the receipt, then lets the submission take effect. */
+  readonly receive: (submission: ReceivedRequest) => Effect.Effect<Reply, RecordFailed>
   /** Records a request that never ended. */
-  readonly abandon: (key: MutationKey) => Effect.Effect<void, RecordFailed>
+  readonly abandon: (key: SubmissionKey) => Effect.Effect<void, RecordFailed>
   /** What to answer to a status read. */
-  readonly read: (key: MutationKey) => Effect.Effect<Reply>
-  readonly truth: (key: MutationKey) => Effect.Effect<Truth>
+  readonly read: (key: SubmissionKey) => Effect.Effect<Reply>
+  readonly truth: (key: SubmissionKey) => Effect.Effect<Truth>
   /** Every key that was received. */
-  readonly keys: () => Iterable<MutationKey>
+  readonly keys: () => Iterable<SubmissionKey>
 }
 
 /** Takes up the record where it ends, and goes on. */
-export const makeMutations = Effect.fnUntraced(function*(options: MutationsOptions) {
+export const makeSubmissions = Effect.fnUntraced(function*(options: SubmissionsOptions) {
   const receipts = yield* options.record.receipts
   const entries = yield* Effect.try({
     try: () => restore(receipts),
     catch: (cause) => cause instanceof RecordFailed ? cause : new RecordFailed({ message: String(cause), cause })
   })
-  const mutations: Mutations = {
-    receive: (mutation) =>
+  const submissions: Submissions = {
+    receive: (submission) =>
       Effect.uninterruptible(
-        Clock.clockWith((clock) => receive(options, entries, mutation, clock.currentTimeMillisUnsafe()))
+        Clock.clockWith((clock) => receive(options, entries, submission, clock.currentTimeMillisUnsafe()))
       ),
     abandon: (key) =>
       Clock.clockWith((clock) =>
@@ -90,15 +90,15 @@ export const makeMutations = Effect.fnUntraced(function*(options: MutationsOptio
     truth: (key) => Clock.clockWith((clock) => Effect.sync(() => truth(entries, key, clock.currentTimeMillisUnsafe()))),
     keys: () => entries.keys()
   }
-  return mutations
+  return submissions
 })
 
 /** Looks for faults that strike on an occasion, and remembers their names. */
 class Striking {
   readonly names: Array<FaultName> = []
-  private readonly options: MutationsOptions
+  private readonly options: SubmissionsOptions
   private readonly occasion: Occasion
-  constructor(options: MutationsOptions, occasion: Occasion) {
+  constructor(options: SubmissionsOptions, occasion: Occasion) {
     this.options = options
     this.occasion = occasion
   }
@@ -116,7 +116,12 @@ class Striking {
   }
 }
 
-const decide = (options: MutationsOptions, key: MutationKey, effectiveAt: number, submission: Submission): Fate => {
+const chooseFate = (
+  options: SubmissionsOptions,
+  key: SubmissionKey,
+  effectiveAt: number,
+  submission: Submission
+): Fate => {
   const { instruction, sendBefore } = submission
   const instructed = instruction?.faults
   if (effectiveAt > sendBefore) return { outcome: "too_late", settlement: undefined, instructed }
@@ -124,30 +129,30 @@ const decide = (options: MutationsOptions, key: MutationKey, effectiveAt: number
   return { outcome: settlement.outcome === "rejected" ? "rejected" : "accepted", settlement, instructed }
 }
 
-const firstAnswer = (key: MutationKey, { outcome, settlement }: Fate): Answer | null => {
+const firstAnswer = (key: SubmissionKey, { outcome, settlement }: Fate): Answer | null => {
   if (outcome === "lost") return null
   if (settlement === undefined) return tooLate(key)
   const { failure, reference } = settlement
   if (outcome === "rejected") return problemAnswer(422, failure!.code, failure!.message, key)
   return succeedsAtOnce(settlement)
-    ? jsonAnswer<MutationAnswer>(200, { reference, idempotency_key: key, status: "succeeded" })
-    : jsonAnswer<MutationAnswer>(202, { reference, idempotency_key: key, status: "pending" })
+    ? jsonAnswer<SandboxAnswer>(200, { reference, idempotency_key: key, status: "succeeded" })
+    : jsonAnswer<SandboxAnswer>(202, { reference, idempotency_key: key, status: "pending" })
 }
 
-const tooLate = (key: MutationKey) =>
+const tooLate = (key: SubmissionKey) =>
   problemAnswer(409, "too_late", "Send-Before had passed: nothing was carried out", key)
-const duplicateKey = (key: MutationKey) => problemAnswer(409, "duplicate_key", "The key was received before", key)
-const notFound = (key: MutationKey) => problemAnswer(404, "not_found", "No such mutation is known", key)
+const duplicateKey = (key: SubmissionKey) => problemAnswer(409, "duplicate_key", "The key was received before", key)
+const notFound = (key: SubmissionKey) => problemAnswer(404, "not_found", "No such submission is known", key)
 
-/** Answers as if it had been asked about another mutation. */
-const foreignAnswer = ({ seed }: MutationsOptions, key: MutationKey): Answer =>
-  jsonAnswer<MutationAnswer>(200, foreignStatus(seed, key))
+/** Answers as if it had been asked about another submission. */
+const foreignAnswer = ({ seed }: SubmissionsOptions, key: SubmissionKey): Answer =>
+  jsonAnswer<SandboxAnswer>(200, foreignStatus(seed, key))
 
 /** What becomes of a receipt. A fate that it is the first to bring is in the entry before anything is awaited. */
-const judge = (
-  options: MutationsOptions,
+const applyFaults = (
+  options: SubmissionsOptions,
   entry: Entry,
-  { key, now, submission }: { readonly key: MutationKey; readonly now: number; readonly submission: Submission },
+  { key, now, submission }: { readonly key: SubmissionKey; readonly now: number; readonly submission: Submission },
   faults: Striking
 ): { readonly outcome: ReceiptOutcome; readonly slow: number; readonly answer: Answer | null } => {
   const lost = entry.fate === undefined ? faults.find("lose") !== null : entry.fate.outcome === "lost"
@@ -157,7 +162,7 @@ const judge = (
   }
   const slow = faults.find("slow")?.milliseconds ?? 0
   if (entry.fate === undefined) {
-    entry.fate = decide(options, key, now + slow, submission)
+    entry.fate = chooseFate(options, key, now + slow, submission)
     return { outcome: entry.fate.outcome, slow, answer: firstAnswer(key, entry.fate) }
   }
   return faults.find("duplicate_key_rejected") === null
@@ -170,15 +175,15 @@ const judge = (
  * of their numbers, and what a repeated one is answered was durable before.
  */
 const receive = (
-  options: MutationsOptions,
+  options: SubmissionsOptions,
   entries: Entries,
-  mutation: ReceivedMutation,
+  request: ReceivedRequest,
   now: number
 ): Effect.Effect<Reply, RecordFailed> => {
-  const { body, key } = mutation
+  const { body, key } = request
   const entry = entryOf(entries, key)
   const brought = entry.fate === undefined
-  const understood = understand(mutation)
+  const understood = understand(request)
   const submission = Result.getOrUndefined(understood)
   const faults = new Striking(options, {
     key,
@@ -188,7 +193,7 @@ const receive = (
   })
   const { answer, outcome, slow } = submission === undefined
     ? { outcome: "invalid" as const, slow: 0, answer: invalid(key, understood) }
-    : judge(options, entry, { key, now, submission }, faults)
+    : applyFaults(options, entry, { key, now, submission }, faults)
   const isForeign = answer !== null && faults.find("foreign_answer") !== null
   const way = outcome === "lost" ? { late: 0, spoiler: null } : faults.onTheWay()
   const { fate } = entry
@@ -209,16 +214,16 @@ const receive = (
   })
 }
 
-const invalid = (key: MutationKey, understood: Result.Result<Submission, string>): Answer =>
+const invalid = (key: SubmissionKey, understood: Result.Result<Submission, string>): Answer =>
   problemAnswer(400, "invalid_request", Result.isFailure(understood) ? understood.failure : "", key)
 
-/** What is known of a mutation. Nothing, as long as the record does not have it. */
-const known = (entries: Entries, key: MutationKey): Fate | undefined => {
+/** What is known of a submission. Nothing, as long as the record does not have it. */
+const known = (entries: Entries, key: SubmissionKey): Fate | undefined => {
   const entry = entries.get(key)
   return entry?.recorded === true ? entry.fate : undefined
 }
 
-const makeRead = (options: MutationsOptions, entries: Entries): Mutations["read"] => {
+const makeRead = (options: SubmissionsOptions, entries: Entries): Submissions["read"] => {
   let readsOfUnknown = 0
   return (key) =>
     Clock.clockWith((clock) =>
@@ -241,7 +246,7 @@ const makeRead = (options: MutationsOptions, entries: Entries): Mutations["read"
 }
 
 const statusAnswer = (
-  key: MutationKey,
+  key: SubmissionKey,
   fate: Fate | undefined,
   now: number,
   attempt: number,
@@ -253,21 +258,21 @@ const statusAnswer = (
   const hidden = faults.find("not_found_for")
   if (hidden !== null && now < settlement.effective_at + hidden.milliseconds) return notFound(key)
   const flapping = faults.find("flapping_status")
-  return flapping !== null && attempt <= flapping.reads ? flap(truth, attempt) : jsonAnswer<MutationStatus>(200, truth)
+  return flapping !== null && attempt <= flapping.reads ? flap(truth, attempt) : jsonAnswer<SandboxStatus>(200, truth)
 }
 
 /** Round and round. Never a final status that is not the true one. */
-const flap = (truth: MutationStatus, read: number): Answer => {
+const flap = (truth: SandboxStatus, read: number): Answer => {
   const { idempotency_key, reference } = truth
   const turns = [
-    jsonAnswer<MutationStatus>(200, { reference, idempotency_key, status: "pending" }),
+    jsonAnswer<SandboxStatus>(200, { reference, idempotency_key, status: "pending" }),
     jsonAnswer(200, truth),
     notFound(idempotency_key)
   ]
   return turns[(read - 1) % 4] ?? badGateway
 }
 
-const truth = (entries: Entries, key: MutationKey, now: number): Truth => {
+const truth = (entries: Entries, key: SubmissionKey, now: number): Truth => {
   const receipts = entries.get(key)?.receipts ?? 0
   const fate = known(entries, key)
   if (fate === undefined) return { key, receipts, status: "absent", final: false }

@@ -8,7 +8,7 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { pipeline, type Readable } from "node:stream"
 import { type Answer, badGateway, problemAnswer } from "./Answer.ts"
 import type { Spoiler } from "./Faults.ts"
-import { MutationKey } from "./Protocol.ts"
+import { SubmissionKey } from "./Protocol.ts"
 import { reason } from "./Reason.ts"
 
 /** Bytes that a body may have. */
@@ -33,10 +33,10 @@ export const readBody = (request: IncomingMessage): Effect.Effect<Body> =>
     request.on("error", () => {})
   })
 
-const decodeKey = Schema.decodeUnknownResult(MutationKey)
+const decodeKey = Schema.decodeUnknownResult(SubmissionKey)
 
 /** The key in a path, or what is wrong with it. */
-export const keyIn = (path: string, prefix: string): MutationKey | Answer => {
+export const keyIn = (path: string, prefix: string): SubmissionKey | Answer => {
   const key = decodeKey(decodePercent(path.slice(prefix.length)))
   return Result.isSuccess(key) ? key.success : problemAnswer(400, "invalid_key", `key: ${reason(key.failure)}`)
 }

@@ -77,7 +77,7 @@ export const AuthorizationLayer: Layer.Layer<
     const verify = (credential: Credential) =>
       Effect.catchTags(verifier.verify(credential), {
         InvalidCredential: () => problems.fail("invalid_token"),
-        InvalidProof: ({ reason }) => problems.fail("invalid_dpop_proof", { detail: `The DPoP proof ${reason}.` }),
+        InvalidDpopProof: ({ reason }) => problems.fail("invalid_dpop_proof", { detail: `The DPoP proof ${reason}.` }),
         NonceRequired: ({ nonce }) => problems.fail("use_dpop_nonce", { nonce }),
         AuthorizationUnavailable: ({ cause }) =>
           Effect.andThen(

@@ -33,7 +33,7 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
 
 const decodeOptions = { errors: "all", onExcessProperty: "error" } as const
 
-const describe = (slot: string, { issue }: Schema.SchemaError): ReadonlyArray<ProblemField> =>
+const fieldsOf = (slot: string, { issue }: Schema.SchemaError): ReadonlyArray<ProblemField> =>
   format(issue).issues.map(({ message, path = [] }) => ({
     path: [slot, ...path.map((segment) => String(typeof segment === "object" ? segment.key : segment))].join("."),
     message: slot === "body" && message === surplus ? surplusMember : message
@@ -42,7 +42,7 @@ const describe = (slot: string, { issue }: Schema.SchemaError): ReadonlyArray<Pr
 const check = (slot: string, schema: Schema.Top | undefined, input: unknown): ReadonlyArray<ProblemField> => {
   if (schema === undefined) return []
   const result = Schema.decodeUnknownResult(schema as Schema.Codec<unknown, unknown>, decodeOptions)(input)
-  return Result.isSuccess(result) ? [] : describe(slot, result.failure)
+  return Result.isSuccess(result) ? [] : fieldsOf(slot, result.failure)
 }
 
 /** More than anybody reads. A response must not grow with what a client makes up. */
@@ -56,9 +56,9 @@ const isRepeated = (query: Readonly<Record<string, unknown>>, { message, path }:
 const undecoded = (failure: HttpApiSchemaError | undefined): ReadonlyArray<ProblemField> => {
   switch (failure?.kind) {
     case "Headers":
-      return describe("header", failure.cause)
+      return fieldsOf("header", failure.cause)
     case "Payload":
-      return describe("body", failure.cause)
+      return fieldsOf("body", failure.cause)
     default:
       return []
   }

@@ -13,9 +13,9 @@ import { AuthorizationLayer } from "./Authorization.ts"
 import { edge, routerConfig } from "./Edge.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { MaskedTracer } from "./MaskedTracer.ts"
-import { AdmissionLayer, ConformanceLayer, StrictRequestLayer } from "./RequestPolicies.ts"
 import { OperationsLayer } from "./OperationsHandlers.ts"
 import { BaseUrl, Problems } from "./ProblemResponses.ts"
+import { AdmissionLayer, ConformanceLayer, StrictRequestLayer } from "./RequestPolicies.ts"
 import { SystemLayer } from "./SystemHandlers.ts"
 
 /** The handlers and the middleware of the contract. */

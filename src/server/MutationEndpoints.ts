@@ -31,6 +31,7 @@ import type {
   Unauthorized,
   UnprocessableContent
 } from "../api/Problems.ts"
+import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
 import {
   type BindingConflict,
   findTooDeep,
@@ -38,7 +39,6 @@ import {
   type InvalidFinancialRequest,
   maxPayloadLevels
 } from "../domain/Idempotency.ts"
-import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
 import { type Operation, type OperationType, pollAfterSeconds } from "../domain/Operation.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
@@ -137,7 +137,7 @@ export type AcceptanceError = GrantRefusal | BindingConflict | InvalidFinancialR
 type Refused = Unauthorized | Forbidden | UnprocessableContent | IdempotencyKeyReused | ServiceUnavailable
 
 /** Accepts work for the request at hand: the whole of a handler behind `Authorization` and `MutationRequest`. */
-export class Mutations extends Context.Service<Mutations, {
+export class MutationEndpoints extends Context.Service<MutationEndpoints, {
   /**
    * Accepts the work under the grant and the key of the request, and answers with the operation: a new one, or the one
    * that the key has been bound to by the same request, however long ago.
@@ -145,9 +145,9 @@ export class Mutations extends Context.Service<Mutations, {
   readonly accept: (work: Work) => Effect.Effect<AcceptedOperation, Refused, CurrentGrant | CurrentKey>
   /** The problem that an error of the ledger is to the client, for handlers that call the ledger themselves. */
   readonly refuse: (error: AcceptanceError) => Effect.Effect<never, Refused>
-}>()("financial-agents-gateway/server/Mutations") {
-  static readonly layer: Layer.Layer<Mutations, never, BaseUrl | OperationLedger | Problems> = Layer.effect(
-    Mutations,
+}>()("financial-agents-gateway/server/MutationEndpoints") {
+  static readonly layer: Layer.Layer<MutationEndpoints, never, BaseUrl | OperationLedger | Problems> = Layer.effect(
+    MutationEndpoints,
     Effect.suspend(() => make)
   )
 }
@@ -184,7 +184,7 @@ const make = Effect.gen(function*() {
     })
   }
 
-  const acceptAs = Effect.fn("Mutations.accept")(
+  const acceptAs = Effect.fn("MutationEndpoints.accept")(
     function*(grant: GrantIdentity, key: IdempotencyKey, { payload, scope, type }: Work) {
       const { operation } = yield* ledger.accept(grant, { type, key, payload }, scope)
       return answer(operation, yield* DateTime.now)
@@ -192,7 +192,7 @@ const make = Effect.gen(function*() {
     Effect.catch(refuse)
   )
 
-  return Mutations.of({
+  return MutationEndpoints.of({
     refuse,
     accept: (work) =>
       Effect.flatMap(CurrentGrant, (grant) => Effect.flatMap(CurrentKey, (key) => acceptAs(grant, key, work)))

@@ -67,7 +67,7 @@ const describePolicy = (name: string, { burst, requests, window }: Quota) => {
 /** Charges one quota of each key, in a store of its own: the keys of the one cannot push out those of the other. */
 const makeBuckets = Effect.fnUntraced(function*(name: string, quota: Quota) {
   const limiter = yield* Effect.provide(RateLimiter.make, Layer.fresh(layerStoreBounded(maxKeys)))
-  const describe = describePolicy(name, quota)
+  const quotaFields = describePolicy(name, quota)
   const policy = {
     algorithm: "token-bucket",
     onExceeded: "fail",
@@ -78,11 +78,11 @@ const makeBuckets = Effect.fnUntraced(function*(name: string, quota: Quota) {
   const charge = (key: string, tokens: number): Effect.Effect<Charge> =>
     Effect.matchEffect(limiter.consume({ ...policy, key, tokens }), {
       onSuccess: ({ remaining, resetAfter }) =>
-        Effect.succeed({ retryAfter: null, fields: describe(remaining / cost.request, secondsOf(resetAfter)) }),
+        Effect.succeed({ retryAfter: null, fields: quotaFields(remaining / cost.request, secondsOf(resetAfter)) }),
       onFailure: (error) => {
         if (error.reason._tag !== "RateLimitExceeded") return Effect.die(error)
         const retryAfter = secondsOf(error.reason.retryAfter)
-        return Effect.succeed({ retryAfter, fields: describe(0, retryAfter) })
+        return Effect.succeed({ retryAfter, fields: quotaFields(0, retryAfter) })
       }
     })
   // To make such an effect takes as long as to run it.

@@ -7,8 +7,8 @@ import { Api } from "../api/Api.ts"
 import { allProblemKinds, type AnyProblemCode } from "../api/MutationProblems.ts"
 import type { ProblemDescription, ProtectedResourceMetadata } from "../api/SystemApi.ts"
 import { operationsRead } from "../domain/Grant.ts"
-import { AcceptedCredentials, type AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
 import { Readiness } from "../services/Readiness.ts"
+import { AcceptedCredentials, type AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { BaseUrl, Problems } from "./ProblemResponses.ts"
 
@@ -39,13 +39,13 @@ export const SystemLayer = HttpApiBuilder.group(
     const metadata = describeResource(baseUrl, yield* AcceptedCredentials)
     const problems = yield* Problems
 
-    const describe = (code: AnyProblemCode): ProblemDescription => {
+    const problemDescription = (code: AnyProblemCode): ProblemDescription => {
       const { action, meaning, retryable, status, title } = allProblemKinds[code]
       return { type: `${baseUrl}/problems/${code}`, code, title, status, retryable, meaning, action }
     }
     const catalogue = new Map((Object.keys(allProblemKinds) as Array<AnyProblemCode>).map((code) => [
       code as string,
-      describe(code)
+      problemDescription(code)
     ]))
 
     return handlers.handleAll({

@@ -135,7 +135,7 @@ const listStatement = `
     SELECT l.pid FROM pg_locks l
     WHERE l.granted AND l.locktype = 'relation' AND l.pid <> pg_backend_pid()
       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND l.relation = ANY (ARRAY['clients', 'provider_bindings', 'grants', 'grant_revocations', 'grant_locks']::regclass[])
+      AND l.relation = ANY (ARRAY['clients', 'provider_connections', 'grants', 'grant_revocations', 'grant_locks']::regclass[])
       AND l.mode NOT IN ('AccessShareLock', 'ShareUpdateExclusiveLock')
     UNION
     SELECT unnest(pg_blocking_pids(s.pid)) FROM suspects s

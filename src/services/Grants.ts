@@ -21,8 +21,8 @@ import type {
   Issuer,
   PairwiseSubject,
   Provider,
-  ProviderBindingId,
-  ProviderBindingNotFound,
+  ProviderConnectionId,
+  ProviderConnectionNotFound,
   ResourceOwner,
   Scope,
   ScopesExceeded
@@ -126,13 +126,13 @@ type Platform = Digest.Digest | SecureRandom.SecureRandom
  */
 export class Grants extends Context.Service<Grants, {
   /**
-   * Issues a grant and its token. A client or a provider binding that is seen for the first time starts active and
+   * Issues a grant and its token. A client or a provider connection that is seen for the first time starts active and
    * connected; one that is known stays as it is, so issuing a grant neither reactivates nor reconnects.
    */
   readonly issue: (request: GrantRequest) => Effect.Effect<IssuedGrant, StoreUnavailable>
   /**
    * Registers a grant of an authorization server under `externalGrantId`, or brings a known one up to date: the server is
-   * the authority on scopes and end. No token is made. Client and provider binding start as with `issue`.
+   * the authority on scopes and end. No token is made. Client and provider connection start as with `issue`.
    *
    * What a token shows waits a quarter of a second at most for a revocation of its client that is under way, and an event
    * five seconds. Then it is `StoreUnavailable`.
@@ -167,9 +167,9 @@ export class Grants extends Context.Service<Grants, {
     active: boolean
   ) => Effect.Effect<void, ClientNotFound | StoreUnavailable>
   readonly setProviderConnected: (
-    id: ProviderBindingId,
+    id: ProviderConnectionId,
     connected: boolean
-  ) => Effect.Effect<void, ProviderBindingNotFound | StoreUnavailable>
+  ) => Effect.Effect<void, ProviderConnectionNotFound | StoreUnavailable>
 }>()("financial-agents-gateway/services/Grants") {
   static readonly layer: Layer.Layer<Grants, never, SqlClient.SqlClient | Platform> = Layer.effect(
     Grants,

@@ -6,8 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { BindingConflict, FinancialRequest, InvalidFinancialRequest } from "../domain/Idempotency.ts"
 import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
+import type { BindingConflict, FinancialRequest, InvalidFinancialRequest } from "../domain/Idempotency.ts"
 import type {
   AlreadySettled,
   HistoryEntry,

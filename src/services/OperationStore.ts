@@ -26,8 +26,8 @@ import {
   operationStates,
   type OperationType
 } from "../domain/Operation.ts"
-import { ListClient } from "./sql/ListClient.ts"
 import { MemoryLedger } from "./memory/MemoryLedger.ts"
+import { ListClient } from "./sql/ListClient.ts"
 import { onPrimary } from "./sql/onPrimary.ts"
 import { fromRow, type OperationRow, publicColumns } from "./sql/OperationRow.ts"
 import { orUnavailable, type StoreUnavailable } from "./StoreUnavailable.ts"
@@ -74,7 +74,7 @@ export interface OperationPage {
 
 /**
  * Reads for a grant. Each call is one statement that checks, in one snapshot and in this order, grant, client, scope,
- * provider binding and ownership: a read that starts after a revocation was committed never succeeds.
+ * provider connection and ownership: a read that starts after a revocation was committed never succeeds.
  */
 export class OperationStore extends Context.Service<OperationStore, {
   /** Fails with `OperationNotFound` for an unknown id and for a foreign one alike. */
@@ -193,7 +193,7 @@ const standingColumns = `
 const grantTables = `
   FROM grants g
   JOIN clients c ON c.id = g.client_id
-  JOIN provider_bindings p ON p.id = g.provider_binding_id`
+  JOIN provider_connections p ON p.id = g.provider_connection_id`
 
 const grantCondition = `${onPrimary} AND g.id = $1 AND g.client_id = $2 AND g.subject = $3`
 

@@ -48,7 +48,7 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    * oldest operation comes first.
    *
    * Operations stay where they are while their owner has withdrawn (no live grant of the same owner, subject, client
-   * and provider binding, an inactive client, a disconnected provider), while their payload needs a key that is not at
+   * and provider connection, an inactive client, a disconnected provider), while their payload needs a key that is not at
    * hand or is plain text that the keys at hand do not admit, and after a change of the database's timeline.
    */
   readonly claim: (
@@ -57,7 +57,7 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     terms: ClaimTerms
   ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
   /**
-   * Whether a claimed operation may still be sent: it is where the claim left it, and client, provider binding and a grant
+   * Whether a claimed operation may still be sent: it is where the claim left it, and client, provider connection and a grant
    * allow it as a claim demands. The answer holds at an instant between the question and the answer. The claim itself
    * answers for the first attempt; ask before each further one.
    *

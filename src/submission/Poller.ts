@@ -10,65 +10,65 @@ import type * as Scope from "effect/Scope"
 import { logFailure } from "./logFailure.ts"
 
 /**
- * The places of one process. Some are reserved for each pump and stay free for it, so that slow work of one pump never
- * takes the last place of another. The pumps share the rest, first come, first served.
+ * The slots of one process. Some are reserved for each poller and stay free for it, so that slow work of one poller never
+ * takes the last slot of another. The pollers share the rest, first come, first served.
  */
-export interface Room {
-  /** Places for each pump alone. */
+export interface Slots {
+  /** Places for each poller alone. */
   readonly reserved: number
   /** Places for all of them. */
   readonly shared: number
-  /** Shared places that are taken. */
+  /** Shared slots that are taken. */
   sharedUsed: number
 }
 
 /**
- * Reserves half of the places, in equal parts, at least one for each pump. `policyFault` refuses to run more pumps than
- * there are places.
+ * Reserves half of the slots, in equal parts, at least one for each poller. `validatePolicy` refuses to run more pollers than
+ * there are slots.
  */
-export const makeRoom = (places: number, pumps: number): Room => {
-  const reserved = Math.max(1, Math.floor(places / (2 * Math.max(1, pumps))))
-  return { reserved, shared: places - reserved * pumps, sharedUsed: 0 }
+export const makeSlots = (slots: number, pollers: number): Slots => {
+  const reserved = Math.max(1, Math.floor(slots / (2 * Math.max(1, pollers))))
+  return { reserved, shared: slots - reserved * pollers, sharedUsed: 0 }
 }
 
-export interface PumpOptions<A, R> {
-  readonly room: Room
-  /** Items at the same time in this pump. */
+export interface PollerOptions<A, R> {
+  readonly slots: Slots
+  /** Items at the same time in this poller. */
   readonly limit: number
   readonly pollInterval: Duration.Duration
-  /** How many may be taken now, of those for which there is room. */
-  readonly allowance: (room: number) => Effect.Effect<number, never, R>
+  /** How many may be taken now, of those for which there is slots. */
+  readonly allowance: (slots: number) => Effect.Effect<number, never, R>
   /** Takes up to so many items. Never interrupted: what was taken is handled. */
   readonly take: (limit: number) => Effect.Effect<ReadonlyArray<A>, never, R>
   readonly handle: (item: A) => Effect.Effect<void, never, R>
 }
 
-export interface Pump {
-  /** Lets the pump look at once. */
+export interface Poller {
+  /** Lets the poller look at once. */
   readonly wake: Effect.Effect<void>
 }
 
 /**
- * Runs for as long as its scope is open. Handlers run in `running`, and go on when the scope of the pump closes.
+ * Runs for as long as its scope is open. Handlers run in `running`, and go on when the scope of the poller closes.
  */
-export const runPump = Effect.fnUntraced(function*<A, R>(
-  options: PumpOptions<A, R>,
+export const runPoller = Effect.fnUntraced(function*<A, R>(
+  options: PollerOptions<A, R>,
   running: FiberSet.FiberSet<void, never>
-): Effect.fn.Return<Pump, never, R | Scope.Scope> {
-  const { limit, room } = options
+): Effect.fn.Return<Poller, never, R | Scope.Scope> {
+  const { limit, slots } = options
   const wake = Latch.makeUnsafe(false)
   let used = 0
-  // There was perhaps more than could be taken: it is looked for as soon as there is room for a batch.
+  // There was perhaps more than could be taken: it is looked for as soon as there is slots for a batch.
   let isBehind = false
-  const beyondReserve = () => Math.max(0, used - room.reserved)
-  const roomLeft = () => Math.min(limit - used, Math.max(0, room.reserved - used) + room.shared - room.sharedUsed)
-  // A quarter of what this pump can have while others keep their shared places, which may be for long.
-  const isWorthwhile = () => roomLeft() > 0 && roomLeft() * 4 >= used + roomLeft()
+  const beyondReserve = () => Math.max(0, used - slots.reserved)
+  const freeSlots = () => Math.min(limit - used, Math.max(0, slots.reserved - used) + slots.shared - slots.sharedUsed)
+  // A quarter of what this poller can have while others keep their shared slots, which may be for long.
+  const isWorthwhile = () => freeSlots() > 0 && freeSlots() * 4 >= used + freeSlots()
 
   const occupy = (count: number) => {
     const before = beyondReserve()
     used += count
-    room.sharedUsed += beyondReserve() - before
+    slots.sharedUsed += beyondReserve() - before
   }
 
   const start = (item: A) => {
@@ -81,10 +81,10 @@ export const runPump = Effect.fnUntraced(function*<A, R>(
 
   const turn = Effect.gen(function*() {
     wake.closeUnsafe()
-    const left = roomLeft()
+    const left = freeSlots()
     const allowed = left > 0 ? yield* options.allowance(left) : 0
-    // Other pumps took room meanwhile, and may not take that of what is being asked for.
-    const asked = Math.max(0, Math.min(allowed, roomLeft()))
+    // Other pollers took slots meanwhile, and may not take that of what is being asked for.
+    const asked = Math.max(0, Math.min(allowed, freeSlots()))
     occupy(asked)
     const items = asked > 0 ? yield* options.take(asked) : []
     occupy(items.length - asked)

@@ -96,19 +96,19 @@ export interface NeverReceived extends Proof {
  * Why nothing was proven. `unreachable` is a failure of the network (the provider did not answer, or a gateway answered in
  * its place), `not_found` says that the provider does not know the operation that it names, `unclear` is all else.
  */
-export type NoProof =
+export type NoEvidence =
   | { readonly reason: "unreachable" | "unclear"; readonly detail: string }
   | { readonly reason: "not_found"; readonly detail: string; readonly names: AnswerNames }
 
 /** Nothing was proven. */
-export type NotProven = NoProof & { readonly _tag: "NotProven" }
+export type NotProven = NoEvidence & { readonly _tag: "NotProven" }
 
 /** What an exact status read showed. */
 export type StatusAnswer = Proven | NeverReceived | NotProven
 export const StatusAnswer = {
   Proven: (proven: ProvenResult & Proof): Proven => ({ _tag: "Proven", ...proven }),
   NeverReceived: (never: Proof): NeverReceived => ({ _tag: "NeverReceived", ...never }),
-  NotProven: (not: NoProof): NotProven => ({ _tag: "NotProven", ...not })
+  NotProven: (not: NoEvidence): NotProven => ({ _tag: "NotProven", ...not })
 }
 
 /**

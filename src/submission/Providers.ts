@@ -8,7 +8,7 @@ import { Provider as ProviderName } from "../domain/Grant.ts"
 import { Provider } from "./Provider.ts"
 
 /**
- * Adapters by the name that provider bindings give to their provider. A worker leaves the operations of all others to
+ * Adapters by the name that provider connections give to their provider. A worker leaves the operations of all others to
  * workers that know them.
  */
 export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderName, Provider["Service"]>>()(

@@ -17,12 +17,12 @@ import { abandonable } from "./abandonable.ts"
 import { classifyRead, passable } from "./Circuit.ts"
 import { type Contradiction, findContradiction } from "./contradiction.ts"
 import { answered, type Evidence } from "./Evidence.ts"
-import { describe, logFailure } from "./logFailure.ts"
+import { describeDefect, logFailure } from "./logFailure.ts"
+import { makeSlots, runPoller } from "./Poller.ts"
 import { type AnswerNames, StatusAnswer } from "./Provider.ts"
 import { Providers } from "./Providers.ts"
-import { makeRoom, runPump } from "./Poller.ts"
 import { publicFailure } from "./Settlement.ts"
-import { policyFault, SubmissionPolicy } from "./SubmissionPolicy.ts"
+import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
 import { withinStore } from "./withinStore.ts"
 
 export class Reconciler extends Context.Service<Reconciler, {
@@ -53,10 +53,10 @@ export class Reconciler extends Context.Service<Reconciler, {
     Effect.gen(function*() {
       const { breaker, policy, providers, read, take } = yield* make
       const running = yield* FiberSet.make<void, never>()
-      const room = makeRoom(policy.concurrency, providers.size)
+      const slots = makeSlots(policy.concurrency, providers.size)
       yield* Effect.forEach(providers.keys(), (name) =>
-        runPump({
-          room,
+        runPoller({
+          slots,
           limit: policy.providerConcurrency,
           pollInterval: policy.pollInterval,
           allowance: (left) => Effect.map(passable(breaker, name), (calls) => Math.min(left, calls)),
@@ -72,7 +72,7 @@ const make = Effect.gen(function*() {
   const providers = yield* Providers
   const breaker = yield* CircuitBreaker.CircuitBreaker
   const policy = yield* SubmissionPolicy
-  const fault = policyFault(policy, providers.size)
+  const fault = validatePolicy(policy, providers.size)
   if (fault !== null) return yield* Effect.die(new Error(fault))
 
   const terms = {
@@ -86,7 +86,7 @@ const make = Effect.gen(function*() {
 
   const take = Effect.fn("Reconciler.take")(
     function*(provider: ProviderName, limit: number) {
-      // Half of the room for each, so that neither waits until the other is done, and what one leaves for the other.
+      // Half of the slots for each, so that neither waits until the other is done, and what one leaves for the other.
       const half = Math.ceil(limit / 2)
       const held = yield* withinStore(queue.takeHeld(provider, half, terms))
       const others = limit - held.length
@@ -104,7 +104,7 @@ const make = Effect.gen(function*() {
     const provider = providers.get(name)
     if (provider === undefined) return Effect.succeed(null)
     const answer = abandonable(provider.readStatus(operation, reference)).pipe(
-      Effect.catchDefect((defect) => Effect.succeed(unreachable(describe(defect)))),
+      Effect.catchDefect((defect) => Effect.succeed(unreachable(describeDefect(defect)))),
       Effect.timeoutOrElse({
         duration: policy.readTimeout,
         orElse: () => Effect.succeed(unreachable("the provider did not answer in time"))
@@ -117,7 +117,7 @@ const make = Effect.gen(function*() {
 
   const read = (due: DueRead): Effect.Effect<void> =>
     Effect.gen(function*() {
-      const decision = decide(due, yield* ask(due))
+      const decision = decideStatusRead(due, yield* ask(due))
       const { operation: { id, send_before }, revision } = due
       const due_in = Duration.millis(readDelay(policy.readSchedule, due.reads, yield* Random.next))
       switch (decision._tag) {
@@ -179,7 +179,7 @@ const postpone: Decision = { _tag: "Postpone", reference: null }
  * An answer that names another operation id, or another reference than the stored one, proves nothing.
  * An answer that names neither counts: the adapter asked for exactly this operation (see `AnswerNames`).
  */
-export const decide = (
+export const decideStatusRead = (
   due: Pick<DueRead, "operation" | "state" | "revision" | "reference">,
   answer: StatusAnswer | null
 ): Decision => {

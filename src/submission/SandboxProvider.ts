@@ -9,11 +9,11 @@ import * as Schema from "effect/Schema"
 import { ProviderReference } from "../domain/Submission.ts"
 import {
   idempotencyKeyHeader,
-  MutationAnswer,
-  MutationFailure,
-  MutationProblem,
-  mutationsPath,
-  sendBeforeHeader
+  SandboxAnswer,
+  SandboxFailure,
+  SandboxProblem,
+  sendBeforeHeader,
+  submissionsPath
 } from "../sandbox/Protocol.ts"
 import { byStatus, type Decode, evidenceOf, firstOf, onBody } from "./http/HttpDecoding.ts"
 import * as HttpProvider from "./http/HttpProvider.ts"
@@ -29,11 +29,11 @@ export interface SandboxProviderOptions
 
 // The wire's schemas, narrowed to what each status means.
 const answerOf = <S extends string>(status: S) =>
-  Schema.Struct({ ...MutationAnswer.fields, reference: ProviderReference, status: Schema.Literal(status) })
+  Schema.Struct({ ...SandboxAnswer.fields, reference: ProviderReference, status: Schema.Literal(status) })
 const succeeded = answerOf("succeeded")
 const pending = answerOf("pending")
-const failed = Schema.Struct({ ...answerOf("failed").fields, ...MutationFailure.fields })
-const problem = <C extends string>(code: C) => Schema.Struct({ ...MutationProblem.fields, code: Schema.Literal(code) })
+const failed = Schema.Struct({ ...answerOf("failed").fields, ...SandboxFailure.fields })
+const problem = <C extends string>(code: C) => Schema.Struct({ ...SandboxProblem.fields, code: Schema.Literal(code) })
 
 const namesOf = <R extends ProviderReference>(body: { readonly reference: R; readonly idempotency_key: string }) => ({
   reference: body.reference,
@@ -41,12 +41,12 @@ const namesOf = <R extends ProviderReference>(body: { readonly reference: R; rea
 })
 
 /** Problems have no reference, and some have no key. */
-const namesOfProblem = ({ idempotency_key }: typeof MutationProblem.Type): AnswerNames => ({
+const namesOfProblem = ({ idempotency_key }: typeof SandboxProblem.Type): AnswerNames => ({
   reference: null,
   operation_id: idempotency_key ?? null
 })
 
-const refusal = <A extends typeof MutationProblem.Type>(schema: Schema.Codec<A, unknown>) =>
+const refusal = <A extends typeof SandboxProblem.Type>(schema: Schema.Codec<A, unknown>) =>
   onBody(
     schema,
     (body, answer) =>
@@ -68,8 +68,8 @@ const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus
     (body, answer) => SubmissionAnswer.Acknowledged({ names: namesOf(body), evidence: evidenceOf(answer) })
   ),
   // Documented: refused for ever, nothing was carried out.
-  400: refusal(MutationProblem),
-  422: refusal(MutationProblem),
+  400: refusal(SandboxProblem),
+  422: refusal(SandboxProblem),
   409: firstOf(
     // Documented: nothing was carried out, and nothing will be. Not to be tried again: our clocks may differ.
     refusal(problem("too_late")),
@@ -115,11 +115,11 @@ export const make = (
   HttpProvider.make({
     ...options,
     submit: {
-      request: ({ type }, payload) => ({ path: mutationsPath, body: { type, payload } }),
+      request: ({ type }, payload) => ({ path: submissionsPath, body: { type, payload } }),
       decode: decodeSubmission
     },
     status: {
-      request: ({ id }) => ({ path: `${mutationsPath}/${id}` }),
+      request: ({ id }) => ({ path: `${submissionsPath}/${id}` }),
       decode: decodeStatus
     },
     idempotencyKeyHeader,

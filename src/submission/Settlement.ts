@@ -15,7 +15,7 @@ import {
 } from "../domain/Submission.ts"
 import { findContradiction } from "./contradiction.ts"
 import { answered, type Evidence } from "./Evidence.ts"
-import { describe } from "./logFailure.ts"
+import { describeDefect } from "./logFailure.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "./Provider.ts"
 
 /** An outcome with what proves it. */
@@ -32,7 +32,7 @@ export interface Settlement {
  * interruption may have come after the first byte. Whatever is not proof of something else is `indeterminate`
  * (specification, "States and transitions" 3), and so is an answer that names another operation than `id`.
  */
-export const judge = (
+export const settlementOf = (
   id: OperationId,
   exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable | PayloadAltered | AuthorizationRevoked>,
   isSending: boolean
@@ -66,7 +66,7 @@ export const judge = (
   return uncertain(
     Cause.hasInterruptsOnly(exit.cause)
       ? "the worker was stopped while it was sending"
-      : describe(Cause.squash(exit.cause))
+      : describeDefect(Cause.squash(exit.cause))
   )
 }
 

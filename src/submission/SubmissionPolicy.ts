@@ -23,7 +23,7 @@ interface SubmissionPolicyShape {
   readonly rescueAfter: Duration.Duration
   readonly readTimeout: Duration.Duration
   readonly readSchedule: ReadSchedule
-  /** How long an operation waits whose grant, client or provider binding is not good, before it is looked at again. */
+  /** How long an operation waits whose grant, client or provider connection is not good, before it is looked at again. */
   readonly idle: Duration.Duration
   /** How long to wait for work that nobody announced. */
   readonly pollInterval: Duration.Duration
@@ -76,7 +76,7 @@ export const SubmissionPolicy: Context.Reference<SubmissionPolicyShape> = Contex
  * What is wrong with a policy, or null: a claim must not be rescued while its holder may still send, and each of so many
  * providers needs a place of its own.
  */
-export const policyFault = (policy: SubmissionPolicyShape, providers: number): string | null => {
+export const validatePolicy = (policy: SubmissionPolicyShape, providers: number): string | null => {
   const spans = Object.values(policy).flatMap((value) => Duration.isDuration(value) ? [value] : [])
   if (!spans.every((span) => Duration.isFinite(span) && Duration.isPositive(span))) {
     return "every time must be finite and longer than nothing"

@@ -25,12 +25,12 @@ import { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { abandonable } from "./abandonable.ts"
 import { classifyAttempt, passable } from "./Circuit.ts"
-import { describe, logFailure } from "./logFailure.ts"
+import { describeDefect, logFailure } from "./logFailure.ts"
+import { makeSlots, runPoller } from "./Poller.ts"
 import { NotSent, Uncertain } from "./Provider.ts"
 import { Providers } from "./Providers.ts"
-import { makeRoom, runPump } from "./Poller.ts"
-import { judge, type Settlement, uncertain } from "./Settlement.ts"
-import { policyFault, SubmissionPolicy } from "./SubmissionPolicy.ts"
+import { type Settlement, settlementOf, uncertain } from "./Settlement.ts"
+import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
 import { withinStore } from "./withinStore.ts"
 
 /** A claim, and when it was asked for: by both clocks, because either may stand still or be set. */
@@ -96,7 +96,7 @@ const make = Effect.gen(function*() {
   const providers = yield* Providers
   const breaker = yield* CircuitBreaker.CircuitBreaker
   const policy = yield* SubmissionPolicy
-  const fault = policyFault(policy, providers.size)
+  const fault = validatePolicy(policy, providers.size)
   if (fault !== null) return yield* Effect.die(new Error(fault))
   const draining = Latch.makeUnsafe(false)
   let drainingSince: Instant | null = null
@@ -137,7 +137,7 @@ const make = Effect.gen(function*() {
     // By our own clock, which is the one that the adapter looks at.
     const send_before = DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))
     const answer = abandonable(provider.submit({ ...claim.operation, send_before }, payload)).pipe(
-      Effect.catchDefect((defect) => Effect.fail(new Uncertain({ reason: describe(defect) }))),
+      Effect.catchDefect((defect) => Effect.fail(new Uncertain({ reason: describeDefect(defect) }))),
       Effect.timeoutOrElse({
         duration: policy.attemptTimeout,
         orElse: () => Effect.fail(new Uncertain({ reason: "the provider did not answer in time" }))
@@ -238,7 +238,10 @@ const make = Effect.gen(function*() {
       const progress = { isSending: false }
       const exit = yield* Effect.exit(restore(attempts(held, progress)))
       const { id } = held.claim.operation
-      const settlement = yield* Effect.try({ try: () => judge(id, exit, progress.isSending), catch: describe }).pipe(
+      const settlement = yield* Effect.try({
+        try: () => settlementOf(id, exit, progress.isSending),
+        catch: describeDefect
+      }).pipe(
         // An answer that is none, of an adapter that nobody checked.
         Effect.catch((reason) => Effect.succeed(uncertain(reason)))
       )
@@ -263,29 +266,29 @@ const work = Effect.gen(function*() {
     yield* Effect.logWarning("The ledger lives in another cluster than before: what was accepted is held for review")
   }
   const running = yield* FiberSet.make<void, never>()
-  // Finalizers run in reverse: the pumps stop first, then this waits, and what is left then is interrupted.
+  // Finalizers run in reverse: the pollers stop first, then this waits, and what is left then is interrupted.
   yield* Effect.addFinalizer(() =>
     Effect.timeoutOption(Effect.interruptible(FiberSet.awaitEmpty(running)), policy.drainTimeout)
   )
-  const room = makeRoom(policy.concurrency, providers.size)
-  const pumps = new Map(
+  const slots = makeSlots(policy.concurrency, providers.size)
+  const pollers = new Map(
     yield* Effect.forEach(providers.keys(), (name) =>
       Effect.map(
-        runPump({
-          room,
+        runPoller({
+          slots,
           limit: policy.providerConcurrency,
           pollInterval: policy.pollInterval,
           allowance: (left) => Effect.map(passable(breaker, name), (calls) => Math.min(left, calls)),
           take: (limit) => claim(name, limit),
           handle: send
         }, running),
-        (pump) => [name, pump] as const
+        (poller) => [name, poller] as const
       ))
   )
-  // Before the pumps stop: a claim that hangs would keep them for as long as a claim is waited for.
+  // Before the pollers stop: a claim that hangs would keep them for as long as a claim is waited for.
   yield* Effect.addFinalizer(() => drain)
   yield* signal.announced.pipe(
-    Stream.runForEach((name) => pumps.get(name)?.wake ?? Effect.void),
+    Stream.runForEach((name) => pollers.get(name)?.wake ?? Effect.void),
     Effect.forkScoped
   )
 })

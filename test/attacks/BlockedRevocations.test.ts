@@ -186,7 +186,7 @@ describe("A taken-over reader", () => {
         const attempts = [
           "SELECT lock_grants(client_id, false) FROM grants",
           "SELECT * FROM grant_locks FOR SHARE",
-          ...["clients", "provider_bindings", "grants", "access_tokens", "operations"].flatMap((table) => [
+          ...["clients", "provider_connections", "grants", "access_tokens", "operations"].flatMap((table) => [
             `SELECT FROM ${table} FOR KEY SHARE`,
             `SELECT FROM ${table} FOR UPDATE`,
             `LOCK TABLE ${table} IN ACCESS SHARE MODE`,
@@ -204,13 +204,13 @@ describe("A taken-over reader", () => {
           }
           // What it may do, in a transaction that it leaves open, on all rows that a revocation changes.
           const run = yield* Effect.provideContext(openTransaction, reader)
-          for (const table of ["clients", "provider_bindings", "grants"]) yield* run(`SELECT id FROM ${table}`)
+          for (const table of ["clients", "provider_connections", "grants"]) yield* run(`SELECT id FROM ${table}`)
           yield* run("LOCK TABLE dpop_proofs IN ACCESS EXCLUSIVE MODE")
           for (const revoke of Object.values(revocations)) yield* inTime(revoke(registration))
           const grants = yield* Grants
           yield* inTime(grants.revoke(grant_id))
           yield* inTime(grants.revoke(issued.grant_id))
-          yield* inTime(grants.setProviderConnected(issued.provider_binding_id, false))
+          yield* inTime(grants.setProviderConnected(issued.provider_connection_id, false))
           yield* inTime(grants.setClientActive(registration.client_id, false))
           assert.deepStrictEqual(yield* GrantBlockers.use((blockers) => blockers.list(Duration.zero)), [])
         }))
@@ -379,13 +379,13 @@ layer(PostgresLedger, { excludeTestServices: true })("a session that keeps rows 
       const changes = {
         revoke: grants.revoke(grant.grant_id),
         deactivate: grants.setClientActive(grant.client_id, false),
-        disconnect: grants.setProviderConnected(grant.provider_binding_id, false)
+        disconnect: grants.setProviderConnected(grant.provider_connection_id, false)
       }
       yield* Effect.scoped(Effect.gen(function*() {
         const run = yield* openTransaction
         yield* run(
-          "SELECT FROM grants g, clients c, provider_bindings p WHERE g.id = $1 AND c.id = $2 AND p.id = $3 FOR SHARE",
-          [grant.grant_id, grant.client_id, grant.provider_binding_id]
+          "SELECT FROM grants g, clients c, provider_connections p WHERE g.id = $1 AND c.id = $2 AND p.id = $3 FOR SHARE",
+          [grant.grant_id, grant.client_id, grant.provider_connection_id]
         )
         const failures = yield* Effect.forEach(
           Object.values(changes),

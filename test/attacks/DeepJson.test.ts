@@ -10,14 +10,14 @@ import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/h
 import * as fc from "fast-check"
 import { Admission, Authorization, Conformance } from "../../src/api/Middleware.ts"
 import { acceptanceErrors, AcceptedOperation, mutationHeaders, MutationRequest } from "../../src/api/MutationRequest.ts"
-import { findTooDeep, maxPayloadLevels } from "../../src/domain/Idempotency.ts"
 import { operationsRead, Scope } from "../../src/domain/Grant.ts"
+import { findTooDeep, maxPayloadLevels } from "../../src/domain/Idempotency.ts"
 import * as ProviderHttpClient from "../../src/node/ProviderHttpClient.ts"
 import { AuthorizationLayer } from "../../src/server/Authorization.ts"
 import { Lifecycle } from "../../src/server/Lifecycle.ts"
-import { AdmissionLayer, ConformanceLayer } from "../../src/server/RequestPolicies.ts"
-import { MutationRequestLayer, Mutations } from "../../src/server/MutationEndpoints.ts"
+import { MutationEndpoints, MutationRequestLayer } from "../../src/server/MutationEndpoints.ts"
 import { BaseUrl, Problems } from "../../src/server/ProblemResponses.ts"
+import { AdmissionLayer, ConformanceLayer } from "../../src/server/RequestPolicies.ts"
 import * as HttpProvider from "../../src/submission/http/HttpProvider.ts"
 import { NotSent } from "../../src/submission/Provider.ts"
 import { SubmissionWorker } from "../../src/submission/SubmissionWorker.ts"
@@ -109,7 +109,7 @@ const Work = HttpApiBuilder.group(
   WorkApi,
   "work",
   Effect.fn(function*(handlers) {
-    const mutations = yield* Mutations
+    const mutations = yield* MutationEndpoints
     const take = ({ payload }: { readonly payload: { readonly work: Schema.Json } | Tree }) =>
       mutations.accept({ type: "work", scope: write, payload: payload as Schema.Json })
     return handlers.handle("any", take).handle("tree", take)
@@ -126,7 +126,13 @@ const posting = Effect.gen(function*() {
   const ledger = yield* Effect.context<Layer.Success<typeof InMemoryLedger>>()
   const routes = HttpApiBuilder.layer(WorkApi).pipe(
     Layer.provide(Work),
-    Layer.provide([Mutations.layer, MutationRequestLayer, AuthorizationLayer, AdmissionLayer, ConformanceLayer]),
+    Layer.provide([
+      MutationEndpoints.layer,
+      MutationRequestLayer,
+      AuthorizationLayer,
+      AdmissionLayer,
+      ConformanceLayer
+    ]),
     Layer.provide(Problems.layer),
     Layer.provide([Layer.succeedContext(ledger), Lifecycle.layer(), BaseUrl.layer(baseUrl)]),
     Layer.provideMerge(NodeHttpServer.layerHttpServices),

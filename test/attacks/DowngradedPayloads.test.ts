@@ -201,9 +201,9 @@ layer(PostgresLedger, { excludeTestServices: true })("a worker", (it) => {
       const id = OperationId.make("019aa4f0-5c00-7b1e-8d2f-00000000cafe")
       const digest = yield* requestDigest({ type: "payment", payload: loot })
       yield* sql`
-        INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type,
+        INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
           idempotency_key, request_digest, state, revision, created_at, updated_at)
-        SELECT ${id}, client_id, resource_owner, subject, id, provider_binding_id, 'payment', 'forged', ${digest},
+        SELECT ${id}, client_id, resource_owner, subject, id, provider_connection_id, 'payment', 'forged', ${digest},
           'accepted', 1, '2000-01-01', '2000-01-01'
         FROM grants WHERE id = ${grant.grant_id}`
       yield* sql`

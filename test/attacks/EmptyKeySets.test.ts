@@ -193,7 +193,7 @@ const behindMiddlebox = Layer.unwrap(Effect.map(makeMiddlebox, (middlebox) => {
       middlebox.forwardTo(server!.issuer)
       const jwksUri = `${middlebox.origin}/jwks`
       return {
-        issuers: [{ issuer: server!.issuer, audience: baseUrl, firstSight: {}, signatureTimeToLive: 0, jwksUri }]
+        issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {}, signatureTimeToLive: 0, jwksUri }]
       }
     }
   }

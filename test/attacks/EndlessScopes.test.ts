@@ -9,8 +9,8 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { operationsRead, Scope, scopeLimits } from "../../src/domain/Grant.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { MemoryLedger } from "../../src/services/memory/MemoryLedger.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { identify, newRegistration, register } from "../fixtures/ExternalGrants.ts"
 import { accept, conformance, fieldsOf, issue, PostgresLedger } from "../fixtures/Ledger.ts"
@@ -156,7 +156,7 @@ describe("A token with more scopes than its grant may have", () => {
       const signer = yield* signerOf("one")
       const { client } = makeFakeServer([signer.jwk])
       const verifier = yield* Layer.build(
-        GrantVerifier.layerJwt({ issuer, audience, firstSight: {} }).pipe(
+        GrantVerifier.layerJwt({ issuer, audience, grantProvisioning: {} }).pipe(
           Layer.provide(Layer.succeed(HttpClient.HttpClient, client)),
           Layer.provide(Services)
         )

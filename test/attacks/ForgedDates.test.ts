@@ -115,7 +115,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a row with an extreme valu
         assert.deepStrictEqual(yield* count(ids), [most, times])
       }
       // Not even where no read is taken.
-      yield* Grants.use((grants) => grants.setProviderConnected(issued.grant.provider_binding_id, false))
+      yield* Grants.use((grants) => grants.setProviderConnected(issued.grant.provider_connection_id, false))
       yield* sql`UPDATE operations SET due_at = now() WHERE id = ANY (${ids}::uuid[])`
       assert.deepStrictEqual(yield* takeIds("takeReads", issued.grant.provider), [])
       assert.deepStrictEqual(yield* count(ids), [most, 2])

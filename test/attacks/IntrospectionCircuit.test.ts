@@ -5,8 +5,8 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Layer, Logger, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import { classify } from "../../src/oauth/IntrospectionLane.ts"
 import { ServerFailure } from "../../src/http/JsonExchange.ts"
+import { classify } from "../../src/oauth/IntrospectionLane.ts"
 import { type AgentClient, clientSecret } from "../authorization/AuthorizationServer.ts"
 import { authorize, authorizedGateway, idsOf, read, settled, type Setup } from "../authorization/AuthorizedGateway.ts"
 import { Gateway } from "../fixtures/HttpGateway.ts"
@@ -442,7 +442,7 @@ const behindMiddlebox = Layer.unwrap(Effect.map(makeMiddlebox, (middlebox) => {
           issuer: server!.issuer,
           endpoint: `${middlebox.origin}/token/introspection`,
           audience: baseUrl,
-          firstSight: {},
+          grantProvisioning: {},
           timeout: "30 seconds",
           client: { method: "client_secret_basic", clientId: "gateway-basic", secret: Redacted.make(clientSecret) }
         }]

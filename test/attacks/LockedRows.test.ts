@@ -9,17 +9,17 @@ import { SqlClient } from "effect/sql"
 import { inject } from "vitest"
 import {
   Database,
-  FirstSightPool,
   ListPool,
   MigrationPool,
   ProbePool,
   ProofPool,
+  ProvisioningPool,
   ReaderPool,
   WorkerPool,
   WriterPool
 } from "../../src/node/Database.ts"
-import { ListClient } from "../../src/services/sql/ListClient.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
+import { ListClient } from "../../src/services/sql/ListClient.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
 import { accept, issue, newKey, operationIn, PostgresLedger } from "../fixtures/Ledger.ts"
 import { openTransaction } from "../fixtures/Pools.ts"
@@ -45,7 +45,7 @@ const settingsOf = (sql: SqlClient.SqlClient) =>
     (rows) => Object.fromEntries(rows.map(({ name, setting }) => [name, Number(setting)]))
   )
 
-const pools = { FirstSightPool, MigrationPool, ProbePool, ProofPool, ReaderPool, WorkerPool, WriterPool }
+const pools = { ProvisioningPool, MigrationPool, ProbePool, ProofPool, ReaderPool, WorkerPool, WriterPool }
 
 const evidence = { by: "test" }
 const recording = { evidence, reference: null, due_in: Duration.hours(1) }

@@ -84,8 +84,8 @@ const retrying = (meanwhile: (grant: Grant) => Effect.Effect<unknown, Error, Gra
 const ways: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, Error, Grants>>> = {
   "grants revoke": ({ grant_id }) => Grants.use((grants) => grants.revoke(grant_id)),
   "clients deactivate": ({ client_id }) => Grants.use((grants) => grants.setClientActive(client_id, false)),
-  "providers disconnect": ({ provider_binding_id }) =>
-    Grants.use((grants) => grants.setProviderConnected(provider_binding_id, false))
+  "providers disconnect": ({ provider_connection_id }) =>
+    Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false))
 }
 
 layer(PostgresLedger, { excludeTestServices: true })("a payment whose provider refused connections", (it) => {

@@ -20,8 +20,8 @@ const takes = Duration.seconds(18)
 
 /** A world whose slow providers are those of its first two grants. */
 const makeSlowWorld = Effect.fnUntraced(function*(script: Script = {}) {
-  const slowBindings = new Set<Grant["provider_binding_id"]>()
-  const isSlow = ({ provider_binding_id }: ProviderOperation) => slowBindings.has(provider_binding_id)
+  const slowBindings = new Set<Grant["provider_connection_id"]>()
+  const isSlow = ({ provider_connection_id }: ProviderOperation) => slowBindings.has(provider_connection_id)
   const world = yield* makeWorld({
     providers: slow,
     submit: (_, operation) => Effect.delay(Effect.succeed(acknowledged), isSlow(operation) ? takes : "10 millis"),
@@ -42,7 +42,7 @@ describe("While two providers take 18 seconds for each operation and have long q
   it.effect("a payment to a third one starts with the next look for work", () =>
     Effect.gen(function*() {
       const { fill, grants, slowBindings, world } = yield* makeSlowWorld()
-      for (const grant of grants) slowBindings.add(grant.provider_binding_id)
+      for (const grant of grants) slowBindings.add(grant.provider_connection_id)
       yield* fill
       yield* world.start(SubmissionWorker.layer)
       yield* TestClock.adjust("5 seconds")
@@ -60,13 +60,13 @@ describe("While two providers take 18 seconds for each operation and have long q
 
   it.effect("a status read at a third one happens when it is due", () =>
     Effect.gen(function*() {
-      const slowBindings = new Set<Grant["provider_binding_id"]>()
+      const slowBindings = new Set<Grant["provider_connection_id"]>()
       const { fill, grants, world } = yield* makeSlowWorld({
         submit: () => Effect.succeed(acknowledged),
-        read: (_, { provider_binding_id }) =>
-          Effect.delay(Effect.succeed(unclear), slowBindings.has(provider_binding_id) ? "14 seconds" : "10 millis")
+        read: (_, { provider_connection_id }) =>
+          Effect.delay(Effect.succeed(unclear), slowBindings.has(provider_connection_id) ? "14 seconds" : "10 millis")
       })
-      for (const grant of grants) slowBindings.add(grant.provider_binding_id)
+      for (const grant of grants) slowBindings.add(grant.provider_connection_id)
       yield* fill
       for (const provider of slow) yield* world.inside(world.worker.runOnce(provider, backlog))
       yield* world.start(Reconciler.layer)

@@ -57,10 +57,10 @@ layer(PostgresLedger, { excludeTestServices: true })("A stream of acceptances", 
       id: client_id,
       change: Grants.use((grants) => grants.setClientActive(client_id, false))
     }),
-    "the disconnection of a provider": ({ provider_binding_id }) => ({
-      table: "provider_bindings",
-      id: provider_binding_id,
-      change: Grants.use((grants) => grants.setProviderConnected(provider_binding_id, false))
+    "the disconnection of a provider": ({ provider_connection_id }) => ({
+      table: "provider_connections",
+      id: provider_connection_id,
+      change: Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false))
     })
   }
 

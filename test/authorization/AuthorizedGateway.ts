@@ -7,7 +7,6 @@ import { FetchHttpClient } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import * as oauth from "oauth4webapi"
-import type { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import {
   ClientId,
   ExternalId,
@@ -18,14 +17,15 @@ import {
   ResourceOwner,
   Scope
 } from "../../src/domain/Grant.ts"
+import type { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import type { Operation } from "../../src/domain/Operation.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
-import type { IssuersOptions } from "../../src/services/verification/OAuthVerifier.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
-import { ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { Readiness } from "../../src/services/Readiness.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
+import type { IssuersOptions } from "../../src/services/verification/OAuthVerifier.ts"
+import { ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { Gateway, gatewayOn, type GatewayOptions, type Request } from "../fixtures/HttpGateway.ts"
 import { baseUrl } from "../fixtures/HttpProblem.ts"
 import { type Answer, json } from "../fixtures/HttpWire.ts"

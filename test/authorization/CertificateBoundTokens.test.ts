@@ -15,7 +15,7 @@ const agents: ReadonlyArray<AgentClient> = [
 const setup = (proxies: ReadonlyArray<string>, header = "client-cert"): Setup => ({
   servers: [{ agents }],
   accept: ([server]) => ({
-    issuers: [{ issuer: server!.issuer, audience: baseUrl, firstSight: {} }],
+    issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }],
     senderConstrained: "required",
     certificates: { header, proxies }
   })

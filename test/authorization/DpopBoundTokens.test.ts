@@ -28,7 +28,7 @@ const agents: ReadonlyArray<AgentClient> = [
 
 const setup: Setup = {
   servers: [{ agents, dpopNonces: true }],
-  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, firstSight: {} }] }),
+  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }] }),
   own: true
 }
 

@@ -26,7 +26,7 @@ const nonceKey = Redacted.make(new Uint8Array(32).fill(5))
 const setup: Setup = {
   servers: [{ agents }],
   accept: ([server]) => ({
-    issuers: [{ issuer: server!.issuer, audience: baseUrl, firstSight: {} }],
+    issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }],
     senderConstrained: "required",
     dpop: { nonceKey }
   }),

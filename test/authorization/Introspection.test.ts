@@ -38,7 +38,7 @@ const setup = (
       tokens: "introspection",
       issuer: server!.issuer,
       audience: baseUrl,
-      firstSight: {},
+      grantProvisioning: {},
       client: client(server!),
       timeout: "500 millis",
       answerTimeToLive

@@ -35,7 +35,7 @@ const agents = [
 
 const setup: Setup = {
   servers: [{ agents }],
-  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, firstSight: {} }] })
+  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }] })
 }
 
 /** What the server would say of a grant that it gave to this client. */
@@ -152,7 +152,7 @@ layer(
   authorizedGateway({
     ...setup,
     accept: ([server]) => ({
-      issuers: [{ issuer: server!.issuer, audience: baseUrl, firstSight: {}, algorithms: ["RS256"] }]
+      issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {}, algorithms: ["RS256"] }]
     })
   }),
   { excludeTestServices: true }

@@ -24,7 +24,7 @@ const setup: Setup = {
   // Longer than keys are used when they cannot be fetched.
   servers: [{ agents, tokenLifetime: 3 * 3600 }],
   accept: ([server]) => ({
-    issuers: [{ issuer: server!.issuer, audience: baseUrl, firstSight: {}, signatureTimeToLive: 0 }]
+    issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {}, signatureTimeToLive: 0 }]
   })
 }
 

@@ -32,7 +32,7 @@ describe("Of 20,000 DPoP proofs that come close to a good one", () => {
           materials,
           mutations: proofMutations(materials),
           count,
-          refusal: "InvalidProof",
+          refusal: "InvalidDpopProof",
           differences: proofDifferences
         }).pipe(Effect.provide(verifierOf(materials, "1 minute")))
       }),

@@ -18,7 +18,7 @@ const target = "/v1/operations"
 
 const setup: Setup = {
   servers: [{ agents }],
-  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, firstSight: {} }] })
+  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }] })
 }
 
 /** What a client of ours would send in a header: visible characters, space and tab, not at the ends; and not for long. */

@@ -15,7 +15,7 @@ const agents: ReadonlyArray<AgentClient> = [
 const setup: Setup = {
   servers: [{ agents }],
   accept: ([server]) => ({
-    issuers: [{ issuer: server!.issuer, audience: baseUrl, firstSight: {} }],
+    issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }],
     senderConstrained: "required"
   })
 }

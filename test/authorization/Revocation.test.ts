@@ -26,7 +26,7 @@ const agents: ReadonlyArray<AgentClient> = [
 
 const onFirstSight: Setup = {
   servers: [{ agents }],
-  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, firstSight: {} }] })
+  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }] })
 }
 
 const byEvents: Setup = {

@@ -3,8 +3,8 @@ import { Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { decodeJwt } from "jose"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { MemoryLedger } from "../../src/services/memory/MemoryLedger.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { Gateway } from "../fixtures/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../fixtures/HttpProblem.ts"
@@ -28,13 +28,13 @@ const setup: Setup = {
   own: true,
   accept: ([first, second, third]) => ({
     issuers: [
-      { issuer: first!.issuer, audience: baseUrl, firstSight: {}, clientPrefix: "first/" },
-      { issuer: second!.issuer, audience: baseUrl, firstSight: {}, clientPrefix: "second/" },
+      { issuer: first!.issuer, audience: baseUrl, grantProvisioning: {}, clientPrefix: "first/" },
+      { issuer: second!.issuer, audience: baseUrl, grantProvisioning: {}, clientPrefix: "second/" },
       {
         tokens: "introspection",
         issuer: third!.issuer,
         audience: baseUrl,
-        firstSight: {},
+        grantProvisioning: {},
         clientPrefix: "third/",
         client: { method: "client_secret_basic", clientId: "gateway-basic", secret: Redacted.make(clientSecret) }
       }

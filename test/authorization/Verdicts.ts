@@ -7,14 +7,14 @@ import { FetchHttpClient } from "effect/http"
 import * as fc from "fast-check"
 import * as oauth from "oauth4webapi"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { MemoryLedger } from "../../src/services/memory/MemoryLedger.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { Platform } from "../fixtures/TestDatabase.ts"
 import { type Attempt, type Materials, type Mutation, mutationSeed } from "./Mutations.ts"
 
 /** The name of the error with which the gateway refuses; a defect is what becomes a 500. */
-export type Verdict = "accepted" | "InvalidCredential" | "InvalidProof" | "AuthorizationUnavailable" | "defect"
+export type Verdict = "accepted" | "InvalidCredential" | "InvalidDpopProof" | "AuthorizationUnavailable" | "defect"
 
 const algorithms = ["ES256", "EdDSA", "Ed25519", "PS256"]
 

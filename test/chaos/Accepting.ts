@@ -3,7 +3,6 @@
  * one did, and some are cancelled while workers are after them.
  */
 import { Duration, Effect, Schedule, type Schema } from "effect"
-import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import {
   ClientId,
   type GrantIdentity,
@@ -12,6 +11,7 @@ import {
   Provider,
   ResourceOwner
 } from "../../src/domain/Grant.ts"
+import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import type { Instruction } from "../../src/sandbox/SettlementMix.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"

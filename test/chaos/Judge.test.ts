@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { MutationKey } from "../../src/sandbox/Protocol.ts"
+import { SubmissionKey } from "../../src/sandbox/Protocol.ts"
 import type { Receipt } from "../../src/sandbox/Record.ts"
 import type { Evidence, FinalOperation, Step } from "./Evidence.ts"
 import { isAcquitted, judge } from "./Judge.ts"
@@ -30,7 +30,7 @@ const steps = (operation_id: string, ...states: ReadonlyArray<Step["to_state"]>)
   }))
 
 const receipt = (key: string, last: Partial<Receipt> = {}): Receipt => ({
-  key: MutationKey.make(key),
+  key: SubmissionKey.make(key),
   receipt: 1,
   at: at(0).getTime(),
   outcome: "accepted",
@@ -76,7 +76,7 @@ const crimes: ReadonlyArray<readonly [rule: string, figure: string, crime: Parti
   ["a key creates one operation", "operations lost", {
     acceptances: [honest.acceptances[0]!, { key: "key-of-b", ids: new Set(["b"]), created: 2 }]
   }],
-  ["what the provider received was accepted", "mutations without an operation", {
+  ["what the provider received was accepted", "submissions without an operation", {
     receipts: [...honest.receipts, receipt("c")]
   }],
   ["an unsettled operation has somebody who acts on it", "operations abandoned", {

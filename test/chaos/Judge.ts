@@ -2,7 +2,7 @@
  * Whether a run kept every promise, by what it left behind.
  */
 import { Duration } from "effect"
-import { canTransition, isProof, isTerminal, requiresProof } from "../../src/domain/Operation.ts"
+import { canTransition, isEvidence, isTerminal, requiresEvidence } from "../../src/domain/Operation.ts"
 import type { Receipt } from "../../src/sandbox/Record.ts"
 import type { Evidence, FinalOperation, Step } from "./Evidence.ts"
 import { nameOf } from "./Faults.ts"
@@ -66,13 +66,13 @@ const lostOperations = ({ acceptances, operations }: Evidence): ReadonlyArray<st
   })
 }
 
-/** Mutations that the provider received although no operation asked for them. */
+/** Submissions that the provider received although no operation asked for them. */
 const strangers = ({ operations, receipts }: Evidence): ReadonlyArray<string> => {
   const known = new Set(operations.map(({ id }) => id))
   return receipts.filter(({ key }) => !known.has(key)).map(({ key }) => `${key}: received, and not in the ledger`)
 }
 
-/** What became of a mutation at the provider: its answer to the only question that counts. */
+/** What became of a submission at the provider: its answer to the only question that counts. */
 type Fate = "succeeded" | "failed" | "pending" | "never"
 
 const fates = ({ truths }: Evidence): ReadonlyMap<string, Fate> =>
@@ -133,7 +133,7 @@ const illegalStep = (step: Step, before: Step | undefined): string | null => {
   if (revision !== before.revision + 1) return `revision ${revision} after ${before.revision}`
   if (from_state !== before.to_state) return `from ${from_state}, where it was ${before.to_state}`
   if (!canTransition(from_state, to_state)) return `from ${from_state} to ${to_state}`
-  if (requiresProof(from_state) && !isProof(evidence)) return `out of ${from_state} without proof`
+  if (requiresEvidence(from_state) && !isEvidence(evidence)) return `out of ${from_state} without proof`
   return step.at < before.at ? "back in time" : null
 }
 
@@ -227,7 +227,7 @@ export const judge = (evidence: Evidence, slack = 1000): ReadonlyArray<Figure> =
   counted("double submissions, by the provider's record", doubleSubmissions(evidence)),
   counted("double sends, by the wire", doubleSends(evidence)),
   counted("operations lost", lostOperations(evidence)),
-  counted("mutations without an operation", strangers(evidence)),
+  counted("submissions without an operation", strangers(evidence)),
   counted("operations abandoned", abandoned(evidence)),
   counted("settled against the provider's truth", untruths(evidence)),
   counted("illegal history rows", illegalSteps(evidence)),

@@ -4,9 +4,9 @@
 import { Schema } from "effect"
 import * as path from "node:path"
 import type { FaultSettings } from "../../src/sandbox/Faults.ts"
-import { Truth } from "../../src/sandbox/Submissions.ts"
 import { decodeReceipt, type Receipt } from "../../src/sandbox/Record.ts"
 import type { SandboxOptions } from "../../src/sandbox/Sandbox.ts"
+import { Truth } from "../../src/sandbox/Submissions.ts"
 import { Child } from "./Child.ts"
 
 const decodeTruth = Schema.decodeSync(Schema.fromJsonString(Truth))

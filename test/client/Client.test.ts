@@ -5,7 +5,6 @@ import { FetchHttpClient, HttpClient, HttpRouter, HttpServer } from "effect/http
 import { TestClock } from "effect/testing"
 import { createServer } from "node:http"
 import { GatewayClient } from "../../src/api/Client.ts"
-import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import {
   ClientId,
   type GrantIdentity,
@@ -14,17 +13,18 @@ import {
   Provider,
   ResourceOwner
 } from "../../src/domain/Grant.ts"
+import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import type { Operation } from "../../src/domain/Operation.ts"
 import { GatewayRoutes } from "../../src/server/Gateway.ts"
 import { Lifecycle } from "../../src/server/Lifecycle.ts"
 import { BaseUrl } from "../../src/server/ProblemResponses.ts"
 import { layerRateLimits } from "../../src/server/RateLimits.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { MemoryLedger } from "../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
 import { Readiness } from "../../src/services/Readiness.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { Platform } from "../fixtures/TestDatabase.ts"
 
 const Ledger = Layer.mergeAll(

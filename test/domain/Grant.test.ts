@@ -13,7 +13,7 @@ import {
   operationsRead,
   PairwiseSubject,
   Provider,
-  ProviderBindingId,
+  ProviderConnectionId,
   ProviderDisconnected,
   refusal,
   ResourceOwner,
@@ -67,7 +67,7 @@ describe("what a refusal says", () => {
     [new GrantRevoked({ reason: "expired" }), "the grant has expired"],
     [new ClientInactive(), "the client of the grant is deactivated"],
     [new InsufficientScope({ required: operationsRead }), "the grant lacks the scope operations:read"],
-    [new ProviderDisconnected(), "the provider binding of the grant is disconnected"]
+    [new ProviderDisconnected(), "the provider connection of the grant is disconnected"]
   ]
   it("is why, in words", () => {
     for (const [refusal, message] of said) assert.strictEqual(refusal.message, message)
@@ -82,7 +82,7 @@ const grant: Grant = {
   subject: PairwiseSubject.make("subject"),
   client_id: ClientId.make("client"),
   client_active: true,
-  provider_binding_id: ProviderBindingId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e90"),
+  provider_connection_id: ProviderConnectionId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e90"),
   provider: Provider.make("bank"),
   provider_connected: true,
   scopes: [operationsRead, Scope.make("payments:write")],
@@ -115,7 +115,7 @@ describe("the standing of a grant", () => {
     }
   })
 
-  it("follows the client and the provider binding", () => {
+  it("follows the client and the provider connection", () => {
     assert.deepStrictEqual(standing({ client_active: false }), { ...good, client_active: false })
     assert.deepStrictEqual(standing({ provider_connected: false }), { ...good, provider_connected: false })
   })

@@ -4,7 +4,7 @@ import {
   isTerminal,
   type OperationState,
   operationStates,
-  requiresProof,
+  requiresEvidence,
   submissionUncertain,
   transitions
 } from "../../src/domain/Operation.ts"
@@ -76,6 +76,6 @@ describe("the states of an operation", () => {
   })
 
   it("require proof to leave when they are indeterminate, and only then", () => {
-    assert.deepStrictEqual(specifiedStates.filter(requiresProof), ["indeterminate"])
+    assert.deepStrictEqual(specifiedStates.filter(requiresEvidence), ["indeterminate"])
   })
 })

@@ -2,9 +2,9 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { Database, FirstSightPool, ProofPool, ReaderPool, WorkerPool, WriterPool } from "../../src/node/Database.ts"
+import { Database, ProofPool, ProvisioningPool, ReaderPool, WorkerPool, WriterPool } from "../../src/node/Database.ts"
 
-const pools = { ReaderPool, ProofPool, FirstSightPool, WriterPool, WorkerPool }
+const pools = { ReaderPool, ProofPool, ProvisioningPool, WriterPool, WorkerPool }
 
 /** No connection is made before there is something to ask. */
 const nowhere = Database.layer({

@@ -130,7 +130,7 @@ describe("An endpoint that takes payments", () => {
       const inactive = yield* issue(mayPay)
       yield* grants.setClientActive(inactive.grant.client_id, false)
       const disconnected = yield* issue(mayPay)
-      yield* grants.setProviderConnected(disconnected.grant.provider_binding_id, false)
+      yield* grants.setProviderConnected(disconnected.grant.provider_connection_id, false)
       const expired = yield* issue({ ...mayPay, expires_in: expiredIn })
       const table = [
         [revoked, 401, "grant_revoked"],

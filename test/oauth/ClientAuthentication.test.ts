@@ -4,11 +4,11 @@ import { SecureRandom } from "effect/crypto"
 import { TestClock } from "effect/testing"
 import { decodeProtectedHeader, type JWK, jwtVerify } from "jose"
 import { generateKeyPairSync } from "node:crypto"
-import { type ClientAuthentication, makeClientProofs } from "../../src/oauth/ClientAuthentication.ts"
+import { type ClientAuthentication, makeClientAuthentication } from "../../src/oauth/ClientAuthentication.ts"
 import { epoch, issuer, signerOf } from "./Issuing.ts"
 
 const make = (client: ClientAuthentication) =>
-  Effect.provide(makeClientProofs(client, issuer), SecureRandom.layerWebCrypto)
+  Effect.provide(makeClientAuthentication(client, issuer), SecureRandom.layerWebCrypto)
 
 const basic = (clientId: string, secret: string) =>
   make({ method: "client_secret_basic", clientId, secret: Redacted.make(secret) })

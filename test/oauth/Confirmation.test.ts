@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
-import { type Credential, InvalidProof } from "../../src/domain/Credential.ts"
+import { type Credential, InvalidDpopProof } from "../../src/domain/Credential.ts"
 import { makeConfirm } from "../../src/oauth/Confirmation.ts"
-import type { VerifyProof } from "../../src/oauth/DpopProof.ts"
+import type { VerifyDpopProof } from "../../src/oauth/DpopProof.ts"
 import type { Confirmation, VerifiedToken } from "../../src/oauth/VerifiedToken.ts"
 import { credentialOf, provenOf } from "./Issuing.ts"
 
@@ -10,15 +10,15 @@ const key = "k".repeat(43)
 const certificate = "c".repeat(43)
 
 /** Knows one key, and one good proof. */
-const verifyProof: VerifyProof = (credential, jkt) =>
+const verifyProof: VerifyDpopProof = (credential, jkt) =>
   credential.proof === null || jkt !== key
-    ? Effect.fail(new InvalidProof({ reason: "is bad" }))
+    ? Effect.fail(new InvalidDpopProof({ reason: "is bad" }))
     : Effect.succeed({ jti: "proof-1", jkt, expires_at: DateTime.makeUnsafe(0) })
 
 const verdictOn = (
   confirmation: Partial<Confirmation>,
   credential: Credential,
-  settings: { senderConstrained?: "required" | "optional"; verifyProof?: VerifyProof | null } = {}
+  settings: { senderConstrained?: "required" | "optional"; verifyProof?: VerifyDpopProof | null } = {}
 ) => {
   const confirm = makeConfirm({ senderConstrained: "optional", verifyProof, ...settings })
   const token = { confirmation: { jkt: null, x5t: null, ...confirmation } } as VerifiedToken
@@ -43,8 +43,8 @@ describe("The binding of a token to its sender", () => {
   it.effect("to a key needs the scheme DPoP and a good proof, whose use is yielded", () =>
     each([
       [{ jkt: key }, proven, "accepted with proof-1"],
-      [{ jkt: key }, { ...proven, proof: null }, "InvalidProof"],
-      [{ jkt: "other" }, proven, "InvalidProof"]
+      [{ jkt: key }, { ...proven, proof: null }, "InvalidDpopProof"],
+      [{ jkt: "other" }, proven, "InvalidDpopProof"]
     ]))
 
   it.effect("to a key is never shown as a bearer token, with a proof or without", () =>
@@ -66,7 +66,7 @@ describe("The binding of a token to its sender", () => {
       [{ jkt: key, x5t: certificate }, { ...proven, certificate }, "accepted with proof-1"],
       [{ jkt: key, x5t: certificate }, proven, "InvalidCredential"],
       [{ jkt: key, x5t: certificate }, certified, "InvalidCredential"],
-      [{ jkt: key, x5t: certificate }, { ...proven, certificate, proof: null }, "InvalidProof"]
+      [{ jkt: key, x5t: certificate }, { ...proven, certificate, proof: null }, "InvalidDpopProof"]
     ]))
 
   it.effect("to nobody is a bearer token, where that is allowed", () =>

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Duration, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { makeDpopNonces } from "../../src/oauth/DpopNonces.ts"
-import { defaultProofSettings, proofFault, type ProofSettings } from "../../src/oauth/DpopProof.ts"
+import { defaultDpopSettings, type DpopSettings, validateDpopSettings } from "../../src/oauth/DpopProof.ts"
 import { athOf, epoch, proofOf, provenOf, signerOf, thumbprintOf } from "./Issuing.ts"
 import { eachVerdict, judged, makeVerify, token, url, verdictOn } from "./ProofScene.ts"
 
@@ -178,10 +178,11 @@ describe("A DPoP proof", () => {
 })
 
 describe("The settings for DPoP proofs", () => {
-  it("are without fault as they are by default", () => assert.isNull(proofFault(defaultProofSettings)))
+  it("are without fault as they are by default", () => assert.isNull(validateDpopSettings(defaultDpopSettings)))
 
   it("bound the age and the tolerance, and know the algorithms", () => {
-    const faultOf = (changes: Partial<ProofSettings>) => proofFault({ ...defaultProofSettings, ...changes }) ?? ""
+    const faultOf = (changes: Partial<DpopSettings>) =>
+      validateDpopSettings({ ...defaultDpopSettings, ...changes }) ?? ""
     assert.include(faultOf({ maxAge: Duration.seconds(301) }), "between 1 and 300 seconds")
     assert.include(faultOf({ maxAge: Duration.zero }), "between 1 and 300 seconds")
     assert.include(faultOf({ clockTolerance: Duration.seconds(61) }), "between 0 and 60 seconds")

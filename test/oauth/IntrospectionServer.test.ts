@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { introspectionFault, type IntrospectionSettings } from "../../src/oauth/Introspection.ts"
+import { type IntrospectionSettings, validateIntrospectionSettings } from "../../src/oauth/Introspection.ts"
 import { answerOf, eachAnswer, judged, makeScene, path, settings, until } from "./IntrospectionScene.ts"
 import { epoch } from "./Issuing.ts"
 
@@ -178,11 +178,12 @@ describe("An authorization server that is asked of tokens", () => {
 })
 
 describe("The settings of introspection", () => {
-  const faultOf = (changes: Partial<IntrospectionSettings>) => introspectionFault({ ...settings, ...changes }) ?? ""
+  const faultOf = (changes: Partial<IntrospectionSettings>) =>
+    validateIntrospectionSettings({ ...settings, ...changes }) ?? ""
 
   it("are held to the rules for issuers, endpoints and times", () => {
-    assert.isNull(introspectionFault(settings))
-    assert.isNull(introspectionFault({ ...settings, endpoint: null }))
+    assert.isNull(validateIntrospectionSettings(settings))
+    assert.isNull(validateIntrospectionSettings({ ...settings, endpoint: null }))
     assert.include(faultOf({ issuer: "http://as.test" }), "must be https")
     assert.include(faultOf({ endpoint: "http://as.test/introspect" }), "introspection endpoint")
     assert.include(faultOf({ timeout: Duration.zero }), "between 100 milliseconds and 30 seconds")

@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { endpointFault, issuerFault, type IssuerOptions, issuerSettings } from "../../src/oauth/Issuer.ts"
+import { type IssuerOptions, issuerSettings, validateEndpoint, validateIssuerSettings } from "../../src/oauth/Issuer.ts"
 import { audience, issuer } from "./Issuing.ts"
 
-const faultOf = (changes: Partial<IssuerOptions>) => issuerFault(issuerSettings({ issuer, audience, ...changes }))
+const faultOf = (changes: Partial<IssuerOptions>) =>
+  validateIssuerSettings(issuerSettings({ issuer, audience, ...changes }))
 
 describe("The settings of an issuer", () => {
   it("default to the algorithms of FAPI 2.0, 5 seconds, the claim grant_id, and discovery", () => {
@@ -71,7 +72,7 @@ describe("The settings of an issuer", () => {
     assert.isNull(faultOf({ jwksUri: "https://keys.test/jwks?p=1" }))
     assert.include(faultOf({ jwksUri: "http://keys.test/jwks" }) ?? "", "must be https")
     assert.include(faultOf({ jwksUri: "http://127.0.0.1/jwks" }) ?? "", "must be https, like its issuer")
-    assert.isNull(endpointFault("http://127.0.0.1:9000", "http://127.0.0.1:9000/jwks"))
-    assert.isNotNull(endpointFault("HTTPS://as.test", "http://127.0.0.1:9000/jwks"))
+    assert.isNull(validateEndpoint("http://127.0.0.1:9000", "http://127.0.0.1:9000/jwks"))
+    assert.isNotNull(validateEndpoint("HTTPS://as.test", "http://127.0.0.1:9000/jwks"))
   })
 })

@@ -6,19 +6,19 @@ import { Effect } from "effect"
 import { Digest } from "effect/crypto"
 import { TestClock } from "effect/testing"
 import type { Credential } from "../../src/domain/Credential.ts"
-import { defaultProofSettings, makeProofs, type ProofSettings } from "../../src/oauth/DpopProof.ts"
+import { defaultDpopSettings, type DpopSettings, makeDpopProofs } from "../../src/oauth/DpopProof.ts"
 import { audience, type Changes, epoch, proofOf, provenOf, type Signer, signerOf, thumbprintOf } from "./Issuing.ts"
 
 export const token = "the-token"
 export const url = `${audience}/v1/operations`
 
-export const makeVerify = (settings: Partial<ProofSettings> = {}) =>
-  Effect.provide(makeProofs({ ...defaultProofSettings, ...settings }), Digest.layerWebCrypto)
+export const makeVerify = (settings: Partial<DpopSettings> = {}) =>
+  Effect.provide(makeDpopProofs({ ...defaultDpopSettings, ...settings }), Digest.layerWebCrypto)
 
 interface Request {
   readonly header?: Changes
   readonly credential?: Partial<Credential>
-  readonly settings?: Partial<ProofSettings>
+  readonly settings?: Partial<DpopSettings>
   readonly signer?: Signer
 }
 

@@ -4,8 +4,8 @@
 import { assert } from "@effect/vitest"
 import { type Duration, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
-import { makeAccessTokens } from "../../src/oauth/JwtAccessToken.ts"
 import { type IssuerOptions, issuerSettings } from "../../src/oauth/Issuer.ts"
+import { makeAccessTokens } from "../../src/oauth/JwtAccessToken.ts"
 import { type FakeServer, layerOf, makeFakeServer } from "./FakeServer.ts"
 import { audience, type Changes, epoch, issuer, signerOf, tokenOf } from "./Issuing.ts"
 

@@ -104,7 +104,7 @@ describe("A submission", () => {
       assert.deepStrictEqual(yield* record, [])
     }))
 
-  it.effect("whose body is not a mutation is answered 400, and counted", () =>
+  it.effect("whose body is not a submission is answered 400, and counted", () =>
     Effect.gen(function*() {
       const { truth, url } = yield* start()
       const bodies = ["", "{", "[]", `{"type":"payment"}`, `{"type":"","payload":{}}`, `{"type":7,"payload":{}}`]

@@ -28,7 +28,7 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual((yield* read(sandbox.url, "a")).status, 200)
     }))
 
-  it.effect("slow: a mutation whose time is over before it is taken up is too late", () =>
+  it.effect("slow: a submission whose time is over before it is taken up is too late", () =>
     Effect.gen(function*() {
       const sandbox = yield* start()
       const answer = yield* Effect.forkChild(
@@ -188,7 +188,7 @@ describe("Faults of the sandbox", () => {
       )
     }))
 
-  it.effect("foreign_answer: carried out, and answered with the status of another mutation, by key and reference", () =>
+  it.effect("foreign_answer: carried out, and answered with the status of another submission, by key and reference", () =>
     Effect.gen(function*() {
       const { record, setFaults, truth, url } = yield* start()
       const payload = told({ outcome: "failed", code: "no", faults: { foreign_answer: { on: "both", times: 1 } } })
@@ -212,7 +212,7 @@ describe("Faults of the sandbox", () => {
       assert.deepInclude((yield* read(url, "unknown")).json, { status: "succeeded" })
     }))
 
-  it.effect("without it, every answer about a mutation names its key", () =>
+  it.effect("without it, every answer about a submission names its key", () =>
     Effect.gen(function*() {
       const { setFaults, url } = yield* start()
       yield* setFaults({ duplicate_key_rejected: { rate: 1 } })

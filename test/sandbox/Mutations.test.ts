@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { Readable } from "node:stream"
-import { makeMutations } from "../../src/sandbox/Submissions.ts"
-import type { MutationRecord, Receipt } from "../../src/sandbox/Record.ts"
+import type { Receipt, SubmissionRecord } from "../../src/sandbox/Record.ts"
 import { defaultMix } from "../../src/sandbox/SettlementMix.ts"
+import { makeSubmissions } from "../../src/sandbox/Submissions.ts"
 import { told } from "./harness.ts"
 
 const body = (payload: unknown) => Buffer.from(JSON.stringify({ type: "payment", payload }))
@@ -12,7 +12,7 @@ const done = body(told({ outcome: "succeeded" }))
 /** A record that makes receipts durable when it is told to, and not before. */
 const heldRecord = () => {
   const places: Array<{ readonly receipt: Receipt; readonly durable: Deferred.Deferred<void> }> = []
-  const record: MutationRecord = {
+  const record: SubmissionRecord = {
     append: (receipt) => {
       const durable = Deferred.makeUnsafe<void>()
       places.push({ receipt, durable })
@@ -24,14 +24,14 @@ const heldRecord = () => {
   return { record, places, release: (place: number) => Deferred.succeed(places[place]!.durable, undefined) }
 }
 
-describe("A mutation", () => {
+describe("A submission", () => {
   it.effect("takes effect, and is answered, when the record has it: not when it has an earlier receipt of its key", () =>
     Effect.gen(function*() {
       const { places, record, release } = heldRecord()
-      const mutations = yield* makeMutations({ seed: "x", mix: defaultMix, record, faults: () => ({}) })
+      const submissions = yield* makeSubmissions({ seed: "x", mix: defaultMix, record, faults: () => ({}) })
       const receive = (body: Buffer) =>
-        Effect.forkChild(mutations.receive({ key: "a", body, sendBefore: undefined }), { startImmediately: true })
-      const seen = Effect.map(mutations.read("a"), (reply) => reply.answer()?.status)
+        Effect.forkChild(submissions.receive({ key: "a", body, sendBefore: undefined }), { startImmediately: true })
+      const seen = Effect.map(submissions.read("a"), (reply) => reply.answer()?.status)
       const fibers = [yield* receive(Buffer.from("{")), yield* receive(done), yield* receive(done)] as const
       assert.deepStrictEqual(places.map(({ receipt }) => [receipt.receipt, receipt.outcome]), [
         [1, "invalid"],
@@ -53,11 +53,12 @@ describe("A mutation", () => {
   it.effect("is the same when it comes twice at once: one is accepted, the other one repeated", () =>
     Effect.gen(function*() {
       const { places, record, release } = heldRecord()
-      const mutations = yield* makeMutations({ seed: "x", mix: defaultMix, record, faults: () => ({}) })
+      const submissions = yield* makeSubmissions({ seed: "x", mix: defaultMix, record, faults: () => ({}) })
       const answers = yield* Effect.forkChild(
         Effect.forEach(
           [done, body(told({ outcome: "rejected" }))],
-          (body) => Effect.map(mutations.receive({ key: "a", body, sendBefore: undefined }), ({ answer }) => answer()),
+          (body) =>
+            Effect.map(submissions.receive({ key: "a", body, sendBefore: undefined }), ({ answer }) => answer()),
           { concurrency: "unbounded" }
         ),
         { startImmediately: true }

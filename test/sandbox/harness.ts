@@ -64,7 +64,7 @@ export const call = (url: string, { agent, body, headers, method = "GET" }: Call
     return Effect.sync(() => void sent.destroy())
   })
 
-/** Hands in a mutation. */
+/** Hands in a submission. */
 export const submit = (
   url: string,
   key: string,
@@ -78,7 +78,7 @@ export const submit = (
     ...agent && { agent }
   })
 
-/** Reads the status of a mutation. */
+/** Reads the status of a submission. */
 export const read = (url: string, key: string): Effect.Effect<Outcome> =>
   call(`${url}/mutations/${encodeURIComponent(key)}`)
 

@@ -11,8 +11,8 @@ const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 const revoke = ({ grant_id }: Grant) => Grants.use((grants) => grants.revoke(grant_id))
 const setActive = ({ client_id }: Grant, active: boolean) =>
   Grants.use((grants) => grants.setClientActive(client_id, active))
-const setConnected = ({ provider_binding_id }: Grant, connected: boolean) =>
-  Grants.use((grants) => grants.setProviderConnected(provider_binding_id, connected))
+const setConnected = ({ provider_connection_id }: Grant, connected: boolean) =>
+  Grants.use((grants) => grants.setProviderConnected(provider_connection_id, connected))
 
 /** What may be wrong with a grant, in the order in which it is checked. */
 const flaws = ["revoked", "expired", "inactive", "unscoped", "disconnected"] as const

@@ -61,8 +61,10 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations/{id}
       yield* move(operation, "submitting", "submitted", "indeterminate", "succeeded")
       for (const target of [`/v1/operations/${operation.id}`, "/v1/operations"]) {
         const { headerLines, text } = yield* send(target, { token: holder.token })
-        const { client_id, grant_id, provider, provider_binding_id, resource_owner, subject } = holder.grant
-        for (const secret of [client_id, grant_id, provider, provider_binding_id, resource_owner, subject, "amount"]) {
+        const { client_id, grant_id, provider, provider_connection_id, resource_owner, subject } = holder.grant
+        for (
+          const secret of [client_id, grant_id, provider, provider_connection_id, resource_owner, subject, "amount"]
+        ) {
           assert.notInclude(text + JSON.stringify(headerLines), secret)
         }
       }

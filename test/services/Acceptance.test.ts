@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import { Scope } from "../../src/domain/Grant.ts"
+import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import { isOperationId, Operation } from "../../src/domain/Operation.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
@@ -251,14 +251,14 @@ conformance("a grant that accepts requests", (it) => {
       const refusals = Effect.forEach([key, newKey()], (key) => Effect.flip(accept(identity, { key })))
       const tags = Effect.map(refusals, (errors) => errors.map((error) => error._tag))
 
-      yield* grants.setProviderConnected(grant.provider_binding_id, false)
+      yield* grants.setProviderConnected(grant.provider_connection_id, false)
       assert.deepStrictEqual(yield* tags, ["ProviderDisconnected", "ProviderDisconnected"])
       yield* grants.setClientActive(grant.client_id, false)
       assert.deepStrictEqual(yield* tags, ["ClientInactive", "ClientInactive"])
       yield* grants.revoke(grant.grant_id)
       assert.deepStrictEqual(yield* tags, ["GrantRevoked", "GrantRevoked"])
 
-      yield* grants.setProviderConnected(grant.provider_binding_id, true)
+      yield* grants.setProviderConnected(grant.provider_connection_id, true)
       yield* grants.setClientActive(grant.client_id, true)
       assert.deepStrictEqual(yield* tags, ["GrantRevoked", "GrantRevoked"])
       const { identity: renewed } = yield* issueAgain(grant)

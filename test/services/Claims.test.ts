@@ -48,7 +48,7 @@ conformance("a claim", (it) => {
         id: operation.id,
         type: "payment.refund",
         resource_owner: grant.resource_owner,
-        provider_binding_id: grant.provider_binding_id,
+        provider_connection_id: grant.provider_connection_id,
         send_before: null
       })
       assert.strictEqual(claim!.revision, 2)
@@ -137,7 +137,7 @@ conformance("an operation that waits to be claimed", (it) => {
       }))
   }
 
-  it.effect("is claimed through any live grant of the same owner, subject, client and provider binding", () =>
+  it.effect("is claimed through any live grant of the same owner, subject, client and provider connection", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant, identity } = yield* issueAtNewProvider()
@@ -153,7 +153,7 @@ conformance("an operation that waits to be claimed", (it) => {
       ["owner", () => ({ resource_owner: newOwner() })],
       ["subject", () => ({ subject: newSubject() })],
       ["client", () => ({ client_id: newClient() })],
-      ["provider binding", () => ({ provider: newProvider() })]
+      ["provider connection", () => ({ provider: newProvider() })]
     ] as const
   ) {
     it.effect(`does not get its grant's standing from a grant of another ${what}`, () =>
@@ -230,7 +230,7 @@ conformance("an operation that waits to be claimed", (it) => {
       const ledger = yield* OperationLedger
       const { grant, identity } = yield* issueAtNewProvider()
       const { operation } = yield* accept(identity)
-      yield* grants.setProviderConnected(grant.provider_binding_id, false)
+      yield* grants.setProviderConnected(grant.provider_connection_id, false)
       const look = Effect.andThen(claimIds(grant.provider), ledger.show(operation.id))
       yield* pass("59 minutes")
       assert.deepInclude(yield* look, { state: "accepted", revision: 1, under_review: false })
@@ -247,7 +247,7 @@ conformance("an operation that waits to be claimed", (it) => {
       const ledger = yield* OperationLedger
       const { grant, identity } = yield* issueAtNewProvider()
       const { operation } = yield* accept(identity)
-      yield* grants.setProviderConnected(grant.provider_binding_id, false)
+      yield* grants.setProviderConnected(grant.provider_connection_id, false)
       const isReviewed = Effect.map(
         Effect.andThen(claimIds(grant.provider), ledger.show(operation.id)),
         ({ under_review }) => under_review

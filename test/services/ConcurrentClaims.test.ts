@@ -77,8 +77,8 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
 
   const withdrawals: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, unknown, Grants>>> = {
     "a revocation": ({ grant_id }) => Grants.use((grants) => grants.revoke(grant_id)),
-    "a disconnection": ({ provider_binding_id }) =>
-      Grants.use((grants) => grants.setProviderConnected(provider_binding_id, false)),
+    "a disconnection": ({ provider_connection_id }) =>
+      Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false)),
     "the deactivation of a client": ({ client_id }) => Grants.use((grants) => grants.setClientActive(client_id, false))
   }
   for (const [name, withdraw] of Object.entries(withdrawals)) {

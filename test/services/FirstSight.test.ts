@@ -12,12 +12,12 @@ import {
   ResourceOwner,
   type Scope
 } from "../../src/domain/Grant.ts"
-import { firstSightFault } from "../../src/services/verification/GrantProvisioning.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { MemoryLedger } from "../../src/services/memory/MemoryLedger.ts"
-import type { JwtIssuer } from "../../src/services/verification/OAuthVerifier.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
+import { validateGrantProvisioning } from "../../src/services/verification/GrantProvisioning.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
+import type { JwtIssuer } from "../../src/services/verification/OAuthVerifier.ts"
 import { ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { everything } from "../fixtures/Ledger.ts"
 import { Platform } from "../fixtures/TestDatabase.ts"
@@ -51,7 +51,7 @@ const makeScene = Effect.gen(function*() {
   /** Yields what reads with a token: how that ended. */
   const startGateway = Effect.fnUntraced(function*(options: Partial<JwtIssuer> = {}) {
     const gateway = yield* Layer.build(Layer.fresh(
-      GrantVerifier.layerJwt({ issuer, audience, firstSight: {}, ...options }).pipe(
+      GrantVerifier.layerJwt({ issuer, audience, grantProvisioning: {}, ...options }).pipe(
         Layer.provide(Layer.succeed(HttpClient.HttpClient, client))
       )
     ))
@@ -209,10 +209,10 @@ describe("A grant that tokens show", () => {
 describe("The settings of first sight", () => {
   it("let grants live for a day at least, and for a hundred years at most", () => {
     for (const grantLifetime of ["1 day", "90 days", Duration.days(36_525), undefined] as const) {
-      assert.isNull(firstSightFault(grantLifetime === undefined ? {} : { grantLifetime }))
+      assert.isNull(validateGrantProvisioning(grantLifetime === undefined ? {} : { grantLifetime }))
     }
     for (const grantLifetime of ["23 hours", 0, Duration.days(36_526), Duration.infinity] as const) {
-      assert.include(firstSightFault({ grantLifetime }) ?? "", "a day at least")
+      assert.include(validateGrantProvisioning({ grantLifetime }) ?? "", "a day at least")
     }
   })
 })

@@ -4,11 +4,11 @@ import { PostgresLedger } from "../fixtures/Ledger.ts"
 import { allows, attempt, fill, modes, sevenOperations, type World } from "../fixtures/RawSql.ts"
 
 const insert = (values: { readonly id?: string; readonly state?: string; readonly revision?: number }) => `
-  INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type,
+  INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
     idempotency_key, request_digest, state, revision, created_at, updated_at, completed_at, failure_code,
     failure_message)
   SELECT '${values.id ?? "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"}', client_id, resource_owner, subject, grant_id,
-    provider_binding_id, type, 'a-new-key', request_digest, '${values.state ?? "accepted"}', ${values.revision ?? 1},
+    provider_connection_id, type, 'a-new-key', request_digest, '${values.state ?? "accepted"}', ${values.revision ?? 1},
     created_at, updated_at, completed_at, failure_code, failure_message
   FROM operations WHERE id = :${values.state ?? "accepted"}`
 
@@ -19,7 +19,7 @@ const changes: Readonly<Record<string, string>> = {
   "resource owner": "resource_owner = 'other'",
   subject: "subject = 'other'",
   grant: "grant_id = :other",
-  "provider binding": "provider_binding_id = :otherBinding",
+  "provider connection": "provider_connection_id = :otherBinding",
   provider: "provider = 'other'",
   type: "type = 'other'",
   "idempotency key": "idempotency_key = 'other'",
@@ -50,7 +50,7 @@ const forbidden: Readonly<Record<string, string>> = {
     "DO $$BEGIN ALTER TABLE operation_history DISABLE TRIGGER USER; TRUNCATE operations CASCADE; END$$",
   "truncate operations by way of their clients": "TRUNCATE clients CASCADE",
   "truncate operations by way of their grants": "TRUNCATE grants CASCADE",
-  "truncate operations by way of their provider bindings": "TRUNCATE provider_bindings CASCADE",
+  "truncate operations by way of their provider connections": "TRUNCATE provider_connections CASCADE",
 
   ...changesOf("accepted"),
   ...changesOf("submitting"),
@@ -158,7 +158,7 @@ const forbidden: Readonly<Record<string, string>> = {
   "change the client of a grant": "UPDATE grants SET client_id = :client WHERE id = :other",
   "change the owner of a grant": "UPDATE grants SET resource_owner = 'other' WHERE id = :other",
   "change the subject of a grant": "UPDATE grants SET subject = 'other' WHERE id = :other",
-  "change the provider binding of a grant": "UPDATE grants SET provider_binding_id = :binding WHERE id = :other",
+  "change the provider connection of a grant": "UPDATE grants SET provider_connection_id = :binding WHERE id = :other",
   "change the creation time of a grant": "UPDATE grants SET created_at = now() WHERE id = :other",
   "delete a grant": "DELETE FROM grants WHERE id = :grant",
   "delete a grant that was revoked, in order to issue it again": "DELETE FROM grants WHERE id = :revoked",

@@ -2,12 +2,12 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { inspect } from "node:util"
-import { accessTokenDigest, generateAccessToken } from "../../src/domain/OpaqueToken.ts"
 import { bearer } from "../../src/domain/Credential.ts"
+import { accessTokenDigest, generateAccessToken } from "../../src/domain/OpaqueToken.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { MemoryLedger } from "../../src/services/memory/MemoryLedger.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import {
   conformance,
   everything,

@@ -22,7 +22,7 @@ conformance("issuing a grant", (it) => {
       assert.deepStrictEqual(grant, {
         ...asked,
         grant_id: grant.grant_id,
-        provider_binding_id: grant.provider_binding_id,
+        provider_connection_id: grant.provider_connection_id,
         client_active: true,
         provider_connected: true,
         created_at: grant.created_at,
@@ -43,23 +43,23 @@ conformance("issuing a grant", (it) => {
       assert.notInclude(JSON.stringify(again), Redacted.value(again.access_token))
     }))
 
-  it.effect("shares one provider binding for each resource owner and provider", () =>
+  it.effect("shares one provider connection for each resource owner and provider", () =>
     Effect.gen(function*() {
       const { grant } = yield* issue()
-      const binding = grant.provider_binding_id
+      const binding = grant.provider_connection_id
       const same = yield* issueAgain(grant, { client_id: newClient(), subject: newSubject() })
       const otherProvider = yield* issueAgain(grant, { provider: Provider.make("broker") })
       const otherOwner = yield* issueAgain(grant, { resource_owner: newOwner() })
-      assert.strictEqual(same.grant.provider_binding_id, binding)
-      assert.notStrictEqual(otherProvider.grant.provider_binding_id, binding)
-      assert.notStrictEqual(otherOwner.grant.provider_binding_id, binding)
+      assert.strictEqual(same.grant.provider_connection_id, binding)
+      assert.notStrictEqual(otherProvider.grant.provider_connection_id, binding)
+      assert.notStrictEqual(otherOwner.grant.provider_connection_id, binding)
     }))
 
-  it.effect("shares one client and provider binding also when several grants are issued at once", () =>
+  it.effect("shares one client and provider connection also when several grants are issued at once", () =>
     Effect.gen(function*() {
       const owner = { client_id: newClient(), resource_owner: newOwner() }
       const issued = yield* Effect.all(Array.from({ length: 20 }, () => issue(owner)), { concurrency: "unbounded" })
-      assert.strictEqual(new Set(issued.map(({ grant }) => grant.provider_binding_id)).size, 1)
+      assert.strictEqual(new Set(issued.map(({ grant }) => grant.provider_connection_id)).size, 1)
       assert.strictEqual(new Set(issued.map(({ grant }) => grant.grant_id)).size, 20)
     }))
 

@@ -52,7 +52,7 @@ conformance("registering a grant of an authorization server", (it) => {
         client_active: true,
         subject,
         resource_owner,
-        provider_binding_id: grant.provider_binding_id,
+        provider_connection_id: grant.provider_connection_id,
         provider: registration.provider,
         provider_connected: true,
         scopes,
@@ -211,19 +211,19 @@ conformance("registering a grant of an authorization server", (it) => {
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant } = yield* issue()
-      const { client_id, provider, provider_binding_id, resource_owner } = grant
+      const { client_id, provider, provider_connection_id, resource_owner } = grant
       yield* grants.setClientActive(client_id, false)
-      yield* grants.setProviderConnected(provider_binding_id, false)
+      yield* grants.setProviderConnected(provider_connection_id, false)
       const registration = newRegistration({ client_id, provider, resource_owner })
       for (let n = 0; n < 2; n++) {
         assert.deepInclude(yield* register(registration), {
           client_active: false,
           provider_connected: false,
-          provider_binding_id
+          provider_connection_id
         })
       }
       const other = yield* register(newRegistration({ provider, resource_owner }))
-      assert.strictEqual((yield* issueAgain(other)).grant.provider_binding_id, provider_binding_id)
+      assert.strictEqual((yield* issueAgain(other)).grant.provider_connection_id, provider_connection_id)
     }))
 
   it.effect("tells grants of one name apart by issuer and client", () =>
@@ -281,14 +281,14 @@ conformance("registering a grant of an authorization server", (it) => {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("a registration in PostgreSQL", (it) => {
-  it.effect("that is a conflict leaves neither client nor provider binding behind", () =>
+  it.effect("that is a conflict leaves neither client nor provider connection behind", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const registration = newRegistration()
       yield* register(registration)
       const owner = newOwner()
       yield* Effect.flip(register({ ...registration, resource_owner: owner }))
-      assert.isEmpty(yield* sql`SELECT 1 FROM provider_bindings WHERE resource_owner = ${owner}`)
+      assert.isEmpty(yield* sql`SELECT 1 FROM provider_connections WHERE resource_owner = ${owner}`)
     }))
 
   it.effect("that says nothing new writes no row", () =>

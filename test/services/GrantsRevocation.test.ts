@@ -214,13 +214,13 @@ const statements: Readonly<Record<string, string>> = {
   "have an event speak for a grant of the gateway":
     "UPDATE grants SET registered_by_event_at = now() WHERE issuer IS NULL",
   "register a grant twice, under two ids": `
-    INSERT INTO grants (id, client_id, resource_owner, subject, provider_binding_id, scopes, expires_at, issuer, external_id)
-    SELECT '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', client_id, resource_owner, subject, provider_binding_id, scopes,
+    INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at, issuer, external_id)
+    SELECT '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', client_id, resource_owner, subject, provider_connection_id, scopes,
       expires_at, issuer, external_id
     FROM grants WHERE issuer IS NOT NULL LIMIT 1`,
   "name a grant of no issuer": `
-    INSERT INTO grants (id, client_id, resource_owner, subject, provider_binding_id, scopes, expires_at, external_id)
-    SELECT '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', client_id, resource_owner, subject, provider_binding_id, scopes,
+    INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at, external_id)
+    SELECT '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', client_id, resource_owner, subject, provider_connection_id, scopes,
       expires_at, 'name'
     FROM grants LIMIT 1`
 }

@@ -39,7 +39,7 @@ conformance("an operation that a change of the timeline holds", (it) => {
       assert.deepInclude(operation, {
         id,
         resource_owner: grant.resource_owner,
-        provider_binding_id: grant.provider_binding_id
+        provider_connection_id: grant.provider_connection_id
       })
       isAbout(operation.send_before!.epochMilliseconds - Date.now(), readTerms.rescue_after)
       assert.deepInclude(yield* ledger.show(id), { state: "accepted", revision: 1, under_review: true })

@@ -155,7 +155,7 @@ conformance("what became of an operation", (it) => {
       }
     }))
 
-  it.effect("is recorded whatever has become of the grant, the client and the provider binding", () =>
+  it.effect("is recorded whatever has become of the grant, the client and the provider connection", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const queue = yield* SubmissionQueue
@@ -163,7 +163,7 @@ conformance("what became of an operation", (it) => {
       const { id } = yield* queued(issued, "submitting")
       yield* grants.revoke(issued.grant.grant_id)
       yield* grants.setClientActive(issued.grant.client_id, false)
-      yield* grants.setProviderConnected(issued.grant.provider_binding_id, false)
+      yield* grants.setProviderConnected(issued.grant.provider_connection_id, false)
       assert.strictEqual((yield* queue.record(id, 2, outcome("submitted"), recording())).state, "submitted")
       assert.strictEqual((yield* queue.record(id, 3, outcome("succeeded"), recording())).state, "succeeded")
     }))
@@ -238,13 +238,13 @@ conformance("a rescue", (it) => {
       assert.sameMembers([...yield* queue.rescue(2)], ids.slice(4))
     }))
 
-  it.effect("rescues though grant, client and provider binding are gone: nobody else would", () =>
+  it.effect("rescues though grant, client and provider connection are gone: nobody else would", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const issued = yield* issueAtNewProvider()
       const { id } = yield* queued(issued, "submitting")
       yield* grants.revoke(issued.grant.grant_id)
-      yield* grants.setProviderConnected(issued.grant.provider_binding_id, false)
+      yield* grants.setProviderConnected(issued.grant.provider_connection_id, false)
       yield* pass("1 hour")
       assert.deepStrictEqual(yield* rescue([id]), [id])
     }))

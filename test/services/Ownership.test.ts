@@ -77,10 +77,10 @@ conformance("the reader of an operation", (it) => {
           ...(combination.status === "expired" ? { expires_in: expiredIn } : {}),
           scopes: combination.scopes.map((scope) => Scope.make(scope))
         })
-        const { client_id, grant_id, provider_binding_id } = reader.grant
+        const { client_id, grant_id, provider_connection_id } = reader.grant
         if (combination.status === "revoked") yield* grants.revoke(grant_id)
         yield* grants.setClientActive(client_id, combination.clientActive)
-        yield* grants.setProviderConnected(provider_binding_id, combination.connected)
+        yield* grants.setProviderConnected(provider_connection_id, combination.connected)
 
         const found = yield* Effect.result(store.find(reader.identity, operation.id))
         const listed = yield* Effect.result(store.list(reader.identity, everything))

@@ -3,7 +3,7 @@ import { type Context, DateTime, Duration, Effect, Layer, Logger } from "effect"
 import type { Digest } from "effect/crypto"
 import { SqlClient, type SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
-import { ProofReplay, type SeenProof } from "../../src/services/verification/ProofReplay.ts"
+import { type DpopProofUse, ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { unique } from "../fixtures/Ledger.ts"
 import { anotherPool, openTransaction, terminate, untilWaiting, whileLocked } from "../fixtures/Pools.ts"
 import { Platform, TestDatabase } from "../fixtures/TestDatabase.ts"
@@ -13,14 +13,14 @@ type Services = SqlClient.SqlClient | Digest.Digest
 const Postgres = Layer.merge(TestDatabase, Platform)
 
 /** A proof that expires so much later than now, by the clock of this machine. */
-const proofOf = (proof: Partial<SeenProof> = {}, expiresIn: Duration.Input = "1 minute"): SeenProof => ({
+const proofOf = (proof: Partial<DpopProofUse> = {}, expiresIn: Duration.Input = "1 minute"): DpopProofUse => ({
   jkt: unique("key"),
   jti: unique("proof"),
   expires_at: DateTime.makeUnsafe(Date.now() + Duration.toMillis(expiresIn)),
   ...proof
 })
 
-const remember = (proof: SeenProof) => ProofReplay.use((replay) => replay.remember(proof))
+const remember = (proof: DpopProofUse) => ProofReplay.use((replay) => replay.remember(proof))
 
 /** The service of another process. To connect takes no time, whatever a test makes of the clock. */
 const anotherReplay = (

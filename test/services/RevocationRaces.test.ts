@@ -138,9 +138,9 @@ const registerAll = Effect.fnUntraced(function*(registrations: ReadonlyArray<Gra
   )
   yield* sql`INSERT INTO clients (id) SELECT unnest(${rows.map(({ client_id }) => client_id)}::text[])`
   yield* sql`
-    INSERT INTO grants (id, client_id, resource_owner, subject, provider_binding_id, scopes, expires_at, issuer,
+    INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at, issuer,
       external_id)
-    SELECT r.id, r.client_id, g.resource_owner, r.subject, g.provider_binding_id, g.scopes, g.expires_at, r.issuer, r.name
+    SELECT r.id, r.client_id, g.resource_owner, r.subject, g.provider_connection_id, g.scopes, g.expires_at, r.issuer, r.name
     FROM unnest(
       ${rows.map(({ grant_id }) => grant_id)}::uuid[], ${rows.map(({ client_id }) => client_id)}::text[],
       ${rows.map(({ subject }) => subject)}::text[], ${rows.map(({ issuer }) => issuer)}::text[],

@@ -3,7 +3,6 @@ import { DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient, type SqlConnection } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as fs from "node:fs"
-import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import { bearer } from "../../src/domain/Credential.ts"
 import {
   ClientId,
@@ -16,14 +15,13 @@ import {
   ResourceOwner,
   Scope
 } from "../../src/domain/Grant.ts"
+import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import * as PgAcceptanceSignal from "../../src/node/PgAcceptanceSignal.ts"
 import { AcceptanceSignal } from "../../src/services/AcceptanceSignal.ts"
 import { GrantBlockers } from "../../src/services/GrantBlockers.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
-import { ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { Readiness } from "../../src/services/Readiness.ts"
 import {
   closedTables,
@@ -37,6 +35,8 @@ import {
   type TablePrivileges
 } from "../../src/services/sql/roles.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
+import { ProofReplay } from "../../src/services/verification/ProofReplay.ts"
 import { SubmissionWorker } from "../../src/submission/SubmissionWorker.ts"
 import { run } from "../fixtures/CommandLine.ts"
 import { isSuperuser } from "../fixtures/Pools.ts"
@@ -310,7 +310,7 @@ describe("The generated roles", () => {
         const { grant: other } = yield* grants.issue(request)
         assert.isNotNull((yield* grants.revoke(other.grant_id)).revoked_at)
         yield* grants.setClientActive(grant.client_id, true)
-        yield* grants.setProviderConnected(grant.provider_binding_id, true)
+        yield* grants.setProviderConnected(grant.provider_connection_id, true)
         assert.deepStrictEqual(yield* GrantBlockers.use((blockers) => blockers.list(Duration.zero)), [])
         return { id: operation.id, token: access_token, grant }
       }).pipe(
@@ -432,13 +432,13 @@ describe("The generated roles", () => {
           as("owner")
         )
       yield* asOwner([
-        `GRANT SELECT ON provider_bindings, grant_locks TO ${nameOf("reader")}`,
+        `GRANT SELECT ON provider_connections, grant_locks TO ${nameOf("reader")}`,
         `GRANT UPDATE (scopes, expires_at) ON grants TO ${nameOf("reader")}`,
         `GRANT EXECUTE ON FUNCTION revoke_grants TO ${nameOf("provisioner")}`
       ])
       yield* asOwner(grantPrivileges({ prefix: database }))
       const forbidden = [
-        "SELECT provider FROM provider_bindings",
+        "SELECT provider FROM provider_connections",
         "SELECT * FROM grant_locks",
         "SELECT * FROM dpop_proofs",
         "UPDATE grants SET expires_at = now()"

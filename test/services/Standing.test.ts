@@ -1,11 +1,11 @@
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { bearer } from "../../src/domain/Credential.ts"
-import { ClientId, GrantId, type GrantIdentity, Provider, ProviderBindingId } from "../../src/domain/Grant.ts"
+import { ClientId, GrantId, type GrantIdentity, Provider, ProviderConnectionId } from "../../src/domain/Grant.ts"
 import type { OperationId } from "../../src/domain/Operation.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { accept, conformance, everything, fieldsOf, issue, issueAgain, newClient } from "../fixtures/Ledger.ts"
 
 const nobodys = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
@@ -90,16 +90,16 @@ conformance("the standing of a grant", (it) => {
       const { grant, identity } = yield* issue()
       const { operation } = yield* accept(identity)
       for (let round = 0; round < 20; round++) {
-        yield* grants.setProviderConnected(grant.provider_binding_id, false)
+        yield* grants.setProviderConnected(grant.provider_connection_id, false)
         assert.isFalse((yield* grants.show(grant.grant_id)).provider_connected)
         assert.deepStrictEqual(yield* read(identity, operation.id), ["ProviderDisconnected", "ProviderDisconnected"])
-        yield* grants.setProviderConnected(grant.provider_binding_id, true)
+        yield* grants.setProviderConnected(grant.provider_connection_id, true)
         assert.deepStrictEqual(yield* grants.show(grant.grant_id), grant)
         assert.deepStrictEqual(yield* read(identity, operation.id), ["ok", "ok"])
       }
     }))
 
-  it.effect("does not depend on other clients, provider bindings and grants", () =>
+  it.effect("does not depend on other clients, provider connections and grants", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant, identity } = yield* issue()
@@ -108,7 +108,7 @@ conformance("the standing of a grant", (it) => {
       const otherProvider = yield* issueAgain(grant, { provider: Provider.make("broker") })
       const otherGrant = yield* issueAgain(grant)
       yield* grants.setClientActive(otherClient.grant.client_id, false)
-      yield* grants.setProviderConnected(otherProvider.grant.provider_binding_id, false)
+      yield* grants.setProviderConnected(otherProvider.grant.provider_connection_id, false)
       yield* grants.revoke(otherGrant.grant.grant_id)
       assert.deepStrictEqual(yield* read(identity, operation.id), ["ok", "ok"])
     }))
@@ -156,11 +156,11 @@ conformance("a revocation", (it) => {
       const { grant, identity } = yield* issue()
       const { operation } = yield* accept(identity)
       yield* grants.setClientActive(grant.client_id, false)
-      yield* grants.setProviderConnected(grant.provider_binding_id, false)
+      yield* grants.setProviderConnected(grant.provider_connection_id, false)
       const { grant: renewed, identity: reader } = yield* issueAgain(grant)
       assert.isFalse(renewed.client_active)
       assert.isFalse(renewed.provider_connected)
-      assert.strictEqual(renewed.provider_binding_id, grant.provider_binding_id)
+      assert.strictEqual(renewed.provider_connection_id, grant.provider_connection_id)
       assert.deepStrictEqual(yield* read(reader, operation.id), ["ClientInactive", "ClientInactive"])
       yield* grants.setClientActive(grant.client_id, true)
       assert.deepStrictEqual(yield* read(reader, operation.id), ["ProviderDisconnected", "ProviderDisconnected"])
@@ -171,17 +171,17 @@ conformance("a revocation", (it) => {
       const grants = yield* Grants
       const id = GrantId.make(nobodys)
       const client = ClientId.make("nobody")
-      const binding = ProviderBindingId.make(nobodys)
+      const binding = ProviderConnectionId.make(nobodys)
       const attempts: ReadonlyArray<readonly [Effect.Effect<unknown, Error>, object]> = [
         [grants.show(id), { _tag: "GrantNotFound", id }],
         [grants.revoke(id), { _tag: "GrantNotFound", id }],
         [grants.setClientActive(client, false), { _tag: "ClientNotFound", id: client }],
-        [grants.setProviderConnected(binding, false), { _tag: "ProviderBindingNotFound", id: binding }]
+        [grants.setProviderConnected(binding, false), { _tag: "ProviderConnectionNotFound", id: binding }]
       ]
       for (const [attempt, expected] of attempts) {
         const error = yield* Effect.flip(attempt)
         assert.deepStrictEqual(fieldsOf(error), expected)
-        assert.match(error.message, /^there is no (?:grant|client|provider binding) [\w-]+$/)
+        assert.match(error.message, /^there is no (?:grant|client|provider connection) [\w-]+$/)
       }
     }))
 })

@@ -55,7 +55,7 @@ conformance("a status read that is due", (it) => {
           id,
           type: "payment",
           resource_owner: grant.resource_owner,
-          provider_binding_id: grant.provider_binding_id,
+          provider_connection_id: grant.provider_connection_id,
           send_before: null
         })
         isAbout(operation.send_before!.epochMilliseconds - Date.now(), Duration.seconds(-30))

@@ -112,10 +112,10 @@ layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (
       const { operation } = yield* accept(identity)
       yield* nextMillisecond
       const [row] = yield* sql<{ readonly created: boolean; readonly updated: boolean }>`
-        INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type,
+        INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
           idempotency_key, request_digest, state, revision, created_at, updated_at)
         SELECT '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', client_id, resource_owner, subject, grant_id,
-          provider_binding_id, type, 'another', request_digest, state, revision, 'epoch', 'infinity'
+          provider_connection_id, type, 'another', request_digest, state, revision, 'epoch', 'infinity'
         FROM operations WHERE id = ${operation.id}
         RETURNING created_at > ${
         DateTime.toDateUtc(operation.created_at)

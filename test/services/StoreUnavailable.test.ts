@@ -6,10 +6,10 @@ import { Duplex } from "node:stream"
 import { inject } from "vitest"
 import { bearer } from "../../src/domain/Credential.ts"
 import { Grants } from "../../src/services/Grants.ts"
-import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
 import { orUnavailable, storeFailure, StoreUnavailable } from "../../src/services/StoreUnavailable.ts"
+import { GrantVerifier } from "../../src/services/verification/GrantVerifier.ts"
 import { accept, everything, issue, newClient, newKey, outcome, PostgresLedger, walk } from "../fixtures/Ledger.ts"
 import { anotherProcess, terminate, untilWaiting, whileLocked } from "../fixtures/Pools.ts"
 
@@ -34,7 +34,7 @@ const everyCall = Effect.fnUntraced(function*() {
       showGrant: grants.show(grant.grant_id),
       revoke: grants.revoke(grant.grant_id),
       setClientActive: grants.setClientActive(grant.client_id, true),
-      setProviderConnected: grants.setProviderConnected(grant.provider_binding_id, true)
+      setProviderConnected: grants.setProviderConnected(grant.provider_connection_id, true)
     }
     return calls
   })
@@ -138,7 +138,7 @@ layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) =>
             const table = /grant|issue|revoke|verify/i.test(name)
               ? "grants, access_tokens"
               : name.startsWith("set")
-              ? "clients, provider_bindings"
+              ? "clients, provider_connections"
               : "operations, operation_history"
             assert.strictEqual((yield* whileLocked(table, Effect.flip(call)))._tag, "StoreUnavailable", name)
           }

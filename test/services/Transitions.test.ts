@@ -109,7 +109,7 @@ conformance("the transition of an operation", (it) => {
           id: before.id,
           from: "indeterminate",
           to,
-          reason: "proof_required"
+          reason: "evidence_required"
         })
         assert.include(error.message, "evidence is required")
         for (const nothing of [false, 0, "", "settled", [], [1], {}]) {

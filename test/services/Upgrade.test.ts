@@ -34,13 +34,13 @@ const uuid = (n: number) => `019aa4f0-5c00-7b1e-8d2f-${String(n).padStart(12, "0
 const fill = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   yield* sql`INSERT INTO clients (id) VALUES ('client')`
-  yield* sql`INSERT INTO provider_bindings (id, resource_owner, provider) VALUES (${uuid(100)}, 'owner', 'bank')`
+  yield* sql`INSERT INTO provider_connections (id, resource_owner, provider) VALUES (${uuid(100)}, 'owner', 'bank')`
   yield* sql`
-    INSERT INTO grants (id, client_id, resource_owner, subject, provider_binding_id, scopes, expires_at)
+    INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at)
     VALUES (${uuid(101)}, 'client', 'owner', 'subject', ${uuid(100)}, '{}', now() + interval '1 day')`
   for (const [n, state] of specifiedStates.entries()) {
     yield* sql`
-      INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type,
+      INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
         idempotency_key, request_digest, state, revision)
       VALUES (${uuid(n)}, 'client', 'owner', 'subject', ${uuid(101)}, ${uuid(100)}, 'payment', ${state},
         sha256('{"payload":{"amount":1},"type":"payment"}'), 'accepted', 1)`

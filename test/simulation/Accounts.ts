@@ -3,15 +3,15 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Exit from "effect/Exit"
-import type { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import type {
   ClientId,
   GrantId,
   PairwiseSubject,
   Provider,
-  ProviderBindingId,
+  ProviderConnectionId,
   ResourceOwner
 } from "../../src/domain/Grant.ts"
+import type { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import type { OperationId } from "../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../src/services/memory/MemoryLedger.ts"
 import { epoch } from "./MachineClock.ts"
@@ -23,7 +23,7 @@ interface Account {
   readonly client_id: ClientId
   readonly subject: PairwiseSubject
   readonly resource_owner: ResourceOwner
-  readonly provider_binding_id: ProviderBindingId
+  readonly provider_connection_id: ProviderConnectionId
   grant_id: GrantId
   /** When the owner withdrew, in true time; null while all is good. */
   withdrawnAt: number | null
@@ -57,7 +57,7 @@ export class Accounts {
       client_id: `client-${number}` as ClientId,
       subject: `subject-${number}` as PairwiseSubject,
       resource_owner: `owner-${number}` as ResourceOwner,
-      provider_binding_id: `binding-${number}-${provider}` as ProviderBindingId,
+      provider_connection_id: `binding-${number}-${provider}` as ProviderConnectionId,
       grant_id: "" as GrantId,
       withdrawnAt: null
     }
@@ -67,20 +67,20 @@ export class Accounts {
     this.#accounts.push(account)
   }
 
-  #connect({ provider, provider_binding_id, resource_owner }: Account, connected: boolean): void {
+  #connect({ provider, provider_connection_id, resource_owner }: Account, connected: boolean): void {
     const { memory } = this.#simulation.database
-    memory.bindings.set(provider_binding_id, { id: provider_binding_id, resource_owner, provider, connected })
+    memory.bindings.set(provider_connection_id, { id: provider_connection_id, resource_owner, provider, connected })
   }
 
   #grant(account: Account): void {
-    const { client_id, provider_binding_id, resource_owner, subject } = account
+    const { client_id, provider_connection_id, resource_owner, subject } = account
     account.grant_id = `grant-${++this.#grants}` as GrantId
     this.#simulation.database.memory.grants.set(account.grant_id, {
       grant_id: account.grant_id,
       resource_owner,
       subject,
       client_id,
-      provider_binding_id,
+      provider_connection_id,
       scopes: [],
       created_at: DateTime.makeUnsafe(epoch),
       expires_at: DateTime.makeUnsafe(epoch * 2),
@@ -115,9 +115,9 @@ export class Accounts {
     if (memory.grants.size === 0) throw new Error("an account lost its grants")
   }
 
-  #isGood({ client_id, grant_id, provider_binding_id }: Account): boolean {
+  #isGood({ client_id, grant_id, provider_connection_id }: Account): boolean {
     const { bindings, clients, grants } = this.#simulation.database.memory
-    return clients.get(client_id) === true && bindings.get(provider_binding_id)!.connected
+    return clients.get(client_id) === true && bindings.get(provider_connection_id)!.connected
       && grants.get(grant_id)!.revoked_at === null
   }
 

@@ -48,7 +48,7 @@ export const claimOf = (simulation: Simulation, { operation, owner }: MemoryReco
     id: operation.id,
     type: operation.type,
     resource_owner: owner.resource_owner,
-    provider_binding_id: owner.provider_binding_id,
+    provider_connection_id: owner.provider_connection_id,
     send_before: DateTime.makeUnsafe(databaseTime(simulation) + Duration.toMillis(terms.send_within))
   },
   revision: operation.revision + 1,

@@ -3,7 +3,7 @@
  */
 import {
   canTransition,
-  isProof,
+  isEvidence,
   isTerminal,
   type OperationId,
   type OperationState
@@ -117,7 +117,7 @@ export class Judge {
       if (from !== null && !canTransition(from, to)) {
         this.violate("only transitions of the table", `${name}: ${from} → ${to}`)
       }
-      if (from === "indeterminate" && !isProof(evidence as never)) {
+      if (from === "indeterminate" && !isEvidence(evidence as never)) {
         this.violate("indeterminate is left on proof alone", name)
       }
       if (isRescue(evidence) && this.#options.databaseTime() < (before?.send_before?.epochMilliseconds ?? 0)) {

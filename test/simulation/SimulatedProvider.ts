@@ -169,7 +169,7 @@ export class SimulatedProvider {
       const depart = () => {
         const stoppedAt = process.stoppedAt
         this.#judge.departed(id, (instant) => stoppedAt >= instant)
-        trace.note("departure", process.name, this.#judge.name(id))
+        trace.note("gate", process.name, this.#judge.name(id))
         this.#transmit(attempt, send_before!, (answer) => {
           this.#world.after(
             chance.happens(faults.lateAnswer) ? chance.between(100, 5000) : chance.below(20),

@@ -3,8 +3,8 @@
  * with another request. For each key there must be one operation, which everybody gets who asked for the same.
  */
 import { type Context, Effect } from "effect"
-import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import type { GrantIdentity } from "../../src/domain/Grant.ts"
+import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 
 export interface StormOptions {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Schema } from "effect"
-import { isProof } from "../../src/domain/Operation.ts"
+import { isEvidence } from "../../src/domain/Operation.ts"
 import { answered } from "../../src/submission/Evidence.ts"
 
 const nested = (levels: number): Schema.Json => levels === 0 ? 1 : [nested(levels - 1)]
@@ -24,6 +24,6 @@ describe("Evidence", () => {
   })
 
   it("is always proof enough to leave indeterminate: an object that says something", () => {
-    for (const answer of [null, {}, [], bottomless]) assert.isTrue(isProof(answered("status_read", answer)))
+    for (const answer of [null, {}, [], bottomless]) assert.isTrue(isEvidence(answered("status_read", answer)))
   })
 })

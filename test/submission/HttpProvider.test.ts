@@ -30,8 +30,8 @@ describe("A submission", () => {
         const answer = yield* submitTo(
           optionsFor(`${server.url}/v2/`, {
             sendBeforeHeader: "Send-Before",
-            credentials: ({ provider_binding_id }) =>
-              Effect.succeed({ Authorization: Redacted.make(`Bearer ${provider_binding_id}`) })
+            credentials: ({ provider_connection_id }) =>
+              Effect.succeed({ Authorization: Redacted.make(`Bearer ${provider_connection_id}`) })
           }),
           operation,
           { amount: "1.00", note: "ünïcode" }
@@ -45,7 +45,7 @@ describe("A submission", () => {
         assert.isTrue(request!.head.startsWith("POST /v2/mutations HTTP/1.1\r\n"), request!.head)
         assert.strictEqual(headerOf(request!.head, "idempotency-key"), operation.id)
         assert.strictEqual(headerOf(request!.head, "send-before"), "2999-01-01T00:00:00.500Z")
-        assert.strictEqual(headerOf(request!.head, "authorization"), `Bearer ${operation.provider_binding_id}`)
+        assert.strictEqual(headerOf(request!.head, "authorization"), `Bearer ${operation.provider_connection_id}`)
         assert.strictEqual(headerOf(request!.head, "content-type"), "application/json")
         assert.isUndefined(headerOf(request!.head, "traceparent"))
         assert.deepStrictEqual(JSON.parse(request!.body), {

@@ -3,8 +3,8 @@ import { Cause, type Clock, Effect, Layer, ManagedRuntime } from "effect"
 import { HttpClientError, HttpClientRequest } from "effect/http"
 import * as fc from "fast-check"
 import type * as net from "node:net"
-import { makeDeparture } from "../../src/submission/http/SendGate.ts"
 import { describeFailure, provesNothingSent } from "../../src/submission/http/HttpFailure.ts"
+import { makeSendGate } from "../../src/submission/http/SendGate.ts"
 import {
   clients,
   operationOf,
@@ -135,38 +135,38 @@ describe("The failure of a client", () => {
   })
 })
 
-describe("The departure of a request", () => {
+describe("The gate of a request", () => {
   const clock = (now: number) => ({ currentTimeMillisUnsafe: () => now }) as Clock.Clock
 
   it("is allowed once, by a client that said that it would ask", () => {
-    const departure = makeDeparture(clock(0), null)
-    assert.isFalse(departure.depart())
-    departure.watch()
-    assert.isTrue(departure.depart())
-    departure.watch()
-    assert.isFalse(departure.depart())
-    assert.strictEqual(departure.close(), "gone")
+    const gate = makeSendGate(clock(0), null)
+    assert.isFalse(gate.pass())
+    gate.watch()
+    assert.isTrue(gate.pass())
+    gate.watch()
+    assert.isFalse(gate.pass())
+    assert.strictEqual(gate.close(), "gone")
   })
 
   it("is forbidden for ever once it was closed or came too late", () => {
-    const closed = makeDeparture(clock(0), null)
+    const closed = makeSendGate(clock(0), null)
     closed.watch()
     assert.strictEqual(closed.close(), "at_rest")
     closed.watch()
-    assert.isFalse(closed.depart())
+    assert.isFalse(closed.pass())
     assert.strictEqual(closed.close(), "at_rest")
-    const late = makeDeparture(clock(10), 10)
+    const late = makeSendGate(clock(10), 10)
     late.watch()
-    assert.isFalse(late.depart())
-    assert.isFalse(late.depart())
+    assert.isFalse(late.pass())
+    assert.isFalse(late.pass())
     assert.strictEqual(late.close(), "late")
-    const early = makeDeparture(clock(9), 10)
+    const early = makeSendGate(clock(9), 10)
     early.watch()
-    assert.isTrue(early.depart())
+    assert.isTrue(early.pass())
   })
 
   it("that nobody watches proves nothing", () => {
-    assert.strictEqual(makeDeparture(clock(0), null).close(), "unwatched")
+    assert.strictEqual(makeSendGate(clock(0), null).close(), "unwatched")
   })
 })
 

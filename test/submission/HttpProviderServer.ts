@@ -147,7 +147,7 @@ export const operationOf = (overrides: Partial<ProviderOperation> = {}): Provide
   id: `019aa4f0-5c00-7b1e-8d2f-${(++counter).toString(16).padStart(12, "0")}`,
   type: "payment",
   resource_owner: "owner-1",
-  provider_binding_id: "0b0e6ab4-43f6-4a3d-9f43-6a1b8a3f5d3e",
+  provider_connection_id: "0b0e6ab4-43f6-4a3d-9f43-6a1b8a3f5d3e",
   send_before: null,
   ...overrides
 } as ProviderOperation)

@@ -14,7 +14,7 @@ const Adapter = Layer.sync(Provider, () => {
 })
 
 describe("The providers of a process", () => {
-  it.effect("are found by the name that provider bindings give them", () =>
+  it.effect("are found by the name that provider connections give them", () =>
     Effect.gen(function*() {
       const providers = yield* Providers
       assert.deepStrictEqual([...providers.keys()], ["north-bank", "south-bank"])
@@ -31,7 +31,7 @@ describe("The providers of a process", () => {
       assert.strictEqual(built, 3)
     }))
 
-  it.effect("have names that a provider binding can have", () =>
+  it.effect("have names that a provider connection can have", () =>
     Effect.gen(function*() {
       const exit = yield* Effect.exit(Effect.scoped(Layer.build(Providers.layer({ "no name": Adapter }))))
       assert.isTrue(Exit.isFailure(exit))

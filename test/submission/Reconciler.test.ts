@@ -85,7 +85,7 @@ describe("The reconciler", () => {
   it.effect("reads nothing while its owner has withdrawn, and reads on when the owner is back", () =>
     Effect.gen(function*() {
       const { id, world } = yield* worldWith("indeterminate", patient)
-      const { client_id, provider_binding_id } = world.grant
+      const { client_id, provider_connection_id } = world.grant
       yield* world.start(Reconciler.layer)
       const readsIn = Effect.fnUntraced(function*(duration: Duration.Input) {
         const before = world.reads.length
@@ -93,9 +93,9 @@ describe("The reconciler", () => {
         return world.reads.length - before
       })
       assert.isAbove(yield* readsIn("10 minutes"), 0)
-      yield* world.grants.setProviderConnected(provider_binding_id, false)
+      yield* world.grants.setProviderConnected(provider_connection_id, false)
       assert.strictEqual(yield* readsIn("1 day"), 0)
-      yield* world.grants.setProviderConnected(provider_binding_id, true)
+      yield* world.grants.setProviderConnected(provider_connection_id, true)
       assert.isAbove(yield* readsIn("3 hours"), 0)
       yield* world.grants.setClientActive(client_id, false)
       assert.strictEqual(yield* readsIn("1 day"), 0)

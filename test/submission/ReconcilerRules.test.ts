@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Random } from "effect"
 import { readDelay } from "../../src/domain/Submission.ts"
 import { namesNothing, StatusAnswer } from "../../src/submission/Provider.ts"
-import { decide } from "../../src/submission/Reconciler.ts"
+import { decideStatusRead } from "../../src/submission/Reconciler.ts"
 import { defaultPolicy } from "../../src/submission/SubmissionPolicy.ts"
 import { operationOf } from "./HttpProviderServer.ts"
 import { makeWorld, reference, unclear, unreachable } from "./World.ts"
@@ -44,7 +44,7 @@ describe("What follows from a status read", () => {
   it.each(rows.map(([answer, state, expected]) => [name(answer).trim(), state, expected, answer] as const))(
     "%s, of what is %s: %s",
     (_, state, expected, answer) => {
-      const decision = decide({ ...unacknowledged, state }, answer)
+      const decision = decideStatusRead({ ...unacknowledged, state }, answer)
       const actual = decision._tag === "Record" ? decision.outcome.state : decision._tag
       assert.strictEqual(actual, expected === "stays" ? "Postpone" : expected)
     }
@@ -52,19 +52,19 @@ describe("What follows from a status read", () => {
 
   it("never takes for lost what the provider itself acknowledged, by a name or by having it once", () => {
     for (const state of ["indeterminate", "accepted"] as const) {
-      assert.strictEqual(decide({ ...unacknowledged, state, reference }, never)._tag, "Postpone")
-      assert.strictEqual(decide({ ...unacknowledged, state, revision: 4 }, never)._tag, "Postpone")
+      assert.strictEqual(decideStatusRead({ ...unacknowledged, state, reference }, never)._tag, "Postpone")
+      assert.strictEqual(decideStatusRead({ ...unacknowledged, state, revision: 4 }, never)._tag, "Postpone")
     }
   })
 
   it("says what proved it", () => {
-    const decision = decide({ ...unacknowledged, state: "indeterminate" }, succeeded)
+    const decision = decideStatusRead({ ...unacknowledged, state: "indeterminate" }, succeeded)
     assert.deepInclude(decision, { evidence: { by: "status_read", answer: evidence } })
   })
 
   it("keeps the reference that a read brought, also where nothing moves", () => {
     for (const state of ["submitted", "indeterminate"] as const) {
-      assert.deepInclude(decide({ ...unacknowledged, state }, pending), { reference })
+      assert.deepInclude(decideStatusRead({ ...unacknowledged, state }, pending), { reference })
     }
   })
 })

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, DateTime, Effect, Layer, Result, Schema } from "effect"
 import type { ProviderOperation } from "../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../src/node/ProviderHttpClient.ts"
-import { MutationAnswer, MutationProblem, MutationStatus } from "../../src/sandbox/Protocol.ts"
+import { SandboxAnswer, SandboxProblem, SandboxStatus } from "../../src/sandbox/Protocol.ts"
 import { Sandbox } from "../../src/sandbox/Sandbox.ts"
 import { type Proven, Provider } from "../../src/submission/Provider.ts"
 import * as SandboxProvider from "../../src/submission/SandboxProvider.ts"
@@ -13,11 +13,11 @@ const client = ProviderHttpClient.layer()
 const adapter = (options: SandboxProvider.SandboxProviderOptions) =>
   Effect.map(Layer.build(SandboxProvider.layer(options)), (context) => Context.get(context, Provider))
 
-const answer = (value: typeof MutationAnswer.Type) => JSON.stringify(Schema.encodeSync(MutationAnswer)(value))
-const statusOf = (value: typeof MutationStatus.Type) => JSON.stringify(Schema.encodeSync(MutationStatus)(value))
+const answer = (value: typeof SandboxAnswer.Type) => JSON.stringify(Schema.encodeSync(SandboxAnswer)(value))
+const statusOf = (value: typeof SandboxStatus.Type) => JSON.stringify(Schema.encodeSync(SandboxStatus)(value))
 const problem = (code: string, key?: string) =>
   JSON.stringify(
-    Schema.encodeSync(MutationProblem)({ code, message: "Why.", ...key !== undefined && { idempotency_key: key } })
+    Schema.encodeSync(SandboxProblem)({ code, message: "Why.", ...key !== undefined && { idempotency_key: key } })
   )
 
 const submitted = (status: number, body: string, operation: ProviderOperation = operationOf()) =>
@@ -53,7 +53,7 @@ describe("The adapter for the sandbox", () => {
         operation
       )
       const { body, head } = server.requests[0]!
-      assert.match(head, /^POST \/mutations HTTP\/1\.1\r\n/)
+      assert.match(head, /^POST \/submissions HTTP\/1\.1\r\n/)
       assert.include(head.toLowerCase(), `\r\nidempotency-key: ${operation.id}\r\n`)
       assert.include(head.toLowerCase(), "\r\nsend-before: 2999-01-01t00:00:00.000z")
       assert.deepStrictEqual(JSON.parse(body), { type: "payment", payload: { amount: "1.00" } })

@@ -8,7 +8,7 @@ import {
   SubmissionAnswer as Answer,
   Uncertain
 } from "../../src/submission/Provider.ts"
-import { judge, publicFailure } from "../../src/submission/Settlement.ts"
+import { publicFailure, settlementOf } from "../../src/submission/Settlement.ts"
 import { operationOf } from "./HttpProviderServer.ts"
 import { acknowledged, reference } from "./World.ts"
 
@@ -43,14 +43,16 @@ describe("The end of a submission", () => {
     ["an interruption and a defect", combined(Cause.interrupt(1), Cause.die("x")), true, "indeterminate"]
   ]
   it.each(endings)("%s", (_, exit, isSending, state) => {
-    const settlement = judge(id, exit, isSending)
+    const settlement = settlementOf(id, exit, isSending)
     assert.strictEqual(settlement.outcome.state, state)
     assert.strictEqual(settlement.evidence["by"], "submission")
     assert.strictEqual(settlement.reference, state === "submitted" ? reference : null)
   })
 
   it("counts as sent unless it is proven that it was not", () => {
-    const unsent = endings.filter(([, exit, isSending]) => !judge(id, exit, isSending).isSent).map(([name]) => name)
+    const unsent = endings.filter(([, exit, isSending]) => !settlementOf(id, exit, isSending).isSent).map(([name]) =>
+      name
+    )
     assert.deepStrictEqual(unsent, [
       "proof that nothing was sent",
       "a payload that cannot be read",
@@ -62,7 +64,7 @@ describe("The end of a submission", () => {
 
   it("does not blame the provider for what failed here", () => {
     const messages = [notSent, new NotSent({ reason: "no credentials", isLocal: true })].map((error) => {
-      const { outcome } = judge(id, Exit.fail(error), true)
+      const { outcome } = settlementOf(id, Exit.fail(error), true)
       assert.deepInclude(outcome, { state: "failed" })
       return outcome.state === "failed" ? `${outcome.failure.code}: ${outcome.failure.message}` : ""
     })
@@ -73,8 +75,8 @@ describe("The end of a submission", () => {
   })
 
   it("keeps what the provider said as evidence, and no more of a defect than its name", () => {
-    assert.deepStrictEqual(judge(id, Exit.succeed(acknowledged), true).evidence["answer"], { status: "pending" })
-    const { evidence } = judge(id, Exit.die(new RangeError("Bearer hunter2")), true)
+    assert.deepStrictEqual(settlementOf(id, Exit.succeed(acknowledged), true).evidence["answer"], { status: "pending" })
+    const { evidence } = settlementOf(id, Exit.die(new RangeError("Bearer hunter2")), true)
     assert.deepStrictEqual(evidence, { by: "submission", reason: "a defect: RangeError" })
   })
 })

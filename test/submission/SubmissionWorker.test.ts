@@ -262,9 +262,9 @@ describe("A claim", () => {
     Effect.gen(function*() {
       const world = yield* makeWorld()
       const id = yield* world.acceptOne
-      yield* world.grants.setProviderConnected(world.grant.provider_binding_id, false)
+      yield* world.grants.setProviderConnected(world.grant.provider_connection_id, false)
       assert.strictEqual(yield* world.work, 0)
-      yield* world.grants.setProviderConnected(world.grant.provider_binding_id, true)
+      yield* world.grants.setProviderConnected(world.grant.provider_connection_id, true)
       yield* TestClock.adjust(world.policy.idle)
       assert.strictEqual(yield* world.work, 1)
       assert.strictEqual(yield* world.stateOf(id), "submitted")

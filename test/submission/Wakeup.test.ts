@@ -29,7 +29,7 @@ const waiting = Effect.gen(function*() {
 })
 
 describe("An acceptance", () => {
-  it.effect("that is announced is submitted at once, and wakes nobody but the pump of its provider", () =>
+  it.effect("that is announced is submitted at once, and wakes nobody but the poller of its provider", () =>
     Effect.gen(function*() {
       const { announcements, claimed, world } = yield* waiting
       const id = yield* world.acceptOne

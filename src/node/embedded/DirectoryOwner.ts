@@ -27,7 +27,7 @@ export const ownerUid = (dataDirectory: string): Effect.Effect<number, LocalPost
   isRoot()
     ? Effect.flatMap(look(dataDirectory), (way) =>
       way.missing.length === 0
-        ? judge(dataDirectory, way)
+        ? checkWay(dataDirectory, way)
         : new LocalPostgresError({ message: `${dataDirectory} is gone.` }))
     : Effect.sync(() => process.geteuid?.() ?? 0)
 
@@ -63,7 +63,7 @@ export const openDataDirectory = Effect.fnUntraced(function*(directory: string) 
     })
   }
   const way = yield* look(directory)
-  const uid = yield* judge(directory, way)
+  const uid = yield* checkWay(directory, way)
   if (way.missing.length === 0) return way.reached
   const created = path.join(way.reached, ...way.missing)
   const { identity } = yield* ownerWith(uid)
@@ -129,7 +129,7 @@ const look = (directory: string): Effect.Effect<Way, LocalPostgresError> =>
 const namesOf = (place: string) => place.split("/").filter((name) => name !== "" && name !== ".")
 
 /** Says to whom the directory at the end of the way belongs, or would belong if it were created. */
-const judge = (
+const checkWay = (
   directory: string,
   { missing, reached, stat, users }: Way
 ): Effect.Effect<number, LocalPostgresError> => {

@@ -55,7 +55,7 @@ export class LocalPostgres extends Context.Service<LocalPostgres, {
   readonly dataDirectory: string
   /** Major version of the data directory, such as `18`. */
   readonly major: number
-}>()("financial-agents-gateway/embedded/LocalPostgres") {
+}>()("financial-agents-gateway/node/embedded/LocalPostgres") {
   /** Ready when the server answers and the database exists: about half a second on a new directory, else far less. */
   static readonly layer = (options: LocalPostgresOptions): Layer.Layer<LocalPostgres, LocalPostgresError> =>
     Layer.effect(LocalPostgres, make(options))

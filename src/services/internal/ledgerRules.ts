@@ -1,5 +1,5 @@
 /**
- * What both ledgers decide before they record anything.
+ * What both ledgers findTransitionError before they record anything.
  */
 import type * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
@@ -10,12 +10,12 @@ import { canonicalPayload, type FinancialRequest, requestDigest, validateRequest
 import {
   canTransition,
   IllegalTransition,
+  isEvidence,
   isOperationFailure,
-  isProof,
   type Operation,
   type OperationId,
   type Outcome,
-  requiresProof,
+  requiresEvidence,
   StaleOperation
 } from "../../domain/Operation.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
@@ -24,7 +24,7 @@ import { PayloadCipher } from "../PayloadCipher.ts"
 export type Platform = Digest.Digest | SecureRandom.SecureRandom
 
 /** What is made of a request before anything is looked up or written. */
-export const draw = Effect.fnUntraced(function*(request: FinancialRequest) {
+export const prepareAcceptance = Effect.fnUntraced(function*(request: FinancialRequest) {
   yield* validateRequest(request)
   const random = yield* SecureRandom.SecureRandom
   const cipher = yield* PayloadCipher
@@ -37,7 +37,7 @@ export const draw = Effect.fnUntraced(function*(request: FinancialRequest) {
 })
 
 /** Why an operation that was read like this may not move there, or null when it may. */
-export const decide = (
+export const findTransitionError = (
   operation: Operation,
   revision: number,
   to: Outcome,
@@ -49,22 +49,22 @@ export const decide = (
   }
   const illegal = (reason: IllegalTransition["reason"]) => new IllegalTransition({ id, from, to: to.state, reason })
   if (!canTransition(from, to.state)) return illegal("not_permitted")
-  if (requiresProof(from) && !isProof(evidence)) return illegal("proof_required")
+  if (requiresEvidence(from) && !isEvidence(evidence)) return illegal("evidence_required")
   if (to.state === "failed" && !isOperationFailure(to.failure)) return illegal("invalid_failure")
   return null
 }
 
 /** A failover holds the operation, so nothing may end it that is no account of a submission. */
-export const heldBack = ({ id, state: from }: Operation, to: Outcome) =>
+export const heldError = ({ id, state: from }: Operation, to: Outcome) =>
   new IllegalTransition({ id, from, to: to.state, reason: "held" })
 
 /** What became of a cancellation that found the operation no longer `accepted`, or held. */
-export const cancelled = (operation: Operation): Effect.Effect<Operation, IllegalTransition> => {
+export const cancellationResult = (operation: Operation): Effect.Effect<Operation, IllegalTransition> => {
   const { id, state: from } = operation
   if (from === "cancelled") return Effect.succeed(operation)
   return Effect.fail(
     from === "accepted"
-      ? heldBack(operation, { state: "cancelled" })
+      ? heldError(operation, { state: "cancelled" })
       : new IllegalTransition({ id, from, to: "cancelled", reason: "not_permitted" })
   )
 }

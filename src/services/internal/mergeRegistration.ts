@@ -13,7 +13,7 @@ export const leastExtension = Duration.hours(1)
 type Learned = Pick<Grant, "scopes" | "expires_at" | "registered_by_event_at">
 
 /** A known grant as it is after a registration: the very same one when that says nothing new. */
-export const learnGrant = <G extends Learned>(known: G, registration: GrantRegistration, now: DateTime.Utc): G =>
+export const mergeRegistration = <G extends Learned>(known: G, registration: GrantRegistration, now: DateTime.Utc): G =>
   registration.learned_from === "token" ? learnFromToken(known, registration) : learnFromEvent(known, registration, now)
 
 /** What an event said holds for ever: a token may be older than it, whenever it comes. */
@@ -39,7 +39,7 @@ const learnFromEvent = <G extends Learned>(
 
 /** Whether the grant would have no more scopes than it may after a registration. Not known yet: undefined. */
 export const fitsScopes = (known: Learned | undefined, registration: GrantRegistration, now: DateTime.Utc): boolean =>
-  areScopesBounded((known === undefined ? registration : learnGrant(known, registration, now)).scopes)
+  areScopesBounded((known === undefined ? registration : mergeRegistration(known, registration, now)).scopes)
 
 /** Whether a registration is of the grant as it is known: whose it is never changes. */
 export const isSameGrant = (known: Grant, { provider, resource_owner, subject }: GrantRegistration): boolean =>

@@ -14,14 +14,14 @@ import {
   GrantConflict,
   type GrantId,
   GrantNotFound,
-  type ProviderBindingId,
-  ProviderBindingNotFound,
+  type ProviderConnectionId,
+  ProviderConnectionNotFound,
   revocationMargin,
   ScopesExceeded
 } from "../../domain/Grant.ts"
-import { drawBindingId, drawGrant } from "../internal/newGrant.ts"
 import type { ClientGrants, ExternalGrant, ExternalSubject, GrantRegistration, GrantRequest } from "../Grants.ts"
-import { fitsScopes, isSameGrant, learnGrant } from "../internal/mergeRegistration.ts"
+import { fitsScopes, isSameGrant, mergeRegistration } from "../internal/mergeRegistration.ts"
+import { newGrant, newProviderConnectionId } from "../internal/newGrant.ts"
 import { type MemoryGrant, MemoryLedger, type MemoryRevocation } from "./MemoryLedger.ts"
 
 export const makeMemory = Effect.gen(function*() {
@@ -35,10 +35,10 @@ export const makeMemory = Effect.gen(function*() {
       return grant === undefined ? Effect.fail(new GrantNotFound({ id })) : Effect.succeed(grant)
     })
 
-  /** The provider binding of a new grant, whose client and binding are made unless they are known. */
+  /** The provider connection of a new grant, whose client and binding are made unless they are known. */
   const prepare = (
     { client_id, provider, resource_owner }: Pick<GrantRequest, "client_id" | "provider" | "resource_owner">,
-    newId: ProviderBindingId
+    newId: ProviderConnectionId
   ) => {
     if (!memory.clients.has(client_id)) memory.clients.set(client_id, true)
     const known = [...memory.bindings.values()].find((binding) =>
@@ -50,7 +50,7 @@ export const makeMemory = Effect.gen(function*() {
   }
 
   const issue = Effect.fn("Grants.issue")(function*(request: GrantRequest) {
-    const { access_token, digest, grant_id, new_binding_id } = yield* drawGrant(request)
+    const { access_token, digest, grant_id, new_binding_id } = yield* newGrant(request)
     const created_at = yield* now
     const { client_id, resource_owner, scopes, subject } = request
     yield* Effect.sync(() => {
@@ -59,7 +59,7 @@ export const makeMemory = Effect.gen(function*() {
         resource_owner,
         subject,
         client_id,
-        provider_binding_id: prepare(request, new_binding_id),
+        provider_connection_id: prepare(request, new_binding_id),
         scopes,
         created_at,
         expires_at: DateTime.addDuration(created_at, request.expires_in),
@@ -73,7 +73,7 @@ export const makeMemory = Effect.gen(function*() {
   const register = Effect.fn("Grants.register")(function*(registration: GrantRegistration) {
     const { client_id, expires_at, issuer, resource_owner, scopes, subject } = registration
     const grant_id = yield* externalGrantId(issuer, client_id, registration.grant)
-    const newBindingId = yield* drawBindingId
+    const newBindingId = yield* newProviderConnectionId
     const created_at = yield* now
     return yield* Effect.suspend((): Effect.Effect<Grant, GrantConflict | ScopesExceeded> => {
       const known = memory.showGrant(grant_id)
@@ -87,7 +87,7 @@ export const makeMemory = Effect.gen(function*() {
           resource_owner,
           subject,
           client_id,
-          provider_binding_id: prepare(registration, newBindingId),
+          provider_connection_id: prepare(registration, newBindingId),
           scopes,
           created_at,
           expires_at,
@@ -97,7 +97,7 @@ export const makeMemory = Effect.gen(function*() {
           ...registration.learned_from === "token" ? {} : { registered_by_event_at: created_at }
         })
       } else {
-        memory.grants.set(grant_id, learnGrant(memory.grants.get(grant_id)!, registration, created_at))
+        memory.grants.set(grant_id, mergeRegistration(memory.grants.get(grant_id)!, registration, created_at))
       }
       return Effect.orDie(show(grant_id))
     })
@@ -133,10 +133,10 @@ export const makeMemory = Effect.gen(function*() {
       return Effect.void
     })
 
-  const setProviderConnected = (id: ProviderBindingId, connected: boolean) =>
+  const setProviderConnected = (id: ProviderConnectionId, connected: boolean) =>
     Effect.suspend(() => {
       const binding = memory.bindings.get(id)
-      if (binding === undefined) return Effect.fail(new ProviderBindingNotFound({ id }))
+      if (binding === undefined) return Effect.fail(new ProviderConnectionNotFound({ id }))
       memory.bindings.set(id, { ...binding, connected })
       return Effect.void
     })

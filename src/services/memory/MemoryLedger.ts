@@ -14,20 +14,20 @@ import type {
   Issuer,
   PairwiseSubject,
   Provider,
-  ProviderBindingId,
+  ProviderConnectionId,
   ResourceOwner,
   Scope
 } from "../../domain/Grant.ts"
 import {
   canTransition,
   type HistoryEntry,
+  isEvidence,
   isOperationFailure,
-  isProof,
   isTerminal,
   type Operation,
   type OperationId,
   type Outcome,
-  requiresProof,
+  requiresEvidence,
   submissionUncertain
 } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
@@ -38,7 +38,7 @@ export interface MemoryRecord {
   readonly operation: Operation
   readonly owner: Pick<
     Grant,
-    "grant_id" | "resource_owner" | "subject" | "client_id" | "provider_binding_id" | "provider"
+    "grant_id" | "resource_owner" | "subject" | "client_id" | "provider_connection_id" | "provider"
   >
   /** Of the accepting grant, as they were then. */
   readonly scopes: ReadonlyArray<Scope>
@@ -58,8 +58,8 @@ export interface MemoryRecord {
   readonly reviewed_at: DateTime.Utc | null
 }
 
-export interface MemoryBinding {
-  readonly id: ProviderBindingId
+export interface MemoryRequestBinding {
+  readonly id: ProviderConnectionId
   readonly resource_owner: ResourceOwner
   readonly provider: Provider
   readonly connected: boolean
@@ -83,7 +83,7 @@ export interface MemoryRevocation {
  */
 export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly clients: Map<ClientId, boolean>
-  readonly bindings: Map<ProviderBindingId, MemoryBinding>
+  readonly bindings: Map<ProviderConnectionId, MemoryRequestBinding>
   readonly grants: Map<GrantId, MemoryGrant>
   /** By what they name. */
   readonly revocations: Map<string, MemoryRevocation>
@@ -95,15 +95,15 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly showGrant: (id: GrantId) => Grant | undefined
   readonly grantOf: (identity: GrantIdentity) => Grant | undefined
   readonly ownedBy: (grant: Grant) => ReadonlyArray<MemoryRecord>
-}>()("financial-agents-gateway/services/MemoryLedger") {
+}>()("financial-agents-gateway/services/memory/MemoryLedger") {
   static readonly layer: Layer.Layer<MemoryLedger> = Layer.sync(MemoryLedger, () => {
     const clients = new Map<ClientId, boolean>()
-    const bindings = new Map<ProviderBindingId, MemoryBinding>()
+    const bindings = new Map<ProviderConnectionId, MemoryRequestBinding>()
     const grants = new Map<GrantId, MemoryGrant>()
     const operations = new Map<OperationId, MemoryRecord>()
     const showGrant = (id: GrantId): Grant | undefined => {
       const grant = grants.get(id)
-      const binding = grant && bindings.get(grant.provider_binding_id)
+      const binding = grant && bindings.get(grant.provider_connection_id)
       return grant && binding && {
         ...grant,
         client_active: clients.get(grant.client_id) ?? false,
@@ -138,7 +138,7 @@ const claimedByHand = 5 * 60_000
 
 /** What the triggers of PostgreSQL refuse: a mistake of the caller's. */
 const refuseIllegal = ({ operation: { id, state } }: MemoryRecord, to: Outcome, evidence: Schema.Json): void => {
-  const isLegal = canTransition(state, to.state) && (!requiresProof(state) || isProof(evidence))
+  const isLegal = canTransition(state, to.state) && (!requiresEvidence(state) || isEvidence(evidence))
     && (to.state !== "failed" || isOperationFailure(to.failure))
   if (!isLegal) throw new Error(`operation ${id} cannot move from ${state} to ${to.state} like this`)
 }

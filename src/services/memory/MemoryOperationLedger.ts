@@ -5,7 +5,6 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
-import { BindingConflict, type FinancialRequest } from "../../domain/Idempotency.ts"
 import {
   type GrantIdentity,
   type GrantRefusal,
@@ -15,6 +14,7 @@ import {
   standingAt,
   standingFor
 } from "../../domain/Grant.ts"
+import { BindingConflict, type FinancialRequest } from "../../domain/Idempotency.ts"
 import type { IllegalTransition, StaleOperation } from "../../domain/Operation.ts"
 import {
   AlreadySettled,
@@ -24,9 +24,15 @@ import {
   type Outcome
 } from "../../domain/Operation.ts"
 import { AcceptanceSignal } from "../AcceptanceSignal.ts"
-import { cancelled, decide, draw, heldBack, type Platform } from "../internal/ledgerRules.ts"
-import { MemoryLedger, moveRecord } from "./MemoryLedger.ts"
+import {
+  cancellationResult,
+  findTransitionError,
+  heldError,
+  type Platform,
+  prepareAcceptance
+} from "../internal/ledgerRules.ts"
 import type { Accepted } from "../OperationLedger.ts"
+import { MemoryLedger, moveRecord } from "./MemoryLedger.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
@@ -42,7 +48,7 @@ export const makeMemory = Effect.gen(function*() {
 
   const accept = Effect.fn("OperationLedger.accept")(
     function*(identity: GrantIdentity, request: FinancialRequest, scope: Scope | null = null) {
-      const { digest, id, payload } = yield* draw(request)
+      const { digest, id, payload } = yield* prepareAcceptance(request)
       const at = yield* now
       return yield* Effect.suspend((): Effect.Effect<Accepted, GrantRefusal | BindingConflict> => {
         const grant = memory.grantOf(identity)
@@ -87,13 +93,13 @@ export const makeMemory = Effect.gen(function*() {
         (): Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition> => {
           const found = memory.operations.get(id)
           if (found === undefined) return Effect.fail(new OperationNotFound({ id }))
-          const refused = decide(found.operation, revision, to, evidence)
+          const refused = findTransitionError(found.operation, revision, to, evidence)
           if (refused !== null) return Effect.fail(refused)
           if (
             found.operation.state === "accepted" && to.state !== "submitting"
             && found.timeline !== memory.cluster.timeline
           ) {
-            return Effect.fail(heldBack(found.operation, to))
+            return Effect.fail(heldError(found.operation, to))
           }
           const moved = moveRecord(found, to, evidence, at)
           memory.operations.set(id, moved)
@@ -107,7 +113,7 @@ export const makeMemory = Effect.gen(function*() {
     const at = yield* now
     return yield* Effect.flatMap(record(id), (found) => {
       if (found.operation.state !== "accepted" || found.timeline !== memory.cluster.timeline) {
-        return cancelled(found.operation)
+        return cancellationResult(found.operation)
       }
       const moved = moveRecord(found, { state: "cancelled" }, evidence, at)
       memory.operations.set(id, moved)

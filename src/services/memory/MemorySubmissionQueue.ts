@@ -27,9 +27,9 @@ import {
   StillHeld
 } from "../../domain/Submission.ts"
 import { type LaneVisit, makeClaimInTurns, shareOf } from "../internal/claimInTurns.ts"
-import { MemoryLedger, type MemoryRecord, moveRecord } from "./MemoryLedger.ts"
 import { makeOpenPayload } from "../internal/openPayload.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
+import { MemoryLedger, type MemoryRecord, moveRecord } from "./MemoryLedger.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
@@ -72,7 +72,7 @@ export const makeMemory = Effect.gen(function*() {
     [...memory.grants.keys()].some((id) => {
       const grant = memory.showGrant(id)!
       return grant.client_id === owner.client_id && grant.resource_owner === owner.resource_owner
-        && grant.subject === owner.subject && grant.provider_binding_id === owner.provider_binding_id
+        && grant.subject === owner.subject && grant.provider_connection_id === owner.provider_connection_id
         && refusal(standingAt(grant, null, now()), null) === null
         && (purpose === "read" || scopes.every((scope) => grant.scopes.includes(scope)))
     })
@@ -93,7 +93,7 @@ export const makeMemory = Effect.gen(function*() {
     id: operation.id,
     type: operation.type,
     resource_owner: owner.resource_owner,
-    provider_binding_id: owner.provider_binding_id,
+    provider_connection_id: owner.provider_connection_id,
     send_before
   })
 

@@ -10,6 +10,6 @@ import type * as SqlClient from "effect/sql/SqlClient"
  * interrupted statement is cancelled. Null, the default: filtered lists run on the connections of all other reads.
  */
 export const ListClient: Context.Reference<SqlClient.SqlClient | null> = Context.Reference<SqlClient.SqlClient | null>(
-  "financial-agents-gateway/services/ListClient",
+  "financial-agents-gateway/services/sql/ListClient",
   { defaultValue: () => null }
 )

@@ -19,14 +19,14 @@ import {
   GrantNotFound,
   type Issuer,
   type PairwiseSubject,
-  type ProviderBindingId,
-  ProviderBindingNotFound,
+  type ProviderConnectionId,
+  ProviderConnectionNotFound,
   ScopesExceeded
 } from "../../domain/Grant.ts"
-import { drawBindingId, drawGrant } from "../internal/newGrant.ts"
 import { GrantsBlocked, listBlockers, suspiciousAge } from "../GrantBlockers.ts"
 import type { ClientGrants, ExternalGrant, ExternalSubject, GrantRegistration, GrantRequest } from "../Grants.ts"
-import { fitsScopes, isSameGrant, learnGrant } from "../internal/mergeRegistration.ts"
+import { fitsScopes, isSameGrant, mergeRegistration } from "../internal/mergeRegistration.ts"
+import { newGrant, newProviderConnectionId } from "../internal/newGrant.ts"
 import { orUnavailable, sqlState, StoreUnavailable } from "../StoreUnavailable.ts"
 
 export const makeSql = Effect.gen(function*() {
@@ -39,29 +39,29 @@ export const makeSql = Effect.gen(function*() {
     return (yield* orUnavailable(find(id))) ?? (yield* new GrantNotFound({ id }))
   })
 
-  /** Client and provider binding of a new grant, unless they are known. */
+  /** Client and provider connection of a new grant, unless they are known. */
   const prepare = Effect.fnUntraced(
     function*(
       { client_id, provider, resource_owner }: Pick<GrantRequest, "client_id" | "provider" | "resource_owner">,
-      newBindingId: ProviderBindingId
+      newBindingId: ProviderConnectionId
     ) {
       yield* sql`INSERT INTO clients (id) VALUES (${client_id}) ON CONFLICT DO NOTHING`
       yield* sql`
-        INSERT INTO provider_bindings (id, resource_owner, provider)
+        INSERT INTO provider_connections (id, resource_owner, provider)
         VALUES (${newBindingId}, ${resource_owner}, ${provider}) ON CONFLICT DO NOTHING`
     }
   )
 
   const issue = Effect.fn("Grants.issue")(function*(request: GrantRequest) {
-    const { access_token, digest, grant_id, new_binding_id } = yield* drawGrant(request)
+    const { access_token, digest, grant_id, new_binding_id } = yield* newGrant(request)
     const { client_id, provider, resource_owner, scopes, subject } = request
     const grant = yield* orUnavailable(sql.withTransaction(Effect.gen(function*() {
       yield* prepare(request, new_binding_id)
       yield* sql`
-        INSERT INTO grants (id, client_id, resource_owner, subject, provider_binding_id, scopes, expires_at)
+        INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at)
         SELECT ${grant_id}, ${client_id}, ${resource_owner}, ${subject}, id, ${scopes}::text[],
           now() + make_interval(secs => ${Duration.toSeconds(request.expires_in)})
-        FROM provider_bindings WHERE resource_owner = ${resource_owner} AND provider = ${provider}`
+        FROM provider_connections WHERE resource_owner = ${resource_owner} AND provider = ${provider}`
       yield* sql`
         INSERT INTO access_tokens (digest, grant_id, client_id)
         VALUES (decode(${digest}, 'hex'), ${grant_id}, ${client_id})`
@@ -112,7 +112,7 @@ export const makeSql = Effect.gen(function*() {
         scopes,
         DateTime.toDateUtc(expires_at),
         granted_at === undefined || granted_at === null ? null : DateTime.toDateUtc(granted_at),
-        yield* drawBindingId
+        yield* newProviderConnectionId
       ]
     )
     if (row!.outcome === "conflict") return yield* new GrantConflict({ id })
@@ -127,7 +127,7 @@ export const makeSql = Effect.gen(function*() {
     const now = yield* DateTime.now
     if (known !== undefined && !isSameGrant(known, registration)) return yield* new GrantConflict({ id })
     if (!fitsScopes(known, registration, now)) return yield* new ScopesExceeded({ id })
-    return known !== undefined && learnGrant(known, registration, now) === known
+    return known !== undefined && mergeRegistration(known, registration, now) === known
       ? known
       : yield* orUnavailable(write(id, registration))
   }, Effect.provideContext(platform))
@@ -192,9 +192,9 @@ export const makeSql = Effect.gen(function*() {
   })
 
   const setProviderConnected = Effect.fn("Grants.setProviderConnected")(
-    function*(id: ProviderBindingId, connected: boolean) {
-      const changed = yield* changeStanding("provider_bindings", id, connected)
-      if (!changed) return yield* new ProviderBindingNotFound({ id })
+    function*(id: ProviderConnectionId, connected: boolean) {
+      const changed = yield* changeStanding("provider_connections", id, connected)
+      if (!changed) return yield* new ProviderConnectionNotFound({ id })
     }
   )
 
@@ -228,7 +228,7 @@ const idleInTransaction = "2000"
 /** The server gave up a wait for a lock, be it by the limit of this change or by that of the session. */
 const gaveUp: ReadonlySet<string> = new Set(["LockTimeoutError", "StatementTimeoutError"])
 
-type StandingTable = "grants" | "clients" | "provider_bindings"
+type StandingTable = "grants" | "clients" | "provider_connections"
 
 /** $1 id, $2 whether it is good from now on. Leaves a row alone that another session has locked. */
 const standingStatements: Readonly<Record<StandingTable, string>> = {
@@ -239,9 +239,9 @@ const standingStatements: Readonly<Record<StandingTable, string>> = {
   clients: `
     UPDATE clients SET active = $2 WHERE id = (SELECT id FROM clients WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED)
     RETURNING id`,
-  provider_bindings: `
-    UPDATE provider_bindings SET connected = $2
-    WHERE id = (SELECT id FROM provider_bindings WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED)
+  provider_connections: `
+    UPDATE provider_connections SET connected = $2
+    WHERE id = (SELECT id FROM provider_connections WHERE id = $1 FOR NO KEY UPDATE SKIP LOCKED)
     RETURNING id`
 }
 
@@ -276,11 +276,11 @@ const fromRow = ({ external_id, issuer, registered_by_event_at, ...row }: GrantR
 
 const showStatement = `
   SELECT g.id AS grant_id, g.resource_owner, g.subject, g.client_id, c.active AS client_active,
-    g.provider_binding_id, p.provider, p.connected AS provider_connected, g.scopes,
+    g.provider_connection_id, p.provider, p.connected AS provider_connected, g.scopes,
     g.created_at, g.expires_at, g.revoked_at, g.issuer, g.external_id, g.registered_by_event_at
   FROM grants g
   JOIN clients c ON c.id = g.client_id
-  JOIN provider_bindings p ON p.id = g.provider_binding_id
+  JOIN provider_connections p ON p.id = g.provider_connection_id
   WHERE g.id = $1`
 
 /** Whether the role of the session may register the grants that tokens show. True where migrations are missing as well. */

@@ -6,7 +6,6 @@ import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import type * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
-import { BindingConflict, type FinancialRequest } from "../../domain/Idempotency.ts"
 import {
   type GrantIdentity,
   type GrantStanding,
@@ -15,6 +14,7 @@ import {
   refusal,
   type Scope
 } from "../../domain/Grant.ts"
+import { BindingConflict, type FinancialRequest } from "../../domain/Idempotency.ts"
 import {
   AlreadySettled,
   type HistoryEntry,
@@ -25,10 +25,16 @@ import {
   StaleOperation
 } from "../../domain/Operation.ts"
 import { AcceptanceSignal } from "../AcceptanceSignal.ts"
-import { findOperation } from "./findOperation.ts"
-import { cancelled, decide, draw, heldBack, type Platform } from "../internal/ledgerRules.ts"
-import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
+import {
+  cancellationResult,
+  findTransitionError,
+  heldError,
+  type Platform,
+  prepareAcceptance
+} from "../internal/ledgerRules.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
+import { findOperation } from "./findOperation.ts"
+import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 import { whenUnlocked } from "./whenUnlocked.ts"
 
 export const makeSql = Effect.gen(function*() {
@@ -38,7 +44,7 @@ export const makeSql = Effect.gen(function*() {
 
   const accept = Effect.fn("OperationLedger.accept")(
     function*(grant: GrantIdentity, request: FinancialRequest, scope: Scope | null = null) {
-      const { digest, id, payload } = yield* draw(request)
+      const { digest, id, payload } = yield* prepareAcceptance(request)
       const identity = [grant.grant_id, grant.client_id, grant.subject]
       const statement = sql.unsafe<
         GrantStanding & { readonly provider: Provider } & (OperationRow | { readonly id: null })
@@ -79,7 +85,7 @@ export const makeSql = Effect.gen(function*() {
 
   const transition = Effect.fn("OperationLedger.transition")(
     function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
-      const refused = decide(yield* show(id), revision, to, evidence)
+      const refused = findTransitionError(yield* show(id), revision, to, evidence)
       if (refused !== null) return yield* refused
       const failure = to.state === "failed" ? to.failure : null
       const [row] = yield* orUnavailable(
@@ -95,7 +101,7 @@ export const makeSql = Effect.gen(function*() {
       if (row !== undefined) return fromRow(row)
       const now = yield* show(id)
       return yield* now.revision === revision
-        ? heldBack(now, to)
+        ? heldError(now, to)
         : new StaleOperation({ id, expected: revision, actual: now.revision })
     }
   )
@@ -103,7 +109,7 @@ export const makeSql = Effect.gen(function*() {
   const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
     const text = evidence === null ? null : JSON.stringify(evidence)
     const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(cancelStatement, [id, text]))
-    return row === undefined ? yield* cancelled(yield* show(id)) : fromRow(row)
+    return row === undefined ? yield* cancellationResult(yield* show(id)) : fromRow(row)
   })
 
   const review = Effect.fn("OperationLedger.review")(function*(id: OperationId, underReview: boolean) {
@@ -133,7 +139,7 @@ export const makeSql = Effect.gen(function*() {
  */
 const acceptStatement = `
   WITH standing AS (
-    SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_binding_id, p.provider,
+    SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_connection_id, p.provider,
       g.revoked_at IS NOT NULL AS revoked,
       g.expires_at <= now() AS expired,
       c.active AS client_active,
@@ -141,13 +147,13 @@ const acceptStatement = `
       p.connected AS provider_connected
     FROM grants g
     JOIN clients c ON c.id = g.client_id
-    JOIN provider_bindings p ON p.id = g.provider_binding_id
+    JOIN provider_connections p ON p.id = g.provider_connection_id
     WHERE g.id = $1 AND g.client_id = $2 AND g.subject = $3
     FOR SHARE OF g, c, p NOWAIT
   ), o AS (
-    INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_binding_id, type,
+    INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
       idempotency_key, request_digest, state, revision)
-    SELECT $4, client_id, resource_owner, subject, grant_id, provider_binding_id, $5, $6, decode($7, 'hex'),
+    SELECT $4, client_id, resource_owner, subject, grant_id, provider_connection_id, $5, $6, decode($7, 'hex'),
       'accepted', 1
     FROM standing
     WHERE NOT revoked AND NOT expired AND client_active AND scope_granted AND provider_connected

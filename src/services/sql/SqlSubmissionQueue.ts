@@ -6,7 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { Provider, ProviderBindingId, ResourceOwner } from "../../domain/Grant.ts"
+import type { Provider, ProviderConnectionId, ResourceOwner } from "../../domain/Grant.ts"
 import {
   IllegalTransition,
   type OperationId,
@@ -28,11 +28,11 @@ import {
   UnsafeDatabase
 } from "../../domain/Submission.ts"
 import { makeClaimInTurns, maxTurns } from "../internal/claimInTurns.ts"
-import { findOperation } from "./findOperation.ts"
 import { makeOpenPayload } from "../internal/openPayload.ts"
-import { fromRow, type OperationRow } from "./OperationRow.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
+import { findOperation } from "./findOperation.ts"
+import { fromRow, type OperationRow } from "./OperationRow.ts"
 import {
   claimStatement,
   heldStatement,
@@ -54,7 +54,7 @@ interface SubmissionRow {
   readonly id: OperationId
   readonly type: string
   readonly resource_owner: ResourceOwner
-  readonly provider_binding_id: ProviderBindingId
+  readonly provider_connection_id: ProviderConnectionId
   readonly send_before: Date | null
   readonly revision: number
 }
@@ -132,7 +132,7 @@ const toProviderOperation = (row: SubmissionRow): ProviderOperation => ({
   id: row.id,
   type: row.type,
   resource_owner: row.resource_owner,
-  provider_binding_id: row.provider_binding_id,
+  provider_connection_id: row.provider_connection_id,
   send_before: row.send_before === null ? null : DateTime.fromDateUnsafe(row.send_before)
 })
 

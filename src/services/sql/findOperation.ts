@@ -1,8 +1,8 @@
 import * as Effect from "effect/Effect"
 import type * as SqlClient from "effect/sql/SqlClient"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
-import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
+import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 
 /** Finds an operation by its id, whoever owns it. */
 export const findOperation = (

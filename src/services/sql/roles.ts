@@ -24,14 +24,14 @@ export interface RolePrivileges {
 /** Who acts as a role: `serve` reads and provisions, `work` and the commands write. */
 export type Role = "reader" | "provisioner" | "writer"
 
-const grantColumns = ["id", "client_id", "resource_owner", "subject", "provider_binding_id", "scopes", "expires_at"]
+const grantColumns = ["id", "client_id", "resource_owner", "subject", "provider_connection_id", "scopes", "expires_at"]
 
 export const roles: Readonly<Record<Role, RolePrivileges>> = {
   /** Only columns, and none to UPDATE: so the role can lock neither a row nor a table. */
   reader: {
     tables: {
       clients: { SELECT: ["id", "active"] },
-      provider_bindings: { SELECT: ["id", "connected"] },
+      provider_connections: { SELECT: ["id", "connected"] },
       grants: { SELECT: [...grantColumns, "revoked_at"] },
       access_tokens: { SELECT: ["digest", "grant_id", "client_id"] },
       operations: {
@@ -59,7 +59,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
   provisioner: {
     tables: {
       clients: { SELECT: ["id", "active"] },
-      provider_bindings: { SELECT: ["id", "provider", "connected"] },
+      provider_connections: { SELECT: ["id", "provider", "connected"] },
       grants: {
         SELECT: [...grantColumns, "created_at", "revoked_at", "issuer", "external_id", "registered_by_event_at"]
       }
@@ -69,7 +69,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
   writer: {
     tables: {
       clients: { SELECT: "all", INSERT: ["id"], UPDATE: ["active"] },
-      provider_bindings: { SELECT: "all", INSERT: ["id", "resource_owner", "provider"], UPDATE: ["connected"] },
+      provider_connections: { SELECT: "all", INSERT: ["id", "resource_owner", "provider"], UPDATE: ["connected"] },
       grants: { SELECT: "all", INSERT: grantColumns, UPDATE: ["revoked_at"] },
       access_tokens: { SELECT: "all", INSERT: ["digest", "grant_id", "client_id"] },
       grant_revocations: { SELECT: "all" },

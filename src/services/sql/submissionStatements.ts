@@ -11,11 +11,11 @@ const millis = (parameter: string) => `${parameter}::float8 * interval '1 millis
  */
 const standing = (purpose: "send" | "read") => `
     EXISTS (SELECT 1 FROM clients c WHERE c.id = o.client_id AND c.active)
-    AND EXISTS (SELECT 1 FROM provider_bindings p WHERE p.id = o.provider_binding_id AND p.connected)
+    AND EXISTS (SELECT 1 FROM provider_connections p WHERE p.id = o.provider_connection_id AND p.connected)
     AND EXISTS (
       SELECT 1 FROM grants g
       WHERE g.client_id = o.client_id AND g.resource_owner = o.resource_owner AND g.subject = o.subject
-        AND g.provider_binding_id = o.provider_binding_id AND g.revoked_at IS NULL AND g.expires_at > now()${
+        AND g.provider_connection_id = o.provider_connection_id AND g.revoked_at IS NULL AND g.expires_at > now()${
   purpose === "read" ? "" : " AND g.scopes @> o.scopes"
 }
     )`
@@ -31,7 +31,7 @@ const reviewAfter = (age: string) =>
 /** One more read, up to the most that the column holds: a count that is full must not fail the others of its batch. */
 const countRead = "o.reads + (due.active AND o.reads < 2147483647)::integer"
 
-const providerColumns = "o.id, o.type, o.resource_owner, o.provider_binding_id, o.send_before, o.revision"
+const providerColumns = "o.id, o.type, o.resource_owner, o.provider_connection_id, o.send_before, o.revision"
 
 /** Whatever was accepted before the ledger moved is older than the first timeline of its new home. */
 export const moveHomeStatement = `

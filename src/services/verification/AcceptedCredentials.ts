@@ -27,7 +27,7 @@ export interface ForwardedCertificates {
 
 /** Bearer tokens of the gateway itself, unless a verifier says otherwise. */
 export const AcceptedCredentials: Context.Reference<AcceptedCredentialsShape> = Context.Reference(
-  "financial-agents-gateway/services/AcceptedCredentials",
+  "financial-agents-gateway/services/verification/AcceptedCredentials",
   {
     defaultValue: (): AcceptedCredentialsShape => ({
       authorizationServers: [],

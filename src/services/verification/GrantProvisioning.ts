@@ -26,7 +26,7 @@ import { type GrantRegistration, Grants } from "../Grants.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** What a token must say for its grant to be registered, and for how long the grant is good. */
-export interface FirstSight {
+export interface GrantProvisioning {
   /** The claim that names the resource owner. Default: `resource_owner`. */
   readonly ownerClaim?: string
   /** The claim that names the provider. Default: `provider`. */
@@ -40,7 +40,7 @@ export interface FirstSight {
 }
 
 /** What is wrong with the settings, as a sentence; or null. */
-export const firstSightFault = ({ grantLifetime = defaultLifetime }: FirstSight): string | null => {
+export const validateGrantProvisioning = ({ grantLifetime = defaultLifetime }: GrantProvisioning): string | null => {
   const lifetime = Duration.fromInputUnsafe(grantLifetime)
   return Duration.isGreaterThanOrEqualTo(lifetime, Duration.days(1)) && isGrantLifetime(lifetime)
     ? null
@@ -94,8 +94,8 @@ const grantedAt = ({ issued_at }: VerifiedToken, now: DateTime.Utc, clockToleran
  * Makes what registers the grant of a verified token, unless that was done lately. Tokens that show the same at the same
  * time share one registration. A revoked grant stays revoked.
  */
-export const makeFirstSight = Effect.fnUntraced(function*(
-  options: FirstSight,
+export const makeGrantProvisioning = Effect.fnUntraced(function*(
+  options: GrantProvisioning,
   { clockTolerance }: Pick<IssuerSettings, "clockTolerance">
 ) {
   const grants = yield* Grants

@@ -9,17 +9,19 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
-import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.ts"
 import {
   type AuthorizationUnavailable,
   type Credential,
   InvalidCredential,
-  type InvalidProof,
+  type InvalidDpopProof,
   type NonceRequired
 } from "../../domain/Credential.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
-import { AcceptedCredentials } from "./AcceptedCredentials.ts"
+import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.ts"
 import { MemoryLedger } from "../memory/MemoryLedger.ts"
+import { onPrimary } from "../sql/onPrimary.ts"
+import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
+import { AcceptedCredentials } from "./AcceptedCredentials.ts"
 import {
   acceptedBy,
   type IntrospectionIssuer,
@@ -28,8 +30,6 @@ import {
   makeOAuth,
   type SenderOptions
 } from "./OAuthVerifier.ts"
-import { onPrimary } from "../sql/onPrimary.ts"
-import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** A standby may lack a token that was issued a moment ago, and must not call it invalid. */
 const identityOfToken = `
@@ -38,7 +38,7 @@ const identityOfToken = `
   WHERE ${onPrimary} AND t.digest = decode($1, 'hex')`
 
 /** Why a credential is not accepted, or cannot be. */
-export type Refusal = InvalidCredential | InvalidProof | NonceRequired | AuthorizationUnavailable
+export type Refusal = InvalidCredential | InvalidDpopProof | NonceRequired | AuthorizationUnavailable
 
 /**
  * Yields the identity of the grant that a credential names. It says nothing of whether that grant is still good:
@@ -50,7 +50,7 @@ export type Refusal = InvalidCredential | InvalidProof | NonceRequired | Authori
  */
 export class GrantVerifier extends Context.Service<GrantVerifier, {
   readonly verify: (credential: Credential) => Effect.Effect<GrantIdentity, Refusal | StoreUnavailable>
-}>()("financial-agents-gateway/services/GrantVerifier") {
+}>()("financial-agents-gateway/services/verification/GrantVerifier") {
   /** Verifies the opaque tokens that `Grants.issue` hands out. */
   static readonly layer: Layer.Layer<GrantVerifier, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
     GrantVerifier,

@@ -8,20 +8,27 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
-import { type Credential, InvalidCredential, InvalidProof } from "../../domain/Credential.ts"
-import { ClientId, externalGrantId, ExternalId, type GrantIdentity, Issuer, PairwiseSubject } from "../../domain/Grant.ts"
-import { accessTokenFault, claimedIssuer, makeAccessTokens } from "../../oauth/JwtAccessToken.ts"
+import { type Credential, InvalidCredential, InvalidDpopProof } from "../../domain/Credential.ts"
+import {
+  ClientId,
+  externalGrantId,
+  ExternalId,
+  type GrantIdentity,
+  Issuer,
+  PairwiseSubject
+} from "../../domain/Grant.ts"
 import type { ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
 import { makeConfirm } from "../../oauth/Confirmation.ts"
 import { makeDpopNonces } from "../../oauth/DpopNonces.ts"
-import { defaultProofSettings, makeProofs, proofFault } from "../../oauth/DpopProof.ts"
-import { introspectionFault, makeIntrospection } from "../../oauth/Introspection.ts"
+import { defaultDpopSettings, makeDpopProofs, validateDpopSettings } from "../../oauth/DpopProof.ts"
+import { makeIntrospection, validateIntrospectionSettings } from "../../oauth/Introspection.ts"
 import { layerIntrospectionCircuit } from "../../oauth/IntrospectionLane.ts"
 import { type IssuerOptions, issuerSettings } from "../../oauth/Issuer.ts"
+import { claimedIssuer, makeAccessTokens, validateAccessTokenSettings } from "../../oauth/JwtAccessToken.ts"
 import type { VerifyToken } from "../../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../../oauth/VerifiedToken.ts"
 import type { AcceptedCredentialsShape, ForwardedCertificates } from "./AcceptedCredentials.ts"
-import { type FirstSight, firstSightFault, makeFirstSight } from "./GrantProvisioning.ts"
+import { type GrantProvisioning, makeGrantProvisioning, validateGrantProvisioning } from "./GrantProvisioning.ts"
 import { ProofReplay } from "./ProofReplay.ts"
 
 /** The gateway cannot verify tokens as it was told to. */
@@ -43,7 +50,7 @@ interface Trust {
    */
   readonly clientPrefix?: string
   /** Registers the grants of tokens that are seen for the first time. Default: your events do (`Grants.register`). */
-  readonly firstSight?: FirstSight
+  readonly grantProvisioning?: GrantProvisioning
 }
 
 /** An issuer of JWT access tokens (RFC 9068). */
@@ -94,7 +101,7 @@ const orMisconfigured = (reason: string | null) =>
   reason === null ? Effect.void : Effect.fail(new AuthorizationMisconfigured({ reason }))
 
 /** What is wrong with issuers that are each without fault, as a sentence; or null. */
-const issuersFault = (issuers: ReadonlyArray<AnyIssuer>): string | null => {
+const validateIssuers = (issuers: ReadonlyArray<AnyIssuer>): string | null => {
   if (issuers.length === 0) return "There must be at least one issuer."
   if (new Set(issuers.map(({ issuer }) => issuer)).size < issuers.length) return "An issuer is named twice."
   if (issuers.filter(({ tokens }) => tokens === "introspection").length > 1) {
@@ -112,7 +119,7 @@ const issuersFault = (issuers: ReadonlyArray<AnyIssuer>): string | null => {
 
 const makeJwt = Effect.fnUntraced(function*(options: JwtIssuer) {
   const settings = { ...issuerSettings(options), signatureTimeToLive: options.signatureTimeToLive ?? "1 minute" }
-  yield* orMisconfigured(accessTokenFault(settings))
+  yield* orMisconfigured(validateAccessTokenSettings(settings))
   return yield* makeAccessTokens(settings)
 })
 
@@ -124,23 +131,23 @@ const makeIntrospected = Effect.fnUntraced(function*(options: IntrospectionIssue
     timeout: Duration.fromInputUnsafe(options.timeout ?? "1500 millis"),
     answerTimeToLive: Duration.fromInputUnsafe(options.answerTimeToLive ?? 0)
   }
-  yield* orMisconfigured(introspectionFault(settings))
+  yield* orMisconfigured(validateIntrospectionSettings(settings))
   return yield* Effect.catchTag(
     makeIntrospection(settings),
-    "ClientAuthenticationFault",
+    "InvalidClientAuthentication",
     ({ reason }) => Effect.fail(new AuthorizationMisconfigured({ reason }))
   ).pipe(Effect.provideContext(yield* Layer.build(layerIntrospectionCircuit)))
 })
 
 const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
-  const { clientPrefix = "", firstSight, issuer } = options
+  const { clientPrefix = "", grantProvisioning, issuer } = options
   const isPrefix = clientPrefix === "" || isClientId(clientPrefix)
   yield* orMisconfigured(isPrefix ? null : `The client prefix of ${issuer} must be visible ASCII characters.`)
-  yield* orMisconfigured(firstSight === undefined ? null : firstSightFault(firstSight))
+  yield* orMisconfigured(grantProvisioning === undefined ? null : validateGrantProvisioning(grantProvisioning))
   const verify: VerifyToken = yield* options.tokens === "introspection" ? makeIntrospected(options) : makeJwt(options)
-  const register = firstSight === undefined
+  const register = grantProvisioning === undefined
     ? () => Effect.void
-    : yield* makeFirstSight(firstSight, issuerSettings(options))
+    : yield* makeGrantProvisioning(grantProvisioning, issuerSettings(options))
   return { clientPrefix, register, verify, isIntrospected: options.tokens === "introspection" }
 })
 
@@ -148,19 +155,21 @@ const isClientId = (text: string) => /^[\x21-\x7e]{1,255}$/.test(text)
 
 const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrained = "optional" }: SenderOptions) {
   const settings = {
-    ...defaultProofSettings,
+    ...defaultDpopSettings,
     ...dpop.algorithms === undefined ? {} : { algorithms: dpop.algorithms },
     ...dpop.maxAge === undefined ? {} : { maxAge: Duration.fromInputUnsafe(dpop.maxAge) },
     ...dpop.clockTolerance === undefined ? {} : { clockTolerance: Duration.fromInputUnsafe(dpop.clockTolerance) },
     nonces: dpop.nonceKey === undefined ? null : yield* makeDpopNonces(dpop.nonceKey)
   }
-  yield* orMisconfigured(proofFault(settings))
-  const confirm = makeConfirm({ senderConstrained, verifyProof: yield* makeProofs(settings) })
+  yield* orMisconfigured(validateDpopSettings(settings))
+  const confirm = makeConfirm({ senderConstrained, verifyProof: yield* makeDpopProofs(settings) })
   const replay = yield* ProofReplay
   /** A proof counts as used once everything else is in order. */
   const check = Effect.fnUntraced(function*(token: VerifiedToken, credential: Credential) {
     const use = yield* confirm(token, credential)
-    if (use !== null && !(yield* replay.remember(use))) return yield* new InvalidProof({ reason: "was used before" })
+    if (use !== null && !(yield* replay.remember(use))) {
+      return yield* new InvalidDpopProof({ reason: "was used before" })
+    }
   })
   return { check, algorithms: settings.algorithms }
 })
@@ -168,7 +177,7 @@ const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrain
 /** What the verifier accepts, for `AcceptedCredentials`. */
 export const acceptedBy = (options: IssuersOptions): AcceptedCredentialsShape => ({
   authorizationServers: options.issuers.map(({ issuer }) => issuer),
-  dpopAlgorithms: options.dpop?.algorithms ?? defaultProofSettings.algorithms,
+  dpopAlgorithms: options.dpop?.algorithms ?? defaultDpopSettings.algorithms,
   senderConstrained: options.senderConstrained ?? "optional",
   certificates: options.certificates ?? null
 })
@@ -178,7 +187,7 @@ export const acceptedBy = (options: IssuersOptions): AcceptedCredentialsShape =>
  * still good.
  */
 export const makeOAuth = Effect.fnUntraced(function*(options: IssuersOptions) {
-  yield* orMisconfigured(issuersFault(options.issuers))
+  yield* orMisconfigured(validateIssuers(options.issuers))
   const issuers = new Map(
     yield* Effect.forEach(
       options.issuers,

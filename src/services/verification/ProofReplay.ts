@@ -15,7 +15,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import { orUnavailable, storeFailure, type StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** What identifies a proof, whose signature was verified. */
-export interface SeenProof {
+export interface DpopProofUse {
   /** SHA-256 thumbprint of its key (RFC 7638). */
   readonly jkt: string
   /** The name that its maker gave it, unique for that key. */
@@ -37,8 +37,8 @@ const slack = Duration.seconds(60)
  */
 export class ProofReplay extends Context.Service<ProofReplay, {
   /** Whether the proof is shown for the first time. Of any number of calls at once, in any process, one yields true. */
-  readonly remember: (proof: SeenProof) => Effect.Effect<boolean, StoreUnavailable>
-}>()("financial-agents-gateway/services/ProofReplay") {
+  readonly remember: (proof: DpopProofUse) => Effect.Effect<boolean, StoreUnavailable>
+}>()("financial-agents-gateway/services/verification/ProofReplay") {
   /**
    * Shared by all processes on the database. Every 30 seconds or so it deletes what expired, until its scope closes, so
    * that the table holds the proofs of a few minutes. It needs a session that may write.

@@ -16,8 +16,8 @@ import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
 import { concat, isJson } from "../../http/JsonBody.ts"
 import type { HttpAnswer } from "./HttpDecoding.ts"
-import { Departure, type WatchedDeparture } from "./SendGate.ts"
 import { describeFailure, provesNothingSent } from "./HttpFailure.ts"
+import { type ClosableSendGate, SendGate } from "./SendGate.ts"
 
 /** What an exchange may cost. */
 export interface ExchangeLimits {
@@ -142,15 +142,15 @@ const attempt = (
     Effect.flatMap(sendRequest(client, request, limits), (response) => readResponse(request, response, limits))
   )
 
-/** A client that watches the departure knows better than anything that can be read from its failures. */
-const judge = (
+/** A client that watches the gate knows better than anything that can be read from its failures. */
+const withGate = (
   { failure, reason, status }: NoAnswer,
-  departure: WatchedDeparture,
+  gate: ClosableSendGate,
   wasRepeated: boolean
 ): NoAnswer => {
   const notSent = (reason: string) => new NoAnswer({ failure: "not_sent", reason, status })
   const maybeSent = () => new NoAnswer({ failure: failure === "not_sent" ? "network" : failure, reason, status })
-  switch (departure.close()) {
+  switch (gate.close()) {
     case "at_rest":
       return notSent(reason)
     case "late":
@@ -171,7 +171,7 @@ export const exchange = Effect.fnUntraced(function*(
   client: HttpClient.HttpClient,
   request: HttpClientRequest.HttpClientRequest,
   limits: ExchangeLimits,
-  departure: WatchedDeparture,
+  gate: ClosableSendGate,
   credentialHeaders: ReadonlyArray<string>
 ) {
   const context = yield* Effect.context<never>()
@@ -185,9 +185,9 @@ export const exchange = Effect.fnUntraced(function*(
     return true
   }
   return yield* attempt(client, request, limits).pipe(
-    Effect.ensuring(Effect.sync(() => departure.close())),
-    Effect.mapError((failure) => judge(failure, departure, attempts > 1)),
-    Effect.provideService(Departure, departure),
+    Effect.ensuring(Effect.sync(() => gate.close())),
+    Effect.mapError((failure) => withGate(failure, gate, attempts > 1)),
+    Effect.provideService(SendGate, gate),
     Effect.provideService(HttpClient.TracerDisabledWhen, isUntraced),
     // Else they would not ask.
     Effect.provideService(Tracer.DisablePropagation, false),

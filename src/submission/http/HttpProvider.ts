@@ -24,8 +24,8 @@ import * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
+import { namesNothing, NotSent, Provider, StatusAnswer, type SubmissionAnswer, Uncertain } from "../Provider.ts"
 import { type Decode, evidenceOf, type HttpAnswer, NotUnderstood } from "./HttpDecoding.ts"
-import { makeDeparture } from "./SendGate.ts"
 import { exchange, type ExchangeLimits, NoAnswer } from "./HttpExchange.ts"
 import {
   encodeStatusRead,
@@ -37,7 +37,7 @@ import {
   NotEncodable,
   parseBaseUrl
 } from "./HttpRequest.ts"
-import { namesNothing, NotSent, Provider, StatusAnswer, type SubmissionAnswer, Uncertain } from "../Provider.ts"
+import { makeSendGate } from "./SendGate.ts"
 
 /** What an adapter has to say of its provider. */
 export interface HttpProviderOptions {
@@ -182,8 +182,8 @@ const submit = (adapter: Adapter) =>
       if (notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter) {
         return yield* new NotPrepared({ reason: "send_before has passed" })
       }
-      const departure = makeDeparture(clock, notAfter)
-      const answer = yield* exchange(client, request, limits, departure, Object.keys(credentials))
+      const gate = makeSendGate(clock, notAfter)
+      const answer = yield* exchange(client, request, limits, gate, Object.keys(credentials))
       return yield* understand(options.submit.decode, answer, adapter)
     },
     Effect.catchTags({
@@ -236,8 +236,8 @@ const readStatus = (adapter: Adapter) =>
         Effect.suspend(() => encodeStatusRead(baseUrl, options.status.request(operation, reference), credentials))
       )
       const askedAt = yield* DateTime.now
-      const departure = makeDeparture(yield* Clock.Clock, null)
-      const answer = yield* exchange(client, request, limits, departure, Object.keys(credentials))
+      const gate = makeSendGate(yield* Clock.Clock, null)
+      const answer = yield* exchange(client, request, limits, gate, Object.keys(credentials))
       const status = yield* understand(options.status.decode, answer, adapter)
       return orNeverReceived(status, answer, askedAt, operation, options.notFoundIsFinalAfter)
     },

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, FiberSet, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { makeRoom, type PumpOptions, runPump } from "../../src/submission/Poller.ts"
+import { makeSlots, type PollerOptions, runPoller } from "../../src/submission/Poller.ts"
 
 /** A queue of numbers, whose handling goes on until the test says otherwise. */
 const makeLine = () => {
@@ -40,27 +40,27 @@ const makeLine = () => {
 
 type Line = ReturnType<typeof makeLine>
 
-const start = Effect.fnUntraced(function*(line: Line, options: Partial<PumpOptions<number, never>> = {}) {
+const start = Effect.fnUntraced(function*(line: Line, options: Partial<PollerOptions<number, never>> = {}) {
   const running = yield* FiberSet.make<void, never>()
   const scope = yield* Scope.make()
   yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
-  const pump = yield* Scope.provide(
-    runPump({
-      room: makeRoom(64, 1),
+  const poller = yield* Scope.provide(
+    runPoller({
+      slots: makeSlots(64, 1),
       limit: 8,
       pollInterval: Duration.seconds(10),
-      allowance: (room) => Effect.succeed(room),
+      allowance: (slots) => Effect.succeed(slots),
       take: line.take,
       handle: line.handle,
       ...options
     }, running),
     scope
   )
-  return { running, wake: pump.wake, stop: Scope.close(scope, Exit.void) }
+  return { running, wake: poller.wake, stop: Scope.close(scope, Exit.void) }
 })
 
-describe("A pump", () => {
-  it.effect("handles no more at a time than its limit, and takes on as there is room", () =>
+describe("A poller", () => {
+  it.effect("handles no more at a time than its limit, and takes on as there is slots", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(20)
@@ -78,13 +78,13 @@ describe("A pump", () => {
       assert.isBelow(line.takes.at(-1)!.at, 2000)
     }))
 
-  it.effect("shares the room of its process: together, pumps handle no more than there is room for", () =>
+  it.effect("shares the slots of its process: together, pollers handle no more than there is slots for", () =>
     Effect.gen(function*() {
-      const room = makeRoom(10, 3)
+      const slots = makeSlots(10, 3)
       const lines = [makeLine(), makeLine(), makeLine()]
       for (const line of lines) {
         line.add(8)
-        yield* start(line, { room })
+        yield* start(line, { slots })
       }
       yield* TestClock.adjust("1 second")
       const running = () => lines.reduce((sum, line) => sum + line.running.size, 0)
@@ -94,36 +94,36 @@ describe("A pump", () => {
         yield* TestClock.adjust("11 seconds")
         assert.isAtMost(running(), 10)
       }
-      assert.strictEqual(room.sharedUsed, 0)
+      assert.strictEqual(slots.sharedUsed, 0)
       assert.deepStrictEqual(lines.map(({ waiting }) => waiting.length), [0, 0, 0])
     }))
 
-  it.effect("gives shared places back that it did not need", () =>
+  it.effect("gives shared slots back that it did not need", () =>
     Effect.gen(function*() {
-      const room = makeRoom(8, 2)
+      const slots = makeSlots(8, 2)
       const [idle, busy] = [makeLine(), makeLine()]
-      yield* start(idle, { room })
+      yield* start(idle, { slots })
       yield* TestClock.adjust("1 second")
       busy.add(8)
-      yield* start(busy, { room })
+      yield* start(busy, { slots })
       yield* TestClock.adjust("1 second")
       assert.strictEqual(busy.running.size, 6)
     }))
 
-  it.effect("never takes the places that are reserved for others, and finds its own free at once", () =>
+  it.effect("never takes the slots that are reserved for others, and finds its own free at once", () =>
     Effect.gen(function*() {
-      for (const [places, pumps, reserved] of [[64, 3, 10], [8, 2, 2], [5, 4, 1], [3, 3, 1], [1, 1, 1]] as const) {
-        const room = makeRoom(places, pumps)
-        assert.strictEqual(room.reserved, reserved)
-        const [late, ...greedy] = Array.from({ length: pumps }, makeLine)
+      for (const [total, pollers, reserved] of [[64, 3, 10], [8, 2, 2], [5, 4, 1], [3, 3, 1], [1, 1, 1]] as const) {
+        const slots = makeSlots(total, pollers)
+        assert.strictEqual(slots.reserved, reserved)
+        const [late, ...greedy] = Array.from({ length: pollers }, makeLine)
         for (const line of greedy) {
           line.add(200)
-          yield* start(line, { room, limit: 100 })
+          yield* start(line, { slots, limit: 100 })
         }
-        const { wake } = yield* start(late!, { room, limit: 100 })
+        const { wake } = yield* start(late!, { slots, limit: 100 })
         yield* TestClock.adjust("1 minute")
         const taken = greedy.reduce((sum, line) => sum + line.running.size, 0)
-        assert.strictEqual(taken, pumps === 1 ? 0 : places - reserved, `${pumps} pumps on ${places} places`)
+        assert.strictEqual(taken, pollers === 1 ? 0 : total - reserved, `${pollers} pollers on ${total} slots`)
         late!.add(200)
         yield* wake
         yield* TestClock.adjust("5 millis")
@@ -131,16 +131,16 @@ describe("A pump", () => {
       }
     }))
 
-  it.effect("goes on at once on the few places that it has while others hold all shared ones", () =>
+  it.effect("goes on at once on the few slots that it has while others hold all shared ones", () =>
     Effect.gen(function*() {
-      const room = makeRoom(16, 4)
+      const slots = makeSlots(16, 4)
       const [slow, quick] = [makeLine(), makeLine()]
       slow.add(100)
-      yield* start(slow, { room, limit: 16 })
+      yield* start(slow, { slots, limit: 16 })
       yield* TestClock.adjust("1 second")
       assert.strictEqual(slow.running.size, 10)
       quick.add(20)
-      yield* start(quick, { room, limit: 16 })
+      yield* start(quick, { slots, limit: 16 })
       for (let n = 0; n < 20; n++) {
         yield* TestClock.adjust("10 millis")
         yield* quick.finish(1)
@@ -148,11 +148,11 @@ describe("A pump", () => {
       assert.isEmpty(quick.waiting, "the next look did not wait for the poll interval")
     }))
 
-  it.effect("goes on as soon as there is room, also where its process has far less than it could use", () =>
+  it.effect("goes on as soon as there is slots, also where its process has far less than it could use", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(5)
-      yield* start(line, { room: makeRoom(1, 1), limit: 32 })
+      yield* start(line, { slots: makeSlots(1, 1), limit: 32 })
       yield* TestClock.adjust("1 second")
       for (let n = 0; n < 4; n++) {
         yield* line.finish(1)
@@ -201,7 +201,7 @@ describe("A pump", () => {
       const line = makeLine()
       line.add(8)
       let allowed = 0
-      const { wake } = yield* start(line, { allowance: (room) => Effect.succeed(Math.min(room, allowed)) })
+      const { wake } = yield* start(line, { allowance: (slots) => Effect.succeed(Math.min(slots, allowed)) })
       yield* TestClock.adjust("1 second")
       assert.isEmpty(line.takes)
       allowed = 1
