@@ -1,15 +1,32 @@
 import { defineConfig } from "vitest/config"
 
+/** What all projects share. The timeouts only end what hangs: no test measures time. */
+const shared = {
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+  // One process fewer than there are processors would leave half of a machine of two idle.
+  maxWorkers: "100%"
+}
+
+/** One PostgreSQL for the run. */
+const globalSetup = ["test/fixtures/PostgresServer.ts"]
+
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
-    globalSetup: ["test/fixtures/PostgresServer.ts"],
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    // One process fewer than there are processors would leave half of a machine of two idle.
-    maxWorkers: "100%",
-    // GitHub's parser of workflows imports JSON as bundlers do, and Node does not.
-    server: { deps: { inline: [/@actions\//] } },
+    projects: [
+      { test: { ...shared, name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false } },
+      { test: { ...shared, name: "postgres", include: ["test/postgres/**/*.test.ts"], globalSetup, isolate: false } },
+      {
+        test: {
+          ...shared,
+          name: "system",
+          include: ["test/system/**/*.test.ts"],
+          globalSetup,
+          // GitHub's parser of workflows imports JSON as bundlers do, and Node does not.
+          server: { deps: { inline: [/@actions\//] } }
+        }
+      }
+    ],
     coverage: {
       provider: "v8",
       include: ["src/**/*.ts"],

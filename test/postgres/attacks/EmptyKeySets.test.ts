@@ -1,0 +1,235 @@
+/**
+ * Documents of an authorization server that say less than before do not replace what was good: each test fetches a good
+ * key set or metadata first, and then serves an emptied, spoiled or foreign one.
+ */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect, Layer, Logger } from "effect"
+import { TestClock } from "effect/testing"
+import { decodeJwt } from "jose"
+import {
+  authorize,
+  authorizedGateway,
+  idsOf,
+  read,
+  server,
+  settled,
+  type Setup,
+  Surroundings
+} from "../../fixtures/authorization/AuthorizedGateway.ts"
+import { generateKeys, signToken } from "../../fixtures/authorization/Keys.ts"
+import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+import { type FakeServer, makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
+import { issuer, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
+import { jwkOf, keySetOf } from "../../fixtures/oauth/SearchedKeys.ts"
+import { makeScene, verdictOn } from "../../fixtures/oauth/TokenScene.ts"
+import { Box, makeMiddlebox } from "./Middlebox.ts"
+
+const metadata = "/.well-known/oauth-authorization-server"
+
+/** Key sets without a key that verifies what the gateway accepts by default. */
+const uselessSets = Effect.gen(function*() {
+  const good = yield* jwkOf("one")
+  const { privateJwk } = yield* signerOf("one")
+  return {
+    "no keys": [],
+    "nothing that is a key": [null, 1, "key", [], {}],
+    "keys that cannot be imported": [{ ...good, x: good.y, y: good.x }, { ...good, x: "AAAA" }],
+    "keys of other algorithms alone": [yield* jwkOf("one", "ES384"), yield* jwkOf("two", "RS256")],
+    "keys for encryption alone": [{ ...good, use: "enc" }],
+    "private keys alone": [privateJwk]
+  }
+})
+
+/** The warnings that are logged meanwhile, as one text. */
+const warnings = <A, E, R>(effect: Effect.Effect<A, E, R>) => {
+  const lines: Array<string> = []
+  const logger = Logger.make((options) => {
+    if (options.logLevel === "Warn") lines.push(Logger.formatLogFmt.log(options))
+  })
+  return Effect.map(Effect.provide(effect, Logger.layer([logger])), () => lines)
+}
+
+const makeFetched = Effect.gen(function*() {
+  const server = makeFakeServer([yield* jwkOf("one")])
+  const search = yield* keySetOf(server)
+  assert.strictEqual(yield* search("one"), "found")
+  return { server, search }
+})
+
+/** Serves this instead of good documents, and tells what becomes of a known key and of an unknown one for an hour. */
+const verdictsUnder = Effect.fnUntraced(function*(spoil: (server: FakeServer) => void) {
+  const { search, server } = yield* makeFetched
+  spoil(server)
+  const verdicts: Array<readonly [known: string, unknown: string]> = []
+  for (let minutes = 10; minutes <= 60; minutes += 10) {
+    yield* TestClock.adjust("10 minutes")
+    verdicts.push([yield* search("one"), yield* search("two")])
+  }
+  return verdicts
+})
+
+const servedForAnHour = [
+  ...Array.from({ length: 5 }, () => ["found", "AuthorizationUnavailable"]),
+  ["AuthorizationUnavailable", "AuthorizationUnavailable"]
+]
+
+describe("Good keys", () => {
+  it.effect("serve until they are an hour old under a key set without a usable key; unknown keys are 503, and never 401", () =>
+    Effect.gen(function*() {
+      for (const [name, keys] of Object.entries(yield* uselessSets)) {
+        const verdicts = yield* verdictsUnder((server) => server.serve("/jwks", { keys }))
+        assert.deepStrictEqual(verdicts as unknown, servedForAnHour, name)
+      }
+    }))
+
+  it.effect("are replaced as soon as there is a usable key again", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      server.serve("/jwks", { keys: [] })
+      yield* TestClock.adjust("30 seconds")
+      assert.strictEqual(yield* search("two"), "AuthorizationUnavailable")
+      server.serve("/jwks", { keys: [yield* jwkOf("two")] })
+      yield* TestClock.adjust("30 seconds")
+      assert.strictEqual(yield* search("two"), "found")
+      assert.strictEqual(yield* search("one"), "InvalidCredential")
+    }))
+
+  it.effect("verify tokens on under an empty key set", () =>
+    Effect.gen(function*() {
+      const { server, signer, verify } = yield* makeScene()
+      assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer)), "accepted")
+      server.serve("/jwks", { keys: [] })
+      yield* TestClock.adjust("11 minutes")
+      assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer)), "accepted")
+      const stranger = yield* signerOf("stranger")
+      assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(stranger)), "AuthorizationUnavailable")
+      assert.strictEqual(server.asked("/jwks"), 2)
+    }))
+
+  it.effect("serve on under metadata that names no key set, or that of another issuer", () =>
+    Effect.gen(function*() {
+      for (
+        const document of [
+          { issuer },
+          { issuer: "https://other.test", jwks_uri: `${issuer}/jwks` },
+          { issuer, jwks_uri: "http://as.test/jwks" },
+          {}
+        ]
+      ) {
+        const { search, server } = yield* makeFetched
+        // Metadata is an hour old, and keys are not.
+        yield* TestClock.adjust("50 minutes")
+        assert.strictEqual(yield* search("one"), "found")
+        server.serve(metadata, document)
+        for (const _ of Array.from({ length: 5 })) {
+          yield* TestClock.adjust("10 minutes")
+          assert.strictEqual(yield* search("one"), "found", JSON.stringify(document))
+          assert.strictEqual(yield* search("two"), "AuthorizationUnavailable", JSON.stringify(document))
+        }
+        yield* TestClock.adjust("10 minutes")
+        assert.strictEqual(yield* search("one"), "AuthorizationUnavailable", JSON.stringify(document))
+      }
+    }))
+
+  it.effect("are not needed for a warning that says what was wrong", () =>
+    Effect.gen(function*() {
+      for (const [name, keys] of Object.entries(yield* uselessSets)) {
+        const { search, server } = yield* makeFetched
+        server.serve("/jwks", { keys })
+        yield* TestClock.adjust("10 minutes")
+        const lines = yield* warnings(search("one"))
+        assert.lengthOf(lines, 1, name)
+        assert.include(lines[0]!, `The keys of ${issuer} could not be fetched`, name)
+        assert.include(lines[0]!, `its key set of ${keys.length} keys has no usable key for ES256, EdDSA`, name)
+      }
+    }))
+})
+
+describe("The first key set", () => {
+  it.effect("without a usable key is no key set: tokens are 503, and it is asked for again after a second", () =>
+    Effect.gen(function*() {
+      for (const [name, keys] of Object.entries(yield* uselessSets)) {
+        const server = makeFakeServer(keys)
+        const search = yield* keySetOf(server)
+        assert.strictEqual(yield* search("one"), "AuthorizationUnavailable", name)
+        server.serve("/jwks", { keys: [yield* jwkOf("one")] })
+        yield* TestClock.adjust("1 second")
+        assert.strictEqual(yield* search("one"), "found", name)
+      }
+    }))
+})
+
+describe("A name that two different keys of a set have", () => {
+  it.effect("is a mistake of the server: tokens that name it are 503, and those of other keys are read", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      const [one, two, three] = [yield* jwkOf("one"), yield* jwkOf("two"), yield* jwkOf("three")]
+      server.serve("/jwks", { keys: [one, { ...two, kid: "one" }, three] })
+      yield* TestClock.adjust("10 minutes")
+      assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
+      assert.strictEqual(yield* search("three"), "found")
+      assert.strictEqual(yield* search("four"), "InvalidCredential")
+    }))
+
+  it.effect("is none where both are the same key", () =>
+    Effect.gen(function*() {
+      const one = yield* jwkOf("one")
+      const { alg: _, use: __, ...bare } = one
+      const search = yield* keySetOf(makeFakeServer([one, bare, one]))
+      assert.strictEqual(yield* search("one"), "found")
+      assert.strictEqual(yield* search(undefined), "found")
+    }))
+})
+
+/** A gateway that fetches keys through a middlebox. */
+const behindMiddlebox = Layer.unwrap(Effect.map(makeMiddlebox, (middlebox) => {
+  const setup: Setup = {
+    servers: [{
+      agents: [{ client_id: "agent", tokens: "ES256", authentication: "client_secret_basic", binding: "none" }],
+      tokenLifetime: 3 * 3600
+    }],
+    accept: ([server]) => {
+      middlebox.forwardTo(server!.issuer)
+      const jwksUri = `${middlebox.origin}/jwks`
+      return {
+        issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {}, signatureTimeToLive: 0, jwksUri }]
+      }
+    }
+  }
+  return Layer.merge(authorizedGateway(setup), Layer.succeed(Box, middlebox))
+}))
+
+layer(behindMiddlebox, { excludeTestServices: true })(
+  "The gateway, whose authorization server lost its keys,",
+  (it) => {
+    it.effect("reads with the old ones for an hour; what it cannot verify is 503 then, and never 401", () =>
+      Effect.gen(function*() {
+        const { treat } = yield* Box
+        const { passTime } = yield* Surroundings
+        const { send } = yield* Gateway
+        const { holder, operation } = yield* settled("agent")
+        const { keys } = yield* server()
+        const claims = decodeJwt(holder.tokens.access)
+        const stranger = signToken(yield* Effect.promise(() => generateKeys(false)), "ES256", claims)
+        treat(() => ({ json: { keys: [] } }))
+        passTime("11 minutes")
+        assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+        assertProblemOf(yield* send("/v1/operations", { token: stranger }), "authorization_unavailable")
+        passTime("50 minutes")
+        const answer = yield* read(holder)
+        assertProblemOf(answer, "authorization_unavailable")
+        assert.notProperty(answer.headers, "www-authenticate")
+        treat(() => "forward")
+        passTime("31 seconds")
+        assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+        assertProblemOf(yield* send("/v1/operations", { token: stranger }), "invalid_token")
+        assert.strictEqual(
+          (yield* send("/v1/operations", {
+            token: signToken(keys(), "ES256", decodeJwt((yield* authorize("agent")).tokens.access))
+          })).status,
+          200
+        )
+      }))
+  }
+)

@@ -1,0 +1,88 @@
+/**
+ * A client that fills the gateway with slow lists keeps no other client waiting. Its lists run four at a time on connections
+ * of their own. A list whose client hangs up is cancelled in the database.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { Grants } from "../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { Readiness } from "../../../src/services/Readiness.ts"
+import { ListClient } from "../../../src/services/sql/ListClient.ts"
+import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
+import { accept, type Holder, issue } from "../../fixtures/HttpScene.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+
+/** Sleeps for as long as a list may take, on the connections of the lists. */
+const SleepingLists = Layer.effect(
+  OperationStore,
+  Effect.gen(function*() {
+    const store = yield* OperationStore
+    const lists = (yield* ListClient)!
+    return OperationStore.of({
+      find: store.find,
+      list: () => Effect.orDie(Effect.as(lists`SELECT pg_sleep(600)`, { operations: [], next: null }))
+    })
+  })
+)
+
+const Services = Layer.unwrap(Effect.map(createDatabase(), (database) => {
+  const Lists = Layer.effect(
+    ListClient,
+    Effect.map(
+      Layer.build(Layer.fresh(layerFor(database, { applicationName: "lists", maxConnections: 8, multiplex: false }))),
+      (context) => Context.get(context, SqlClient.SqlClient)
+    )
+  )
+  return Layer.mergeAll(
+    SleepingLists.pipe(Layer.provide(OperationStore.layer), Layer.provide(Lists)),
+    GrantVerifier.layer,
+    Readiness.layer,
+    Grants.layer,
+    OperationLedger.layer
+  ).pipe(Layer.provideMerge(layerFor(database)))
+})).pipe(Layer.provide(Platform))
+
+const patient = { lifecycle: { deadline: 600_000 }, quiet: true }
+
+/** Waits until so many lists run in the database. */
+const untilRunning = Effect.fnUntraced(function*(count: number) {
+  const sql = yield* SqlClient.SqlClient
+  let running = -1
+  while (running !== count) {
+    const [row] = yield* sql<{ readonly running: number }>`
+      SELECT count(*)::int AS running FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'lists' AND state = 'active'`
+    running = row!.running
+  }
+})
+
+/** Sends a filtered list on a connection of its own, which stays open until the scope closes. */
+const startList = Effect.fnUntraced(function*({ token }: Holder) {
+  const wire = yield* (yield* Gateway).wire
+  wire.send(`GET /v1/operations?state=failed HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer ${token}\r\n\r\n`)
+})
+
+layer(gatewayOn(Services, patient).pipe(Layer.provideMerge(Services)), { excludeTestServices: true })(
+  "A client with fifty slow lists",
+  (it) => {
+    it.effect("runs four of them at once, and the lists and reads of others go on", () =>
+      Effect.gen(function*() {
+        const { send } = yield* Gateway
+        const [greedy, other] = [yield* issue(), yield* issue()]
+        const { id } = yield* accept(other)
+        yield* Effect.gen(function*() {
+          yield* Effect.forEach(Array.from({ length: 50 }), () => startList(greedy))
+          yield* untilRunning(4)
+          yield* startList(other)
+          yield* untilRunning(5)
+          assert.strictEqual((yield* send(`/v1/operations/${id}`, { token: other.token })).status, 200)
+          assert.strictEqual((yield* send("/readyz")).status, 200)
+        }).pipe(Effect.scoped)
+        // Both have hung up. What ran is cancelled, and what waited never starts.
+        yield* untilRunning(0)
+      }))
+  }
+)

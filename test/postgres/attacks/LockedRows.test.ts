@@ -1,0 +1,145 @@
+/**
+ * A row that stays locked costs the requests for that row, and no others. On the pools that the gateway opens, statements
+ * that may wait for a lock share no connection, and PostgreSQL ends what waits, or idles in a transaction, for too long.
+ */
+import { PgClient } from "@effect/sql-pg"
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect, Fiber, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { inject } from "vitest"
+import {
+  Database,
+  ListPool,
+  MigrationPool,
+  ProbePool,
+  ProofPool,
+  ProvisioningPool,
+  ReaderPool,
+  WorkerPool,
+  WriterPool
+} from "../../../src/node/Database.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { ListClient } from "../../../src/services/sql/ListClient.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { accept, issue, newKey, operationIn, PostgresLedger } from "../../fixtures/Ledger.ts"
+import { openTransaction } from "../../fixtures/Pools.ts"
+import { Platform } from "../../fixtures/TestDatabase.ts"
+
+/** The gateway's own way to the database of this file. */
+const Here = Layer.effect(
+  Database,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql<{ readonly database: string }>`SELECT current_database() AS database`
+    const { password, ...server } = inject("postgres")
+    const connection = { ...server, ...password === undefined ? {} : { password: Redacted.make(password) } }
+    return { isEmbedded: false, dataDirectory: null, connection: { ...connection, database: row!.database } }
+  })
+)
+
+const settingsOf = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    sql<{ readonly name: string; readonly setting: string }>`
+      SELECT name, setting FROM pg_settings
+      WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout')`,
+    (rows) => Object.fromEntries(rows.map(({ name, setting }) => [name, Number(setting)]))
+  )
+
+const pools = { ProvisioningPool, MigrationPool, ProbePool, ProofPool, ReaderPool, WorkerPool, WriterPool }
+
+const evidence = { by: "test" }
+const recording = { evidence, reference: null, due_in: Duration.hours(1) }
+
+layer(PostgresLedger, { excludeTestServices: true })("The pools of the gateway", (it) => {
+  for (const [name, pool] of Object.entries(pools)) {
+    it.effect(`${name} bounds how long a session waits for a lock, idles in a transaction and runs a statement`, () =>
+      Effect.gen(function*() {
+        const settings = yield* settingsOf(yield* SqlClient.SqlClient)
+        assert.isAbove(settings["lock_timeout"]!, 0)
+        assert.isAbove(settings["idle_in_transaction_session_timeout"]!, 0)
+        // A migration may rewrite a large table.
+        if (pool !== MigrationPool) assert.isAbove(settings["statement_timeout"]!, settings["lock_timeout"]!)
+        // The reader alone shares connections: it takes no lock that another statement of the gateway withholds.
+        const { config } = yield* PgClient.PgClient
+        assert.strictEqual(config.multiplex ?? false, pool === ReaderPool)
+      }).pipe(Effect.provide(Layer.provide(pool, Here))))
+  }
+
+  it.effect("ListPool bounds the same, and each of its statements can be cancelled", () =>
+    Effect.gen(function*() {
+      const lists = (yield* ListClient)!
+      const settings = yield* settingsOf(lists)
+      assert.isAbove(settings["lock_timeout"]!, 0)
+      assert.isAbove(settings["idle_in_transaction_session_timeout"]!, 0)
+      assert.isAbove(settings["statement_timeout"]!, settings["lock_timeout"]!)
+      assert.isNotTrue((lists as PgClient.PgClient).config.multiplex)
+    }).pipe(Effect.provide(Layer.provide(ListPool, Here))))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("While one grant stays locked", (it) => {
+  it.effect("other grants are accepted for, and its own requests are refused and recorded once when it is free", () =>
+    Effect.gen(function*() {
+      const [locked, free] = [yield* issue(), yield* issue()]
+      const request = { type: "payment", key: newKey(), payload: null }
+      const Ledger = Layer.fresh(OperationLedger.layer).pipe(Layer.provide(WriterPool), Layer.provide(Here))
+      yield* Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        yield* Effect.gen(function*() {
+          const run = yield* openTransaction
+          yield* run("SELECT 1 FROM grants WHERE id = $1 FOR UPDATE", [locked.grant.grant_id])
+          const waiting = yield* Effect.forkChild(
+            Effect.forEach(
+              Array.from({ length: 100 }),
+              () => Effect.result(ledger.accept(locked.identity, request)),
+              { concurrency: "unbounded" }
+            )
+          )
+          // More than there are connections, one after the other: none of them may be lost to the locked grant.
+          for (let n = 0; n < 20; n++) assert.isTrue((yield* accept(free.identity)).created)
+          for (const result of yield* Fiber.join(waiting)) {
+            assert.strictEqual(result._tag === "Failure" && result.failure._tag, "StoreUnavailable")
+          }
+        }).pipe(Effect.scoped)
+        assert.isTrue((yield* ledger.accept(locked.identity, request)).created)
+        assert.isFalse((yield* ledger.accept(locked.identity, request)).created)
+      }).pipe(Effect.provide(Layer.provideMerge(Ledger, Platform)))
+    }))
+
+  it.effect("a caller's transaction survives the refusal", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issue()
+      const ledger = yield* OperationLedger
+      const sql = yield* SqlClient.SqlClient
+      const [refused, after] = yield* sql.withTransaction(Effect.gen(function*() {
+        const refused = yield* Effect.scoped(Effect.gen(function*() {
+          const run = yield* openTransaction
+          yield* run("SELECT 1 FROM grants WHERE id = $1 FOR UPDATE", [grant.grant_id])
+          return yield* Effect.flip(ledger.accept(identity, { type: "payment", key: newKey(), payload: null }))
+        }))
+        return [refused, yield* ledger.accept(identity, { type: "payment", key: newKey(), payload: null })] as const
+      }))
+      assert.strictEqual(refused._tag, "StoreUnavailable")
+      assert.isTrue(after.created)
+    }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("While one operation stays locked", (it) => {
+  it.effect("workers record what became of others", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const locked = yield* operationIn(identity, "submitting")
+      const others = yield* Effect.forEach(Array.from({ length: 40 }), () => operationIn(identity, "submitting"))
+      const Queue = Layer.fresh(SubmissionQueue.layer).pipe(Layer.provide(WorkerPool), Layer.provide(Here))
+      yield* Effect.gen(function*() {
+        const queue = yield* SubmissionQueue
+        const record = (operation: typeof locked) =>
+          queue.record(operation.id, operation.revision, { state: "succeeded" }, recording)
+        const run = yield* openTransaction
+        yield* run("SELECT 1 FROM operations WHERE id = $1 FOR UPDATE", [locked.id])
+        const waiting = yield* Effect.forkChild(Effect.flip(record(locked)))
+        const recorded = yield* Effect.forEach(others, record, { concurrency: "unbounded" })
+        for (const { state } of recorded) assert.strictEqual(state, "succeeded")
+        assert.strictEqual((yield* Fiber.join(waiting))._tag, "StoreUnavailable")
+      }).pipe(Effect.scoped, Effect.provide(Queue))
+    }))
+})

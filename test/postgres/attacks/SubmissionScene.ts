@@ -1,0 +1,42 @@
+/**
+ * The real worker and reconciler on the ledger of the test, the real adapter, and a sandbox on its own socket.
+ */
+import { Context, Effect, Layer, Logger } from "effect"
+import type { Provider as ProviderName } from "../../../src/domain/Grant.ts"
+import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
+import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
+import { layerCircuitBreaker } from "../../../src/submission/Circuit.ts"
+import { Providers } from "../../../src/submission/Providers.ts"
+import { Reconciler } from "../../../src/submission/Reconciler.ts"
+import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
+import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { issueAtNewProvider } from "../../fixtures/Queue.ts"
+
+/** A grant at a provider that is a sandbox of its own, and who drives its operations: when they are told to. */
+export const submissionScene = Effect.gen(function*() {
+  const { grant, identity } = yield* issueAtNewProvider()
+  const sandbox = Context.get(yield* Layer.build(Layer.fresh(Sandbox.layer())), Sandbox)
+  return { grant, identity, sandbox, ...yield* engineAt(grant.provider, sandbox.url) }
+})
+
+/** Worker and reconciler in the context that there is: with its queue, and so with its keys. */
+export const engineAt = Effect.fnUntraced(function*(provider: ProviderName, sandboxUrl: string) {
+  const logs: Array<string> = []
+  const logger = Logger.make((options) => void logs.push(Logger.formatJson.log(options)))
+  const engine = yield* Layer.build(
+    Layer.fresh(Layer.merge(SubmissionWorker.layerManual, Reconciler.layerManual)).pipe(
+      Layer.provide([
+        Providers.layer({ [provider]: SandboxProvider.layer({ baseUrl: sandboxUrl }) }),
+        layerCircuitBreaker
+      ]),
+      Layer.provide(ProviderHttpClient.layer())
+    )
+  )
+  const logged = Effect.provide(Logger.layer([logger]))
+  return {
+    /** Lines of JSON. */
+    logs,
+    work: logged(Context.get(engine, SubmissionWorker).runOnce(provider, 100)),
+    reconcile: logged(Context.get(engine, Reconciler).runOnce(provider, 100))
+  }
+})

@@ -1,0 +1,167 @@
+import { NodeHttpServer } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect, Fiber, Layer, Queue, Redacted, Stream } from "effect"
+import { FetchHttpClient, HttpClient, HttpRouter, HttpServer } from "effect/http"
+import { TestClock } from "effect/testing"
+import { createServer } from "node:http"
+import { GatewayClient } from "../../../src/api/Client.ts"
+import {
+  ClientId,
+  type GrantIdentity,
+  operationsRead,
+  PairwiseSubject,
+  Provider,
+  ResourceOwner
+} from "../../../src/domain/Grant.ts"
+import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
+import type { Operation } from "../../../src/domain/Operation.ts"
+import { GatewayRoutes } from "../../../src/server/Gateway.ts"
+import { Lifecycle } from "../../../src/server/Lifecycle.ts"
+import { BaseUrl } from "../../../src/server/ProblemResponses.ts"
+import { layerRateLimits } from "../../../src/server/RateLimits.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { Readiness } from "../../../src/services/Readiness.ts"
+import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { Platform } from "../../fixtures/TestDatabase.ts"
+
+const Ledger = Layer.mergeAll(
+  Grants.layerMemory,
+  OperationLedger.layerMemory,
+  OperationStore.layerMemory,
+  GrantVerifier.layerMemory
+).pipe(Layer.provide(MemoryLedger.layer), Layer.provideMerge(Platform))
+
+const Gateway = HttpRouter.serve(GatewayRoutes, { disableLogger: true, disableListenLog: true }).pipe(
+  Layer.provide([Readiness.layerAlways, Lifecycle.layer(), BaseUrl.layer("http://gateway.test")]),
+  Layer.provideMerge(Ledger),
+  Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" }))
+)
+
+/** Told of each request that is sent. */
+const observed = (onRequest: () => void) =>
+  Layer.effect(
+    HttpClient.HttpClient,
+    Effect.map(HttpClient.HttpClient, HttpClient.tapRequest(() => Effect.sync(onRequest)))
+  ).pipe(Layer.provide(FetchHttpClient.layer))
+
+const setUpWith = Effect.fnUntraced(function*(onRequest: () => void) {
+  const { access_token, grant } = yield* (yield* Grants).issue({
+    resource_owner: ResourceOwner.make("owner"),
+    subject: PairwiseSubject.make("subject"),
+    client_id: ClientId.make("client"),
+    provider: Provider.make("bank"),
+    scopes: [operationsRead],
+    expires_in: Duration.days(365)
+  })
+  const identity = { grant_id: grant.grant_id, client_id: grant.client_id, subject: grant.subject }
+  const { address } = yield* HttpServer.HttpServer
+  const Client = GatewayClient.layer({ baseUrl: HttpServer.formatAddress(address), accessToken: access_token })
+  const client = yield* Effect.provide(GatewayClient, Client.pipe(Layer.provide(observed(onRequest))))
+  return { client, identity }
+})
+
+const setUp = setUpWith(() => {})
+
+const accept = (identity: GrantIdentity, key: string) =>
+  Effect.flatMap(
+    OperationLedger,
+    (ledger) => ledger.accept(identity, { type: "payment", key: IdempotencyKey.make(key), payload: null })
+  ).pipe(
+    Effect.map(({ operation }) => operation)
+  )
+
+/** Lets time pass, and real responses arrive in between, until the effect is done. */
+const whileTimePasses = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function*() {
+    const fiber = yield* Effect.forkChild(effect)
+    while (fiber.pollUnsafe() === undefined) {
+      yield* TestClock.adjust("1 second")
+      yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+    }
+    return yield* Fiber.join(fiber)
+  })
+
+describe("The client", () => {
+  it.effect("lists all operations, page by page", () =>
+    Effect.gen(function*() {
+      const { client, identity } = yield* setUp
+      const ids = yield* Effect.forEach(
+        Array.from({ length: 7 }, (_, n) => `key-${n}`),
+        (key) => Effect.map(accept(identity, key), ({ id }) => id)
+      )
+      const page = yield* client.list({ page_size: 3 })
+      assert.strictEqual(page.operations.length, 3)
+      assert.isNotNull(page.next_page_token)
+      const all = yield* Stream.runCollect(client.listAll({ page_size: 3 }))
+      assert.deepStrictEqual(all.map(({ id }) => id).toSorted(), ids.toSorted())
+    }).pipe(Effect.provide(Gateway)))
+
+  it.effect("watches an operation until it is final, and emits each change once", () =>
+    Effect.gen(function*() {
+      const { client, identity } = yield* setUp
+      const ledger = yield* OperationLedger
+      const { id } = yield* accept(identity, "key")
+      const seen = yield* Queue.make<Operation>()
+      const watching = yield* Effect.forkChild(Stream.runForEach(client.watch(id), (found) => Queue.offer(seen, found)))
+      const next = whileTimePasses(Queue.take(seen))
+      assert.strictEqual((yield* next).state, "accepted")
+      yield* ledger.transition(id, 1, { state: "submitting" }, null)
+      assert.strictEqual((yield* next).state, "submitting")
+      yield* ledger.transition(id, 2, { state: "indeterminate" }, null)
+      assert.isTrue((yield* next).submission_uncertain)
+      yield* ledger.transition(id, 3, { state: "succeeded" }, { settled: true })
+      assert.strictEqual((yield* next).state, "succeeded")
+      yield* whileTimePasses(Fiber.join(watching))
+      assert.strictEqual(yield* Queue.size(seen), 0)
+    }).pipe(Effect.provide(Gateway)))
+
+  it.effect("waits as long as a quota that is used up demands, and then watches on", () =>
+    Effect.gen(function*() {
+      let requests = 0
+      const { client, identity } = yield* setUpWith(() => requests++)
+      const ledger = yield* OperationLedger
+      const { id } = yield* accept(identity, "key")
+      yield* client.list()
+      yield* client.list()
+      const refused = yield* Effect.flip(client.list())
+      assert.deepInclude(refused, { code: "rate_limited", status: 429, retryable: true })
+      const seen = yield* Queue.make<Operation>()
+      yield* Effect.forkChild(Stream.runForEach(client.watch(id), (found) => Queue.offer(seen, found)))
+      assert.strictEqual((yield* whileTimePasses(Queue.take(seen))).state, "accepted")
+      assert.isAtLeast(yield* Clock.currentTimeMillis, 1_800_000)
+      assert.strictEqual(requests, 3 + 2, "one that was refused, and one half an hour later")
+      yield* ledger.transition(id, 1, { state: "cancelled" }, null)
+      assert.strictEqual((yield* whileTimePasses(Queue.take(seen))).state, "cancelled")
+    }).pipe(Effect.provide(
+      Gateway.pipe(Layer.provide(layerRateLimits({ quota: { requests: 2, window: 3600, burst: 2 } })), Layer.fresh)
+    )))
+
+  it.effect("stops watching when the grant is revoked", () =>
+    Effect.gen(function*() {
+      const { client, identity } = yield* setUp
+      const { id } = yield* accept(identity, "key")
+      const watching = yield* Effect.forkChild(Effect.flip(Stream.runDrain(client.watch(id))))
+      yield* (yield* Grants).revoke(identity.grant_id)
+      const error = yield* whileTimePasses(Fiber.join(watching))
+      assert.strictEqual("code" in error && error.code, "grant_revoked")
+    }).pipe(Effect.provide(Gateway)))
+
+  it.effect("tells problems by their code, and says so when there is no gateway", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* setUp
+      const { id } = yield* accept(identity, "key")
+      const { address } = yield* HttpServer.HttpServer
+      const fail = (baseUrl: string) =>
+        Effect.flip(Effect.flatMap(GatewayClient, (client) => client.get(id))).pipe(
+          Effect.provide(GatewayClient.layer({ baseUrl, accessToken: Redacted.make("nonsense") })),
+          Effect.provide(FetchHttpClient.layer)
+        )
+      const refused = yield* fail(HttpServer.formatAddress(address))
+      assert.strictEqual("code" in refused && refused.code, "invalid_token")
+      const silent = yield* fail("http://127.0.0.1:1")
+      assert.strictEqual("_tag" in silent && silent._tag, "HttpClientError")
+    }).pipe(Effect.provide(Gateway)))
+})

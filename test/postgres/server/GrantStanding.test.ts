@@ -1,0 +1,171 @@
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { type Grant, Scope } from "../../../src/domain/Grant.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf, type Code } from "../../fixtures/HttpProblem.ts"
+import { accept, type Holder, issue, reissue } from "../../fixtures/HttpScene.ts"
+
+const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
+
+const revoke = ({ grant_id }: Grant) => Grants.use((grants) => grants.revoke(grant_id))
+const setActive = ({ client_id }: Grant, active: boolean) =>
+  Grants.use((grants) => grants.setClientActive(client_id, active))
+const setConnected = ({ provider_connection_id }: Grant, connected: boolean) =>
+  Grants.use((grants) => grants.setProviderConnected(provider_connection_id, connected))
+
+/** What may be wrong with a grant, in the order in which it is checked. */
+const flaws = ["revoked", "expired", "inactive", "unscoped", "disconnected"] as const
+type Flaw = (typeof flaws)[number]
+
+const codeOf: Readonly<Record<Flaw, Code>> = {
+  revoked: "grant_revoked",
+  expired: "grant_revoked",
+  inactive: "client_inactive",
+  unscoped: "insufficient_scope",
+  disconnected: "provider_disconnected"
+}
+
+const challengeOf: Readonly<Record<Flaw, RegExp>> = {
+  revoked: /^Bearer realm="[^"]+", error="invalid_token", error_description="[^"]+", resource_metadata="[^"]+"$/,
+  expired: /^Bearer realm="[^"]+", error="invalid_token", error_description="[^"]+", resource_metadata="[^"]+"$/,
+  inactive: /^Bearer realm="[^"]+", error="invalid_token", error_description="[^"]+", resource_metadata="[^"]+"$/,
+  unscoped:
+    /^Bearer realm="[^"]+", error="insufficient_scope", error_description="[^"]+", scope="operations:read", resource_metadata="[^"]+"$/,
+  disconnected:
+    /^Bearer realm="[^"]+", error="provider_disconnected", error_description="[^"]+", resource_metadata="[^"]+"$/
+}
+
+/** A grant with these flaws, and with an operation from before. */
+const flawed = Effect.fnUntraced(function*(wrong: ReadonlyArray<Flaw>) {
+  const before = yield* issue()
+  const operation = yield* accept(before)
+  const holder = yield* reissue(before, {
+    ...wrong.includes("unscoped") ? { scopes: [Scope.make("operations:write"), Scope.make("operations:reading")] } : {},
+    ...wrong.includes("expired") ? { expires_in: Duration.zero } : {}
+  })
+  if (wrong.includes("revoked")) yield* revoke(holder.grant)
+  if (wrong.includes("inactive")) yield* setActive(holder.grant, false)
+  if (wrong.includes("disconnected")) yield* setConnected(holder.grant, false)
+  return { holder, operation }
+})
+
+const subsets = <A>(all: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> =>
+  all.reduceRight<ReadonlyArray<ReadonlyArray<A>>>(
+    (rest, head) => [...rest, ...rest.map((subset) => [head, ...subset])],
+    [[]]
+  )
+
+layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant", (it) => {
+  it.effect.each(subsets(flaws).filter((subset) => subset.length > 0))(
+    "is checked in the order grant, client, scope, provider: %j",
+    (wrong) =>
+      Effect.gen(function*() {
+        const { send } = yield* Gateway
+        const { holder: { token }, operation } = yield* flawed(wrong)
+        const [first] = wrong
+        const targets = ["/v1/operations", `/v1/operations/${operation.id}`, `/v1/operations/${unknown}`]
+        for (const target of targets) {
+          const answer = yield* send(target, { token })
+          const problem = assertProblemOf(answer, codeOf[first!])
+          assert.match(answer.headers["www-authenticate"]!, challengeOf[first!])
+          if (first === "revoked" || first === "expired") assert.strictEqual(problem.detail, `The grant is ${first}.`)
+          if (first === "unscoped") assert.include(problem.detail, "operations:read")
+        }
+      })
+  )
+
+  it.effect("is checked after the shape of the request", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { holder: { token } } = yield* flawed(["revoked"])
+      for (const target of ["/v1/operations/not-an-id", "/v1/operations?page_size=0"]) {
+        assertProblemOf(yield* send(target, { token }), "invalid_request")
+      }
+      assertProblemOf(yield* send("/v1/operations?page_token=x", { token }), "invalid_page_token")
+    }))
+
+  it.effect("holds for a HEAD request and for a conditional one as well: 401, and no 304", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const holder = yield* issue()
+      const { id } = yield* accept(holder)
+      const target = `/v1/operations/${id}`
+      const { headers } = yield* send(target, { token: holder.token })
+      const conditional = { token: holder.token, headers: { "if-none-match": headers["etag"]! } }
+      assert.strictEqual((yield* send(target, conditional)).status, 304)
+      yield* revoke(holder.grant)
+      assertProblemOf(yield* send(target, conditional), "grant_revoked")
+      assertProblemOf(yield* send(target, { ...conditional, headers: { "if-none-match": "*" } }), "grant_revoked")
+      assert.strictEqual((yield* send(target, { ...conditional, method: "HEAD" })).status, 401)
+    }))
+
+  it.effect("is restored by activating the client and connecting the provider, never by undoing a revocation", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const holder = yield* issue()
+      const { id } = yield* accept(holder)
+      const read = (by: Holder) => send(`/v1/operations/${id}`, { token: by.token })
+      yield* setActive(holder.grant, false)
+      assertProblemOf(yield* read(holder), "client_inactive")
+      yield* setActive(holder.grant, true)
+      assert.strictEqual((yield* read(holder)).status, 200)
+      yield* setConnected(holder.grant, false)
+      assertProblemOf(yield* read(holder), "provider_disconnected")
+      yield* setConnected(holder.grant, true)
+      assert.strictEqual((yield* read(holder)).status, 200)
+      yield* revoke(holder.grant)
+      assertProblemOf(yield* read(holder), "grant_revoked")
+      const renewed = yield* reissue(holder)
+      assert.strictEqual((yield* read(renewed)).status, 200)
+      assertProblemOf(yield* read(holder), "grant_revoked")
+    }))
+
+  it.effect("that a revocation changed is seen by the very next read, every time", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const first = yield* issue()
+      const { id } = yield* accept(first)
+      yield* Effect.forEach(
+        Array.from({ length: 200 }),
+        (_, round) =>
+          Effect.gen(function*() {
+            const holder = yield* reissue(first)
+            const target = round % 2 === 0 ? `/v1/operations/${id}` : "/v1/operations"
+            assert.strictEqual((yield* send(target, { token: holder.token })).status, 200)
+            yield* revoke(holder.grant)
+            assertProblemOf(yield* send(target, { token: holder.token }), "grant_revoked")
+          }),
+        { concurrency: 8 }
+      )
+    }))
+
+  it.effect("that changes under a storm of reads never lets a read through that began after the change", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const holder = yield* issue()
+      const { id } = yield* accept(holder)
+      for (let round = 0; round < 20; round++) {
+        let disconnected = false
+        yield* Effect.all([
+          Effect.forEach(
+            Array.from({ length: 24 }),
+            () =>
+              Effect.gen(function*() {
+                const startedAfter = disconnected
+                const answer = yield* send(`/v1/operations/${id}`, { token: holder.token })
+                if (startedAfter) assertProblemOf(answer, "provider_disconnected")
+              }),
+            { concurrency: 4 }
+          ),
+          Effect.andThen(
+            setConnected(holder.grant, false),
+            Effect.sync(() => {
+              disconnected = true
+            })
+          )
+        ], { concurrency: 2 })
+        yield* setConnected(holder.grant, true)
+      }
+    }))
+})

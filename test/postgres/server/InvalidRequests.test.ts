@@ -1,0 +1,192 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { Gateway, postgresGateway, type Request } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
+import { accept, issue } from "../../fixtures/HttpScene.ts"
+
+const list = "/v1/operations"
+const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
+const body = { headers: { "content-length": "2" }, body: "{}" }
+const chunked = { headers: { "transfer-encoding": "chunked" }, body: "{}" }
+
+interface Case {
+  readonly target: string
+  readonly request?: Request
+  /** The paths of the fields, in any order. */
+  readonly paths: ReadonlyArray<string>
+}
+
+const lists = (query: string, ...paths: ReadonlyArray<string>): Case => ({ target: `${list}?${query}`, paths })
+const gets = (path: string, ...paths: ReadonlyArray<string>): Case => ({ target: `${list}/${path}`, paths })
+
+const wrongInstants = [
+  "",
+  "today",
+  "2026-01-31",
+  "2026-01-31T12:00:00",
+  "2026-01-31%2012:00:00Z",
+  "2026-02-30T12:00:00Z",
+  "2026-13-01T12:00:00Z",
+  "2026-01-31T24:00:00Z",
+  "2026-01-31T12:60:00Z",
+  "2026-01-31T12:00:00.Z",
+  "2026-01-31T12:00:00.1234567890Z",
+  "2026-01-31T12:00:00%2B24:00",
+  "2026-01-31T12:00:00+01:00",
+  "1769860800000",
+  "%00"
+]
+
+const cases: ReadonlyArray<Case> = [
+  ...["pending", "Accepted", "accepted,failed", "", "%00", "%zz"].map((state) =>
+    lists(`state=${state}`, "query.state.0")
+  ),
+  lists("state=accepted&state=nope&state=failed&state=never", "query.state.1", "query.state.3"),
+  lists("state=accepted&".repeat(8).slice(0, -1), "query.state"),
+  ...["", "Payment", "1payment", "pay-ment", "payment%20", "%00", "a".repeat(65), "p%C3%A4yment"].map((type) =>
+    lists(`type=${type}`, "query.type")
+  ),
+  ...["created_after", "created_before", "updated_after"].flatMap((name) =>
+    wrongInstants.map((instant) => lists(`${name}=${instant}`, `query.${name}`))
+  ),
+  ...["0", "101", "-1", "1.5", "1e1", "01", "%201", "+1", "", "ten", "0x10", "9".repeat(30), "%D9%A1"].map((size) =>
+    lists(`page_size=${size}`, "query.page_size")
+  ),
+  lists(`page_token=${"a".repeat(513)}`, "query.page_token"),
+  ...["type", "created_after", "created_before", "updated_after", "page_size", "page_token"].map((name) =>
+    lists(`${name}=1&${name}=1`, `query.${name}`)
+  ),
+  lists("sort=asc", "query.sort"),
+  lists("State=accepted", "query.State"),
+  lists("state[]=accepted", "query.state[]"),
+  lists("__proto__=1&constructor=1&toString=1", "query.__proto__", "query.constructor", "query.toString"),
+  lists("offset=1&page_size=0&type=X&state=x", "query.offset", "query.page_size", "query.type", "query.state.0"),
+  { target: list, request: body, paths: ["body"] },
+  { target: list, request: chunked, paths: ["body"] },
+  { target: `${list}?page_size=0&x=1`, request: body, paths: ["query.page_size", "query.x", "body"] },
+  ...[
+    "not-an-id",
+    "1",
+    id.toUpperCase(),
+    id.slice(1),
+    `${id}0`,
+    id.replaceAll("-", ""),
+    `{${id}}`,
+    `urn:uuid:${id}`,
+    id.replace("7b1e", "4b1e"),
+    id.replace("8d2f", "cd2f"),
+    `%20${id}`,
+    `${id}%0A`,
+    "%00",
+    "a%2Fb",
+    "..%2f..%2fhealthz",
+    "a".repeat(4000)
+  ].map((path) => gets(path, "path.id")),
+  gets(`${id}?expand=1`, "query.expand"),
+  gets("x?expand=1&expand=2&y", "path.id", "query.expand", "query.y"),
+  { target: `${list}/${id}`, request: body, paths: ["body"] },
+  { target: `${list}/x?y=1`, request: body, paths: ["path.id", "query.y", "body"] },
+  ...["/healthz", "/readyz", "/problems", "/problems/not_ready"].flatMap((target): ReadonlyArray<Case> => [
+    { target: `${target}?verbose=1`, paths: ["query.verbose"] },
+    { target: `${target}?a=1&b=2&a=3`, paths: ["query.a", "query.b"] },
+    { target: `${target}?__proto__=1`, paths: ["query.__proto__"] },
+    { target, request: body, paths: ["body"] },
+    { target, request: chunked, paths: ["body"] },
+    { target: `${target}?verbose=1`, request: body, paths: ["query.verbose", "body"] }
+  ])
+]
+
+layer(postgresGateway(), { excludeTestServices: true })("A request that does not fit its endpoint", (it) => {
+  it.effect("is 422, and fields names each failure and nothing else", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      for (const { paths, request, target } of cases) {
+        const answer = yield* send(target, { token, ...request })
+        const { fields } = assertProblemOf(answer, "invalid_request", target)
+        assert.sameMembers(fields!.map(({ path }) => path), [...paths], target)
+      }
+    }))
+
+  it.effect("is told what was expected, not what it sent: a value may be a secret that went astray", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      const secret = "sk_live_51H8"
+      const targets = [
+        `${list}?type=${secret}-A&page_size=${secret}&state=${secret}&created_after=${secret}&updated_after=${secret}`,
+        `${list}?page_token=${secret.repeat(50)}`,
+        `${list}?x=${secret}`,
+        `/healthz?x=${secret}`
+      ]
+      for (const target of targets) {
+        const answer = yield* send(target, { token })
+        assertProblemOf(answer, "invalid_request")
+        assert.notInclude(answer.text, secret)
+      }
+    }))
+
+  it.effect("is told so of a parameter that comes several times", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      for (
+        const [name, value] of [["type", "payment"], ["page_size", "5"], ["created_after", "2026-01-31T12:00:00Z"]]
+      ) {
+        const answer = yield* send(`${list}?${name}=${value}&${name}=${value}`, { token })
+        const { fields } = assertProblemOf(answer, "invalid_request")
+        assert.deepStrictEqual(fields, [{ path: `query.${name}`, message: "Expected the parameter once" }])
+      }
+    }))
+
+  it.effect("is told of 32 failures at most: a response must not grow with what a client makes up", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      const many = Array.from({ length: 500 }, (_, n) => `x${n}=1`).join("&")
+      for (const target of [`${list}?${many}`, `${list}?${"state=x&".repeat(500)}`, `/healthz?${many}`]) {
+        assert.lengthOf(assertProblemOf(yield* send(target, { token }), "invalid_request").fields!, 32)
+      }
+    }))
+
+  it.effect("is refused with the same words by HEAD, without them", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      const got = yield* send(`${list}?page_size=0`, { token, headers: { "x-request-id": "head-or-get" } })
+      const { headers, status } = yield* send(`${list}?page_size=0`, {
+        token,
+        method: "HEAD",
+        headers: { "x-request-id": "head-or-get" }
+      })
+      assert.strictEqual(status, 422)
+      const { date: _, ...expected } = got.headers
+      const { date: __, ...actual } = headers
+      assert.deepStrictEqual(actual, expected)
+    }))
+
+  it.effect("is one that differs from these, which fit", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const holder = yield* issue()
+      const operation = yield* accept(holder)
+      const targets = [
+        list,
+        `${list}?`,
+        `${list}?state=accepted`,
+        `${list}?state=accepted&state=accepted&state=failed`,
+        `${list}?type=payment.refund_2`,
+        `${list}?type=${"a".repeat(64)}`,
+        `${list}?page_size=1`,
+        `${list}?page_size=100`,
+        `${list}?created_after=2026-01-31T12:00:00Z&created_before=2026-01-31T12:00:00.123456789%2B05:30`,
+        `${list}?updated_after=2024-02-29T23:59:59.9-23:59`,
+        `${list}/${operation.id}`,
+        `${list}/${operation.id}?`
+      ]
+      for (const target of targets) assert.strictEqual((yield* send(target, { token: holder.token })).status, 200)
+      const emptyBody = { token: holder.token, headers: { "content-length": "0" } }
+      assert.strictEqual((yield* send(list, emptyBody)).status, 200)
+      assert.strictEqual((yield* send("/healthz", { headers: { "content-length": "0" } })).status, 200)
+    }))
+})

@@ -1,0 +1,93 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { once } from "node:events"
+import * as net from "node:net"
+import { inject } from "vitest"
+import { Grants } from "../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { Readiness } from "../../../src/services/Readiness.ts"
+import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
+import { accept, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+
+/** A way to the database that can be cut and restored, as a network can. */
+const makeWay = Effect.acquireRelease(
+  Effect.promise(async () => {
+    const { host, port } = inject("postgres")
+    const target = host.startsWith("/") ? { path: `${host}/.s.PGSQL.${port}` } : { host, port }
+    const sockets = new Set<net.Socket>()
+    const server = net.createServer((near) => {
+      const far = net.connect(target)
+      for (const [socket, other] of [[near, far], [far, near]] as const) {
+        sockets.add(socket)
+        socket.on("error", () => {})
+        socket.on("close", () => {
+          sockets.delete(socket)
+          other.destroy()
+        })
+      }
+      near.pipe(far).pipe(near)
+    })
+    const listen = async (on: number) => {
+      server.listen(on, "127.0.0.1")
+      await once(server, "listening")
+      return (server.address() as net.AddressInfo).port
+    }
+    const nearPort = await listen(0)
+    return {
+      port: nearPort,
+      restore: () => listen(nearPort),
+      cut: () => {
+        server.close()
+        for (const socket of sockets) socket.destroy()
+      }
+    }
+  }),
+  ({ cut }) => Effect.sync(cut)
+)
+
+describe("A database that is lost", () => {
+  it.live("is 503 for every read, and neither 401 nor 500, until it is found again", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const way = yield* makeWay
+      const database = yield* createDatabase()
+      const reader = Layer.fresh(layerFor(database, { host: "127.0.0.1", port: way.port, maxConnections: 2 }))
+      const reads = Layer.mergeAll(OperationStore.layer, GrantVerifier.layer, Readiness.layer).pipe(
+        Layer.provide(reader)
+      )
+      const scene = Layer.mergeAll(Grants.layer, OperationLedger.layer).pipe(
+        Layer.provide(Layer.fresh(layerFor(database, { maxConnections: 1 })))
+      )
+      const gateway = gatewayOn(reads.pipe(Layer.provide(Platform)))
+      yield* Effect.gen(function*() {
+        const { send } = yield* Gateway
+        const known = yield* issue()
+        const { id } = yield* accept(known)
+        const unseen = yield* reissue(known)
+        const target = `/v1/operations/${id}`
+        assert.strictEqual((yield* send(target, { token: known.token })).status, 200)
+
+        way.cut()
+        for (const { token } of [known, unseen]) {
+          for (const path of [target, "/v1/operations"]) {
+            assertProblemOf(yield* send(path, { token }), "service_unavailable")
+          }
+        }
+        assertProblemOf(yield* send("/readyz"), "not_ready")
+        assert.strictEqual((yield* send("/healthz")).status, 200)
+        // What needs no database is still told apart.
+        assertProblemOf(yield* send(target), "missing_credentials")
+        assertProblemOf(yield* send(target, { token: "malformed" }), "invalid_token")
+
+        yield* Effect.promise(way.restore)
+        for (const { token } of [known, unseen]) {
+          const answer = yield* Effect.repeat(send(target, { token }), { until: ({ status }) => status !== 503 })
+          assert.strictEqual(answer.status, 200)
+        }
+        assert.strictEqual((yield* send("/readyz")).status, 200)
+      }).pipe(Effect.provide(gateway.pipe(Layer.provideMerge(scene), Layer.provideMerge(Platform))))
+    })).pipe(Effect.provide(Platform)))
+})

@@ -1,0 +1,61 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { randomUUID } from "node:crypto"
+import { ClientId, PairwiseSubject, ResourceOwner } from "../../../src/domain/Grant.ts"
+import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
+import { accept, acceptMany, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { type Answer, json } from "../../fixtures/HttpWire.ts"
+
+const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
+
+const idsOf = (answer: Answer) => (json(answer) as { operations: Array<{ id: string }> }).operations.map(({ id }) => id)
+
+/** What a client can tell apart, beyond the two members that name the request itself. */
+const observable = (answer: Answer) => {
+  const { instance: _instance, request_id: _requestId, ...body } = json(answer) as Record<string, unknown>
+  const { date: _date, "x-request-id": _header, ...headers } = answer.headers
+  return { status: answer.status, headers, body }
+}
+
+layer(postgresGateway(), { excludeTestServices: true })("An operation", (it) => {
+  it.effect.each([
+    { resource_owner: ResourceOwner.make(`owner-${randomUUID()}`) },
+    { subject: PairwiseSubject.make(`subject-${randomUUID()}`) },
+    { client_id: ClientId.make(`client-${randomUUID()}`) }
+  ])(
+    "of another owner, subject or client is 404, and cannot be told from one that does not exist: %j",
+    (differs) =>
+      Effect.gen(function*() {
+        const { send } = yield* Gateway
+        const owner = yield* issue()
+        const { id } = yield* accept(owner)
+        const stranger = yield* reissue(owner, differs)
+        const own = yield* accept(stranger)
+        const foreign = yield* send(`/v1/operations/${id}`, { token: stranger.token })
+        const missing = yield* send(`/v1/operations/${unknown}`, { token: stranger.token })
+        assertProblemOf(foreign, "operation_not_found")
+        assert.deepStrictEqual(observable(foreign), observable(missing))
+        const conditional = yield* send(`/v1/operations/${id}`, {
+          token: stranger.token,
+          headers: { "if-none-match": "*" }
+        })
+        assert.deepStrictEqual(observable(conditional), observable(missing))
+        assert.deepStrictEqual(idsOf(yield* send("/v1/operations", { token: stranger.token })), [own.id])
+        assert.deepStrictEqual(idsOf(yield* send("/v1/operations", { token: owner.token })), [id])
+      })
+  )
+
+  it.effect("is read and listed through any valid grant of its owner, subject and client", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const first = yield* issue()
+      const operations = yield* acceptMany(first, 3)
+      const second = yield* reissue(first)
+      for (const { id } of operations) {
+        assert.strictEqual((yield* send(`/v1/operations/${id}`, { token: second.token })).status, 200)
+      }
+      const listed = idsOf(yield* send("/v1/operations", { token: second.token }))
+      assert.sameMembers(listed, operations.map(({ id }) => id))
+    }))
+})

@@ -1,0 +1,149 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { METHODS } from "node:http"
+import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf, problemTable } from "../../fixtures/HttpProblem.ts"
+import { accept, issue } from "../../fixtures/HttpScene.ts"
+
+const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
+
+const paths = [
+  "/healthz",
+  "/readyz",
+  "/v1/operations",
+  `/v1/operations/${id}`,
+  "/v1/operations/not-an-id",
+  "/problems",
+  "/problems/not_ready",
+  "/problems/unknown",
+  "/openapi.json",
+  "/docs"
+]
+
+const unknownPaths = [
+  "/",
+  "/v1",
+  "/v1/",
+  "/v2/operations",
+  "/v1/operation",
+  `/v1/operations/${id}/`,
+  `/v1/operations/${id}/history`,
+  "/healthz/",
+  "//healthz",
+  "/healthz//",
+  "/HEALTHZ",
+  "/V1/operations",
+  "/v1//operations",
+  "/v1/./operations",
+  "/v1/operations/../healthz",
+  "/healthz%2F",
+  "/healthz;",
+  "/v1/operations;access_token=x",
+  `/v1/operations;/${id}`,
+  `/v1/operations/${id};v=1?x=1`,
+  "/.well-known/security.txt",
+  "/favicon.ico",
+  "/docs/",
+  "/*",
+  "/__proto__"
+]
+
+/** Every method that Node can send, except for those that are answered and the one that asks for a tunnel. */
+const otherMethods = METHODS.filter((method) => !["GET", "HEAD", "OPTIONS", "CONNECT"].includes(method))
+
+layer(postgresGateway(), { excludeTestServices: true })("A path", (it) => {
+  it.effect("that the gateway does not have is 404 route_not_found, whatever the method", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      for (const target of unknownPaths) {
+        assertProblemOf(yield* send(target), "route_not_found", target)
+        assertProblemOf(yield* send(`${target}?q=1`, { token }), "route_not_found", target)
+        for (const method of ["POST", "DELETE", "OPTIONS", "PROPFIND"]) {
+          assertProblemOf(yield* send(target, { method }), "route_not_found", target)
+        }
+        assert.strictEqual((yield* send(target, { method: "HEAD" })).status, 404)
+      }
+    }))
+
+  it.effect("that exists is 405 for other methods, and Allow names those that it has", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      assert.isAbove(otherMethods.length, 25)
+      for (const target of paths) {
+        for (const method of otherMethods) {
+          const answer = yield* send(`${target}?q=1`, { method, token })
+          assertProblemOf(answer, "method_not_allowed", `${method} ${target}`)
+          assert.strictEqual(answer.headers["allow"], "GET, HEAD, OPTIONS")
+        }
+      }
+    }))
+
+  it.effect("is 405 for another method before anything else is looked at, and the body does not matter", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      for (const method of ["POST", "PUT", "PATCH", "DELETE", "QUERY"]) {
+        const answer = yield* send("/v1/operations", {
+          method,
+          headers: { "content-type": "application/json", accept: "text/html" },
+          body: JSON.stringify({ amount: 1 })
+        })
+        assertProblemOf(answer, "method_not_allowed")
+      }
+    }))
+
+  it.effect("answers OPTIONS with the methods that it has, and nothing else", () =>
+    Effect.gen(function*() {
+      const { send, sendBytes } = yield* Gateway
+      for (const target of paths) {
+        const answer = yield* send(target, { method: "OPTIONS" })
+        assert.strictEqual(answer.status, 204)
+        assert.strictEqual(answer.headers["allow"], "GET, HEAD, OPTIONS")
+        assert.notProperty(answer.headers, "content-length")
+        assert.notProperty(answer.headers, "access-control-allow-origin")
+      }
+      const all = yield* sendBytes("OPTIONS * HTTP/1.1\r\nHost: gateway.test\r\n\r\n", "OPTIONS", "*")
+      assert.strictEqual(all.status, 204)
+    }))
+
+  it.effect("answers HEAD as it answers GET, headers and all, without a body", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const holder = yield* issue()
+      const operation = yield* accept(holder)
+      for (const target of [...paths, `/v1/operations/${operation.id}`, "/nowhere", "/healthz?q=1"]) {
+        for (const token of ["unknown", holder.token]) {
+          const request = { token, headers: { "x-request-id": "one-and-the-same" } }
+          const got = yield* send(target, request)
+          const head = yield* send(target, { ...request, method: "HEAD" })
+          assert.strictEqual(head.status, got.status, target)
+          const { date: _, ...expected } = got.headers
+          const { date: __, ...actual } = head.headers
+          assert.deepStrictEqual(actual, expected)
+          assert.strictEqual(actual["content-length"], String(Buffer.byteLength(got.text)))
+        }
+      }
+    }))
+
+  it.effect("may come in absolute form, whatever the authority, and with encoded letters (RFC 9112 §3.2.2)", () =>
+    Effect.gen(function*() {
+      const { sendBytes } = yield* Gateway
+      for (const target of ["http://elsewhere.test/healthz", "https://gateway.test:443/healthz", "/%68ealthz"]) {
+        const answer = yield* sendBytes(`GET ${target} HTTP/1.1\r\nHost: gateway.test\r\n\r\n`, "GET", target)
+        assert.strictEqual(answer.status, 200)
+        assert.strictEqual(answer.text, "{\"status\":\"ok\"}")
+      }
+    }))
+
+  it.effect("of a problem's type leads to its description", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      for (const code of Object.keys(problemTable)) {
+        assert.strictEqual((yield* send(`/problems/${code}`)).status, 200)
+      }
+      for (const code of ["unknown", "", "Not_Ready", "not_ready%20", "__proto__", "constructor", "%00"]) {
+        assertProblemOf(yield* send(`/problems/${code}`), "route_not_found", code)
+      }
+    }))
+})

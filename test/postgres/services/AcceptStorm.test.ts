@@ -1,0 +1,41 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { InMemoryLedger, issue, PostgresLedger } from "../../fixtures/Ledger.ts"
+import { anotherProcess } from "../../fixtures/Pools.ts"
+import { storm } from "../../system/storm/Storm.ts"
+
+const options = { accepts: 5000, callers: 1000, repetitions: 20 }
+
+layer(PostgresLedger, { excludeTestServices: true })("an accept storm (in PostgreSQL)", (it) => {
+  it.effect("makes one operation for each key, and every conflict is refused: 5,000 acceptances, 1,000 callers", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issue()
+      const result = yield* storm({
+        ...options,
+        processes: yield* Effect.all(
+          Array.from({ length: 3 }, () => Layer.build(anotherProcess({ maxConnections: 3 })))
+        ),
+        grant: identity
+      })
+      assert.deepStrictEqual(result.violations, [])
+      assert.isAbove(result.conflicts, 300)
+      assert.strictEqual(result.created, result.keys)
+      const [stored] = yield* sql`
+        SELECT count(*)::int AS operations, count(DISTINCT idempotency_key)::int AS keys FROM operations`
+      assert.deepStrictEqual(stored, { operations: result.keys, keys: result.keys })
+    }))
+})
+
+layer(InMemoryLedger, { excludeTestServices: true })("an accept storm (in memory)", (it) => {
+  it.effect("makes one operation for each key, and every conflict is refused", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const process = yield* Effect.context<OperationLedger>()
+      const result = yield* storm({ ...options, processes: [process], grant: identity })
+      assert.deepStrictEqual(result.violations, [])
+      assert.strictEqual(result.created, result.keys)
+    }))
+})

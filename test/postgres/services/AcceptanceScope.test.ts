@@ -1,0 +1,40 @@
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { conformance, fieldsOf, issue, newKey } from "../../fixtures/Ledger.ts"
+
+const write = Scope.make("payments:write")
+
+conformance("acceptance under a scope", (it) => {
+  it.effect("is refused to a grant that lacks it, and records nothing", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue({ scopes: [operationsRead] })
+      const request = { type: "payment", key: newKey(), payload: 1 }
+      const refused = yield* Effect.flip(ledger.accept(identity, request, write))
+      assert.strictEqual(refused._tag, "InsufficientScope")
+      assert.deepInclude(fieldsOf(refused), { required: write })
+      assert.isTrue(
+        (yield* ledger.accept(identity, request)).created,
+        "the key is still free, and no scope was asked for"
+      )
+    }))
+
+  it.effect("is refused also where the key is bound already", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue({ scopes: [operationsRead] })
+      const request = { type: "payment", key: newKey(), payload: 1 }
+      yield* ledger.accept(identity, request)
+      assert.strictEqual((yield* Effect.flip(ledger.accept(identity, request, write)))._tag, "InsufficientScope")
+    }))
+
+  it.effect("is given to a grant that has it", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue({ scopes: [operationsRead, write] })
+      const accepted = yield* ledger.accept(identity, { type: "payment", key: newKey(), payload: 1 }, write)
+      assert.isTrue(accepted.created)
+    }))
+})

@@ -1,0 +1,283 @@
+import { assert } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { newRegistration, register } from "../../fixtures/ExternalGrants.ts"
+import {
+  accept,
+  conformance,
+  expiredIn,
+  identityOf,
+  issue,
+  issueAgain,
+  newClient,
+  newOwner,
+  newProvider,
+  newSubject
+} from "../../fixtures/Ledger.ts"
+import {
+  acceptSeveral,
+  claimIds,
+  claimTerms,
+  failOver,
+  inspect,
+  isAbout,
+  issueAtNewProvider,
+  pass,
+  queued,
+  recording,
+  withdrawals
+} from "../../fixtures/Queue.ts"
+import { specifiedStates } from "../../fixtures/Specification.ts"
+
+const [paymentsWrite, refundsWrite] = [Scope.make("payments:write"), Scope.make("refunds:write")]
+
+conformance("a claim", (it) => {
+  it.effect("moves an accepted operation to submitting, and yields what the provider needs to know", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const { grant, identity } = yield* issueAtNewProvider()
+      const payload = { amount: "10.00", to: ["ünïcode", null, 1.5] }
+      const { operation } = yield* accept(identity, { type: "payment.refund", payload })
+      const [claim, ...others] = yield* queue.claim(grant.provider, 10, claimTerms)
+      assert.isEmpty(others)
+      assert.deepStrictEqual({ ...claim!.operation, send_before: null }, {
+        id: operation.id,
+        type: "payment.refund",
+        resource_owner: grant.resource_owner,
+        provider_connection_id: grant.provider_connection_id,
+        send_before: null
+      })
+      assert.strictEqual(claim!.revision, 2)
+      assert.deepStrictEqual(yield* claim!.payload, payload)
+      const shown = yield* ledger.show(operation.id)
+      assert.deepStrictEqual(shown, {
+        ...operation,
+        state: "submitting",
+        revision: 2,
+        updated_at: shown.updated_at
+      })
+      const { at, ...entry } = (yield* ledger.history(operation.id))[1]!
+      assert.deepStrictEqual(entry, { revision: 2, from: "accepted", to: "submitting", evidence: null })
+      assert.deepStrictEqual(at, shown.updated_at)
+    }))
+
+  it.effect("says until when bytes may leave, and leaves the operation to the rescuer after that", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      const [claim] = yield* queue.claim(grant.provider, 10, claimTerms)
+      isAbout(claim!.operation.send_before!.epochMilliseconds - Date.now(), claimTerms.send_within)
+      const { due_in, send_before_in } = yield* inspect(operation.id)
+      isAbout(send_before_in, claimTerms.send_within)
+      isAbout(due_in, claimTerms.rescue_after)
+    }))
+
+  it.effect("takes the oldest first, as many as it is asked for", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider()
+      const ids = yield* acceptSeveral(identity, 7)
+      assert.sameMembers([...yield* claimIds(grant.provider, 3)], ids.slice(0, 3))
+      assert.sameMembers([...yield* claimIds(grant.provider, 1)], ids.slice(3, 4))
+      assert.deepStrictEqual(yield* claimIds(grant.provider, 0), [])
+      assert.sameMembers([...yield* claimIds(grant.provider, 100)], ids.slice(4))
+      assert.deepStrictEqual(yield* claimIds(grant.provider, 100), [])
+    }))
+
+  it.effect("takes what is for the provider that it names, and leaves the rest to others", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider()
+      const other = yield* issueAgain(grant, { provider: newProvider() })
+      const [mine] = yield* acceptSeveral(identity, 1)
+      const [theirs] = yield* acceptSeveral(other.identity, 1)
+      assert.deepStrictEqual(yield* claimIds(newProvider()), [])
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [mine!])
+      assert.deepStrictEqual(yield* claimIds(other.grant.provider), [theirs!])
+    }))
+
+  it.effect("takes accepted operations alone, and each of them once", () =>
+    Effect.gen(function*() {
+      const issued = yield* issueAtNewProvider()
+      for (const state of specifiedStates.filter((state) => state !== "accepted")) {
+        yield* queued(issued, state)
+        yield* pass("1 day")
+        assert.deepStrictEqual(yield* claimIds(issued.grant.provider), [], state)
+      }
+    }))
+
+  it.effect("is shared by any number of callers at once without giving an operation twice", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider()
+      const ids = yield* acceptSeveral(identity, 40)
+      const claimed = yield* Effect.forEach(Array.from({ length: 20 }), () => claimIds(grant.provider, 3), {
+        concurrency: "unbounded"
+      })
+      const rest = yield* claimIds(grant.provider, 100)
+      assert.deepStrictEqual([...claimed.flat(), ...rest].toSorted(), ids.toSorted())
+    }))
+})
+
+conformance("an operation that waits to be claimed", (it) => {
+  for (const { name, restore, withdraw } of withdrawals) {
+    it.effect(`waits while ${name}, and is claimed once that is over`, () =>
+      Effect.gen(function*() {
+        const { grant, identity } = yield* issueAtNewProvider()
+        const { operation } = yield* accept(identity)
+        yield* withdraw(grant)
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+        isAbout((yield* inspect(operation.id)).due_in, claimTerms.idle)
+        yield* restore(grant)
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [], "it is not looked at again before its time")
+        yield* pass(claimTerms.idle)
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
+      }))
+  }
+
+  it.effect("is claimed through any live grant of the same owner, subject, client and provider connection", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      yield* issueAgain(grant)
+      yield* issueAgain(grant, { expires_in: expiredIn })
+      yield* grants.revoke(grant.grant_id)
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
+    }))
+
+  for (
+    const [what, other] of [
+      ["owner", () => ({ resource_owner: newOwner() })],
+      ["subject", () => ({ subject: newSubject() })],
+      ["client", () => ({ client_id: newClient() })],
+      ["provider connection", () => ({ provider: newProvider() })]
+    ] as const
+  ) {
+    it.effect(`does not get its grant's standing from a grant of another ${what}`, () =>
+      Effect.gen(function*() {
+        const grants = yield* Grants
+        const { grant, identity } = yield* issueAtNewProvider()
+        yield* accept(identity)
+        yield* issueAgain(grant, other())
+        yield* grants.revoke(grant.grant_id)
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+      }))
+  }
+
+  it.effect("is not claimed through a grant that allows less than the one that accepted it", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issueAtNewProvider({ scopes: [operationsRead, paymentsWrite] })
+      const { operation } = yield* accept(identity)
+      yield* issueAgain(grant, { scopes: [operationsRead] })
+      yield* grants.revoke(grant.grant_id)
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+      yield* issueAgain(grant, { scopes: [paymentsWrite, operationsRead, refundsWrite] })
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
+    }))
+
+  it.effect("is not claimed once its own grant allows less than when it accepted", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const registration = newRegistration({ provider: newProvider(), scopes: [operationsRead, paymentsWrite] })
+      const { provider } = registration
+      const { operation } = yield* accept(identityOf(yield* register(registration)))
+      yield* register({ ...registration, scopes: [operationsRead] })
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      yield* grants.revokeExternal(registration)
+      const { grant } = yield* issue({ ...registration, expires_in: Duration.days(1), scopes: [operationsRead] })
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* claimIds(provider), [], "nor through another one that was never allowed it")
+      yield* issueAgain(grant, { scopes: [operationsRead, paymentsWrite] })
+      yield* pass(claimTerms.idle)
+      assert.deepStrictEqual(yield* claimIds(provider), [operation.id])
+    }))
+
+  it.effect("does not keep others waiting that are ready, however many it is that wait", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issueAtNewProvider()
+      const other = yield* issueAtNewProvider({ provider: grant.provider })
+      yield* acceptSeveral(identity, 7)
+      const ready = yield* acceptSeveral(other.identity, 3)
+      yield* grants.revoke(grant.grant_id)
+      assert.deepStrictEqual([...yield* claimIds(grant.provider, 3)].toSorted(), ready.toSorted())
+    }))
+
+  it.effect("is looked at less often the longer ago its owner withdrew, and every five minutes at least", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      yield* grants.revoke(grant.grant_id)
+      const terms = { ...claimTerms, idle: Duration.seconds(30) }
+      for (
+        const [age, wait] of [["0 seconds", "30 seconds"], ["20 minutes", "2 minutes"], ["1 day", "5 minutes"]] as const
+      ) {
+        yield* pass(age)
+        yield* claimIds(grant.provider, 1, terms)
+        isAbout((yield* inspect(operation.id)).due_in, Duration.fromInputUnsafe(wait))
+      }
+    }))
+
+  it.effect("is put under review once it waits for too long, and stays accepted whatever its age", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const ledger = yield* OperationLedger
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      yield* grants.setProviderConnected(grant.provider_connection_id, false)
+      const look = Effect.andThen(claimIds(grant.provider), ledger.show(operation.id))
+      yield* pass("59 minutes")
+      assert.deepInclude(yield* look, { state: "accepted", revision: 1, under_review: false })
+      yield* pass("10 minutes")
+      assert.deepInclude(yield* look, { state: "accepted", revision: 1, under_review: true })
+      yield* pass("3650 days")
+      assert.deepInclude(yield* look, { state: "accepted", revision: 1, under_review: true })
+      assert.lengthOf(yield* ledger.history(operation.id), 1)
+    }))
+
+  it.effect("is put under review anew only when so much time has passed since an operator cleared it", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const ledger = yield* OperationLedger
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      yield* grants.setProviderConnected(grant.provider_connection_id, false)
+      const isReviewed = Effect.map(
+        Effect.andThen(claimIds(grant.provider), ledger.show(operation.id)),
+        ({ under_review }) => under_review
+      )
+      yield* pass("2 hours")
+      assert.isTrue(yield* isReviewed)
+      yield* ledger.review(operation.id, false)
+      yield* pass("59 minutes")
+      assert.isFalse(yield* isReviewed)
+      yield* pass("10 minutes")
+      assert.isTrue(yield* isReviewed)
+    }))
+
+  it.effect("is not claimed after a change of the timeline, and those that are accepted after it are", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issueAtNewProvider()
+      yield* acceptSeveral(identity, 3)
+      yield* failOver
+      const [later] = yield* acceptSeveral(identity, 1)
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [later!])
+      yield* pass("1 day")
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+    }))
+
+  it.effect("is put off by no status read, because none is taken of it", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { grant, identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      yield* queue.postpone(operation.id, 1, recording({ due_in: Duration.minutes(3) }))
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
+    }))
+})

@@ -1,0 +1,202 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { PostgresLedger } from "../../fixtures/Ledger.ts"
+import { allows, attempt, fill, modes, sevenOperations, type World } from "../../fixtures/RawSql.ts"
+
+const insert = (values: { readonly id?: string; readonly state?: string; readonly revision?: number }) => `
+  INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
+    idempotency_key, request_digest, state, revision, created_at, updated_at, completed_at, failure_code,
+    failure_message)
+  SELECT '${values.id ?? "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"}', client_id, resource_owner, subject, grant_id,
+    provider_connection_id, type, 'a-new-key', request_digest, '${values.state ?? "accepted"}', ${values.revision ?? 1},
+    created_at, updated_at, completed_at, failure_code, failure_message
+  FROM operations WHERE id = :${values.state ?? "accepted"}`
+
+/** What never changes while the state stays as it is. */
+const changes: Readonly<Record<string, string>> = {
+  id: "id = '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f'",
+  client: "client_id = :otherClient",
+  "resource owner": "resource_owner = 'other'",
+  subject: "subject = 'other'",
+  grant: "grant_id = :other",
+  "provider connection": "provider_connection_id = :otherBinding",
+  provider: "provider = 'other'",
+  type: "type = 'other'",
+  "idempotency key": "idempotency_key = 'other'",
+  "request digest": "request_digest = sha256('other')",
+  scopes: "scopes = '{other}'",
+  "creation time": "created_at = created_at - interval '1 second'",
+  revision: "revision = revision + 1",
+  "update time": "updated_at = updated_at + interval '1 second'",
+  evidence: `evidence = '{"other":1}'`
+}
+const changesOf = (state: string) =>
+  Object.fromEntries(
+    Object.entries(changes).map(([name, assignment]) => [
+      `change the ${name} of an operation that is ${state}`,
+      `UPDATE operations SET ${assignment} WHERE id = :${state}`
+    ])
+  )
+
+/** Statements of which none may succeed, with the rule that each of them breaks. */
+const forbidden: Readonly<Record<string, string>> = {
+  "delete an operation": "DELETE FROM operations WHERE id = :accepted",
+  "delete a terminal operation, however old": "DELETE FROM operations WHERE id = :cancelled",
+  "delete an indeterminate operation, however old": "DELETE FROM operations WHERE id = :indeterminate",
+  "delete all operations": "DELETE FROM operations",
+  "truncate operations": "TRUNCATE operations, operation_history, operation_payloads",
+  "truncate operations by cascade": "TRUNCATE operations CASCADE",
+  "truncate operations, had history lost its own guard":
+    "DO $$BEGIN ALTER TABLE operation_history DISABLE TRIGGER USER; TRUNCATE operations CASCADE; END$$",
+  "truncate operations by way of their clients": "TRUNCATE clients CASCADE",
+  "truncate operations by way of their grants": "TRUNCATE grants CASCADE",
+  "truncate operations by way of their provider connections": "TRUNCATE provider_connections CASCADE",
+
+  ...changesOf("accepted"),
+  ...changesOf("submitting"),
+  ...changesOf("indeterminate"),
+  ...changesOf("succeeded"),
+  ...changesOf("failed"),
+  ...changesOf("cancelled"),
+  "complete an operation that is not terminal": "UPDATE operations SET completed_at = now() WHERE id = :accepted",
+  "give a failure to an operation that did not fail":
+    "UPDATE operations SET failure_code = 'x', failure_message = 'x' WHERE id = :accepted",
+  "take the completion of a succeeded operation back":
+    "UPDATE operations SET completed_at = NULL WHERE id = :succeeded",
+  "change why an operation failed": "UPDATE operations SET failure_message = 'other' WHERE id = :failed",
+  "review a succeeded operation": "UPDATE operations SET under_review = true WHERE id = :succeeded",
+  "review a failed operation": "UPDATE operations SET under_review = true WHERE id = :failed",
+  "review a cancelled operation": "UPDATE operations SET under_review = true WHERE id = :cancelled",
+  "change its owner along with a transition":
+    "UPDATE operations SET state = 'submitting', revision = 2, resource_owner = 'other' WHERE id = :accepted",
+  "change its subject along with a transition":
+    "UPDATE operations SET state = 'submitting', revision = 2, subject = 'other' WHERE id = :accepted",
+
+  "move without raising the revision": "UPDATE operations SET state = 'submitting' WHERE id = :accepted",
+  "skip a revision": "UPDATE operations SET state = 'submitting', revision = revision + 2 WHERE id = :accepted",
+  "lower the revision": "UPDATE operations SET state = 'submitted', revision = revision - 1 WHERE id = :submitting",
+  "move to a state that does not exist": "UPDATE operations SET state = 'done', revision = 2 WHERE id = :accepted",
+  "leave indeterminate without evidence":
+    "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = NULL WHERE id = :indeterminate",
+  "leave indeterminate on the evidence that led into it":
+    "UPDATE operations SET state = 'succeeded', revision = revision + 1 WHERE id = :indeterminate",
+  "keep evidence without a transition": "UPDATE operations SET evidence = '{\"old\":true}' WHERE id = :indeterminate",
+  "leave indeterminate with evidence that says nothing":
+    "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = ' { } ' WHERE id = :indeterminate",
+  "leave indeterminate with evidence that is no object":
+    "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = '[1]' WHERE id = :indeterminate",
+  "leave indeterminate with evidence that is null":
+    "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = 'null' WHERE id = :indeterminate",
+  "cancel an indeterminate operation, though with evidence":
+    `UPDATE operations SET state = 'cancelled', revision = revision + 1, evidence = '{"age":"a year"}'
+     WHERE id = :indeterminate`,
+  "fail without a failure": "UPDATE operations SET state = 'failed', revision = 2 WHERE id = :accepted",
+  "fail without a message":
+    "UPDATE operations SET state = 'failed', revision = 2, failure_code = 'x' WHERE id = :accepted",
+  "fail without a code":
+    "UPDATE operations SET state = 'failed', revision = 2, failure_message = 'x' WHERE id = :accepted",
+  "fail with a code that is not one":
+    "UPDATE operations SET state = 'failed', revision = 2, failure_code = 'X y', failure_message = 'x' WHERE id = :accepted",
+  "succeed with a failure":
+    `UPDATE operations SET state = 'succeeded', revision = revision + 1, failure_code = 'x', failure_message = 'x'
+     WHERE id = :submitted`,
+
+  "create an operation that is submitting": insert({ state: "submitting" }),
+  "create an operation that is terminal": insert({ state: "failed" }),
+  "create an operation at another revision": insert({ revision: 2 }),
+  "create an operation whose id is no UUIDv7": insert({ id: "019aa4f0-5c00-4b1e-8d2f-3a4b5c6d7e8f" }),
+  "create an operation under a key that was used before": insert({}).replace("'a-new-key'", "idempotency_key"),
+  "rebind a key by an upsert": `${insert({}).replace("'a-new-key'", "idempotency_key")}
+     ON CONFLICT (client_id, subject, idempotency_key) DO UPDATE SET request_digest = sha256('other')`,
+
+  "write history": `INSERT INTO operation_history (operation_id, client_id, revision, to_state, at)
+    VALUES (:accepted, :client, 2, 'submitting', now())`,
+  "change history": "UPDATE operation_history SET evidence = NULL WHERE operation_id = :submitted",
+  "change the history of nothing": "UPDATE operation_history SET evidence = NULL WHERE false",
+  "take an unsettled operation from every schedule": "UPDATE operations SET due_at = NULL WHERE id = :accepted",
+  "take an indeterminate operation from every schedule, however old":
+    "UPDATE operations SET due_at = NULL WHERE id = :indeterminate",
+  "schedule a settled operation": "UPDATE operations SET due_at = now() WHERE id = :succeeded",
+  "schedule what is to be settled, beside its end, which takes it away": `DO $$BEGIN
+      UPDATE operations SET state = 'cancelled', revision = 2, due_at = now() WHERE id = :accepted;
+      UPDATE operations SET due_at = now() WHERE id = :accepted;
+    END$$`,
+  "change the reference that the provider gave": `DO $$BEGIN
+      UPDATE operations SET reference = 'theirs' WHERE id = :submitted;
+      UPDATE operations SET reference = 'other' WHERE id = :submitted;
+    END$$`,
+  "take the reference away that the provider gave": `DO $$BEGIN
+      UPDATE operations SET reference = 'theirs' WHERE id = :submitted;
+      UPDATE operations SET state = 'indeterminate', revision = revision + 1, reference = NULL WHERE id = :submitted;
+    END$$`,
+  "give a reference that says nothing": "UPDATE operations SET reference = '' WHERE id = :submitted",
+
+  "change a payload": "UPDATE operation_payloads SET payload = 'other' WHERE operation_id = :accepted",
+  "change the key of a payload": "UPDATE operation_payloads SET key_id = 'other' WHERE operation_id = :accepted",
+  "change the payloads of nothing": "UPDATE operation_payloads SET payload = 'other' WHERE false",
+  "give a payload to another operation":
+    "UPDATE operation_payloads SET operation_id = :succeeded WHERE operation_id = :accepted",
+  "delete the payload of an accepted operation": "DELETE FROM operation_payloads WHERE operation_id = :accepted",
+  "delete the payload of an indeterminate operation, however old":
+    "DELETE FROM operation_payloads WHERE operation_id = :indeterminate",
+  "delete all payloads": "DELETE FROM operation_payloads",
+  "truncate payloads": "TRUNCATE operation_payloads",
+  "give a second payload to an operation":
+    "INSERT INTO operation_payloads (operation_id, client_id, payload) VALUES (:accepted, :client, 'other')",
+  "replace a payload by an upsert":
+    `INSERT INTO operation_payloads (operation_id, client_id, payload) VALUES (:accepted, :client, 'other')
+     ON CONFLICT (operation_id, client_id) DO UPDATE SET payload = excluded.payload`,
+  "name a key of a payload that is no name":
+    "INSERT INTO operation_payloads (operation_id, client_id, payload, key_id) VALUES (:cancelled, :client, '1', 'a key')",
+
+  "delete history": "DELETE FROM operation_history WHERE operation_id = :submitted",
+  "truncate history": "TRUNCATE operation_history",
+
+  "take a revocation back": "UPDATE grants SET revoked_at = NULL WHERE id = :revoked",
+  "move a revocation": "UPDATE grants SET revoked_at = revoked_at + interval '1 hour' WHERE id = :revoked",
+  "change the id of a grant": "UPDATE grants SET id = '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f' WHERE id = :other",
+  "change the client of a grant": "UPDATE grants SET client_id = :client WHERE id = :other",
+  "change the owner of a grant": "UPDATE grants SET resource_owner = 'other' WHERE id = :other",
+  "change the subject of a grant": "UPDATE grants SET subject = 'other' WHERE id = :other",
+  "change the provider connection of a grant": "UPDATE grants SET provider_connection_id = :binding WHERE id = :other",
+  "change the creation time of a grant": "UPDATE grants SET created_at = now() WHERE id = :other",
+  "delete a grant": "DELETE FROM grants WHERE id = :grant",
+  "delete a grant that was revoked, in order to issue it again": "DELETE FROM grants WHERE id = :revoked",
+  "truncate grants": "TRUNCATE grants",
+
+  "point a token at another grant":
+    "UPDATE access_tokens SET grant_id = :other, client_id = :otherClient WHERE grant_id = :revoked",
+  "delete a token": "DELETE FROM access_tokens WHERE grant_id = :grant",
+  "empty the table of tokens": "TRUNCATE access_tokens",
+  "change a token": "UPDATE access_tokens SET digest = sha256('other') WHERE grant_id = :grant",
+  "store what is no SHA-256 as a token":
+    "INSERT INTO access_tokens (digest, grant_id, client_id) VALUES ('fingw_', :grant, :client)"
+}
+
+/** Constraints and triggers refuse with these; anything else would be a mistake in the statement. */
+const refusals = [
+  "23001", // restrict_violation: a trigger
+  "23503", // foreign_key_violation
+  "23505", // unique_violation
+  "23514", // check_violation
+  "0A000" // feature_not_supported: TRUNCATE of a table that others refer to
+]
+
+layer(PostgresLedger, { excludeTestServices: true })("nobody can", (it) => {
+  let shared: World | undefined
+  const world = Effect.suspend(() =>
+    shared === undefined
+      ? Effect.tap(sevenOperations, (made) => Effect.sync(() => shared = made))
+      : Effect.succeed(shared)
+  )
+  for (const mode of modes) {
+    for (const [name, text] of Object.entries(forbidden)) {
+      it.effect(`${name} (${mode})`, ({ skip }) =>
+        Effect.gen(function*() {
+          skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
+          const result = yield* attempt(mode, fill(text, yield* world))
+          assert.include(refusals, result)
+        }))
+    }
+  }
+})

@@ -1,0 +1,345 @@
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Duration, Effect, Fiber, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { Grant, operationsRead, Provider, Scope } from "../../../src/domain/Grant.ts"
+import { type GrantRegistration, Grants } from "../../../src/services/Grants.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import {
+  identify,
+  idOf,
+  later,
+  newExternalId,
+  newIssuer,
+  newRegistration,
+  register,
+  revocations
+} from "../../fixtures/ExternalGrants.ts"
+import {
+  accept,
+  conformance,
+  everything,
+  fieldsOf,
+  issue,
+  issueAgain,
+  newClient,
+  newOwner,
+  newSubject,
+  PostgresLedger,
+  walk
+} from "../../fixtures/Ledger.ts"
+import { anotherProcess, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
+import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
+
+const write = Scope.make("payments:write")
+
+/** Registrations of the same grant that say that it is another's. */
+const contradictions: ReadonlyArray<(registration: GrantRegistration) => GrantRegistration> = [
+  (registration) => ({ ...registration, subject: newSubject() }),
+  (registration) => ({ ...registration, resource_owner: newOwner() }),
+  (registration) => ({ ...registration, provider: Provider.make("broker") })
+]
+
+conformance("registering a grant of an authorization server", (it) => {
+  it.effect("records what was said under the id that follows from its name, and makes no token", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ scopes: [operationsRead, write] })
+      const { client_id, expires_at, grant: external_id, issuer, resource_owner, scopes, subject } = registration
+      const grant = yield* register(registration)
+      assert.isTrue(Schema.is(Grant)(grant))
+      assert.deepStrictEqual(grant, {
+        grant_id: yield* idOf(registration),
+        client_id,
+        client_active: true,
+        subject,
+        resource_owner,
+        provider_connection_id: grant.provider_connection_id,
+        provider: registration.provider,
+        provider_connected: true,
+        scopes,
+        created_at: grant.created_at,
+        expires_at,
+        revoked_at: null,
+        issuer,
+        external_id,
+        registered_by_event_at: grant.registered_by_event_at!
+      })
+      assert.isDefined(grant.registered_by_event_at)
+      assert.deepStrictEqual(yield* Grants.use((grants) => grants.show(grant.grant_id)), grant)
+    }))
+
+  it.effect("lets a token read that names the grant, and nobody before that", () =>
+    Effect.gen(function*() {
+      const store = yield* OperationStore
+      const registration = newRegistration()
+      const identity = yield* identify(registration)
+      const unknown = yield* Effect.flip(store.list(identity, everything))
+      assert.deepStrictEqual(fieldsOf(unknown), { _tag: "GrantUnknown" })
+      yield* register(registration)
+      const { operation } = yield* accept(identity)
+      assert.deepStrictEqual(yield* store.find(identity, operation.id), operation)
+    }))
+
+  it.effect("once more changes nothing", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      const grant = yield* register(registration)
+      assert.deepStrictEqual(yield* register(registration), grant)
+      assert.deepStrictEqual(yield* register({ ...registration, learned_from: "token" }), grant)
+    }))
+
+  it.effect("by an event makes scopes and end what the server says of them, and nothing else", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ scopes: [operationsRead] })
+      const grant = yield* register(registration)
+      for (
+        const [scopes, life] of [[[write], "2 hours"], [[], "1 minute"], [[write, operationsRead], "-1 hours"]] as const
+      ) {
+        const said = { scopes, expires_at: later(life) }
+        assert.deepStrictEqual(yield* register({ ...registration, ...said }), { ...grant, ...said })
+      }
+      const identity = yield* identify(registration)
+      assert.strictEqual((yield* Effect.flip(walk(identity, everything)))._tag, "GrantRevoked")
+      yield* register(registration)
+      yield* walk(identity, everything)
+    }))
+
+  it.effect("by tokens shows all that any of them showed, in whichever order they come", () =>
+    Effect.gen(function*() {
+      const tokens = [
+        { scopes: [operationsRead], expires_at: later("1 hour") },
+        { scopes: [write, operationsRead], expires_at: later("3 hours") },
+        { scopes: [], expires_at: later("5 hours") }
+      ]
+      for (const order of [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]]) {
+        const registration = newRegistration()
+        let grant: Grant | undefined
+        for (const n of order) grant = yield* register({ ...registration, ...tokens[n]!, learned_from: "token" })
+        assert.sameMembers([...grant!.scopes], [operationsRead, write])
+        assert.deepStrictEqual(grant!.expires_at, tokens[2]!.expires_at)
+      }
+    }))
+
+  it.effect("by a token moves the end by more than an hour, or not at all", () =>
+    Effect.gen(function*() {
+      const expires_at = later("1 day")
+      const registration = newRegistration({ learned_from: "token", expires_at })
+      const moved = (millis: number) =>
+        Effect.map(
+          register({ ...registration, expires_at: DateTime.add(expires_at, { hours: 1, milliseconds: millis }) }),
+          (grant) => DateTime.distance(expires_at, grant.expires_at)
+        )
+      yield* register(registration)
+      assert.deepStrictEqual(yield* moved(0), Duration.zero)
+      assert.deepStrictEqual(yield* moved(1), Duration.millis(3_600_001))
+      assert.deepStrictEqual(yield* moved(0), Duration.millis(3_600_001))
+    }))
+
+  it.effect("by a token adds nothing to what an event said, neither scopes nor time, whichever came first", () =>
+    Effect.gen(function*() {
+      for (const tokenCameFirst of [true, false]) {
+        for (const expires_at of [later("10 minutes"), later("-1 minutes")]) {
+          const registration = newRegistration({ expires_at, scopes: [] })
+          const token = {
+            ...registration,
+            scopes: [operationsRead, write],
+            expires_at: later("90 days"),
+            learned_from: "token"
+          } as const
+          if (tokenCameFirst) assert.notProperty(yield* register(token), "registered_by_event_at")
+          const said = yield* register(registration)
+          assert.deepInclude(said, { scopes: [], expires_at })
+          for (let times = 0; times < 2; times++) assert.deepStrictEqual(yield* register(token), said)
+        }
+      }
+    }))
+
+  it.effect("by a token does not prolong what an event ended: it is expired", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ learned_from: "token" })
+      yield* register(registration)
+      yield* register({ ...registration, expires_at: later(0), learned_from: "event" })
+      yield* register({ ...registration, expires_at: later("90 days") })
+      const refused = yield* Effect.flip(walk(yield* identify(registration), everything))
+      assert.deepStrictEqual(fieldsOf(refused), { _tag: "GrantRevoked", reason: "expired" })
+    }))
+
+  it.effect("by an event that says no more than a token did holds against tokens all the same", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      const seen = yield* register({ ...registration, learned_from: "token" })
+      const said = yield* register(registration)
+      assert.deepStrictEqual({ ...said, registered_by_event_at: null }, { ...seen, registered_by_event_at: null })
+      assert.deepStrictEqual(yield* register({ ...registration, scopes: [write], learned_from: "token" }), said)
+    }))
+
+  it.effect("does not revive what was revoked, whatever is said and however often", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const registration = newRegistration()
+      const { grant_id } = yield* register(registration)
+      const { revoked_at } = yield* grants.revoke(grant_id)
+      assert.isNotNull(revoked_at)
+      for (const learned_from of ["event", "token"] as const) {
+        const again = yield* register({
+          ...registration,
+          learned_from,
+          granted_at: later("1 day"),
+          expires_at: later("30 days")
+        })
+        assert.deepStrictEqual(again.revoked_at, revoked_at)
+        const refused = yield* Effect.flip(walk(yield* identify(registration), everything))
+        assert.deepStrictEqual(fieldsOf(refused), { _tag: "GrantRevoked", reason: "revoked" })
+      }
+    }))
+
+  it.effect("as another subject's, owner's or provider's is a conflict that changes nothing", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      const grant = yield* register(registration)
+      for (const contradict of contradictions) {
+        for (const learned_from of ["event", "token"] as const) {
+          const other = { ...contradict(registration), scopes: [write], expires_at: later("1 day"), learned_from }
+          const conflict = yield* Effect.flip(register(other))
+          assert.deepStrictEqual(fieldsOf(conflict), { _tag: "GrantConflict", id: grant.grant_id })
+          assert.deepStrictEqual(yield* Grants.use((grants) => grants.show(grant.grant_id)), grant)
+        }
+      }
+      assert.deepStrictEqual(yield* register(registration), grant)
+    }))
+
+  it.effect("neither reactivates a client nor reconnects a provider, and shares the binding of issued grants", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant } = yield* issue()
+      const { client_id, provider, provider_connection_id, resource_owner } = grant
+      yield* grants.setClientActive(client_id, false)
+      yield* grants.setProviderConnected(provider_connection_id, false)
+      const registration = newRegistration({ client_id, provider, resource_owner })
+      for (let n = 0; n < 2; n++) {
+        assert.deepInclude(yield* register(registration), {
+          client_active: false,
+          provider_connected: false,
+          provider_connection_id
+        })
+      }
+      const other = yield* register(newRegistration({ provider, resource_owner }))
+      assert.strictEqual((yield* issueAgain(other)).grant.provider_connection_id, provider_connection_id)
+    }))
+
+  it.effect("tells grants of one name apart by issuer and client", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      const first = yield* register(registration)
+      const others = [{ issuer: newIssuer() }, { client_id: newClient() }, { grant: newExternalId() }]
+      const ids = [first.grant_id]
+      for (const other of others) {
+        const subject = newSubject()
+        const grant = yield* register({ ...registration, ...other, subject })
+        assert.strictEqual(grant.subject, subject)
+        ids.push(grant.grant_id)
+      }
+      assert.strictEqual(new Set(ids).size, 4)
+      assert.deepStrictEqual(yield* register(registration), first)
+    }))
+
+  it.effect("many times at once makes one grant", () =>
+    Effect.gen(function*() {
+      for (let round = 0; round < 20; round++) {
+        const registration = newRegistration()
+        const grants = yield* Effect.all(
+          Array.from({ length: 10 }, () => register(registration)),
+          { concurrency: "unbounded" }
+        )
+        for (const grant of grants) assert.deepStrictEqual(grant, grants[0])
+      }
+    }))
+
+  it.effect("for several subjects at once makes it one subject's, and the others' a conflict", () =>
+    Effect.gen(function*() {
+      for (let round = 0; round < 20; round++) {
+        const registration = newRegistration()
+        const results = yield* Effect.forEach(
+          Array.from({ length: 6 }, () => ({ ...registration, subject: newSubject() })),
+          (registration) => Effect.result(register(registration)),
+          { concurrency: "unbounded" }
+        )
+        const [registered, ...more] = results.flatMap((result) => result._tag === "Success" ? [result.success] : [])
+        assert.isEmpty(more)
+        const failures = results.flatMap((result) => result._tag === "Failure" ? [result.failure._tag] : [])
+        assert.deepStrictEqual(failures, Array.from({ length: 5 }, () => "GrantConflict"))
+        const shown = yield* Grants.use((grants) => grants.show(registered!.grant_id))
+        assert.deepStrictEqual(shown, registered)
+      }
+    }))
+
+  it.effect("keeps milliseconds and the far future", () =>
+    Effect.gen(function*() {
+      for (const expires_at of [DateTime.makeUnsafe("9999-12-31T23:59:59.999Z"), DateTime.makeUnsafe(1)]) {
+        assert.deepStrictEqual((yield* register(newRegistration({ expires_at }))).expires_at, expires_at)
+      }
+    }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("a registration in PostgreSQL", (it) => {
+  it.effect("that is a conflict leaves neither client nor provider connection behind", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const registration = newRegistration()
+      yield* register(registration)
+      const owner = newOwner()
+      yield* Effect.flip(register({ ...registration, resource_owner: owner }))
+      assert.isEmpty(yield* sql`SELECT 1 FROM provider_connections WHERE resource_owner = ${owner}`)
+    }))
+
+  it.effect("that says nothing new writes no row", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const registration = newRegistration()
+      const { grant_id } = yield* register(registration)
+      const version = sql`SELECT xmin::text, ctid::text FROM grants WHERE id = ${grant_id}`
+      const before = yield* version
+      yield* register(registration)
+      yield* register({ ...registration, learned_from: "token", scopes: [write], expires_at: later("1 day") })
+      assert.deepStrictEqual(yield* version, before)
+    }))
+
+  it.effect("by a token adds nothing to what an event says at the same time", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ learned_from: "token" })
+      const { grant_id } = yield* register(registration)
+      const event = yield* openTransaction
+      yield* event("UPDATE grants SET scopes = '{}', registered_by_event_at = now() WHERE id = $1", [grant_id])
+      const token = yield* Effect.forkChild(
+        Effect.exit(register({ ...registration, scopes: [write], expires_at: later("1 day") }))
+      )
+      yield* untilWaiting(1)
+      yield* event("COMMIT")
+      yield* Fiber.join(token)
+      const { expires_at, scopes } = yield* Grants.use((grants) => grants.show(grant_id))
+      assert.deepStrictEqual({ expires_at, scopes }, { expires_at: registration.expires_at, scopes: [] })
+    }))
+
+  it.effect("that says nothing new costs one statement, and takes no lock", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ learned_from: "token" })
+      const statements = yield* Statements
+      yield* register(registration)
+      const before = statements.length
+      for (let minutes = 1; minutes < 60; minutes++) {
+        yield* register({ ...registration, expires_at: DateTime.add(registration.expires_at, { minutes }) })
+      }
+      assert.strictEqual(statements.length - before, 59)
+      assert.isTrue(statements.slice(before).every(({ text }) => /^\s*SELECT g\.id /.test(text)))
+    }).pipe(Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provideMerge(layerRecorded))))))
+
+  it.effect("is StoreUnavailable when nothing listens, and so is every revocation", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration()
+      for (const call of [register, ...Object.values(revocations)]) {
+        assert.strictEqual(
+          (yield* Effect.flip<unknown, { readonly _tag: string }, Grants>(call(registration)))._tag,
+          "StoreUnavailable"
+        )
+      }
+    }).pipe(Effect.provide(anotherProcess({ host: "/nowhere" }))))
+})

@@ -1,0 +1,249 @@
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Effect } from "effect"
+import { type Grant, revocationMargin } from "../../../src/domain/Grant.ts"
+import { type GrantRegistration, Grants } from "../../../src/services/Grants.ts"
+import {
+  identify,
+  isRevoked,
+  later,
+  newExternalId,
+  newIssuer,
+  newRegistration,
+  register,
+  revocations,
+  sweeping
+} from "../../fixtures/ExternalGrants.ts"
+import {
+  conformance,
+  everything,
+  fieldsOf,
+  issue,
+  issueAgain,
+  newClient,
+  newSubject,
+  nextMillisecond,
+  PostgresLedger,
+  walk
+} from "../../fixtures/Ledger.ts"
+import { allows, attempt, modes } from "../../fixtures/RawSql.ts"
+
+/** Which of these grants are revoked now, by their names. */
+const revokedOf = (grants: Readonly<Record<string, Grant>>) =>
+  Effect.map(
+    Effect.forEach(
+      Object.entries(grants),
+      ([name, { grant_id }]) =>
+        Grants.use((grants) => Effect.map(grants.show(grant_id), (grant) => [name, grant] as const))
+    ),
+    (shown) => shown.flatMap(([name, grant]) => isRevoked(grant) ? [name] : [])
+  )
+
+/** Another grant of the same subject, client and issuer. */
+const another = (registration: GrantRegistration) => ({ ...registration, grant: newExternalId() })
+
+/** What each way to revoke means, among grants that differ in one thing. */
+const meant: Readonly<Record<keyof typeof revocations, ReadonlyArray<string>>> = {
+  "its grant": ["itself"],
+  "its subject": ["itself", "of the same subject"],
+  "its client at the issuer": ["itself", "of the same subject", "of another subject"],
+  "its client": ["itself", "of the same subject", "of another subject", "at another issuer", "issued by the gateway"]
+}
+
+for (const [way, names] of Object.entries(meant) as Array<[keyof typeof revocations, ReadonlyArray<string>]>) {
+  const revoke = revocations[way]
+
+  conformance(`revoking ${way}`, (it) => {
+    it.effect(`means ${names.join(", ")}, and nothing else`, () =>
+      Effect.gen(function*() {
+        const registration = newRegistration()
+        const grants = {
+          "itself": yield* register(registration),
+          "of the same subject": yield* register(another(registration)),
+          "of another subject": yield* register({ ...another(registration), subject: newSubject() }),
+          "at another issuer": yield* register({ ...registration, issuer: newIssuer() }),
+          "issued by the gateway": (yield* issue(
+            { client_id: registration.client_id, subject: registration.subject }
+          )).grant,
+          "of another client": yield* register({ ...registration, client_id: newClient() })
+        }
+        assert.strictEqual(yield* revoke(registration), names.length)
+        assert.deepStrictEqual(yield* revokedOf(grants), names)
+      }))
+
+    it.effect("is refused at the very next read, and leaves the client active", () =>
+      Effect.gen(function*() {
+        const registration = newRegistration()
+        const identity = yield* identify(registration)
+        const { grant_id } = yield* register(registration)
+        yield* walk(identity, everything)
+        yield* revoke(registration)
+        const refused = yield* Effect.flip(walk(identity, everything))
+        assert.deepStrictEqual(fieldsOf(refused), { _tag: "GrantRevoked", reason: "revoked" })
+        assert.isTrue((yield* Grants.use((grants) => grants.show(grant_id))).client_active)
+      }))
+
+    it.effect("once more revokes nothing and keeps the first time", () =>
+      Effect.gen(function*() {
+        const registration = newRegistration()
+        const { grant_id } = yield* register(registration)
+        const shown = Grants.use((grants) => grants.show(grant_id))
+        assert.strictEqual(yield* revoke(registration), 1)
+        const first = yield* shown
+        yield* nextMillisecond
+        assert.strictEqual(yield* revoke(registration), 0)
+        assert.deepStrictEqual(yield* shown, first)
+      }))
+
+    it.effect("means grants that have expired too: their end may yet move", () =>
+      Effect.gen(function*() {
+        const registration = newRegistration({ expires_at: later("-1 hours") })
+        yield* register(registration)
+        assert.strictEqual(yield* revoke(registration), 1)
+        assert.isTrue(isRevoked(yield* register({ ...registration, expires_at: later("1 hour") })))
+      }))
+
+    it.effect("holds before the grant is seen: old tokens, and those of an unknown age, show it revoked", () =>
+      Effect.gen(function*() {
+        for (const learned_from of ["event", "token"] as const) {
+          for (const granted_at of [undefined, null, later("-1 days"), later(0)]) {
+            const registration = newRegistration({ learned_from, ...granted_at === undefined ? {} : { granted_at } })
+            assert.strictEqual(yield* revoke(registration), 0)
+            const grant = yield* register(registration)
+            assert.isTrue(isRevoked(grant))
+            assert.deepStrictEqual(yield* register(registration), grant)
+            const refused = yield* Effect.flip(walk(yield* identify(registration), everything))
+            assert.deepStrictEqual(fieldsOf(refused), { _tag: "GrantRevoked", reason: "revoked" })
+          }
+        }
+      }))
+
+    it.effect("holds before the grant is seen for what it means, and for nothing else", () =>
+      Effect.gen(function*() {
+        const registration = newRegistration()
+        yield* revoke(registration)
+        const grants = {
+          "itself": yield* register(registration),
+          "of the same subject": yield* register(another(registration)),
+          "of another subject": yield* register({ ...another(registration), subject: newSubject() }),
+          "at another issuer": yield* register({ ...registration, issuer: newIssuer() }),
+          "of another client": yield* register({ ...registration, client_id: newClient() })
+        }
+        assert.deepStrictEqual(yield* revokedOf(grants), names.filter((name) => name in grants))
+      }))
+  })
+}
+
+conformance("a grant that is given after a revocation", (it) => {
+  for (const way of sweeping) {
+    it.effect(`of ${way} holds when it is younger by the margin, to the millisecond`, () =>
+      Effect.gen(function*() {
+        const registration = newRegistration()
+        yield* revocations[way](registration)
+        const { revoked_at } = yield* register(registration)
+        const limit = DateTime.addDuration(revoked_at!, revocationMargin)
+        const given = (granted_at: DateTime.Utc) => register({ ...another(registration), granted_at })
+        assert.isTrue(isRevoked(yield* given(DateTime.subtract(limit, { milliseconds: 1 }))))
+        const grant = yield* given(limit)
+        assert.isFalse(isRevoked(grant))
+        // What was said of another grant is not said of this one, and an older time says nothing new of it.
+        assert.deepStrictEqual(
+          yield* register({ ...registration, grant: grant.external_id!, granted_at: later("-1 days") }),
+          grant
+        )
+      }))
+
+    it.effect(`of ${way} is meant by the next one`, () =>
+      Effect.gen(function*() {
+        const registration = newRegistration()
+        yield* revocations[way](registration)
+        const { revoked_at: first } = yield* register(registration)
+        const granted_at = DateTime.addDuration(first!, revocationMargin)
+        assert.isFalse(isRevoked(yield* register({ ...another(registration), granted_at })))
+        yield* nextMillisecond
+        assert.strictEqual(yield* revocations[way](registration), 1)
+        assert.isTrue(isRevoked(yield* register({ ...another(registration), granted_at })))
+      }))
+  }
+
+  it.effect("and has the same name is the same grant: it stays revoked for ever, since the first time", () =>
+    Effect.gen(function*() {
+      const registration = newRegistration({ granted_at: later("365 days") })
+      yield* revocations["its grant"](registration)
+      const { created_at: afterwards } = yield* register(newRegistration())
+      yield* nextMillisecond
+      yield* revocations["its grant"](registration)
+      const grant = yield* register(registration)
+      assert.isTrue(isRevoked(grant))
+      assert.isTrue(DateTime.isLessThanOrEqualTo(grant.revoked_at!, afterwards))
+      assert.deepStrictEqual(yield* register(registration), grant)
+    }))
+
+  it.effect("holds when the gateway issues it: that happens now, and by whoever may", () =>
+    Effect.gen(function*() {
+      const { grant } = yield* issue()
+      yield* revocations["its client"](grant)
+      assert.isFalse(isRevoked((yield* issueAgain(grant)).grant))
+    }))
+})
+
+const statements: Readonly<Record<string, string>> = {
+  "delete a revocation": "DELETE FROM grant_revocations",
+  "delete no revocation": "DELETE FROM grant_revocations WHERE false",
+  "truncate revocations": "TRUNCATE grant_revocations",
+  "make a revocation earlier": "UPDATE grant_revocations SET revoked_at = revoked_at - interval '1 millisecond'",
+  "take the time of a revocation away": "UPDATE grant_revocations SET revoked_at = NULL",
+  "make a revocation another client's": "UPDATE grant_revocations SET client_id = 'other'",
+  "make a revocation another issuer's": "UPDATE grant_revocations SET issuer = 'other'",
+  "make a revocation another subject's": "UPDATE grant_revocations SET subject = 'other' WHERE subject IS NOT NULL",
+  "make a revocation another grant's": "UPDATE grant_revocations SET external_id = 'x' WHERE external_id IS NOT NULL",
+  "narrow a revocation to one grant":
+    "UPDATE grant_revocations SET external_id = 'x' WHERE external_id IS NULL AND issuer IS NOT NULL",
+  "narrow a revocation of a client to an issuer": "UPDATE grant_revocations SET issuer = 'x' WHERE issuer IS NULL",
+  "revoke twice instead of once more":
+    "INSERT INTO grant_revocations (client_id, issuer) SELECT client_id, issuer FROM grant_revocations WHERE issuer IS NULL",
+  "revoke a subject of no issuer": "INSERT INTO grant_revocations (client_id, subject) VALUES ('c', 's')",
+  "revoke a grant of no issuer": "INSERT INTO grant_revocations (client_id, external_id) VALUES ('c', 'g')",
+  "revoke a grant of one subject alone":
+    "INSERT INTO grant_revocations (client_id, issuer, external_id, subject) VALUES ('c', 'i', 'g', 's')",
+  "give a grant another issuer": "UPDATE grants SET issuer = 'other' WHERE issuer IS NOT NULL",
+  "give a grant another name": "UPDATE grants SET external_id = 'other' WHERE issuer IS NOT NULL",
+  "give an issuer to a grant of the gateway":
+    "UPDATE grants SET issuer = 'other', external_id = 'other' WHERE issuer IS NULL",
+  "take the issuer of a grant away": "UPDATE grants SET issuer = NULL, external_id = NULL WHERE issuer IS NOT NULL",
+  "unsay what an event said of a grant": "UPDATE grants SET registered_by_event_at = NULL WHERE issuer IS NOT NULL",
+  "have an event speak for a grant of the gateway":
+    "UPDATE grants SET registered_by_event_at = now() WHERE issuer IS NULL",
+  "register a grant twice, under two ids": `
+    INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at, issuer, external_id)
+    SELECT '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', client_id, resource_owner, subject, provider_connection_id, scopes,
+      expires_at, issuer, external_id
+    FROM grants WHERE issuer IS NOT NULL LIMIT 1`,
+  "name a grant of no issuer": `
+    INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at, external_id)
+    SELECT '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', client_id, resource_owner, subject, provider_connection_id, scopes,
+      expires_at, 'name'
+    FROM grants LIMIT 1`
+}
+
+/** Refused by a trigger or a constraint. */
+const refusals = ["23001", "23502", "23505", "23514"]
+
+layer(PostgresLedger, { excludeTestServices: true })("nobody can", (it) => {
+  const world = Effect.gen(function*() {
+    yield* issue()
+    const registration = newRegistration()
+    yield* register(registration)
+    for (const revoke of Object.values(revocations)) yield* revoke(registration)
+  })
+
+  for (const mode of modes) {
+    for (const [name, statement] of Object.entries(statements)) {
+      it.effect(`${name} (${mode})`, ({ skip }) =>
+        Effect.gen(function*() {
+          skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
+          yield* world
+          assert.include(refusals, yield* attempt(mode, statement))
+        }))
+    }
+  }
+})

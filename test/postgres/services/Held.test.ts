@@ -1,0 +1,273 @@
+import { assert } from "@effect/vitest"
+import { Cause, Duration, Effect, Exit } from "effect"
+import type { OperationId } from "../../../src/domain/Operation.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { accept, conformance, fieldsOf, newProvider, outcome } from "../../fixtures/Ledger.ts"
+import {
+  acceptSeveral,
+  claimIds,
+  failOver,
+  heldOperation,
+  inspect,
+  isAbout,
+  issueAtNewProvider,
+  pass,
+  queued,
+  readTerms,
+  recording,
+  reference,
+  takeIds,
+  waitOut,
+  withdrawals
+} from "../../fixtures/Queue.ts"
+import { specifiedStates } from "../../fixtures/Specification.ts"
+
+conformance("an operation that a change of the timeline holds", (it) => {
+  it.effect("is put under review and read, as if somebody had just claimed it", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const { grant, id, provider } = yield* heldOperation
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      assert.deepStrictEqual(yield* takeIds("takeReads", provider), [])
+      const [read, ...others] = yield* queue.takeHeld(provider, 10, readTerms)
+      assert.isEmpty(others)
+      const { operation, ...rest } = read!
+      assert.deepStrictEqual(rest, { provider, state: "accepted", revision: 1, reference: null, reads: 1 })
+      assert.deepInclude(operation, {
+        id,
+        resource_owner: grant.resource_owner,
+        provider_connection_id: grant.provider_connection_id
+      })
+      isAbout(operation.send_before!.epochMilliseconds - Date.now(), readTerms.rescue_after)
+      assert.deepInclude(yield* ledger.show(id), { state: "accepted", revision: 1, under_review: true })
+      isAbout((yield* inspect(id)).due_in, readTerms.lease)
+    }))
+
+  it.effect("could be sent until a claim is stale, counted from the first look on, whenever it is looked at again", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { provider } = yield* heldOperation
+      yield* takeIds("takeHeld", provider)
+      yield* pass("2 hours")
+      const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+      const left = Duration.subtract(readTerms.rescue_after, Duration.hours(2))
+      isAbout(read!.operation.send_before!.epochMilliseconds - Date.now(), left)
+      assert.strictEqual(read!.reads, 2)
+    }))
+
+  it.effect("could be sent until then once more after another change, which may have forgotten a release and a claim", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { provider } = yield* heldOperation
+      for (const change of [failOver, Effect.asVoid(queue.holdAll)]) {
+        yield* takeIds("takeHeld", provider)
+        yield* pass("2 hours")
+        yield* change
+        const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+        isAbout(read!.operation.send_before!.epochMilliseconds - Date.now(), readTerms.rescue_after)
+        yield* pass("2 hours")
+      }
+    }))
+
+  it.effect("is the reader's alone for the lease, as many as it asks for, oldest first, of the provider it names", () =>
+    Effect.gen(function*() {
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      const ids = yield* acceptSeveral(identity, 5)
+      yield* failOver
+      assert.deepStrictEqual(yield* takeIds("takeHeld", newProvider()), [])
+      assert.sameMembers([...yield* takeIds("takeHeld", provider, 2)], ids.slice(0, 2))
+      assert.sameMembers([...yield* takeIds("takeHeld", provider)], ids.slice(2))
+      assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [])
+      yield* pass(readTerms.lease)
+      assert.sameMembers([...yield* takeIds("takeHeld", provider)], ids)
+    }))
+
+  it.effect("is not what was accepted after the change, nor what is in any other state", () =>
+    Effect.gen(function*() {
+      const issued = yield* issueAtNewProvider()
+      for (const state of specifiedStates.filter((state) => state !== "accepted")) yield* queued(issued, state)
+      yield* failOver
+      yield* pass("1 day")
+      yield* queued(issued, "accepted")
+      assert.deepStrictEqual(yield* takeIds("takeHeld", issued.grant.provider), [])
+    }))
+
+  for (const { name, restore, withdraw } of withdrawals) {
+    it.effect(`is not read while ${name}, but put under review all the same`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const { grant, id, provider } = yield* heldOperation
+        yield* withdraw(grant)
+        assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [])
+        assert.isTrue((yield* ledger.show(id)).under_review)
+        isAbout((yield* inspect(id)).due_in, readTerms.idle)
+        yield* restore(grant)
+        yield* pass(readTerms.idle)
+        assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [id])
+      }))
+  }
+
+  it.effect("stays accepted and under review whatever its age, until somebody proves or releases it", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { id, provider } = yield* heldOperation
+      for (let year = 0; year < 3; year++) {
+        yield* pass("365 days")
+        assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [id])
+        assert.deepStrictEqual(yield* claimIds(provider), [])
+      }
+      assert.deepInclude(yield* ledger.show(id), { state: "accepted", revision: 1, under_review: true })
+    }))
+
+  it.effect("stays without a review for a while that an operator cleared", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { id, provider } = yield* heldOperation
+      const isReviewed = Effect.map(
+        Effect.andThen(takeIds("takeHeld", provider), ledger.show(id)),
+        ({ under_review }) => under_review
+      )
+      assert.isTrue(yield* isReviewed)
+      yield* ledger.review(id, false)
+      yield* pass("14 minutes")
+      assert.isFalse(yield* isReviewed)
+      yield* pass("1 minute")
+      assert.isTrue(yield* isReviewed)
+    }))
+
+  it.effect("cannot be cancelled or fail before it is released, because it may have been sent", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      const ends = [
+        ledger.cancel(id, { by: "operator" }),
+        ledger.transition(id, 1, { state: "cancelled" }, { by: "operator" }),
+        ledger.transition(id, 1, outcome("failed"), { by: "operator" })
+      ]
+      const isRefused = Effect.gen(function*() {
+        const before = yield* ledger.show(id)
+        for (const end of ends) {
+          const error = fieldsOf(yield* Effect.flip(end))
+          assert.deepInclude(error, { _tag: "IllegalTransition", from: "accepted", reason: "held" })
+        }
+        assert.deepStrictEqual(yield* ledger.show(id), before)
+      })
+      yield* isRefused
+      yield* waitOut(provider)
+      yield* isRefused
+      yield* queue.release(id)
+      assert.strictEqual((yield* ledger.cancel(id, { by: "operator" })).state, "cancelled")
+    }))
+})
+
+conformance("holding all that is accepted", (it) => {
+  it.effect("holds it on whichever timeline, says how much that is, and touches nothing else", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      yield* queue.releaseAll
+      const others = yield* queue.holdAll
+      const issued = yield* issueAtNewProvider()
+      const elsewhere = []
+      for (const state of specifiedStates.filter((state) => state !== "accepted")) {
+        elsewhere.push(yield* queued(issued, state))
+      }
+      const ids = yield* acceptSeveral(issued.identity, 2)
+      assert.strictEqual(yield* queue.holdAll, others + 2)
+      assert.deepStrictEqual(yield* claimIds(issued.grant.provider), [])
+      assert.sameMembers([...yield* takeIds("takeHeld", issued.grant.provider)], ids)
+      for (const before of elsewhere) assert.deepStrictEqual(yield* ledger.show(before.id), before)
+      const { operation: later } = yield* accept(issued.identity)
+      assert.deepStrictEqual(yield* claimIds(issued.grant.provider), [later.id])
+    }))
+})
+
+conformance("what a status read proves of a held operation", (it) => {
+  for (const state of ["submitted", "succeeded", "failed", "indeterminate"] as const) {
+    it.effect(`is recorded as ${state}, through submitting, and nothing is sent`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const queue = yield* SubmissionQueue
+        const { id, provider } = yield* heldOperation
+        const given = recording({ evidence: { status: state }, reference: reference("theirs") })
+        const recorded = yield* queue.recordHeld(id, 1, outcome(state), given)
+        assert.deepInclude(recorded, { state, revision: 3 })
+        assert.deepStrictEqual(yield* ledger.show(id), recorded)
+        const history = yield* ledger.history(id)
+        assert.deepStrictEqual(history.map(({ evidence, from, revision, to }) => [revision, from, to, evidence]), [
+          [1, null, "accepted", null],
+          [2, "accepted", "submitting", { status: state }],
+          [3, "submitting", state, { status: state }]
+        ])
+        const inside = yield* inspect(id)
+        assert.strictEqual(inside.reference, "theirs")
+        if (recorded.terminal) assert.isNull(inside.due_in)
+        else isAbout(inside.due_in, Duration.minutes(5))
+        assert.deepStrictEqual(yield* claimIds(provider), [])
+      }))
+  }
+
+  it.effect("is recorded as a whole or not at all", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const { id } = yield* heldOperation
+      const before = yield* ledger.show(id)
+      const inside = yield* inspect(id)
+      // The first of its two transitions would be legal.
+      for (const to of ["cancelled", "accepted", "submitting"] as const) {
+        const exit = yield* Effect.exit(queue.recordHeld(id, 1, outcome(to), recording()))
+        assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause), to)
+        assert.deepStrictEqual(yield* ledger.show(id), before)
+        assert.lengthOf(yield* ledger.history(id), 1)
+        isAbout((yield* inspect(id)).due_in, Duration.millis(inside.due_in!))
+      }
+    }))
+
+  it.effect("is not recorded for another revision, and so not twice, though several record at once", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      for (let round = 0; round < 10; round++) {
+        const { id } = yield* heldOperation
+        const results = yield* Effect.forEach(
+          ["succeeded", "failed", "submitted", "succeeded"] as const,
+          (to) => Effect.result(queue.recordHeld(id, 1, outcome(to), recording())),
+          { concurrency: "unbounded" }
+        )
+        assert.lengthOf(results.filter(({ _tag }) => _tag === "Success"), 1)
+        for (const result of results) {
+          if (result._tag === "Failure") {
+            assert.deepInclude(fieldsOf(result.failure), { _tag: "StaleOperation", actual: 3 })
+          }
+        }
+        assert.lengthOf(yield* ledger.history(id), 3)
+      }
+    }))
+
+  it.effect("comes too late once the operation was released and then claimed, or cancelled", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const grants = yield* Grants
+      const queue = yield* SubmissionQueue
+      const claimed = yield* heldOperation
+      yield* waitOut(claimed.provider)
+      yield* queue.release(claimed.id)
+      yield* claimIds(claimed.provider)
+      const cancelled = yield* heldOperation
+      yield* waitOut(cancelled.provider)
+      yield* queue.release(cancelled.id)
+      yield* ledger.cancel(cancelled.id, null)
+      yield* grants.revoke(cancelled.grant.grant_id)
+      for (const id of [claimed.id, cancelled.id] as ReadonlyArray<OperationId>) {
+        const before = yield* ledger.show(id)
+        const error = yield* Effect.flip(queue.recordHeld(id, 1, outcome("succeeded"), recording()))
+        assert.deepInclude(fieldsOf(error), { _tag: "StaleOperation", expected: 1, actual: 2 })
+        assert.deepStrictEqual(yield* ledger.show(id), before)
+      }
+    }))
+})

@@ -1,0 +1,207 @@
+import { assert } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import type { DueRead } from "../../../src/domain/Submission.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { conformance, fieldsOf } from "../../fixtures/Ledger.ts"
+import {
+  acceptSeveral,
+  claimIds,
+  failOver,
+  heldOperation,
+  inspect,
+  isAbout,
+  issueAtNewProvider,
+  pass,
+  queued,
+  readTerms,
+  reference,
+  takeIds,
+  waitOut
+} from "../../fixtures/Queue.ts"
+import { specifiedStates } from "../../fixtures/Specification.ts"
+
+conformance("the release of a held operation", (it) => {
+  it.effect("is refused until nobody else can send it, and then lets it be claimed, without a transition", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      const refusal = Effect.map(Effect.flip(queue.release(id)), fieldsOf)
+      assert.deepInclude(yield* refusal, { _tag: "StillHeld", id, reason: "unexamined", until: null })
+      const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+      const before = yield* inspect(id)
+      const until = read!.operation.send_before
+      assert.deepInclude(yield* refusal, { _tag: "StillHeld", reason: "sendable", until })
+      yield* pass(Duration.subtract(readTerms.rescue_after, Duration.seconds(10)))
+      assert.deepInclude(yield* refusal, { _tag: "StillHeld", reason: "sendable" })
+      assert.strictEqual((yield* inspect(id)).timelines_behind, before.timelines_behind)
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      yield* pass("10 seconds")
+      const released = yield* queue.release(id)
+      assert.deepInclude(released, { state: "accepted", revision: 1, under_review: false })
+      assert.deepStrictEqual(yield* ledger.show(id), released)
+      const inside = yield* inspect(id)
+      assert.deepInclude(inside, { send_before_in: null, timelines_behind: 0 })
+      isAbout(inside.due_in, Duration.zero)
+      assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [])
+      assert.deepStrictEqual(yield* claimIds(provider), [id])
+    }))
+
+  it.effect("is undone by the next change of the timeline", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      yield* waitOut(provider)
+      yield* queue.release(id)
+      yield* failOver
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      assert.deepInclude(fieldsOf(yield* Effect.flip(queue.release(id))), { _tag: "StillHeld", reason: "unexamined" })
+      assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [id])
+    }))
+
+  it.effect("may be repeated, and is refused once the operation has left accepted", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      yield* waitOut(provider)
+      yield* queue.release(id)
+      const inside = yield* inspect(id)
+      yield* pass("1 minute")
+      const before = yield* ledger.show(id)
+      assert.deepStrictEqual(yield* queue.release(id), before)
+      assert.isBelow((yield* inspect(id)).due_in!, inside.due_in!, "and changes nothing then")
+      assert.deepStrictEqual(yield* claimIds(provider), [id])
+      const issued = yield* issueAtNewProvider()
+      for (const state of specifiedStates.filter((state) => state !== "accepted")) {
+        const before = yield* queued(issued, state)
+        const error = yield* Effect.flip(queue.release(before.id))
+        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", from: state, reason: "not_permitted" })
+        assert.deepStrictEqual(yield* ledger.show(before.id), before)
+      }
+    }))
+
+  it.effect("is refused when the provider has acknowledged it, whoever asks", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      yield* queue.report(id, reference("theirs"))
+      const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+      assert.strictEqual(read!.reference, reference("theirs"))
+      yield* pass("1 hour")
+      assert.deepInclude(fieldsOf(yield* Effect.flip(queue.release(id))), { _tag: "StillHeld", reason: "acknowledged" })
+      const unsent = queue.releaseUnsent(id, read!.operation.send_before!)
+      assert.strictEqual((yield* Effect.flip(unsent))._tag, "StaleOperation")
+      yield* queue.releaseAll
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [id])
+    }))
+
+  it.effect("by a status read is refused once the operation was released, or is held anew: it may have been sent since", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      const isReleased = (read: DueRead) =>
+        Effect.map(Effect.result(queue.releaseUnsent(id, read.operation.send_before!)), (result) => {
+          if (result._tag === "Success") return true
+          assert.strictEqual(result.failure._tag, "StaleOperation")
+          return false
+        })
+      for (const change of [failOver, queue.release(id), Effect.andThen(failOver, queue.holdAll)]) {
+        yield* pass("2 hours")
+        const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+        yield* pass("2 minutes")
+        yield* change
+        assert.isFalse(yield* isReleased(read!))
+        yield* failOver
+        assert.isFalse(yield* isReleased(read!))
+      }
+      yield* pass("2 hours")
+      const [tooEarly] = yield* queue.takeHeld(provider, 10, readTerms)
+      assert.isFalse(yield* isReleased(tooEarly!))
+      yield* pass("2 hours")
+      const [first] = yield* queue.takeHeld(provider, 10, readTerms)
+      yield* pass("2 hours")
+      const [second] = yield* queue.takeHeld(provider, 10, readTerms)
+      assert.isTrue(yield* isReleased(second!))
+      assert.isFalse(yield* isReleased(first!))
+      assert.deepStrictEqual(yield* claimIds(provider), [id])
+    }))
+
+  it.effect("is not put off by a status read that was taken before it", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+      const { send_before } = read!.operation
+      const putOff = queue.postpone(id, 1, { due_in: Duration.hours(3), reference: null, send_before })
+      yield* putOff
+      isAbout((yield* inspect(id)).due_in, Duration.hours(3))
+      yield* pass("4 hours")
+      yield* queue.release(id)
+      yield* putOff
+      assert.deepStrictEqual(yield* claimIds(provider), [id])
+    }))
+
+  it.effect("of all releases what is held, says how much that was, and leaves all else alone", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      yield* failOver
+      const others = yield* queue.releaseAll
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      const held = yield* acceptSeveral(identity, 3)
+      const [cancelled] = yield* acceptSeveral(identity, 1)
+      yield* OperationLedger.use((ledger) => ledger.cancel(cancelled!, null))
+      yield* failOver
+      const [later] = yield* acceptSeveral(identity, 1)
+      const before = yield* inspect(later!)
+      assert.strictEqual(yield* queue.releaseAll, others + 3)
+      assert.strictEqual(yield* queue.releaseAll, 0)
+      assert.isAtMost((yield* inspect(later!)).due_in!, before.due_in!)
+      assert.sameMembers([...yield* claimIds(provider)], [...held, later])
+    }))
+})
+
+conformance("what a worker reports that the ledger has elsewhere by now", (it) => {
+  it.effect("holds an operation whose claim was forgotten, whether or not it was released since", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      yield* waitOut(provider)
+      yield* queue.release(id)
+      yield* queue.report(id, null)
+      assert.deepInclude(yield* ledger.show(id), { state: "accepted", revision: 1, under_review: true })
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+      const [read] = yield* queue.takeHeld(provider, 10, readTerms)
+      assert.deepInclude({ ...read! }, { state: "accepted", reference: null })
+    }))
+
+  it.effect("lets the status of one that was rescued be read at once, by the name that the provider gave it", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const issued = yield* issueAtNewProvider()
+      for (const state of ["submitted", "indeterminate"] as const) {
+        const { id, revision } = yield* queued(issued, state)
+        yield* queue.postpone(id, revision, { due_in: Duration.hours(1), reference: null })
+        yield* queue.report(id, reference("theirs"))
+        yield* queue.report(id, reference("another"))
+        const [read] = yield* queue.takeReads(issued.grant.provider, 10, readTerms)
+        assert.deepInclude({ ...read! }, { state, revision, reference: reference("theirs") })
+      }
+    }))
+
+  it.effect("leaves alone what somebody else has claimed, and what is settled", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const issued = yield* issueAtNewProvider()
+      for (const state of ["submitting", "succeeded", "failed", "cancelled"] as const) {
+        const { id } = yield* queued(issued, state)
+        const before = [yield* ledger.show(id), (yield* inspect(id)).reference]
+        yield* queue.report(id, reference("theirs"))
+        assert.deepStrictEqual([yield* ledger.show(id), (yield* inspect(id)).reference], before)
+      }
+    }))
+})

@@ -1,0 +1,155 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Grant, Provider } from "../../../src/domain/Grant.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { fillQueue } from "../../fixtures/FilledQueue.ts"
+import { issueAgain, newProvider, PostgresLedger } from "../../fixtures/Ledger.ts"
+import { anotherPool, openTransaction } from "../../fixtures/Pools.ts"
+import { claimTerms, issueAtNewProvider, readTerms } from "../../fixtures/Queue.ts"
+import { layerRecorded, type Statement, Statements } from "../../fixtures/Statements.ts"
+
+const limit = 10
+
+interface Filled {
+  /** Of a client with much to do. */
+  readonly grant: Grant
+  /** Where many clients have much to do. */
+  readonly crowded: Provider
+}
+
+/** What the workers ask for again and again, with the index that answers it. */
+const questions: Readonly<
+  Record<
+    string,
+    { readonly index: string; readonly ask: (filled: Filled) => Effect.Effect<unknown, unknown, SubmissionQueue> }
+  >
+> = {
+  "a claim": {
+    index: "operations_to_claim",
+    ask: ({ grant }) => SubmissionQueue.use((queue) => queue.claim(grant.provider, limit, claimTerms))
+  },
+  "a claim where more clients have something to claim than it may claim": {
+    index: "operations_to_claim",
+    ask: ({ crowded }) => SubmissionQueue.use((queue) => queue.claim(crowded, limit, claimTerms))
+  },
+  "a look for stale claims": {
+    index: "operations_to_rescue",
+    ask: () => SubmissionQueue.use((queue) => queue.rescue(limit))
+  },
+  "a look for status reads": {
+    index: "operations_to_read",
+    ask: ({ grant }) => SubmissionQueue.use((queue) => queue.takeReads(grant.provider, limit, readTerms))
+  }
+}
+
+interface Plan {
+  readonly "Node Type": string
+  readonly "Relation Name"?: string
+  readonly "Index Name"?: string
+  readonly "Actual Rows": number
+  readonly "Actual Loops": number
+  readonly "Rows Removed by Filter"?: number
+  readonly "Rows Removed by Index Recheck"?: number
+  readonly Plans?: ReadonlyArray<Plan>
+}
+
+interface Explained {
+  readonly "QUERY PLAN": readonly [{ readonly Plan: Plan }]
+}
+
+const nodesOf = (plan: Plan): ReadonlyArray<Plan> => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
+
+/** Rows that a node looked at, whether it then kept them or not. */
+const rowsOf = (node: Plan) =>
+  (node["Actual Rows"] + (node["Rows Removed by Filter"] ?? 0) + (node["Rows Removed by Index Recheck"] ?? 0))
+  * node["Actual Loops"]
+
+const literal = (parameter: unknown) =>
+  `'${String(Array.isArray(parameter) ? `{${parameter.join(",")}}` : parameter).replaceAll("'", "''")}'`
+
+/**
+ * How PostgreSQL carries a statement out, which is then undone. It plans a prepared statement anew five times, and may
+ * keep one plan for all values after that: the last execution counts.
+ */
+const planOf = Effect.fnUntraced(function*({ parameters, text }: Statement) {
+  const run = yield* openTransaction
+  yield* run(`PREPARE probe AS ${text}`)
+  const execute = `EXECUTE probe${parameters.length === 0 ? "" : `(${parameters.map(literal).join(", ")})`}`
+  let nodes: ReadonlyArray<Plan> = []
+  for (let execution = 0; execution < 8; execution++) {
+    const [row] = (yield* run(`EXPLAIN (ANALYZE, FORMAT JSON) ${execute}`)) as ReadonlyArray<Explained>
+    nodes = nodesOf(row!["QUERY PLAN"][0].Plan)
+  }
+  yield* run("DEALLOCATE probe")
+  return nodes
+}, Effect.scoped)
+
+/** One connection that records what is sent, and plans as it is told. */
+const alone = (plan_cache_mode: string) =>
+  Layer.fresh(SubmissionQueue.layer).pipe(
+    Layer.provideMerge(layerRecorded),
+    Layer.provide(anotherPool({ maxConnections: 1, startupParameters: { plan_cache_mode } }))
+  )
+
+layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work", (it) => {
+  let shared: Filled | undefined
+  /** A provider with much to do, beside much of which nothing is to be done now. */
+  const filled = Effect.gen(function*() {
+    if (shared !== undefined) return shared
+    const sql = yield* SqlClient.SqlClient
+    const { grant } = yield* issueAtNewProvider()
+    const { grant: other } = yield* issueAgain(grant, { provider: newProvider() })
+    yield* fillQueue(grant, { count: 20_000, state: "succeeded" })
+    yield* fillQueue(grant, { count: 5000, state: "cancelled" })
+    yield* fillQueue(grant, { count: 4000, behind: 1 })
+    yield* fillQueue(grant, { count: 3000, due_in: 3600 })
+    for (const state of ["accepted", "submitted", "indeterminate"] as const) {
+      yield* fillQueue(other, { count: 3000, state })
+      yield* fillQueue(grant, { count: 500, state })
+    }
+    yield* fillQueue(grant, { count: 3000, state: "submitted", due_in: 3600 })
+    yield* fillQueue(grant, { count: 3000, state: "submitting", due_in: 3600 })
+    yield* fillQueue(grant, { count: 500, state: "submitting" })
+    const crowded = newProvider()
+    for (let client = 0; client < 3 * limit; client++) {
+      const { grant: busy } = yield* issueAtNewProvider({ provider: crowded })
+      yield* fillQueue(busy, { count: 100 })
+      yield* fillQueue(busy, { count: 100, due_in: 3600, waiting: true })
+      // Beside each, one whose operations all wait.
+      const { grant: idle } = yield* issueAtNewProvider({ provider: crowded })
+      yield* fillQueue(idle, { count: 20, due_in: 3600, waiting: true })
+    }
+    shared = { grant, crowded }
+    yield* sql`VACUUM ANALYZE operations`.unprepared
+    return shared
+  })
+
+  for (const [name, { ask, index }] of Object.entries(questions)) {
+    for (const mode of ["force_custom_plan", "force_generic_plan", "auto"]) {
+      it.effect(`is that of what is found: ${name} (${mode})`, () =>
+        Effect.gen(function*() {
+          const ledger = yield* filled
+          yield* Effect.gen(function*() {
+            const statements = yield* Statements
+            const before = statements.length
+            yield* ask(ledger)
+            const [statement, ...others] = statements.slice(before)
+            assert.isEmpty(others, "one statement finds enough")
+            const nodes = yield* planOf(statement!)
+            const scans = nodes.filter((node) => node["Relation Name"] !== undefined && /Scan/.test(node["Node Type"]))
+            assert.include(nodes.map((node) => node["Index Name"]), index)
+            for (const scan of scans) {
+              const described = JSON.stringify({ ...scan, Plans: undefined })
+              assert.notStrictEqual(
+                scan["Node Type"],
+                scan["Relation Name"] === "operations" ? "Seq Scan" : "",
+                described
+              )
+              if (scan["Relation Name"] === "operations") assert.isAtMost(rowsOf(scan), limit, described)
+            }
+          }).pipe(Effect.provide(alone(mode)))
+        }))
+    }
+  }
+})

@@ -1,0 +1,65 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { Grants } from "../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { accept, everything, fieldsOf, issue, issueAgain, newKey, PostgresLedger, walk } from "../../fixtures/Ledger.ts"
+import { anotherProcess, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
+
+/** Waits until a connection of this name has tried to accept. */
+const untilAttempted = Effect.fnUntraced(function*(applicationName: string) {
+  const sql = yield* SqlClient.SqlClient
+  let attempts = 0
+  while (attempts === 0) {
+    const [row] = yield* sql<{ readonly attempts: number }>`
+      SELECT count(*)::int AS attempts FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = ${applicationName} AND query LIKE '%NOWAIT%'`
+    attempts = row!.attempts
+  }
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("a request and a revocation at once", (it) => {
+  it.effect("the request comes after a revocation that is under way, is refused, and nothing is recorded", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issue()
+      yield* Effect.gen(function*() {
+        const accepting = yield* Effect.scoped(Effect.gen(function*() {
+          const run = yield* openTransaction
+          yield* run("UPDATE grants SET revoked_at = now() WHERE id = $1", [grant.grant_id])
+          const fiber = yield* Effect.forkDetach(Effect.result(accept(identity)))
+          yield* untilAttempted("accepting")
+          yield* run("COMMIT")
+          return fiber
+        }))
+        const result = yield* Fiber.join(accepting)
+        // On a machine that is very busy the request may give up before the revocation is committed.
+        const { _tag } = result._tag === "Failure" ? result.failure : result
+        assert.include(["GrantRevoked", "StoreUnavailable"], _tag)
+        assert.deepStrictEqual(fieldsOf(yield* Effect.flip(accept(identity))), {
+          _tag: "GrantRevoked",
+          reason: "revoked"
+        })
+      }).pipe(Effect.provide(anotherProcess({ applicationName: "accepting" })))
+      assert.isEmpty((yield* walk((yield* issueAgain(grant)).identity, everything)).flat())
+    }))
+
+  it.effect("the revocation waits for a request that came first, so that the operation is recorded before it", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const here = yield* OperationLedger
+      const request = { type: "payment", key: newKey(), payload: null }
+      const { grant, identity } = yield* issue()
+      yield* Effect.gen(function*() {
+        const elsewhere = yield* Grants
+        const [{ operation }, revoking] = yield* sql.withTransaction(Effect.gen(function*() {
+          const accepted = yield* here.accept(identity, request)
+          const fiber = yield* Effect.forkDetach(elsewhere.revoke(grant.grant_id))
+          yield* untilWaiting(1)
+          return [accepted, fiber] as const
+        }))
+        yield* Fiber.join(revoking)
+        const { identity: renewed } = yield* issueAgain(grant)
+        assert.deepStrictEqual((yield* walk(renewed, everything)).flat(), [operation])
+      }).pipe(Effect.provide(anotherProcess()))
+    }))
+})

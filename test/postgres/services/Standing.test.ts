@@ -1,0 +1,187 @@
+import { assert } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { bearer } from "../../../src/domain/Credential.ts"
+import { ClientId, GrantId, type GrantIdentity, Provider, ProviderConnectionId } from "../../../src/domain/Grant.ts"
+import type { OperationId } from "../../../src/domain/Operation.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { accept, conformance, everything, fieldsOf, issue, issueAgain, newClient } from "../../fixtures/Ledger.ts"
+
+const nobodys = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
+
+/** What a find and a list say: "ok", or the tag of the refusal. */
+const read = Effect.fnUntraced(function*(grant: GrantIdentity, id: OperationId) {
+  const store = yield* OperationStore
+  const found = yield* Effect.result(store.find(grant, id))
+  const listed = yield* Effect.result(store.list(grant, everything))
+  return [found, listed].map((result) => result._tag === "Success" ? "ok" : result.failure._tag)
+})
+
+conformance("the standing of a grant", (it) => {
+  it.effect("holds for the very next read: revoked, for ever", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const verifier = yield* GrantVerifier
+      for (let round = 0; round < 50; round++) {
+        const { access_token, grant, identity } = yield* issue()
+        const { operation } = yield* accept(identity)
+        // The verifier has seen the token, so that whatever it keeps is warm.
+        const verified = yield* verifier.verify(bearer(access_token))
+        assert.deepStrictEqual(yield* read(verified, operation.id), ["ok", "ok"])
+        yield* grants.revoke(grant.grant_id)
+        for (let n = 0; n < 3; n++) {
+          assert.deepStrictEqual(yield* read(yield* verifier.verify(bearer(access_token)), operation.id), [
+            "GrantRevoked",
+            "GrantRevoked"
+          ])
+        }
+      }
+    }))
+
+  it.effect("holds for every read that starts after the revocation, while others are under way", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const store = yield* OperationStore
+      for (let round = 0; round < 15; round++) {
+        const { grant, identity } = yield* issue()
+        const { operation } = yield* accept(identity)
+        let revoked = false
+        const reading = yield* Deferred.make<void>()
+        const readers = yield* Effect.forkChild(Effect.all(
+          Array.from({ length: 8 }, () =>
+            Effect.gen(function*() {
+              while (true) {
+                const before = revoked
+                const result = yield* Effect.result(store.find(identity, operation.id))
+                yield* Deferred.succeed(reading, void 0)
+                if (result._tag === "Failure") return
+                assert.isFalse(before, "a read that started after the revocation succeeded")
+                yield* Effect.yieldNow
+              }
+            })),
+          { concurrency: "unbounded", discard: true }
+        ))
+        yield* Deferred.await(reading)
+        yield* grants.revoke(grant.grant_id)
+        revoked = true
+        yield* Fiber.join(readers)
+      }
+    }))
+
+  it.effect("holds for the very next read: client inactive, and active again", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issue()
+      const { operation } = yield* accept(identity)
+      for (let round = 0; round < 20; round++) {
+        yield* grants.setClientActive(grant.client_id, false)
+        assert.isFalse((yield* grants.show(grant.grant_id)).client_active)
+        assert.deepStrictEqual(yield* read(identity, operation.id), ["ClientInactive", "ClientInactive"])
+        yield* grants.setClientActive(grant.client_id, true)
+        assert.deepStrictEqual(yield* grants.show(grant.grant_id), grant)
+        assert.deepStrictEqual(yield* read(identity, operation.id), ["ok", "ok"])
+      }
+    }))
+
+  it.effect("holds for the very next read: provider disconnected, and connected again", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issue()
+      const { operation } = yield* accept(identity)
+      for (let round = 0; round < 20; round++) {
+        yield* grants.setProviderConnected(grant.provider_connection_id, false)
+        assert.isFalse((yield* grants.show(grant.grant_id)).provider_connected)
+        assert.deepStrictEqual(yield* read(identity, operation.id), ["ProviderDisconnected", "ProviderDisconnected"])
+        yield* grants.setProviderConnected(grant.provider_connection_id, true)
+        assert.deepStrictEqual(yield* grants.show(grant.grant_id), grant)
+        assert.deepStrictEqual(yield* read(identity, operation.id), ["ok", "ok"])
+      }
+    }))
+
+  it.effect("does not depend on other clients, provider connections and grants", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issue()
+      const { operation } = yield* accept(identity)
+      const otherClient = yield* issueAgain(grant, { client_id: newClient() })
+      const otherProvider = yield* issueAgain(grant, { provider: Provider.make("broker") })
+      const otherGrant = yield* issueAgain(grant)
+      yield* grants.setClientActive(otherClient.grant.client_id, false)
+      yield* grants.setProviderConnected(otherProvider.grant.provider_connection_id, false)
+      yield* grants.revoke(otherGrant.grant.grant_id)
+      assert.deepStrictEqual(yield* read(identity, operation.id), ["ok", "ok"])
+    }))
+})
+
+conformance("a revocation", (it) => {
+  it.effect("is final, and keeps its first time when it is repeated", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant } = yield* issue()
+      const revoked = yield* grants.revoke(grant.grant_id)
+      assert.isNotNull(revoked.revoked_at)
+      assert.deepStrictEqual(revoked, { ...grant, revoked_at: revoked.revoked_at })
+      const repeated = yield* Effect.all(Array.from({ length: 10 }, () => grants.revoke(grant.grant_id)), {
+        concurrency: "unbounded"
+      })
+      for (const again of repeated) assert.deepStrictEqual(again, revoked)
+      assert.deepStrictEqual(yield* grants.show(grant.grant_id), revoked)
+    }))
+
+  it.effect("has one time, though several revoke at once", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant } = yield* issue()
+      const all = yield* Effect.all(Array.from({ length: 20 }, () => grants.revoke(grant.grant_id)), {
+        concurrency: "unbounded"
+      })
+      for (const one of all) assert.deepStrictEqual(one, all[0])
+    }))
+
+  it.effect("is not undone by issuing a new grant, which reads", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issue()
+      const { operation } = yield* accept(identity)
+      yield* grants.revoke(grant.grant_id)
+      const { identity: renewed } = yield* issueAgain(grant)
+      assert.deepStrictEqual(yield* read(renewed, operation.id), ["ok", "ok"])
+      assert.deepStrictEqual(yield* read(identity, operation.id), ["GrantRevoked", "GrantRevoked"])
+    }))
+
+  it.effect("neither reactivates a client nor reconnects a provider, and nor does a new grant", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issue()
+      const { operation } = yield* accept(identity)
+      yield* grants.setClientActive(grant.client_id, false)
+      yield* grants.setProviderConnected(grant.provider_connection_id, false)
+      const { grant: renewed, identity: reader } = yield* issueAgain(grant)
+      assert.isFalse(renewed.client_active)
+      assert.isFalse(renewed.provider_connected)
+      assert.strictEqual(renewed.provider_connection_id, grant.provider_connection_id)
+      assert.deepStrictEqual(yield* read(reader, operation.id), ["ClientInactive", "ClientInactive"])
+      yield* grants.setClientActive(grant.client_id, true)
+      assert.deepStrictEqual(yield* read(reader, operation.id), ["ProviderDisconnected", "ProviderDisconnected"])
+    }))
+
+  it.effect("and every other change names what it cannot find", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const id = GrantId.make(nobodys)
+      const client = ClientId.make("nobody")
+      const binding = ProviderConnectionId.make(nobodys)
+      const attempts: ReadonlyArray<readonly [Effect.Effect<unknown, Error>, object]> = [
+        [grants.show(id), { _tag: "GrantNotFound", id }],
+        [grants.revoke(id), { _tag: "GrantNotFound", id }],
+        [grants.setClientActive(client, false), { _tag: "ClientNotFound", id: client }],
+        [grants.setProviderConnected(binding, false), { _tag: "ProviderConnectionNotFound", id: binding }]
+      ]
+      for (const [attempt, expected] of attempts) {
+        const error = yield* Effect.flip(attempt)
+        assert.deepStrictEqual(fieldsOf(error), expected)
+        assert.match(error.message, /^there is no (?:grant|client|provider connection) [\w-]+$/)
+      }
+    }))
+})

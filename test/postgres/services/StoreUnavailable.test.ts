@@ -1,0 +1,261 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Cause, Duration, Effect, Exit, Fiber } from "effect"
+import { SqlError } from "effect/sql"
+import * as net from "node:net"
+import { Duplex } from "node:stream"
+import { inject } from "vitest"
+import { bearer } from "../../../src/domain/Credential.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { orUnavailable, storeFailure, StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
+import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { accept, everything, issue, newClient, newKey, outcome, PostgresLedger, walk } from "../../fixtures/Ledger.ts"
+import { anotherProcess, terminate, untilWaiting, whileLocked } from "../../fixtures/Pools.ts"
+
+/** Everything that the services can do, on one operation. */
+const everyCall = Effect.fnUntraced(function*() {
+  const { access_token, grant, identity } = yield* issue()
+  const { operation } = yield* accept(identity)
+  return Effect.gen(function*() {
+    const grants = yield* Grants
+    const ledger = yield* OperationLedger
+    const store = yield* OperationStore
+    const verifier = yield* GrantVerifier
+    const calls: Readonly<Record<string, Effect.Effect<unknown, { readonly _tag: string }>>> = {
+      find: store.find(identity, operation.id),
+      list: store.list(identity, everything),
+      verify: verifier.verify(bearer(access_token)),
+      accept: ledger.accept(identity, { type: "payment", key: newKey(), payload: null }),
+      transition: ledger.transition(operation.id, 1, outcome("submitting"), null),
+      show: ledger.show(operation.id),
+      history: ledger.history(operation.id),
+      issue: grants.issue({ ...grant, client_id: newClient(), expires_in: Duration.hours(1) }),
+      showGrant: grants.show(grant.grant_id),
+      revoke: grants.revoke(grant.grant_id),
+      setClientActive: grants.setClientActive(grant.client_id, true),
+      setProviderConnected: grants.setProviderConnected(grant.provider_connection_id, true)
+    }
+    return calls
+  })
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) => {
+  it.effect("is what every call fails with when nothing listens", () =>
+    Effect.gen(function*() {
+      const calls = yield* everyCall()
+      yield* Effect.gen(function*() {
+        for (const [name, call] of Object.entries(yield* calls)) {
+          assert.strictEqual((yield* Effect.flip(call))._tag, "StoreUnavailable", name)
+        }
+      }).pipe(Effect.provide(anotherProcess({ host: "/nowhere" })))
+    }))
+
+  it.effect("is what a call fails with when its connection is terminated; the next one gets another connection", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const { operation } = yield* accept(identity)
+      yield* Effect.gen(function*() {
+        const store = yield* OperationStore
+        for (
+          const read of [
+            Effect.asVoid(store.find(identity, operation.id)),
+            Effect.catchTag(
+              Effect.asVoid(store.list(identity, everything)),
+              "QueryTooBroad",
+              (error) => Effect.die(error)
+            )
+          ]
+        ) {
+          const reading = yield* whileLocked(
+            "operations",
+            Effect.gen(function*() {
+              const fiber = yield* Effect.forkChild(Effect.flip(read))
+              yield* untilWaiting(1)
+              assert.isAtLeast(yield* terminate("victim"), 1)
+              return fiber
+            })
+          )
+          assert.strictEqual((yield* Fiber.join(reading))._tag, "StoreUnavailable")
+          yield* read
+        }
+      }).pipe(Effect.provide(anotherProcess({ applicationName: "victim", maxConnections: 1 })))
+    }))
+
+  it.effect("is what a call fails with when the network fails under it", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const sockets: Array<net.Socket> = []
+      const stream = () => {
+        const { host, port } = inject("postgres")
+        const socket = host.startsWith("/") ? net.connect(`${host}/.s.PGSQL.${port}`) : net.connect(port, host)
+        sockets.push(socket)
+        return socket
+      }
+      yield* Effect.gen(function*() {
+        const waiting = yield* whileLocked(
+          "operations",
+          Effect.gen(function*() {
+            const fiber = yield* Effect.forkChild(Effect.flip(accept(identity)))
+            yield* untilWaiting(1)
+            for (const socket of sockets) socket.destroy()
+            return fiber
+          })
+        )
+        assert.strictEqual((yield* Fiber.join(waiting))._tag, "StoreUnavailable")
+        yield* accept(identity)
+      }).pipe(Effect.provide(anotherProcess({ stream, maxConnections: 1 })))
+    }))
+
+  it.effect("is what a call fails with when something listens and never answers", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const stream = () => new Duplex({ read: () => {}, write: (_chunk, _encoding, done) => done() })
+      const error = yield* Effect.flip(OperationStore.use((store) => store.list(identity, everything))).pipe(
+        Effect.provide(anotherProcess({ stream, connectTimeout: "20 millis" }))
+      )
+      assert.strictEqual(error._tag, "StoreUnavailable")
+    }))
+
+  it.effect("is not what a call fails with when idle connections were terminated before: it connects anew", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      yield* Effect.gen(function*() {
+        const store = yield* OperationStore
+        yield* Effect.all(Array.from({ length: 8 }, () => store.list(identity, everything)), { concurrency: 8 })
+        yield* terminate("idle")
+        yield* Effect.retry(store.list(identity, everything), { times: 1 })
+        yield* store.list(identity, everything)
+      }).pipe(Effect.provide(anotherProcess({ applicationName: "idle", maxConnections: 1 })))
+    }))
+
+  for (const setting of ["statement_timeout", "lock_timeout"]) {
+    it.effect(`is what every call fails with that runs into ${setting}`, () =>
+      Effect.gen(function*() {
+        const calls = yield* everyCall()
+        yield* Effect.gen(function*() {
+          for (const [name, call] of Object.entries(yield* calls)) {
+            const table = /grant|issue|revoke|verify/i.test(name)
+              ? "grants, access_tokens"
+              : name.startsWith("set")
+              ? "clients, provider_connections"
+              : "operations, operation_history"
+            assert.strictEqual((yield* whileLocked(table, Effect.flip(call)))._tag, "StoreUnavailable", name)
+          }
+        }).pipe(Effect.provide(anotherProcess({ startupParameters: { [setting]: "10ms" } })))
+      }))
+  }
+
+  it.effect("leaves open whether a request was recorded: to repeat it with the same key records it once", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const key = newKey()
+      yield* Effect.gen(function*() {
+        const waiting = yield* whileLocked(
+          "operations",
+          Effect.gen(function*() {
+            const fiber = yield* Effect.forkChild(Effect.flip(accept(identity, { key })))
+            yield* untilWaiting(1)
+            yield* terminate("accepting")
+            return fiber
+          })
+        )
+        assert.strictEqual((yield* Fiber.join(waiting))._tag, "StoreUnavailable")
+        const { operation } = yield* accept(identity, { key })
+        assert.deepStrictEqual(yield* accept(identity, { key }), { operation, created: false })
+        assert.deepStrictEqual((yield* walk(identity, everything)).flat(), [operation])
+      }).pipe(Effect.provide(anotherProcess({ applicationName: "accepting", maxConnections: 1 })))
+    }))
+})
+
+describe("a failure of the database", () => {
+  const unknown = (code: unknown) =>
+    new SqlError.SqlError({
+      reason: new SqlError.UnknownError({ cause: Object.assign(new Error("boom"), { code }), message: "boom" })
+    })
+  const exitOf = (error: SqlError.SqlError) => Effect.exit(orUnavailable(Effect.fail(error)))
+
+  /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
+  const notNow = [
+    "08006",
+    "53000",
+    "53100",
+    "53200",
+    "53300",
+    "53400",
+    "25006",
+    "57000",
+    "57P01",
+    "57P02",
+    "57P03",
+    "57P05",
+    "58000",
+    "58030"
+  ]
+  const mistakes = [
+    "23001",
+    "23502",
+    "23514",
+    "42P01",
+    "42703",
+    "22P02",
+    "25001",
+    "P0001",
+    "XX000",
+    "0A000",
+    "",
+    "5",
+    "A57P01",
+    undefined,
+    null,
+    57
+  ]
+
+  for (const code of notNow) {
+    it.effect(`with SQLSTATE ${code} is StoreUnavailable`, () =>
+      Effect.gen(function*() {
+        const exit = yield* exitOf(unknown(code))
+        assert.isTrue(Exit.isFailure(exit) && !Cause.hasDies(exit.cause))
+      }))
+  }
+
+  for (const code of mistakes) {
+    it.effect(`with SQLSTATE ${code === "" ? "(none)" : code} is a mistake of ours, and dies`, () =>
+      Effect.gen(function*() {
+        const exit = yield* exitOf(unknown(code))
+        assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+      }))
+  }
+
+  it.effect("without a cause that could be read dies", () =>
+    Effect.gen(function*() {
+      for (const cause of [undefined, null, "57P01", {}, { code: 57 }]) {
+        const error = new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, message: "boom" }) })
+        const exit = yield* exitOf(error)
+        assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+      }
+    }))
+
+  it("is told by its root cause, and other failures are not told at all", () => {
+    const error = unknown("57P01")
+    for (
+      const failure of [
+        error,
+        new StoreUnavailable({ cause: error }),
+        new StoreUnavailable({ cause: new Error("boom") })
+      ]
+    ) {
+      assert.strictEqual(storeFailure(failure), "boom")
+    }
+    for (const other of [new Error("boom"), "boom", null, undefined, { _tag: "SqlError" }]) {
+      assert.isNull(storeFailure(other))
+    }
+  })
+
+  it.effect("is all that becomes StoreUnavailable: other errors stay what they are", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(orUnavailable(Effect.fail("other" as const)))
+      assert.strictEqual(error, "other")
+      assert.strictEqual(yield* orUnavailable(Effect.succeed(1)), 1)
+    }))
+})

@@ -1,0 +1,244 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Ajv2020 } from "ajv/dist/2020.js"
+import * as OpenApi from "effect/http-api/OpenApi"
+import { execFile } from "node:child_process"
+import * as fs from "node:fs"
+import { createRequire } from "node:module"
+import * as os from "node:os"
+import * as path from "node:path"
+import { Api } from "../../../src/api/Api.ts"
+import { baseUrl, type Code, problemTable } from "../../fixtures/HttpProblem.ts"
+
+interface Media {
+  readonly schema: { readonly $ref?: string }
+  readonly example?: unknown
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
+}
+interface Parameter {
+  readonly name: string
+  readonly in: string
+  readonly required: boolean
+  readonly schema: Readonly<Record<string, unknown>>
+}
+interface Operation {
+  readonly operationId: string
+  readonly tags: ReadonlyArray<string>
+  readonly security?: ReadonlyArray<unknown>
+  readonly parameters: ReadonlyArray<Parameter>
+  readonly requestBody?: unknown
+  readonly responses: Readonly<
+    Record<
+      string,
+      { readonly content?: Record<string, Media>; readonly headers: Record<string, { required: boolean }> }
+    >
+  >
+}
+interface Schema {
+  readonly type?: string
+  readonly properties?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  readonly required?: ReadonlyArray<string>
+  readonly additionalProperties?: unknown
+}
+
+/** As the gateway serves it. */
+const document = JSON.parse(JSON.stringify(OpenApi.fromApi(Api.annotate(OpenApi.Servers, [{ url: baseUrl }])))) as {
+  readonly openapi: string
+  readonly info: { readonly version: string }
+  readonly tags: ReadonlyArray<{ readonly name: string; readonly description: string }>
+  readonly paths: Readonly<Record<string, { readonly get: Operation }>>
+  readonly components: { readonly schemas: Readonly<Record<string, Schema>> }
+}
+
+const operations = Object.entries(document.paths).map(([template, { get }]) => ({ template, ...get }))
+
+/** The codes that any endpoint may answer with. */
+const anywhere: ReadonlyArray<Code> = [
+  "malformed_request",
+  "not_acceptable",
+  "request_timeout",
+  "payload_too_large",
+  "uri_too_long",
+  "invalid_request",
+  "headers_too_large",
+  "internal_error",
+  "response_contract_failed",
+  "service_unavailable"
+]
+const refusals: ReadonlyArray<Code> = [
+  "missing_credentials",
+  "invalid_token",
+  "invalid_dpop_proof",
+  "use_dpop_nonce",
+  "grant_revoked",
+  "client_inactive",
+  "insufficient_scope",
+  "provider_disconnected",
+  "rate_limited",
+  "authorization_unavailable"
+]
+const more: Readonly<Record<string, ReadonlyArray<Code>>> = {
+  "/healthz": [],
+  "/readyz": ["not_ready"],
+  "/problems": [],
+  "/.well-known/oauth-protected-resource": [],
+  "/problems/{code}": ["route_not_found"],
+  "/v1/operations": [...refusals, "invalid_page_token"],
+  "/v1/operations/{id}": [...refusals, "operation_not_found"]
+}
+const successes: Readonly<Record<string, ReadonlyArray<string>>> = { "/v1/operations/{id}": ["200", "304"] }
+
+describe("The API description", () => {
+  it("passes the recommended rules of Redocly, without exceptions", async () => {
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), "gateway-openapi-"))
+    try {
+      fs.writeFileSync(path.join(directory, "openapi.json"), JSON.stringify(document))
+      const manifest = createRequire(import.meta.url).resolve("@redocly/cli/package.json")
+      const { bin } = JSON.parse(fs.readFileSync(manifest, "utf8")) as { readonly bin: { readonly redocly: string } }
+      const program = path.join(path.dirname(manifest), bin.redocly)
+      const output = await new Promise<string>((resolve, reject) =>
+        execFile(
+          process.execPath,
+          [program, "lint", "openapi.json", "--extends=recommended-strict", "--format=json"],
+          { cwd: directory, env: { ...process.env, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" } },
+          (error, stdout, stderr) => error === null ? resolve(stdout) : reject(new Error(stdout + stderr))
+        )
+      )
+      const { problems, totals } = JSON.parse(output.slice(output.indexOf("{"))) as {
+        readonly problems: ReadonlyArray<unknown>
+        readonly totals: unknown
+      }
+      assert.deepStrictEqual(problems, [])
+      assert.deepStrictEqual(totals, { errors: 0, warnings: 0, ignored: 0 })
+    } finally {
+      fs.rmSync(directory, { recursive: true })
+    }
+  })
+
+  it("carries version 1.0.0, and the two tags with their purpose", () => {
+    assert.match(document.openapi, /^3\.1\./)
+    assert.strictEqual(document.info.version, "1.0.0")
+    assert.deepStrictEqual(document.tags.toSorted((a, b) => a.name < b.name ? -1 : 1), [
+      {
+        name: "operations",
+        description: "Durable financial operation status owned by the current subject and client."
+      },
+      { name: "system", description: "Gateway health and public API metadata endpoints." }
+    ])
+  })
+
+  it("describes these paths, all of them to be read and none to be written", () => {
+    assert.sameMembers(Object.keys(document.paths), Object.keys(more))
+    for (const methods of Object.values(document.paths)) assert.deepStrictEqual(Object.keys(methods), ["get"])
+    for (const { requestBody, tags, template } of operations) {
+      assert.isUndefined(requestBody)
+      assert.deepStrictEqual(tags, [template.startsWith("/v1/") ? "operations" : "system"])
+    }
+  })
+
+  it("asks for a credential under /v1 and nowhere else", () => {
+    for (const { security, template } of operations) {
+      assert.deepStrictEqual(security, template.startsWith("/v1/") ? [{ bearer: [] }, { dpop: [] }] : [])
+    }
+  })
+
+  it.each(operations)("declares every status of $template, and every code by an example", ({ responses, template }) => {
+    const codes = [...anywhere, ...more[template]!]
+    const statuses = new Set([
+      ...successes[template] ?? ["200"],
+      ...codes.map((code) => `${problemTable[code].status}`)
+    ])
+    assert.sameMembers(Object.keys(responses), [...statuses])
+    const examples = Object.values(responses).flatMap(({ content = {} }) =>
+      Object.keys(content["application/problem+json"]?.examples ?? {})
+    )
+    assert.sameMembers(examples, codes)
+  })
+
+  it.each(operations)("declares the headers of every response of $template", ({ responses, template }) => {
+    for (const [status, { headers }] of Object.entries(responses)) {
+      const required = Object.keys(headers).filter((name) => headers[name]!.required)
+      assert.include(required, "X-Request-Id")
+      if (Number(status) >= 400) assert.include(required, "Cache-Control")
+      if (status === "401" || status === "403") assert.include(required, "WWW-Authenticate")
+      if (status === "429" || status === "503") assert.include(required, "Retry-After")
+      if (template.startsWith("/v1/")) assert.includeMembers(Object.keys(headers), ["RateLimit", "RateLimit-Policy"])
+      else assert.notInclude(Object.keys(headers), "RateLimit")
+    }
+  })
+
+  it("takes X-Request-Id everywhere, and these parameters besides", () => {
+    const named = (template: string) =>
+      document.paths[template]!.get.parameters.map(({ in: place, name, required }) =>
+        `${place} ${name}${required ? "" : "?"}`
+      )
+    const requestId = "header X-Request-Id?"
+    for (const template of ["/healthz", "/readyz", "/problems", "/.well-known/oauth-protected-resource"]) {
+      assert.deepStrictEqual(named(template), [requestId])
+    }
+    assert.sameMembers(named("/problems/{code}"), ["path code", requestId])
+    assert.sameMembers(named("/v1/operations/{id}"), ["path id", "header if-none-match?", requestId])
+    assert.sameMembers(named("/v1/operations"), [
+      "query state?",
+      "query type?",
+      "query created_after?",
+      "query created_before?",
+      "query updated_after?",
+      "query page_size?",
+      "query page_token?",
+      requestId
+    ])
+    const schemaOf = (name: string) =>
+      document.paths["/v1/operations"]!.get.parameters.find((parameter) => parameter.name === name)!.schema
+    assert.deepStrictEqual(schemaOf("page_size"), { type: "integer", minimum: 1, maximum: 100, default: 100 })
+    assert.deepStrictEqual(schemaOf("X-Request-Id"), { type: "string", pattern: "^[A-Za-z0-9._~-]{8,128}$" })
+  })
+
+  it("has closed objects alone, with problems of exactly the members of the specification, all required", () => {
+    const members = [
+      "type",
+      "title",
+      "status",
+      "detail",
+      "instance",
+      "code",
+      "fields",
+      "request_id",
+      "retryable",
+      "submission_uncertain"
+    ]
+    for (const [name, schema] of Object.entries(document.components.schemas)) {
+      if (schema.type !== "object") continue
+      assert.isFalse(schema.additionalProperties, name)
+      // What is not supported is left out (RFC 9728 §3.2).
+      if (name !== "ProtectedResourceMetadata") {
+        assert.sameMembers([...schema.required!], Object.keys(schema.properties!), name)
+      }
+      if (name.endsWith("Problem")) assert.sameMembers([...schema.required!], members, name)
+    }
+    const { HealthResponse, ProblemField } = document.components.schemas
+    assert.deepStrictEqual(Object.keys(HealthResponse!.properties!), ["status"])
+    assert.deepStrictEqual(HealthResponse!.properties!["status"]!["enum"], ["ok"])
+    assert.sameMembers(Object.keys(ProblemField!.properties!), ["message", "path"])
+  })
+
+  it("brings examples that fit their schemas", () => {
+    const ajv = new Ajv2020({ strict: false, formats: { "date-time": true, uri: true, uuid: true } })
+    ajv.addSchema(document, "gateway")
+    let count = 0
+    for (const { responses } of operations) {
+      for (const { content = {} } of Object.values(responses)) {
+        for (const { example, examples = {}, schema } of Object.values(content)) {
+          const validate = ajv.compile({ $ref: `gateway${schema.$ref}` })
+          const values = [
+            ...Object.values(examples).map(({ value }) => value),
+            ...example === undefined ? [] : [example]
+          ]
+          assert.isNotEmpty(values)
+          for (const value of values) assert(validate(value), ajv.errorsText(validate.errors))
+          count += values.length
+        }
+      }
+    }
+    assert.isAbove(count, 60)
+  })
+})

@@ -1,0 +1,172 @@
+/**
+ * Holds true that the command line keeps secrets out of the process list for those who use what it offers, and warns the
+ * others. How: by running commands and reading their arguments as other users of the machine can.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { execFileSync, spawn } from "node:child_process"
+import { once } from "node:events"
+import * as fs from "node:fs"
+import { result, run, urlOf } from "../../fixtures/CommandLine.ts"
+import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+
+const secret = "DE89370400440532013000"
+const payload = JSON.stringify({ to: secret })
+
+/** Longest that one of these tests may take, in milliseconds: each runs several processes to their ends. */
+const timeout = 300_000
+
+const scene = Effect.gen(function*() {
+  const url = urlOf(yield* createDatabase())
+  const env = { DATABASE_URL: url }
+  const identity = ["--owner", "owner", "--subject", "subject", "--client", "client"]
+  const { grant_id } = yield* result<{ readonly grant_id: string }>(["grants", "issue", ...identity], env)
+  return { url, env, accept: ["operations", "accept", "--grant", grant_id, "--type", "payment", "--key", "k"] }
+}).pipe(Effect.provide(Platform))
+
+interface Accepted {
+  readonly created: boolean
+  readonly operation: { readonly id: string }
+}
+
+/** What a command warned of, line by line. Fails when it failed. */
+const warnings = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>>, stdin = "") =>
+  Effect.map(run(args, env, stdin), ({ code, stderr }) => {
+    assert.strictEqual(code, 0, stderr)
+    assert.notInclude(stderr, secret)
+    return stderr.split("\n").filter((line) => line !== "").map((line) =>
+      (JSON.parse(line) as { readonly message: string }).message
+    )
+  })
+
+const argumentsOf = (pid: number) => execFileSync("ps", ["-ww", "-o", "args=", "-p", String(pid)], { encoding: "utf8" })
+
+describe("A payload", () => {
+  it.live("given on standard input is accepted, and never shows in the process list", () =>
+    Effect.gen(function*() {
+      const { accept, env } = yield* scene
+      const args = ["src/main.ts", ...accept, "--payload", "-"]
+      const child = spawn(process.execPath, args, { env: { ...process.env, ...env } })
+      let [stdout, stderr] = ["", ""]
+      child.stdout.on("data", (chunk: Buffer) => stdout += chunk.toString())
+      child.stderr.on("data", (chunk: Buffer) => stderr += chunk.toString())
+      const closed = once(child, "close")
+      // Half of the payload is inside: the command runs, and waits for the rest.
+      yield* Effect.promise(() =>
+        new Promise<void>((written) => child.stdin.write(payload.slice(0, -2), () => written()))
+      )
+      const shown = argumentsOf(child.pid ?? 0)
+      assert.include(shown, "--payload -")
+      assert.notInclude(shown, secret)
+      child.stdin.end(payload.slice(-2))
+      yield* Effect.promise(() => closed)
+      assert.strictEqual(stderr, "")
+      const first = JSON.parse(stdout) as Accepted
+      assert.isTrue(first.created)
+      // The same request: what was read is what an argument would have said.
+      const again = yield* result<Accepted>([...accept, "--payload", payload], env)
+      assert.deepStrictEqual([again.created, again.operation.id], [false, first.operation.id])
+    }).pipe(Effect.scoped), timeout)
+
+  it.live(
+    "or evidence given as an argument is taken, with one warning that names standard input",
+    () =>
+      Effect.gen(function*() {
+        const { accept, env } = yield* scene
+        assert.deepStrictEqual(yield* warnings([...accept, "--payload", payload], env), [
+          "--payload shows its value in the process list: use --payload - and standard input instead"
+        ])
+        const { operation: { id } } = yield* result<Accepted>([...accept, "--payload", payload], env)
+        const advance = ["operations", "advance", id, "--to"]
+        assert.deepStrictEqual(yield* warnings([...advance, "submitting", "--evidence", payload], env), [
+          "--evidence shows its value in the process list: use --evidence - and standard input instead"
+        ])
+        assert.deepStrictEqual(yield* warnings([...advance, "succeeded", "--evidence", "-"], env, payload), [])
+        const { history } = yield* result<{ readonly history: ReadonlyArray<{ readonly evidence: unknown }> }>(
+          ["operations", "show", id],
+          env
+        )
+        assert.deepStrictEqual(history.map(({ evidence }) => evidence), [null, { to: secret }, { to: secret }])
+      }).pipe(Effect.scoped),
+    timeout
+  )
+
+  it.live("that is not JSON is refused without being repeated", () =>
+    Effect.gen(function*() {
+      const accept = ["operations", "accept", "--grant", "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"]
+      const rest = ["--type", "payment", "--key", "k", "--payload"]
+      for (const [given, stdin] of [[payload.slice(1), ""], ["-", payload.slice(1)], ["-", ""]] as const) {
+        const { code, stderr } = yield* run([...accept, ...rest, given], {}, stdin)
+        assert.strictEqual(code, 1)
+        assert.include(stderr, "Expected: one JSON document")
+        assert.notInclude(stderr, secret)
+      }
+    }), timeout)
+})
+
+describe("The URL of a database", () => {
+  const show = ["operations", "release", "--all"]
+
+  /** The password of the tests' server, or one that it does not ask for. */
+  const passwordOf = (url: string) => new URL(url).password || secret
+
+  const withPassword = (url: string) => `${url}${url.includes("?") ? "&" : "?"}password=${passwordOf(url)}`
+
+  /** Without a host no user may stand in front of it. The one that the query names counts. */
+  const inAuthority = (url: string) => {
+    const { host, pathname, search, username } = new URL(url)
+    return `postgres://${username || "postgres"}:${passwordOf(url)}@${host || "localhost"}${pathname}${search}`
+  }
+
+  it.live(
+    "with a password as an argument is used, with one warning that names DATABASE_URL",
+    () =>
+      Effect.gen(function*() {
+        const { url } = yield* scene
+        const urls = [withPassword(url), inAuthority(url)]
+        for (const given of urls) {
+          assert.deepStrictEqual(yield* warnings(["--database-url", given, ...show], {}), [
+            "--database-url shows a password in the process list: set DATABASE_URL instead"
+          ])
+        }
+      }).pipe(Effect.scoped),
+    timeout
+  )
+
+  it.live("in the environment, or as an argument without a password, needs no warning", () =>
+    Effect.gen(function*() {
+      const { url } = yield* scene
+      assert.deepStrictEqual(yield* warnings(show, { DATABASE_URL: withPassword(url) }), [])
+      if (new URL(url).password !== "") return
+      assert.deepStrictEqual(yield* warnings(["--database-url", url, ...show], {}), [])
+    }).pipe(Effect.scoped), timeout)
+
+  it.live("that is none is refused without being repeated", () =>
+    Effect.gen(function*() {
+      for (const given of [`postgres://user:${secret}@host:port/name`, `postgres//user:${secret}@host/name`]) {
+        const { code, stderr } = yield* run(["--database-url", given, ...show], {})
+        assert.strictEqual(code, 1)
+        assert.include(stderr, "set DATABASE_URL instead")
+        assert.notInclude(stderr, secret)
+      }
+    }), timeout)
+})
+
+describe("The flags of the command line", () => {
+  /** What other users of the machine may read: names and settings. A secret needs another way, and a warning. */
+  const open = [
+    "all attempt-timeout base-url clear client concurrency control-port data-dir database demo drain-timeout expires-in",
+    "failure-code failure-message fault from grant granted-at host issuer key max-connections migrate older-than owner",
+    "port prefix proofs provider provider-concurrency providers rate-limit reason record rescue-after sandbox scope seed",
+    "send-within subject terminate to type"
+  ].join(" ").split(" ")
+  const secrets = ["database-url", "evidence", "payload"]
+
+  it("are those that were judged: what they say may show in the process list, or there is another way", () => {
+    const source = fs.globSync("src/cli/*.ts").map((file) => fs.readFileSync(file, "utf8")).join("\n")
+    const names = [...source.matchAll(/(?:Flag\.[A-Z]\w*|\b(?:jsonFlag|positive|span))\(\s*"([a-z-]+)"/g)].map((
+      [, name]
+    ) => name!)
+    assert.deepStrictEqual([...new Set(names)].sort(), [...open, ...secrets].sort())
+  })
+})

@@ -1,0 +1,402 @@
+/**
+ * Holds that no client, and no address that sends refused credentials, gets more than its quota, and that none takes what
+ * belongs to another: sends requests over sockets to gateways whose time stands still until a test moves it.
+ */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect, Layer, Option } from "effect"
+import { RateLimiter } from "effect/persistence"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { InvalidCredential, NonceRequired } from "../../../src/domain/Credential.ts"
+import { type ClientId, type GrantIdentity, PairwiseSubject } from "../../../src/domain/Grant.ts"
+import { clientAddress } from "../../../src/server/ClientAddress.ts"
+import { layerRateLimits, type Quota, RateLimits } from "../../../src/server/RateLimits.ts"
+import { Generations, layerStoreBounded } from "../../../src/server/RateLimitStore.ts"
+import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
+import { freePort, result, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
+import { fixedToken, withServices } from "../../fixtures/HttpFixed.ts"
+import { Gateway, memoryGateway, type Request } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
+import { accept, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+
+/** Time enough for four requests a minute, and three at once. */
+const quota: Quota = { requests: 4, window: 60, burst: 3 }
+
+const policy = (name: string) => `"${name}";q=4;w=60;fingw-burst=3`
+
+const list = "/v1/operations"
+
+const statuses = (target: string, count: number, request: Request) =>
+  Effect.gen(function*() {
+    const { send } = yield* Gateway
+    const found: Array<number> = []
+    for (let n = 0; n < count; n++) found.push((yield* send(target, request)).status)
+    return found
+  })
+
+layer(memoryGateway({ rateLimits: { quota } }))("A client and subject", (it) => {
+  it.effect("have a burst, then what the quota refills, and a 429 that says when to come again", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      assert.deepStrictEqual(yield* statuses(list, 3, { token }), [200, 200, 200])
+      for (let n = 0; n < 10; n++) {
+        const refused = yield* send(list, { token })
+        assert.isTrue(assertProblemOf(refused, "rate_limited").retryable)
+        assert.strictEqual(refused.headers["retry-after"], "15")
+        assert.strictEqual(refused.headers["ratelimit"], "\"requests\";r=0;t=15")
+        assert.strictEqual(refused.headers["ratelimit-policy"], policy("requests"))
+      }
+      yield* TestClock.adjust("14999 millis")
+      assert.strictEqual((yield* send(list, { token })).headers["retry-after"], "1")
+      yield* TestClock.adjust("1 millis")
+      assert.deepStrictEqual(yield* statuses(list, 2, { token }), [200, 429])
+      yield* TestClock.adjust("10 minutes")
+      assert.deepStrictEqual(yield* statuses(list, 4, { token }), [200, 200, 200, 429])
+    }))
+
+  it.effect("share their quota among all of their grants, and with no other client and no other subject", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const holder = yield* issue()
+      assert.deepStrictEqual(yield* statuses(list, 4, { token: holder.token }), [200, 200, 200, 429])
+      const again = yield* reissue(holder)
+      assertProblemOf(yield* send(list, { token: again.token }), "rate_limited")
+      const otherSubject = yield* reissue(holder, { subject: PairwiseSubject.make(`x${holder.grant.subject}`) })
+      const otherClient = yield* reissue(holder, { client_id: `x${holder.grant.client_id}` as ClientId })
+      for (const { token } of [otherSubject, otherClient]) {
+        assert.deepStrictEqual(yield* statuses(list, 4, { token }), [200, 200, 200, 429])
+      }
+    }))
+
+  it.effect("pay a tenth for a conditional read that ends in 304, and in full for one that does not", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const holder = yield* issue()
+      const { token } = holder
+      const target = `${list}/${(yield* accept(holder)).id}`
+      const { headers } = yield* send(target, { token })
+      assert.strictEqual(headers["ratelimit"], "\"requests\";r=2;t=15")
+      const known = { token, headers: { "if-none-match": headers["etag"]! } }
+      assert.deepStrictEqual(yield* statuses(target, 10, known), Array.from({ length: 10 }, () => 304))
+      const eleventh = yield* send(target, { token, headers: { "if-none-match": "\"other\"" } })
+      assert.strictEqual(eleventh.status, 200)
+      assert.strictEqual(eleventh.headers["ratelimit"], "\"requests\";r=0;t=45")
+      assert.deepStrictEqual(yield* statuses(target, 1, known), [429])
+    }))
+
+  it.effect("see what is left in every response: good ones, problems, and those without a body", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const answers = [
+        [200, list],
+        [404, `${list}/019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f`],
+        [406, list, { accept: "text/html" }],
+        [422, `${list}/x`],
+        [422, `${list}?page_size=0`]
+      ] as const
+      for (const [status, target, headers = {}] of answers) {
+        const { token } = yield* issue()
+        const answer = yield* send(target, { token, headers })
+        assert.strictEqual(answer.status, status)
+        // What no endpoint could answer is refused before the credential is looked at.
+        assert.strictEqual(answer.headers["ratelimit"], status === 406 ? undefined : "\"requests\";r=2;t=15")
+        assert.strictEqual(answer.headers["ratelimit-policy"], status === 406 ? undefined : policy("requests"))
+      }
+      const holder = yield* issue()
+      const { id } = yield* accept(holder)
+      const known = yield* send(`${list}/${id}`, { token: holder.token, headers: { "if-none-match": "*" } })
+      assert.strictEqual(known.status, 304)
+      assert.strictEqual(known.headers["ratelimit"], "\"requests\";r=2;t=2")
+    }))
+
+  it.effect("do not pay for what needs no credential", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      assert.deepStrictEqual(yield* statuses("/healthz", 10, { token }), Array.from({ length: 10 }, () => 200))
+      const { headers } = yield* send("/healthz", { token })
+      assert.notProperty(headers, "ratelimit")
+      assert.strictEqual((yield* send(list, { token })).headers["ratelimit"], "\"requests\";r=2;t=15")
+    }))
+})
+
+const forwarded = (addresses: string, token = "nonsense") => ({ token, headers: { "x-forwarded-for": addresses } })
+
+layer(memoryGateway({ rateLimits: { quota, trustedProxies: ["127.0.0.1", "10.0.0.0/8"] } }))(
+  "Refused credentials of an address",
+  (it) => {
+    it.effect("are limited, and no longer told apart from each other beyond that; good ones are never refused", () =>
+      Effect.gen(function*() {
+        const { send } = yield* Gateway
+        const { token } = yield* issue()
+        const from = "192.0.2.1"
+        const first = yield* send(list, forwarded(from))
+        assertProblemOf(first, "invalid_token")
+        assert.notProperty(first.headers, "ratelimit", "others may share the address")
+        assert.deepStrictEqual(yield* statuses(list, 2, forwarded(from)), [401, 401])
+        for (const bad of ["nonsense", `${token}x`]) {
+          const refused = yield* send(list, forwarded(from, bad))
+          assertProblemOf(refused, "rate_limited")
+          assert.strictEqual(refused.headers["retry-after"], "15")
+          assert.strictEqual(refused.headers["ratelimit"], "\"refusals\";r=0;t=15")
+          assert.strictEqual(refused.headers["ratelimit-policy"], policy("refusals"))
+        }
+        const missing = yield* send(list, { headers: { "x-forwarded-for": from } })
+        assertProblemOf(missing, "rate_limited")
+        const good = yield* send(list, forwarded(from, token))
+        assert.strictEqual(good.status, 200)
+        assert.strictEqual(good.headers["ratelimit"], "\"requests\";r=2;t=15")
+        yield* TestClock.adjust("15 seconds")
+        assert.deepStrictEqual(yield* statuses(list, 2, forwarded(from)), [401, 429])
+      }))
+
+    it.effect("are counted for the last address that no trusted proxy has, whatever the client put before it", () =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 3; n++) {
+          assert.deepStrictEqual(yield* statuses(list, 1, forwarded(`198.51.100.${n}, 192.0.2.2, 10.0.0.7`)), [401])
+        }
+        assert.deepStrictEqual(yield* statuses(list, 1, forwarded("192.0.2.2")), [429])
+        assert.deepStrictEqual(yield* statuses(list, 1, forwarded("192.0.2.3")), [401])
+      }))
+
+    it.effect("are counted for a whole /64 of IPv6", () =>
+      Effect.gen(function*() {
+        const addresses = ["2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "[2001:DB8:1:2::5]:4711", "2001:db8:1:2:3:4:5:6"]
+        const found: Array<number> = []
+        for (const address of addresses) found.push(...yield* statuses(list, 1, forwarded(address)))
+        assert.deepStrictEqual(found, [401, 401, 401, 429])
+        assert.deepStrictEqual(yield* statuses(list, 1, forwarded("2001:db8:1:3::1")), [401])
+      }))
+
+    it.effect("are not those whose grant is refused: their client and subject pay for them", () =>
+      Effect.gen(function*() {
+        const { send } = yield* Gateway
+        const { token } = yield* issue({ scopes: [] })
+        assert.deepStrictEqual(yield* statuses(list, 4, forwarded("192.0.2.4", token)), [403, 403, 403, 429])
+        assertProblemOf(yield* send(list, forwarded("192.0.2.4")), "invalid_token")
+      }))
+  }
+)
+
+layer(memoryGateway({ rateLimits: { quota } }))("Without trusted proxies", (it) => {
+  it.effect("refused credentials are counted for the address of the socket", () =>
+    Effect.gen(function*() {
+      const found: Array<number> = []
+      for (let n = 0; n < 4; n++) found.push(...yield* statuses(list, 1, forwarded(`192.0.2.${n}`)))
+      assert.deepStrictEqual(found, [401, 401, 401, 429])
+    }))
+})
+
+layer(memoryGateway())("Without quotas", (it) => {
+  it.effect("nothing is limited, and nothing is said of quotas", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      for (let n = 0; n < 50; n++) {
+        const { headers, status } = yield* send(list, { token })
+        assert.strictEqual(status, 200)
+        assert.notProperty(headers, "ratelimit")
+        assert.notProperty(headers, "ratelimit-policy")
+        assert.strictEqual((yield* send(list)).status, 401)
+      }
+    }))
+})
+
+describe("A credential", () => {
+  const rateLimits = { quota }
+
+  it.effect("that lacks a fresh nonce, or cannot be verified, is not refused", () =>
+    Effect.gen(function*() {
+      let failure: NonceRequired | StoreUnavailable | InvalidCredential = new NonceRequired({ nonce: "nonce" })
+      const verify = () => Effect.fail(failure)
+      yield* withServices({ verify }, ({ send }) =>
+        Effect.gen(function*() {
+          const many = Array.from({ length: 10 })
+          for (const _ of many) assertProblemOf(yield* send(list, { token: fixedToken }), "use_dpop_nonce")
+          failure = new StoreUnavailable({ cause: new Error("away") })
+          for (const _ of many) assertProblemOf(yield* send(list, { token: fixedToken }), "service_unavailable")
+          failure = new InvalidCredential()
+          assert.deepStrictEqual(
+            (yield* Effect.forEach(Array.from({ length: 4 }), () => send(list, { token: fixedToken }))).map((
+              { status }
+            ) => status),
+            [401, 401, 401, 429]
+          )
+        }), { rateLimits })
+    }))
+
+  it.effect("is verified once, also where its client has no room or no quota left: a proof cannot be shown twice", () =>
+    Effect.gen(function*() {
+      let verified = 0
+      const identity = { grant_id: "grant", client_id: "client", subject: "subject" } as unknown as GrantIdentity
+      const verify = () => Effect.sync(() => (verified++, identity))
+      yield* withServices(
+        { verify },
+        ({ send }) =>
+          Effect.map(send(list, { token: fixedToken }), (answer) => assertProblemOf(answer, "service_unavailable")),
+        { lifecycle: { maxInFlightPerClient: 0 } }
+      )
+      assert.strictEqual(verified, 1)
+      yield* withServices({ verify }, ({ send }) =>
+        Effect.gen(function*() {
+          for (let n = 0; n < 3; n++) yield* send(list, { token: fixedToken })
+          assertProblemOf(yield* send(list, { token: fixedToken }), "rate_limited")
+        }), { rateLimits })
+      assert.strictEqual(verified, 5)
+    }))
+})
+
+describe("The address of a client", () => {
+  const addressOf = (
+    socket: string | null,
+    header: string | null,
+    proxies: ReadonlyArray<string> = ["10.0.0.0/8", "fd00::/8"]
+  ) =>
+    clientAddress(proxies)({
+      remoteAddress: Option.fromNullishOr(socket),
+      headers: (header === null ? {} : { "x-forwarded-for": header }) as never
+    })
+
+  it("is that of the socket, unless that is a trusted proxy's", () => {
+    assert.strictEqual(addressOf("192.0.2.1", null), "192.0.2.1")
+    assert.strictEqual(addressOf("192.0.2.1", "192.0.2.9"), "192.0.2.1")
+    assert.strictEqual(addressOf("10.0.0.1", "192.0.2.9"), "192.0.2.9")
+    assert.strictEqual(addressOf("::ffff:10.0.0.1", "192.0.2.9"), "192.0.2.9")
+    assert.strictEqual(addressOf("::ffff:192.0.2.1", null), "192.0.2.1")
+    assert.strictEqual(addressOf("fd00::1%eth0", "192.0.2.9"), "192.0.2.9")
+    assert.strictEqual(addressOf("10.0.0.1", "192.0.2.9", []), "10.0.0.1")
+    assert.strictEqual(addressOf(null, "192.0.2.9"), "unknown")
+  })
+
+  it("is the last untrusted one of X-Forwarded-For, as far as proxies vouch for it", () => {
+    assert.strictEqual(addressOf("10.0.0.1", "198.51.100.1,192.0.2.9 , 10.0.0.3"), "192.0.2.9")
+    assert.strictEqual(addressOf("10.0.0.1", "10.0.0.2, 10.0.0.3"), "10.0.0.2", "all of them are proxies")
+    assert.strictEqual(addressOf("10.0.0.1", "192.0.2.9:4711"), "192.0.2.9")
+    assert.strictEqual(addressOf("10.0.0.1", ""), "10.0.0.1")
+    for (const made of ["unknown", "_hidden", "192.0.2.300", "192.0.2.9, ", "x".repeat(10_000)]) {
+      assert.strictEqual(addressOf("10.0.0.1", `192.0.2.9, ${made}`), "10.0.0.1", made.slice(0, 20))
+      assert.strictEqual(addressOf("10.0.0.1", `${made}, 192.0.2.9`), "192.0.2.9", made.slice(0, 20))
+    }
+  })
+
+  it("of IPv6 is a block of /64", () => {
+    for (const address of ["2001:db8::1", "2001:db8:0:0:ffff:ffff:ffff:ffff", "2001:0db8::2"]) {
+      assert.strictEqual(addressOf(address, null), "2001:db8::/64")
+    }
+    assert.strictEqual(addressOf("2001:db8:0:1::1", null), "2001:db8:0:1::/64")
+  })
+})
+
+/** What a key of this quota is admitted of requests after these pauses, in milliseconds. */
+const admissions = (of: Quota, pauses: ReadonlyArray<number>) =>
+  Effect.gen(function*() {
+    const limits = (yield* RateLimits)!
+    const grant = { client_id: "client", subject: "subject" } as unknown as GrantIdentity
+    const admitted: Array<number> = []
+    let now = 0
+    for (const pause of pauses) {
+      yield* TestClock.adjust(pause)
+      now += pause
+      const { retryAfter } = yield* limits.take(grant)
+      if (retryAfter === null) admitted.push(now)
+      else assert.isAtLeast(retryAfter, 1)
+    }
+    return admitted
+  }).pipe(Effect.provide(layerRateLimits({ quota: of })))
+
+describe("A quota", () => {
+  const anyQuota = fc.record({
+    requests: fc.integer({ min: 1, max: 1000 }),
+    window: fc.constantFrom(1, 60, 3600),
+    burst: fc.integer({ min: 1, max: 20 })
+  })
+  const anyPauses = fc.array(fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 5000 })), { maxLength: 100 })
+
+  it("admits no more than its burst and its rate in any span of time, and no less over all", () =>
+    fc.assert(
+      fc.asyncProperty(anyQuota, anyPauses, async (quota, pauses) => {
+        const admitted = await Effect.runPromise(Effect.provide(admissions(quota, pauses), TestClock.layer()))
+        const rate = quota.requests / (quota.window * 1000)
+        for (let from = 0; from < admitted.length; from++) {
+          for (let to = from; to < admitted.length; to++) {
+            const most = quota.burst + (admitted[to]! - admitted[from]!) * rate
+            assert.isAtMost(to - from + 1, Math.floor(most + 1e-6))
+          }
+        }
+        // Requests that come as fast as the quota refills, or slower, are all admitted.
+        const slow = pauses.filter((pause) => pause * rate >= 1)
+        const all = await Effect.runPromise(Effect.provide(admissions(quota, slow), TestClock.layer()))
+        assert.strictEqual(all.length, slow.length)
+      }),
+      { numRuns: 100 }
+    ))
+
+  it("holds a bounded number of keys, among them those that were used last", () => {
+    const generations = new Generations<number>(100)
+    let made = 0
+    for (let key = 0; key < 100_000; key++) {
+      generations.get(`${key}`, () => ++made)
+      generations.get("always", () => ++made)
+      assert.isAtMost(generations.size, 200)
+    }
+    assert.strictEqual(made, 100_001)
+    for (let key = 99_999; key > 99_900; key--) generations.get(`${key}`, () => assert.fail(`${key} was forgotten`))
+  })
+
+  it.effect("is charged in the bounded store as in the one of Effect, and what is given back fills it up at most", () =>
+    Effect.gen(function*() {
+      const bounded = yield* Effect.provide(RateLimiter.RateLimiterStore, Layer.fresh(layerStoreBounded(2)))
+      const unbounded = yield* Effect.provide(RateLimiter.RateLimiterStore, Layer.fresh(RateLimiter.layerStoreMemory))
+      for (const tokens of [1, 4, 5, 3, 1, 1, 10, 2, 9, 3]) {
+        const options = { key: "key", tokens, limit: 10, refillRate: 700, allowOverflow: tokens === 9 } as never
+        assert.deepStrictEqual(yield* bounded.tokenBucket(options), yield* unbounded.tokenBucket(options))
+        yield* TestClock.adjust("999 millis")
+      }
+      const options = { key: "other", limit: 10, refillRate: 700, allowOverflow: false }
+      yield* bounded.tokenBucket({ ...options, tokens: 1 } as never)
+      const [left] = yield* bounded.tokenBucket({ ...options, tokens: -9 } as never)
+      assert.strictEqual(left, 10)
+    }))
+})
+
+describe("serve", () => {
+  it.live("has the quota that a flag or the environment names", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const database = yield* createDatabase()
+      const port = yield* freePort
+      const env = { DATABASE_URL: urlOf(database), PORT: String(port) }
+      const { access_token } = yield* result<{ readonly access_token: string }>(
+        ["grants", "issue", "--owner", "owner", "--subject", "subject", "--client", "client"],
+        env
+      )
+      yield* serve(["--rate-limit", "1/d;burst=2"], env)
+      const read = Effect.promise(async () => {
+        const { headers, status } = await fetch(`http://127.0.0.1:${port}${list}`, {
+          headers: { authorization: `Bearer ${access_token}` }
+        })
+        return [status, headers.get("ratelimit-policy")]
+      })
+      const told = "\"requests\";q=1;w=86400;fingw-burst=2"
+      assert.deepStrictEqual(yield* Effect.all([read, read, read]), [[200, told], [200, told], [429, told]])
+    })).pipe(Effect.provide(Platform)))
+
+  it.live("does not start with what is no quota, and says so in one line", () =>
+    Effect.gen(function*() {
+      const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(yield* freePort) }
+      const wrong: ReadonlyArray<readonly [Readonly<Record<string, string>>, RegExp]> = [
+        ...["100", "0/s", "100/w", "1.5/s", "100/s;burst=0", "100/s; burst=2", "100/s;rate=1"].map((text) =>
+          [{ RATE_LIMIT: text }, /^error: .*a quota such as 100\/s.*\n$/] as const
+        ),
+        [{ RATE_LIMIT: "100/s", TRUSTED_PROXIES: "10.0.0.0/33" }, /^error: TRUSTED_PROXIES must be IP addresses.*\n$/],
+        [{ TRUSTED_PROXIES: "10.0.0.0/8" }, /^error: .*TRUSTED_PROXIES alone needs RATE_LIMIT\n$/]
+      ]
+      yield* Effect.forEach(wrong, ([extra, reason]) =>
+        Effect.gen(function*() {
+          const { code, stderr } = yield* run(["serve", "--no-migrate"], { ...env, ...extra })
+          assert.strictEqual(code, 1)
+          assert.match(stderr, reason)
+        }), { concurrency: 2 })
+    }).pipe(Effect.provide(Platform)))
+})

@@ -1,0 +1,22 @@
+import { Effect } from "effect"
+import { tryLock, waitForLock } from "../../../src/node/embedded/Lock.ts"
+
+/**
+ * A process that waits for the lock of the file in its argument, prints "held", and ends with its standard input: as a
+ * program does that closes its scopes, or with "exit" on it without.
+ */
+const owner = { uid: process.geteuid?.() ?? 0 }
+const lock = { file: process.argv[2] ?? "", owner }
+
+const input = Effect.callback<string>((resume) => {
+  let text = ""
+  process.stdin.setEncoding("utf8").on("data", (chunk) => text += chunk).once("end", () => resume(Effect.succeed(text)))
+})
+
+Effect.gen(function*() {
+  yield* Effect.sync(() => process.stdout.write("waits\n"))
+  yield* waitForLock(lock)
+  const again = yield* Effect.scoped(tryLock(lock))
+  yield* Effect.sync(() => process.stdout.write(again ? "held twice\n" : "held\n"))
+  if ((yield* input) === "exit") process.exit(3)
+}).pipe(Effect.scoped, Effect.runPromise)

@@ -1,0 +1,113 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { certificate, forwardedPem } from "../../fixtures/authorization/Agent.ts"
+import type { AgentClient } from "../../fixtures/authorization/AuthorizationServer.ts"
+import {
+  authorize,
+  authorizedGateway,
+  idsOf,
+  read,
+  settled,
+  type Setup
+} from "../../fixtures/authorization/AuthorizedGateway.ts"
+import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+
+const agents: ReadonlyArray<AgentClient> = [
+  { client_id: "mutual", tokens: "ES256", authentication: "private_key_jwt", binding: "certificate" },
+  { client_id: "unbound", tokens: "ES256", authentication: "client_secret_basic", binding: "none" },
+  { client_id: "opaque", tokens: "opaque", authentication: "private_key_jwt", binding: "certificate" }
+]
+
+const setup = (proxies: ReadonlyArray<string>, header = "client-cert"): Setup => ({
+  servers: [{ agents }],
+  accept: ([server]) => ({
+    issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }],
+    senderConstrained: "required",
+    certificates: { header, proxies }
+  })
+})
+
+/** As long as a certificate, and of the same form. */
+const another = `${certificate.slice(0, 200)}${certificate.slice(200, 210).split("").toReversed().join("")}${
+  certificate.slice(210)
+}`
+
+const target = "/v1/operations"
+
+layer(authorizedGateway(setup(["127.0.0.1"])), { excludeTestServices: true })(
+  "Tokens that are bound to a certificate",
+  (it) => {
+    it.effect("read over a connection on which a trusted proxy saw it", () =>
+      Effect.gen(function*() {
+        const { holder, operation } = yield* settled("mutual")
+        assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+      }))
+
+    it.effect("are 401 without a certificate, with another, and with one that is malformed", () =>
+      Effect.gen(function*() {
+        const { tokens: { access } } = yield* authorize("mutual")
+        const { send } = yield* Gateway
+        assertProblemOf(yield* send(target, { token: access }), "invalid_token")
+        const malformed = [
+          "",
+          ":",
+          "::",
+          certificate,
+          `:${another}:`,
+          `:${certificate.slice(4)}:`,
+          `:${certificate}:, :${certificate}:`,
+          `:${certificate}`,
+          ":AAAA:",
+          `:${"A".repeat(20_000 / 4)}:`
+        ]
+        for (const value of malformed) {
+          const answer = yield* send(target, { token: access, headers: { "client-cert": value } })
+          assertProblemOf(answer, "invalid_token")
+        }
+      }))
+
+    it.effect("are not good with the thumbprint alone, though everybody can calculate it", () =>
+      Effect.gen(function*() {
+        const { tokens: { access } } = yield* authorize("mutual")
+        const { send } = yield* Gateway
+        const answer = yield* send(target, {
+          token: access,
+          headers: { "client-cert-thumbprint": "x", "x-client-cert": `:${certificate}:` }
+        })
+        assertProblemOf(answer, "invalid_token")
+      }))
+
+    it.effect("are the only ones besides those of DPoP, where binding is required", () =>
+      Effect.gen(function*() {
+        const { tokens: { access } } = yield* authorize("unbound")
+        const { send } = yield* Gateway
+        const answer = yield* send(target, { token: access, headers: { "client-cert": `:${certificate}:` } })
+        assertProblemOf(answer, "invalid_token")
+        assert.match(answer.headers["www-authenticate"]!, /Bearer realm=.*DPoP realm=/)
+      }))
+  }
+)
+
+layer(authorizedGateway(setup(["::1", "127.0.0.0/8"], "x-forwarded-certificate")), { excludeTestServices: true })(
+  "A certificate that a proxy forwards as PEM",
+  (it) => {
+    it.effect("is the same certificate", () =>
+      Effect.gen(function*() {
+        const { tokens: { access } } = yield* authorize("mutual")
+        const { send } = yield* Gateway
+        const headers = { "x-forwarded-certificate": forwardedPem }
+        assert.strictEqual((yield* send(target, { token: access, headers })).status, 200)
+      }))
+  }
+)
+
+layer(authorizedGateway(setup(["192.0.2.1"])), { excludeTestServices: true })(
+  "A certificate in a header that no trusted proxy sent",
+  (it) => {
+    it.effect("is as good as none", () =>
+      Effect.gen(function*() {
+        assertProblemOf(yield* read(yield* authorize("mutual")), "invalid_token")
+      }))
+  }
+)

@@ -1,0 +1,249 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { decodeJwt } from "jose"
+import { randomUUID } from "node:crypto"
+import type { AgentClient } from "../../fixtures/authorization/AuthorizationServer.ts"
+import {
+  anotherGateway,
+  authorize,
+  authorizedGateway,
+  idsOf,
+  presented,
+  read,
+  readByLibrary,
+  server,
+  settled,
+  type Setup
+} from "../../fixtures/authorization/AuthorizedGateway.ts"
+import { generateKey, keyFor, publicPart, signToken } from "../../fixtures/authorization/Keys.ts"
+import { makeProof, now, thumbprintOf } from "../../fixtures/authorization/Proofs.ts"
+import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+import { issue } from "../../fixtures/HttpScene.ts"
+
+const agents: ReadonlyArray<AgentClient> = [
+  { client_id: "bound", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },
+  { client_id: "unbound", tokens: "ES256", authentication: "client_secret_basic", binding: "none" }
+]
+
+const setup: Setup = {
+  servers: [{ agents, dpopNonces: true }],
+  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }] }),
+  own: true
+}
+
+const target = "/v1/operations"
+const url = baseUrl + target
+
+/** The order of the curve P-256. */
+const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
+
+/** The other signature that fits as well: anybody can calculate it, for `s` and `-s` are as good. */
+const twin = (jwt: string): string => {
+  const bytes = Buffer.from(jwt.slice(jwt.lastIndexOf(".") + 1), "base64url")
+  const s = order - BigInt(`0x${bytes.subarray(32).toString("hex")}`)
+  const other = Buffer.concat([bytes.subarray(0, 32), Buffer.from(s.toString(16).padStart(64, "0"), "hex")])
+  return jwt.slice(0, jwt.lastIndexOf(".") + 1) + other.toString("base64url")
+}
+
+const withProof = (token: string, proof: string) => ({ headers: { authorization: `DPoP ${token}`, dpop: proof } })
+
+layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are bound to a key", (it) => {
+  it.effect("read with a proof of that key, a new one for each request", () =>
+    Effect.gen(function*() {
+      const { holder, operation } = yield* settled("bound")
+      assert.deepStrictEqual(decodeJwt(holder.tokens.access)["cnf"], {
+        jkt: yield* Effect.promise(() => thumbprintOf(holder.agent.key))
+      })
+      assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+      assert.strictEqual((yield* read(holder, `${target}/${operation.id}`)).status, 200)
+    }))
+
+  it.effect("read with the proofs of oauth4webapi", () =>
+    Effect.gen(function*() {
+      assert.strictEqual((yield* readByLibrary(yield* authorize("bound"))).status, 200)
+    }))
+
+  it.effect("are 401 as bearer tokens, with a proof and without", () =>
+    Effect.gen(function*() {
+      const holder = yield* authorize("bound")
+      const { send } = yield* Gateway
+      const token = holder.tokens.access
+      const bare = yield* send(target, { token })
+      assertProblemOf(bare, "invalid_token")
+      assertProblemOf(
+        yield* send(target, { token, headers: { dpop: makeProof({ key: holder.agent.key, token, url }) } }),
+        "invalid_token"
+      )
+    }))
+
+  it.effect("are 401 without a proof; the challenge of DPoP says so and names the algorithms", () =>
+    Effect.gen(function*() {
+      const { tokens: { access } } = yield* authorize("bound")
+      const { send } = yield* Gateway
+      const answer = yield* send(target, { headers: { authorization: `DPoP ${access}` } })
+      assertProblemOf(answer, "invalid_dpop_proof")
+      const challenge = answer.headers["www-authenticate"]!
+      assert.match(challenge, /DPoP realm="[^"]+", error="invalid_dpop_proof"/)
+      assert.match(challenge, /algs="ES256 EdDSA Ed25519 PS256"/)
+    }))
+
+  it.effect("that came back without their binding are 401 under the scheme DPoP", () =>
+    Effect.gen(function*() {
+      const { agent, tokens: { access } } = yield* authorize("unbound")
+      const { send } = yield* Gateway
+      const proof = makeProof({ key: agent.key, token: access, url })
+      assertProblemOf(yield* send(target, withProof(access, proof)), "invalid_token")
+    }))
+
+  it.effect("of the gateway itself are bound to nobody, so that no proof makes them good under the scheme DPoP", () =>
+    Effect.gen(function*() {
+      const { token } = yield* issue()
+      const { send } = yield* Gateway
+      const key = yield* Effect.promise(() => generateKey("ES256"))
+      assertProblemOf(yield* send(target, withProof(token, makeProof({ key, token, url }))), "invalid_token")
+      assert.strictEqual((yield* send(target, { token })).status, 200)
+    }))
+
+  it.effect.each(
+    [
+      ["another method", { method: "POST" }],
+      ["another path", { url: `${baseUrl}/v1/operations/019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f` }],
+      ["another host", { url: `https://evil.test${target}` }],
+      ["where the connection really leads", { url: `http://127.0.0.1${target}` }],
+      ["another token", { claims: { ath: "x" } }],
+      ["no token", { claims: { ath: undefined } }],
+      ["two minutes ago", { claims: { iat: now() - 120 } }],
+      ["two minutes ahead", { claims: { iat: now() + 120 } }],
+      ["nobody in particular", { claims: { jti: undefined } }],
+      ["another type", { header: { typ: "JWT" } }],
+      ["no algorithm", { header: { alg: "none" } }]
+    ] as const
+  )("are 401 with a proof for %s", ([, proof]) =>
+    Effect.gen(function*() {
+      const answer = yield* read(yield* authorize("bound"), target, proof)
+      assertProblemOf(answer, "invalid_dpop_proof")
+      assert.include(answer.headers["www-authenticate"], "error=\"invalid_dpop_proof\"")
+    }))
+
+  it.effect("are 401 with the proof of another key", () =>
+    Effect.gen(function*() {
+      const holder = yield* authorize("bound")
+      const key = yield* Effect.promise(() => generateKey("ES256"))
+      assertProblemOf(yield* read(holder, target, { key }), "invalid_dpop_proof")
+    }))
+
+  it.effect("are 401 with two proofs, in one header or in two", () =>
+    Effect.gen(function*() {
+      const { agent, tokens: { access } } = yield* authorize("bound")
+      const { send } = yield* Gateway
+      const proofs = [1, 2].map(() => makeProof({ key: agent.key, token: access, url }))
+      for (const dpop of [proofs.join(", "), proofs]) {
+        const answer = yield* send(target, { headers: { authorization: `DPoP ${access}`, dpop } })
+        assertProblemOf(answer, "invalid_dpop_proof")
+      }
+    }))
+
+  it.effect("read whatever Host says: proofs are for the base URL", () =>
+    Effect.gen(function*() {
+      const holder = yield* authorize("bound")
+      const { send } = yield* Gateway
+      const { headers } = presented(holder, target)
+      assert.strictEqual((yield* send(target, { headers: { ...headers, host: "evil.test" } })).status, 200)
+    }))
+
+  it.effect("read whatever the query is: proofs are for the URL without it (RFC 9449 §4.3)", () =>
+    Effect.gen(function*() {
+      const holder = yield* authorize("bound")
+      const withQuery = yield* read(holder, `${target}?page_size=1`)
+      assert.strictEqual(withQuery.status, 200)
+      assert.strictEqual((yield* read(holder, target, { url: `${url}?other=1#part` })).status, 200)
+      assert.strictEqual(
+        (yield* read(holder, target, { url: url.replace("gateway.test", "GATEWAY.test:443") })).status,
+        200
+      )
+    }))
+
+  it.effect("read with HEAD and a proof for HEAD", () =>
+    Effect.gen(function*() {
+      const holder = yield* authorize("bound")
+      const { send } = yield* Gateway
+      assert.strictEqual(
+        (yield* send(target, { ...presented(holder, target, { method: "HEAD" }), method: "HEAD" })).status,
+        200
+      )
+      assert.strictEqual((yield* send(target, { ...presented(holder, target), method: "HEAD" })).status, 401)
+    }))
+
+  it.effect("are 401 with a proof that was used, also under its other signature", () =>
+    Effect.gen(function*() {
+      const { agent, tokens: { access } } = yield* authorize("bound")
+      const { send } = yield* Gateway
+      const proof = makeProof({ key: agent.key, token: access, url })
+      assert.strictEqual((yield* send(target, withProof(access, proof))).status, 200)
+      for (const again of [proof, twin(proof)]) {
+        const answer = yield* send(target, withProof(access, again))
+        assert.match(assertProblemOf(answer, "invalid_dpop_proof").detail, /used before/)
+      }
+    }))
+
+  it.effect("are 401 with a proof that was used at another gateway of the same database", () =>
+    Effect.gen(function*() {
+      const { agent, tokens: { access } } = yield* authorize("bound")
+      const one = yield* Gateway
+      const other = yield* anotherGateway(setup)
+      assert.notStrictEqual(one.port, other.port)
+      const proof = makeProof({ key: agent.key, token: access, url })
+      assert.strictEqual((yield* one.send(target, withProof(access, proof))).status, 200)
+      assertProblemOf(yield* other.send(target, withProof(access, proof)), "invalid_dpop_proof")
+    }))
+
+  it.effect("read once, of fifty requests at two gateways at once with the same proof", () =>
+    Effect.gen(function*() {
+      const { agent, tokens: { access } } = yield* authorize("bound")
+      const gateways = [yield* Gateway, yield* anotherGateway(setup)]
+      const proof = makeProof({ key: agent.key, token: access, url })
+      const answers = yield* Effect.forEach(
+        Array.from({ length: 50 }),
+        (_, at) => gateways[at % 2]!.send(target, withProof(access, proof)),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(answers.filter(({ status }) => status === 200).length, 1)
+      for (const answer of answers.filter(({ status }) => status !== 200)) assertProblemOf(answer, "invalid_dpop_proof")
+    }))
+
+  it.effect("of two clients may have proofs with the same identifier: it is unique to a key", () =>
+    Effect.gen(function*() {
+      const jti = randomUUID()
+      for (const holder of [yield* authorize("bound"), yield* authorize("bound")]) {
+        assert.strictEqual((yield* read(holder, target, { claims: { jti } })).status, 200)
+      }
+    }))
+
+  it.effect("do not use a proof up that is refused for something else", () =>
+    Effect.gen(function*() {
+      const holder = yield* authorize("bound")
+      const jti = randomUUID()
+      assertProblemOf(yield* read(holder, target, { claims: { jti, ath: "x" } }), "invalid_dpop_proof")
+      assert.strictEqual((yield* read(holder, target, { claims: { jti } })).status, 200)
+    }))
+
+  it.effect("with a confirmation that nobody here can check are refused", () =>
+    Effect.gen(function*() {
+      const { tokens: { access } } = yield* authorize("unbound")
+      const { keys } = yield* server()
+      const { send } = yield* Gateway
+      for (
+        const cnf of [
+          { kid: "key" },
+          { jwk: publicPart(keyFor(keys(), "ES256")) },
+          { "x5t#S256": "A".repeat(43) },
+          {},
+          null
+        ]
+      ) {
+        const token = signToken(keys(), "ES256", { ...decodeJwt(access), cnf })
+        assertProblemOf(yield* send(target, { token }), "invalid_token")
+      }
+    }))
+})

@@ -1,0 +1,89 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import type { AgentClient } from "../../fixtures/authorization/AuthorizationServer.ts"
+import {
+  anotherGateway,
+  authorize,
+  authorizedGateway,
+  presented,
+  read,
+  readByLibrary,
+  type Setup
+} from "../../fixtures/authorization/AuthorizedGateway.ts"
+import { generateKey } from "../../fixtures/authorization/Keys.ts"
+import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+import { issue } from "../../fixtures/HttpScene.ts"
+import type { Answer } from "../../fixtures/HttpWire.ts"
+
+const agents: ReadonlyArray<AgentClient> = [
+  { client_id: "bound", tokens: "ES256", authentication: "private_key_jwt", binding: "DPoP" },
+  { client_id: "unbound", tokens: "ES256", authentication: "client_secret_basic", binding: "none" }
+]
+
+const nonceKey = Redacted.make(new Uint8Array(32).fill(5))
+
+const setup: Setup = {
+  servers: [{ agents }],
+  accept: ([server]) => ({
+    issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }],
+    senderConstrained: "required",
+    dpop: { nonceKey }
+  }),
+  own: true
+}
+
+const target = "/v1/operations"
+
+const nonceOf = (answer: Answer): string => {
+  assertProblemOf(answer, "use_dpop_nonce")
+  assert.match(answer.headers["www-authenticate"]!, /DPoP realm="[^"]+", error="use_dpop_nonce"/)
+  assert.strictEqual(answer.headers["cache-control"], "no-store")
+  return answer.headers["dpop-nonce"]!
+}
+
+layer(authorizedGateway(setup), { excludeTestServices: true })(
+  "Where nonces and bound tokens are required",
+  (it) => {
+    it.effect("a proof without a nonce is told one, and reads with it, at any gateway that has the key", () =>
+      Effect.gen(function*() {
+        const holder = yield* authorize("bound")
+        const nonce = nonceOf(yield* read(holder))
+        assert.strictEqual((yield* read(holder, target, { nonce })).status, 200)
+        const other = yield* anotherGateway(setup)
+        assert.strictEqual((yield* other.send(target, presented(holder, target, { nonce }))).status, 200)
+      }))
+
+    it.effect("a nonce that was never ours is told another", () =>
+      Effect.gen(function*() {
+        const holder = yield* authorize("bound")
+        for (const nonce of ["", "x", "A".repeat(43)]) nonceOf(yield* read(holder, target, { nonce }))
+      }))
+
+    it.effect("oauth4webapi repeats its request with the nonce", () =>
+      Effect.gen(function*() {
+        const holder = yield* authorize("bound")
+        const refused = yield* Effect.exit(readByLibrary(holder))
+        assert.strictEqual(refused._tag, "Failure")
+        assert.strictEqual((yield* readByLibrary(holder)).status, 200)
+      }))
+
+    it.effect("no nonce is told to whom cannot prove anything", () =>
+      Effect.gen(function*() {
+        const holder = yield* authorize("bound")
+        const key = yield* Effect.promise(() => generateKey("ES256"))
+        const answer = yield* read(holder, target, { key })
+        assertProblemOf(answer, "invalid_dpop_proof")
+        assert.notProperty(answer.headers, "dpop-nonce")
+      }))
+
+    it.effect("tokens that are bound to nobody are 401, those of the gateway itself included", () =>
+      Effect.gen(function*() {
+        assertProblemOf(yield* read(yield* authorize("unbound")), "invalid_token")
+        const { token } = yield* issue()
+        const answer = yield* Gateway.use(({ send }) => send(target, { token }))
+        assertProblemOf(answer, "invalid_token")
+        assert.match(answer.headers["www-authenticate"]!, /^DPoP realm=/)
+      }))
+  }
+)

@@ -1,0 +1,233 @@
+import { assert, layer } from "@effect/vitest"
+import { type Duration, Effect, Redacted } from "effect"
+import type { ClientAuthentication } from "../../../src/oauth/ClientAuthentication.ts"
+import {
+  type AgentClient,
+  type AuthorizationServer,
+  clientSecret
+} from "../../fixtures/authorization/AuthorizationServer.ts"
+import {
+  authorize,
+  authorizedGateway,
+  idsOf,
+  otherService,
+  read,
+  server,
+  settled,
+  type Setup,
+  Surroundings
+} from "../../fixtures/authorization/AuthorizedGateway.ts"
+import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+
+const agents: ReadonlyArray<AgentClient> = [
+  { client_id: "opaque", tokens: "opaque", authentication: "client_secret_basic", binding: "none" },
+  { client_id: "bound", tokens: "opaque", authentication: "private_key_jwt", binding: "DPoP" },
+  { client_id: "mutual", tokens: "opaque", authentication: "private_key_jwt", binding: "certificate" }
+]
+
+const withSecret: ClientAuthentication = {
+  method: "client_secret_basic",
+  clientId: "gateway-basic",
+  secret: Redacted.make(clientSecret)
+}
+
+const setup = (
+  client: (server: AuthorizationServer) => ClientAuthentication,
+  answerTimeToLive: Duration.Input = 0
+): Setup => ({
+  servers: [{ agents }],
+  accept: ([server]) => ({
+    issuers: [{
+      tokens: "introspection",
+      issuer: server!.issuer,
+      audience: baseUrl,
+      grantProvisioning: {},
+      client: client(server!),
+      timeout: "500 millis",
+      answerTimeToLive
+    }],
+    certificates: { header: "client-cert", proxies: ["127.0.0.1"] }
+  })
+})
+
+const introspections = Effect.map(
+  server(),
+  ({ requests }) => requests().filter((url) => url === "/token/introspection").length
+)
+
+/** Whatever the authorization server does, the client is told to come back, and never that its token is bad. */
+const assertUnavailable = Effect.fnUntraced(function*(client_id: string, wrong: Effect.Effect<void>) {
+  const holder = yield* authorize(client_id)
+  yield* wrong
+  const answer = yield* read(holder)
+  assertProblemOf(answer, "authorization_unavailable")
+  assert.match(answer.headers["retry-after"]!, /^[1-9]\d*$/)
+  assert.notProperty(answer.headers, "www-authenticate")
+  return holder
+})
+
+for (
+  const [name, client] of [
+    ["a secret", () => withSecret],
+    ["a key", ({ clientKey }) => ({
+      method: "private_key_jwt",
+      clientId: "gateway-keyed",
+      key: Redacted.make(clientKey)
+    })]
+  ] as ReadonlyArray<readonly [string, (server: AuthorizationServer) => ClientAuthentication]>
+) {
+  layer(authorizedGateway(setup(client)), { excludeTestServices: true })(
+    `Opaque tokens, about which the gateway asks with ${name},`,
+    (it) => {
+      it.effect("read their grant's operations", () =>
+        Effect.gen(function*() {
+          const { holder, operation } = yield* settled("opaque")
+          assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+          assert.strictEqual((yield* read(holder, `/v1/operations/${operation.id}`)).status, 200)
+        }))
+
+      it.effect("that are bound to a key read with a proof, and never as bearer tokens", () =>
+        Effect.gen(function*() {
+          const { holder, operation } = yield* settled("bound")
+          assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+          const { send } = yield* Gateway
+          assertProblemOf(yield* send("/v1/operations", { token: holder.tokens.access }), "invalid_token")
+        }))
+
+      it.effect("that are bound to a certificate read with it, and not without", () =>
+        Effect.gen(function*() {
+          const { holder, operation } = yield* settled("mutual")
+          assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+          const { send } = yield* Gateway
+          assertProblemOf(yield* send("/v1/operations", { token: holder.tokens.access }), "invalid_token")
+        }))
+
+      it.effect("that were refreshed read the same operations", () =>
+        Effect.gen(function*() {
+          const { holder, operation } = yield* settled("opaque")
+          const tokens = yield* Effect.promise(() => holder.agent.refresh(holder.tokens))
+          assert.deepStrictEqual(idsOf(yield* read({ ...holder, tokens })), [operation.id])
+        }))
+
+      it.effect("that were revoked are 401 at the very next read", () =>
+        Effect.gen(function*() {
+          const { holder } = yield* settled("opaque")
+          yield* Effect.promise(() => holder.agent.revoke(holder.tokens.access))
+          assertProblemOf(yield* read(holder), "invalid_token")
+        }))
+
+      it.effect("whose grant was revoked are 401 at the very next read", () =>
+        Effect.gen(function*() {
+          const { holder } = yield* settled("opaque")
+          yield* Effect.promise(() => holder.agent.revoke(holder.tokens.refresh))
+          assertProblemOf(yield* read(holder), "invalid_token")
+        }))
+
+      it.effect("for another service, refresh tokens, and those of the client itself are refused", () =>
+        Effect.gen(function*() {
+          const elsewhere = yield* authorize("opaque", { resource: otherService })
+          const { send } = yield* Gateway
+          const own = yield* Effect.promise(() => elsewhere.agent.ownToken(baseUrl))
+          for (const token of [elsewhere.tokens.access, elsewhere.tokens.refresh, own]) {
+            assertProblemOf(yield* send("/v1/operations", { token }), "invalid_token")
+          }
+        }))
+
+      it.effect("are access tokens: refresh tokens that are meant for the gateway are refused, once the server says so", () =>
+        Effect.gen(function*() {
+          const { describeRefreshTokens } = yield* server()
+          const { send } = yield* Gateway
+          const { tokens: { refresh } } = yield* authorize("opaque")
+          const described = (members: object) => {
+            describeRefreshTokens(members)
+            return send("/v1/operations", { token: refresh })
+          }
+          // Nothing but these members speaks against them.
+          assert.strictEqual((yield* described({ token_use: "access_token" })).status, 200)
+          for (const members of [{ token_use: "refresh_token" }, { typ: "Refresh" }, { token_type: "refresh_token" }]) {
+            assertProblemOf(yield* described(members), "invalid_token")
+          }
+        }))
+
+      it.effect("without the scope of the request are 403", () =>
+        Effect.gen(function*() {
+          assertProblemOf(yield* read(yield* authorize("opaque", { scope: "operations:write" })), "insufficient_scope")
+        }))
+
+      it.effect("are asked about each time", () =>
+        Effect.gen(function*() {
+          const { holder } = yield* settled("opaque")
+          const before = yield* introspections
+          for (let reads = 0; reads < 3; reads++) yield* read(holder)
+          assert.strictEqual(yield* introspections, before + 3)
+        }))
+    }
+  )
+}
+
+layer(authorizedGateway(setup(() => withSecret)), { excludeTestServices: true })(
+  "Introspection, where the authorization server",
+  (it) => {
+    it.effect("answers with failures, is 503 with Retry-After, and well again when it is", () =>
+      Effect.gen(function*() {
+        const { behave } = yield* server()
+        const holder = yield* assertUnavailable("opaque", Effect.sync(() => behave("badly")))
+        behave("well")
+        assert.strictEqual((yield* read(holder)).status, 200)
+      }))
+
+    it.effect("does not answer, is 503 within the time that it is given", () =>
+      Effect.gen(function*() {
+        const { behave } = yield* server()
+        const holder = yield* authorize("opaque")
+        behave("never")
+        // The gateway's own deadline would be another problem.
+        assertProblemOf(yield* read(holder), "authorization_unavailable")
+        behave("well")
+      }))
+
+    it.effect("is down, is 503, and good again when it is up", () =>
+      Effect.gen(function*() {
+        const { close, reopen } = yield* server()
+        const holder = yield* assertUnavailable("opaque", close)
+        yield* reopen
+        assert.strictEqual((yield* read(holder)).status, 200)
+      }))
+
+    it.effect("keeps failing, is not asked any more after a while, and then asked again", () =>
+      Effect.gen(function*() {
+        const { behave } = yield* server()
+        const { passTime } = yield* Surroundings
+        const holder = yield* authorize("opaque")
+        behave("badly")
+        const before = yield* introspections
+        for (let reads = 0; reads < 50; reads++) assertProblemOf(yield* read(holder), "authorization_unavailable")
+        assert.isBelow((yield* introspections) - before, 25)
+        behave("well")
+        passTime("2 minutes")
+        assert.strictEqual((yield* read(holder)).status, 200)
+      }))
+  }
+)
+
+layer(authorizedGateway(setup(() => ({ ...withSecret, secret: Redacted.make("wrong") }))), {
+  excludeTestServices: true
+})("Introspection, where the gateway's own credentials are wrong,", (it) => {
+  it.effect("is 503: that says nothing of the token", () => assertUnavailable("opaque", Effect.void))
+})
+
+layer(authorizedGateway(setup(() => withSecret, "30 seconds")), { excludeTestServices: true })(
+  "Answers of introspection that are kept for half a minute",
+  (it) => {
+    it.effect("are used again until then, and asked for anew after it", () =>
+      Effect.gen(function*() {
+        const { passTime } = yield* Surroundings
+        const { holder } = yield* settled("opaque")
+        yield* Effect.promise(() => holder.agent.revoke(holder.tokens.access))
+        assert.strictEqual((yield* read(holder)).status, 200)
+        passTime("31 seconds")
+        assertProblemOf(yield* read(holder), "invalid_token")
+      }))
+  }
+)

@@ -1,0 +1,168 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { decodeJwt } from "jose"
+import type { AgentClient } from "../../fixtures/authorization/AuthorizationServer.ts"
+import {
+  authorize,
+  authorizedGateway,
+  idsOf,
+  otherService,
+  read,
+  server,
+  settled,
+  type Setup
+} from "../../fixtures/authorization/AuthorizedGateway.ts"
+import { signToken } from "../../fixtures/authorization/Keys.ts"
+import { now } from "../../fixtures/authorization/Proofs.ts"
+import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+import { json } from "../../fixtures/HttpWire.ts"
+
+const agent = (client_id: string, tokens: AgentClient["tokens"]): AgentClient => ({
+  client_id,
+  tokens,
+  authentication: "client_secret_basic",
+  binding: "none"
+})
+
+const agents = [
+  agent("es256", "ES256"),
+  agent("eddsa", "EdDSA"),
+  agent("ed25519", "Ed25519"),
+  agent("ps256", "PS256"),
+  agent("rs256", "RS256")
+]
+
+const setup: Setup = {
+  servers: [{ agents }],
+  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }] })
+}
+
+/** What the server would say of a grant that it gave to this client. */
+const claimsOf = (access: string) => decodeJwt(access) as Readonly<Record<string, unknown>>
+
+layer(authorizedGateway(setup), { excludeTestServices: true })("JWT access tokens", (it) => {
+  it.effect.each(["es256", "eddsa", "ed25519", "ps256"])(
+    "of an authorization server read its grant's operations: %s",
+    (client_id) =>
+      Effect.gen(function*() {
+        const { holder, operation } = yield* settled(client_id)
+        assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+        const answer = yield* read(holder, `/v1/operations/${operation.id}`)
+        assert.strictEqual(answer.status, 200)
+        assert.strictEqual((json(answer) as { readonly id: string }).id, operation.id)
+      })
+  )
+
+  it.effect("signed with RS256 are refused, unless the configuration opts in", () =>
+    Effect.gen(function*() {
+      assertProblemOf(yield* read(yield* authorize("rs256")), "invalid_token")
+    }))
+
+  it.effect("that were refreshed read the same operations, and the old ones do so until they expire", () =>
+    Effect.gen(function*() {
+      const { holder, operation } = yield* settled("es256")
+      const tokens = yield* Effect.promise(() => holder.agent.refresh(holder.tokens))
+      assert.notStrictEqual(tokens.access, holder.tokens.access)
+      assert.deepStrictEqual(idsOf(yield* read({ ...holder, tokens })), [operation.id])
+      assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+    }))
+
+  it.effect("of a new grant of the same owner to the same client read the operations of the old one", () =>
+    Effect.gen(function*() {
+      const { holder, operation } = yield* settled("eddsa")
+      const again = yield* authorize("eddsa", { account: holder.account })
+      assert.notStrictEqual(claimsOf(again.tokens.access)["grant_id"], claimsOf(holder.tokens.access)["grant_id"])
+      assert.deepStrictEqual(idsOf(yield* read(again)), [operation.id])
+    }))
+
+  it.effect("of one owner, given to two clients, have two subjects, and neither client sees what the other did", () =>
+    Effect.gen(function*() {
+      const one = yield* settled("es256")
+      const other = yield* settled("eddsa", { account: one.holder.account })
+      assert.notStrictEqual(claimsOf(one.holder.tokens.access)["sub"], claimsOf(other.holder.tokens.access)["sub"])
+      assert.deepStrictEqual(idsOf(yield* read(one.holder)), [one.operation.id])
+      assert.deepStrictEqual(idsOf(yield* read(other.holder)), [other.operation.id])
+      assertProblemOf(yield* read(one.holder, `/v1/operations/${other.operation.id}`), "operation_not_found")
+      assertProblemOf(yield* read(other.holder, `/v1/operations/${one.operation.id}`), "operation_not_found")
+    }))
+
+  it.effect("with another scope than the request needs are 403, and the challenge names that scope", () =>
+    Effect.gen(function*() {
+      const holder = yield* authorize("es256", { scope: "operations:write" })
+      const answer = yield* read(holder)
+      assertProblemOf(answer, "insufficient_scope")
+      assert.include(answer.headers["www-authenticate"], "error=\"insufficient_scope\"")
+      assert.include(answer.headers["www-authenticate"], "scope=\"operations:read\"")
+    }))
+
+  it.effect("allow no more than they say, though their grant would allow it", () =>
+    Effect.gen(function*() {
+      const { holder } = yield* settled("es256", { scope: "operations:read operations:write" })
+      const { keys } = yield* server()
+      const claims = claimsOf(holder.tokens.access)
+      const narrowed = signToken(keys(), "ES256", { ...claims, jti: "narrow", scope: "operations:write" })
+      const scopeless = signToken(keys(), "ES256", { ...claims, jti: "scopeless", scope: undefined })
+      for (const access of [narrowed, scopeless]) {
+        assertProblemOf(yield* read({ ...holder, tokens: { ...holder.tokens, access } }), "insufficient_scope")
+      }
+      assert.strictEqual((yield* read(holder)).status, 200)
+    }))
+
+  it.effect("for another service are refused", () =>
+    Effect.gen(function*() {
+      const holder = yield* authorize("es256", { resource: otherService })
+      assert.strictEqual(claimsOf(holder.tokens.access)["aud"], otherService)
+      assertProblemOf(yield* read(holder), "invalid_token")
+    }))
+
+  it.effect("of the client itself are refused: no owner granted them", () =>
+    Effect.gen(function*() {
+      const { agent } = yield* authorize("es256")
+      const token = yield* Effect.promise(() => agent.ownToken(baseUrl))
+      assertProblemOf(yield* Gateway.use(({ send }) => send("/v1/operations", { token })), "invalid_token")
+    }))
+
+  it.effect("that have expired, beyond what clocks may differ, are refused", () =>
+    Effect.gen(function*() {
+      const { holder } = yield* settled("es256")
+      const { keys } = yield* server()
+      const { send } = yield* Gateway
+      const expiring = (exp: number) => signToken(keys(), "ES256", { ...claimsOf(holder.tokens.access), exp })
+      assertProblemOf(yield* send("/v1/operations", { token: expiring(now() - 60) }), "invalid_token")
+      assert.strictEqual((yield* send("/v1/operations", { token: expiring(now() + 60) })).status, 200)
+    }))
+
+  it.effect("leave no trace of themselves in a response", () =>
+    Effect.gen(function*() {
+      const holder = yield* authorize("es256")
+      const [, claims, signature] = holder.tokens.access.split(".")
+      const answers = [
+        yield* read(holder),
+        yield* read({ ...holder, tokens: { ...holder.tokens, access: `${holder.tokens.access}x` } })
+      ]
+      for (const { text } of answers) {
+        assert.notInclude(text, claims!)
+        assert.notInclude(text, signature!)
+      }
+    }))
+})
+
+layer(
+  authorizedGateway({
+    ...setup,
+    accept: ([server]) => ({
+      issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {}, algorithms: ["RS256"] }]
+    })
+  }),
+  { excludeTestServices: true }
+)("JWT access tokens, where RS256 was opted in,", (it) => {
+  it.effect("are accepted with that algorithm, and with no other", () =>
+    Effect.gen(function*() {
+      const { holder, operation } = yield* settled("rs256")
+      assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+      for (const client_id of ["es256", "ps256"]) {
+        assertProblemOf(yield* read(yield* authorize(client_id)), "invalid_token")
+      }
+    }))
+})

@@ -1,0 +1,161 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { decodeJwt } from "jose"
+import type { AgentClient } from "../../fixtures/authorization/AuthorizationServer.ts"
+import {
+  authorize,
+  authorizedGateway,
+  idsOf,
+  read,
+  server,
+  settled,
+  type Setup,
+  Surroundings
+} from "../../fixtures/authorization/AuthorizedGateway.ts"
+import { generateKeys, signToken } from "../../fixtures/authorization/Keys.ts"
+import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
+
+const agents: ReadonlyArray<AgentClient> = [
+  { client_id: "agent", tokens: "ES256", authentication: "client_secret_basic", binding: "none" }
+]
+
+const setup: Setup = {
+  // Longer than keys are used when they cannot be fetched.
+  servers: [{ agents, tokenLifetime: 3 * 3600 }],
+  accept: ([server]) => ({
+    issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {}, signatureTimeToLive: 0 }]
+  })
+}
+
+const path = "/v1/operations"
+
+const fetches = Effect.map(server(), ({ requests }) => requests().filter((url) => url === "/jwks").length)
+
+layer(authorizedGateway(setup), { excludeTestServices: true })("New keys of the authorization server", (it) => {
+  it.effect("are used for the tokens that they sign; old tokens are good as long as the old keys are published", () =>
+    Effect.gen(function*() {
+      const { retireKeys, rotateKeys } = yield* server()
+      const { passTime } = yield* Surroundings
+      const { holder, operation } = yield* settled("agent")
+      yield* rotateKeys
+      passTime("31 seconds")
+      const tokens = yield* Effect.promise(() => holder.agent.refresh(holder.tokens))
+      assert.deepStrictEqual(idsOf(yield* read({ ...holder, tokens })), [operation.id])
+      assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+      yield* retireKeys
+      passTime("11 minutes")
+      assert.deepStrictEqual(idsOf(yield* read({ ...holder, tokens })), [operation.id])
+      assertProblemOf(yield* read(holder), "invalid_token")
+    }))
+
+  it.effect("that nobody has are looked for once in 30 seconds, whatever floods in", () =>
+    Effect.gen(function*() {
+      const { passTime } = yield* Surroundings
+      const { send } = yield* Gateway
+      const { tokens: { access } } = yield* authorize("agent")
+      const strangers = yield* Effect.promise(() => generateKeys())
+      const flood = Effect.forEach(
+        Array.from({ length: 200 }),
+        (_, at) =>
+          send("/v1/operations", { token: signToken(strangers, "ES256", decodeJwt(access), { kid: `key-${at}` }) }),
+        { concurrency: 32 }
+      )
+      for (const answer of yield* flood) assertProblemOf(answer, "invalid_token")
+      const before = yield* fetches
+      for (const answer of yield* flood) assertProblemOf(answer, "invalid_token")
+      assert.strictEqual(yield* fetches, before)
+      passTime("31 seconds")
+      for (const answer of yield* flood) assertProblemOf(answer, "invalid_token")
+      assert.strictEqual(yield* fetches, before + 1)
+    }))
+})
+
+layer(authorizedGateway(setup), { excludeTestServices: true })("While the authorization server is down", (it) => {
+  it.effect("before it was ever reached, tokens are 503 with Retry-After; and good once it is up", () =>
+    Effect.gen(function*() {
+      const { close, reopen } = yield* server()
+      const { passTime } = yield* Surroundings
+      const holder = yield* authorize("agent")
+      yield* close
+      const answer = yield* read(holder)
+      assertProblemOf(answer, "authorization_unavailable")
+      assert.match(answer.headers["retry-after"]!, /^[1-9]\d*$/)
+      yield* reopen
+      passTime("31 seconds")
+      assert.strictEqual((yield* read(holder)).status, 200)
+    }))
+
+  it.effect("its keys are used for an hour, and then tokens are 503", () =>
+    Effect.gen(function*() {
+      const { close, reopen } = yield* server()
+      const { passTime } = yield* Surroundings
+      const { holder, operation } = yield* settled("agent")
+      yield* close
+      passTime("11 minutes")
+      assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+      passTime("45 minutes")
+      assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+      passTime("5 minutes")
+      assertProblemOf(yield* read(holder), "authorization_unavailable")
+      yield* reopen
+      passTime("31 seconds")
+      assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
+    }))
+
+  it.effect("a token of a key that it may have by now is 503, not 401", () =>
+    Effect.gen(function*() {
+      const { close, keys, reopen, rotateKeys } = yield* server()
+      const { passTime } = yield* Surroundings
+      const { send } = yield* Gateway
+      const { tokens: { access } } = yield* authorize("agent")
+      yield* rotateKeys
+      const token = signToken(keys(), "ES256", decodeJwt(access))
+      yield* close
+      passTime("31 seconds")
+      assertProblemOf(yield* send("/v1/operations", { token }), "authorization_unavailable")
+      yield* reopen
+      passTime("31 seconds")
+      assert.strictEqual((yield* send("/v1/operations", { token })).status, 200)
+    }))
+
+  it.effect("a token that is malformed, or of another issuer, is 401 all the same", () =>
+    Effect.gen(function*() {
+      const { close, keys, reopen } = yield* server()
+      const { passTime } = yield* Surroundings
+      const { send } = yield* Gateway
+      const { tokens: { access } } = yield* authorize("agent")
+      yield* close
+      passTime("2 hours")
+      const elsewhere = signToken(keys(), "ES256", { ...decodeJwt(access), iss: "https://as.evil.test" })
+      for (const token of ["x", "a.b.c", elsewhere]) {
+        assertProblemOf(yield* send("/v1/operations", { token }), "invalid_token")
+      }
+      yield* reopen
+    }))
+})
+
+layer(authorizedGateway(setup), { excludeTestServices: true })(
+  "While the authorization server does not answer",
+  (it) => {
+    it.effect("tokens are 503 because of it, in time and at once after the first, and hold no place for the others", () =>
+      Effect.gen(function*() {
+        const { behave, requests } = yield* server()
+        const { send } = yield* Gateway
+        const holder = yield* authorize("agent")
+        const strangers = yield* Effect.promise(() => generateKeys())
+        const junk = signToken(strangers, "ES256", decodeJwt(holder.tokens.access), { kid: "nobody's" })
+        behave("never")
+        const before = requests().length
+        // The gateway's own deadline would be another problem.
+        const all = Array.from({ length: 20 }, (_, at) => at % 2 === 0 ? read(holder) : send(path, { token: junk }))
+        for (let times = 0; times < 5; times++) {
+          for (const answer of yield* Effect.all(all, { concurrency: "unbounded" })) {
+            assertProblemOf(answer, "authorization_unavailable")
+          }
+        }
+        assert.strictEqual(requests().length, before + 1)
+        behave("well")
+      }))
+  }
+)

@@ -1,0 +1,141 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import * as fc from "fast-check"
+import { authorizedGateway, server, type Setup } from "../../fixtures/authorization/AuthorizedGateway.ts"
+import { makeProof } from "../../fixtures/authorization/Proofs.ts"
+import { Gateway } from "../../fixtures/HttpGateway.ts"
+import { Observer } from "../../fixtures/HttpObserver.ts"
+import { assertProblem, baseUrl } from "../../fixtures/HttpProblem.ts"
+import type { Answer } from "../../fixtures/HttpWire.ts"
+import { agents, gather } from "./Materials.ts"
+import { proofMutations } from "./ProofForgeries.ts"
+import { tokenMutations } from "./TokenForgeries.ts"
+import { type Attempt, type Materials, type Mutation, mutationSeed } from "./Variants.ts"
+
+const count = 2000
+
+const target = "/v1/operations"
+
+const setup: Setup = {
+  servers: [{ agents }],
+  accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }] })
+}
+
+/** What a client of ours would send in a header: visible characters, space and tab, not at the ends; and not for long. */
+const isFieldValue = (text: string) =>
+  /^[\x21-\xff](?:[\t\x20-\xff]*[\x21-\xff])?$/.test(text) && !text.includes("\x7f") && text.length <= 8192
+
+/** Sends it by the book, or as bytes where no client would: what is not read to the end has no path for an answer. */
+const attemptOver = ({ send, wire }: Gateway["Service"], { proof, scheme, token }: Attempt): Effect.Effect<Answer> => {
+  const headers = { authorization: `${scheme} ${token}`, ...proof === null ? {} : { dpop: proof } }
+  if (Object.values(headers).every(isFieldValue)) return send(target, { headers })
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join("")
+  return Effect.scoped(Effect.flatMap(wire, (connection) => {
+    connection.send(Buffer.from(`GET ${target} HTTP/1.1\r\nHost: gateway.test\r\n${lines}\r\n`, "utf8"))
+    return Effect.map(Effect.promise(() => connection.next()), (answer) => {
+      assert.isNotNull(answer, "the gateway closed the connection without a response")
+      return answer!
+    })
+  }))
+}
+
+const assertRefused = (answer: Answer) => {
+  const { code } = assertProblem(answer)
+  assert.include(
+    [
+      "invalid_token",
+      "invalid_dpop_proof",
+      "missing_credentials",
+      "malformed_request",
+      "headers_too_large"
+    ],
+    code
+  )
+}
+
+const tryAll = Effect.fnUntraced(function*(materials: Materials, mutations: fc.Arbitrary<Mutation>) {
+  const gateway = yield* Gateway
+  const seed = mutationSeed()
+  const sample = fc.sample(mutations.filter(({ kind }) => !kind.includes("white space around it")), {
+    numRuns: count,
+    seed
+  })
+  yield* Effect.forEach(
+    sample,
+    ({ kind, make, note }) =>
+      Effect.map(attemptOver(gateway, make(materials)), (answer) => {
+        try {
+          assertRefused(answer)
+        } catch (error) {
+          throw new Error(`${kind} ${note} (seed ${seed})`, { cause: error })
+        }
+      }),
+    { concurrency: 16, discard: true }
+  )
+})
+
+/** Good credentials read: what is refused beside them is refused for what it is. */
+const assertGoodOnesRead = Effect.fnUntraced(function*({ agentKey: key, bound, tokens, url }: Materials) {
+  const { send } = yield* Gateway
+  for (const token of tokens) assert.strictEqual((yield* send(target, { token })).status, 200)
+  const headers = { authorization: `DPoP ${bound}`, dpop: makeProof({ key, token: bound, url }) }
+  assert.strictEqual((yield* send(target, { headers })).status, 200)
+})
+
+/** The parts of tokens and proofs that are long enough to be told from other text. */
+const secretsOf = (attempts: ReadonlyArray<Attempt>): ReadonlySet<string> =>
+  new Set(
+    attempts.flatMap(({ proof, token }) => [token, proof ?? ""])
+      .flatMap((text) => text.split(/[^\w-]+/))
+      .filter((part) => part.length >= 20)
+  )
+
+layer(authorizedGateway(setup), { excludeTestServices: true })("Of 2,000 requests over HTTP", (it) => {
+  it.effect("with tokens that come close to good ones, none is accepted, and none is answered with a 5xx", () =>
+    Effect.gen(function*() {
+      const materials = yield* gather(yield* server(), baseUrl)
+      yield* tryAll(materials, tokenMutations(materials))
+      yield* assertGoodOnesRead(materials)
+    }))
+
+  it.effect("with proofs that come close to good ones, none is accepted, and none is answered with a 5xx", () =>
+    Effect.gen(function*() {
+      const materials = yield* gather(yield* server(), baseUrl)
+      yield* tryAll(materials, proofMutations(materials))
+      yield* assertGoodOnesRead(materials)
+    }))
+
+  it.effect("no log line holds any part of a token or of a proof", () =>
+    Effect.gen(function*() {
+      const materials = yield* gather(yield* server(), baseUrl)
+      const before = (yield* Observer).lines.length
+      const gateway = yield* Gateway
+      const sample = fc.sample(fc.oneof(tokenMutations(materials), proofMutations(materials)), { numRuns: 500 })
+      const attempts = sample.map(({ make }) => make(materials))
+      yield* Effect.forEach(attempts, (attempt) => attemptOver(gateway, attempt), { concurrency: 16 })
+      const log = (yield* Observer).lines.slice(before).map(({ text }) => text).join("\n")
+      assert.isAbove(log.length, 500)
+      for (const secret of secretsOf(attempts)) assert.isFalse(log.includes(secret), `a log line holds ${secret}`)
+    }))
+})
+
+layer(authorizedGateway({ ...setup, spans: true }), { excludeTestServices: true })("Trace spans", (it) => {
+  it.effect("hold no part of a token or of a proof, whether they are good or not", () =>
+    Effect.gen(function*() {
+      const materials = yield* gather(yield* server(), baseUrl)
+      yield* assertGoodOnesRead(materials)
+      const gateway = yield* Gateway
+      const good = {
+        scheme: "DPoP",
+        token: materials.bound,
+        proof: makeProof({ ...materials, key: materials.agentKey, token: materials.bound })
+      } as const
+      const attempts = [good, good, { ...good, scheme: "Bearer" }] as const
+      for (const attempt of attempts) yield* attemptOver(gateway, attempt)
+      const spans = (yield* Observer).spans.map(({ attributes, events, name }) =>
+        JSON.stringify([name, [...attributes], events.map(([name, , more]) => [name, more])])
+      )
+      assert.isAbove(spans.length, 4)
+      for (const secret of secretsOf(attempts)) assert.isFalse(spans.some((text) => text.includes(secret)), secret)
+    }))
+})

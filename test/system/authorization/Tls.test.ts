@@ -1,0 +1,87 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Logger } from "effect"
+import type { AddressInfo } from "node:net"
+import * as tls from "node:tls"
+import { certificate } from "../../fixtures/authorization/Agent.ts"
+import { generateKeys, type PrivateKey, signToken } from "../../fixtures/authorization/Keys.ts"
+import { now } from "../../fixtures/authorization/Proofs.ts"
+import { baseUrl } from "../../fixtures/HttpProblem.ts"
+import { bearer, type Materials } from "./Variants.ts"
+import { judge, verifierOf } from "./Verdicts.ts"
+
+/** Of the certificate for `localhost` that agents show; valid for a hundred years, and worth nothing anywhere. */
+const key = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgR5adS4rSHexK8RBO
+jJbpuS2tuOtrG9ETSQlGe7P3GFehRANCAATlrB90XTBko1G5Sca1Z8b1xzZ02bUY
+vzxybfuX3LKJRkH2UgzjwCGXqicohikPG0dg8195U56nDTNw0AoYpzVd
+-----END PRIVATE KEY-----
+`
+
+const cert = `-----BEGIN CERTIFICATE-----\n${certificate.replaceAll(/.{64}/g, "$&\n")}\n-----END CERTIFICATE-----\n`
+
+/** Remembers what it could decrypt. */
+const tlsServer = (options: tls.TlsOptions = {}) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly port: number; readonly received: () => string; readonly close: () => void }>(
+      (resume) => {
+        let received = ""
+        const server = tls.createServer({ cert, key, ...options }, (socket) => {
+          socket.on("error", () => {})
+          socket.on("data", (chunk) => {
+            received += chunk.toString("latin1")
+          })
+        })
+        server.on("tlsClientError", () => {})
+        server.listen(0, "127.0.0.1", () =>
+          resume(Effect.succeed({
+            port: (server.address() as AddressInfo).port,
+            received: () => received,
+            close: () => server.close()
+          })))
+      }
+    ),
+    ({ close }) => Effect.sync(close)
+  )
+
+/** A verifier and a token need no more of the materials than this. */
+const materialsFor = (issuer: string, keys: ReadonlyArray<PrivateKey>) =>
+  ({ issuer, audience: baseUrl, url: `${baseUrl}/v1/operations`, keys }) as unknown as Materials
+
+const judgeTokenOf = Effect.fnUntraced(function*(issuer: string) {
+  const materials = materialsFor(issuer, yield* Effect.promise(() => generateKeys()))
+  const token = signToken(materials.keys, "ES256", {
+    iss: issuer,
+    aud: baseUrl,
+    sub: "subject",
+    client_id: "client",
+    grant_id: "grant",
+    jti: "token",
+    iat: now(),
+    exp: now() + 300
+  })
+  return yield* judge(materials, bearer(token)).pipe(
+    Effect.provide(verifierOf(materials, 0)),
+    Effect.provide(Logger.layer([]))
+  )
+})
+
+describe("An authorization server", () => {
+  it.live("whose certificate nobody vouches for is asked nothing, and its tokens are 503", () =>
+    Effect.gen(function*() {
+      const { port, received } = yield* tlsServer()
+      assert.strictEqual(yield* judgeTokenOf(`https://localhost:${port}`), "AuthorizationUnavailable")
+      assert.strictEqual(received(), "")
+    }))
+
+  it.live("that speaks no TLS of version 1.2 or later is asked nothing, and its tokens are 503", () =>
+    Effect.gen(function*() {
+      const { port, received } = yield* tlsServer({
+        minVersion: "TLSv1",
+        maxVersion: "TLSv1.1",
+        ciphers: "ALL:@SECLEVEL=0"
+      })
+      assert.strictEqual(yield* judgeTokenOf(`https://localhost:${port}`), "AuthorizationUnavailable")
+      assert.strictEqual(received(), "")
+      assert.include(["TLSv1.2", "TLSv1.3"], tls.DEFAULT_MIN_VERSION)
+    }))
+})

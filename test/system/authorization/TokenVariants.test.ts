@@ -1,0 +1,67 @@
+import { describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { decodeJwt, decodeProtectedHeader } from "jose"
+import { tokenDifferences } from "../../fixtures/authorization/Differences.ts"
+import { keyFor, type Members, signJwt } from "../../fixtures/authorization/Keys.ts"
+import { now } from "../../fixtures/authorization/Proofs.ts"
+import { baseUrl } from "../../fixtures/HttpProblem.ts"
+import { gatherMaterials } from "./Materials.ts"
+import { tokenMutations } from "./TokenForgeries.ts"
+import { bearer } from "./Variants.ts"
+import { assertAllAccepted, assertAllRefused, verifierOf } from "./Verdicts.ts"
+
+/** Together with the proofs (`MutatedProofs.test.ts`): 100,000. */
+const count = 80_000
+
+/** Changes to a good token that leave it good. */
+const variations: ReadonlyArray<{ readonly header?: Members; readonly claims?: Members }> = [
+  {},
+  { header: { typ: "application/at+jwt" } },
+  { header: { typ: "AT+JWT" } },
+  { header: { kid: undefined } },
+  { header: { jku: "https://evil.test/jwks", extra: true } },
+  { claims: { aud: ["https://other.test", baseUrl] } },
+  { claims: { exp: now() + 300.5 } },
+  { claims: { nbf: now() - 1 } },
+  { claims: { scope: undefined } },
+  { claims: { extra: { deep: [1] } } }
+]
+
+describe("Of 80,000 access tokens that come close to a good one", () => {
+  it.live(
+    "none is accepted, none makes the verifier fail, and oauth4webapi agrees, with ten justified exceptions",
+    () =>
+      Effect.gen(function*() {
+        const materials = yield* gatherMaterials
+        yield* assertAllRefused({
+          materials,
+          mutations: tokenMutations(materials),
+          count,
+          refusal: "InvalidCredential",
+          differences: tokenDifferences
+        }).pipe(Effect.provide(verifierOf(materials, 0)))
+      }),
+    120_000
+  )
+
+  it.live("all are made of tokens that both accept, also where what is written otherwise means the same", () =>
+    Effect.gen(function*() {
+      const materials = yield* gatherMaterials
+      const attempts = materials.tokens.flatMap((token) => {
+        const header = decodeProtectedHeader(token)
+        const algorithm = header.alg as "ES256" | "EdDSA" | "PS256"
+        return variations.map((variation) => ({
+          attempt: bearer(
+            signJwt(
+              keyFor(materials.keys, algorithm),
+              algorithm,
+              { ...header, ...variation.header },
+              { ...decodeJwt(token), ...variation.claims }
+            )
+          ),
+          what: JSON.stringify({ algorithm, ...variation })
+        }))
+      })
+      yield* assertAllAccepted(materials, attempts)
+    }))
+})

@@ -1,0 +1,129 @@
+/**
+ * What is made of a credential: by the verifier of the gateway, and by `oauth4webapi`, which was written by others.
+ */
+import { assert } from "@effect/vitest"
+import { Cause, Effect, Exit, Layer, Redacted } from "effect"
+import { FetchHttpClient } from "effect/http"
+import * as fc from "fast-check"
+import * as oauth from "oauth4webapi"
+import { Grants } from "../../../src/services/Grants.ts"
+import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
+import { Platform } from "../../fixtures/TestDatabase.ts"
+import { type Attempt, type Materials, type Mutation, mutationSeed } from "./Variants.ts"
+
+/** The name of the error with which the gateway refuses; a defect is what becomes a 500. */
+export type Verdict = "accepted" | "InvalidCredential" | "InvalidDpopProof" | "AuthorizationUnavailable" | "defect"
+
+const algorithms = ["ES256", "EdDSA", "Ed25519", "PS256"]
+
+/** As the gateway has it by default. */
+const clockTolerance = 5
+
+/** The verifier of JWT access tokens, in process. Where signatures are kept, it verifies each good token once. */
+export const verifierOf = ({ audience, issuer }: Materials, signatureTimeToLive: "1 minute" | 0) =>
+  GrantVerifier.layerJwt({ issuer, audience, signatureTimeToLive }).pipe(
+    Layer.provide([ProofReplay.layerMemory, Grants.layerMemory, FetchHttpClient.layer]),
+    Layer.provide(MemoryLedger.layer),
+    Layer.provide(Platform)
+  )
+
+/** The verdict of the gateway. */
+export const judge = (
+  { url }: Materials,
+  { proof, scheme, token }: Attempt
+): Effect.Effect<Verdict, never, GrantVerifier> =>
+  GrantVerifier.use(({ verify }) =>
+    verify({
+      scheme,
+      token: Redacted.make(token),
+      proof: proof === null ? null : Redacted.make(proof),
+      certificate: null,
+      method: "GET",
+      url
+    })
+  ).pipe(
+    Effect.exit,
+    Effect.map((exit) => {
+      if (Exit.isSuccess(exit)) return "accepted"
+      const reason = exit.cause.reasons.find(Cause.isFailReason)
+      return reason === undefined ? "defect" : reason.error._tag as Verdict
+    })
+  )
+
+/** Whether `oauth4webapi` would accept it. Null where it cannot be sent at all: a header takes no such characters. */
+export type Peer = (attempt: Attempt) => Promise<boolean | null>
+
+/** Reads the metadata of the issuer, once. */
+export const makePeer = async ({ audience, issuer, url }: Materials): Promise<Peer> => {
+  const insecure = { [oauth.allowInsecureRequests]: true }
+  const own = new URL(issuer)
+  const server = await oauth.processDiscoveryResponse(own, await oauth.discoveryRequest(own, insecure))
+  const options = { ...insecure, signingAlgorithms: algorithms, [oauth.clockTolerance]: clockTolerance }
+  return async ({ proof, scheme, token }) => {
+    const request = makeRequest(url, { authorization: `${scheme} ${token}`, ...proof === null ? {} : { dpop: proof } })
+    if (request === null) return null
+    try {
+      await oauth.validateJwtAccessToken(server, request, audience, options)
+      return true
+    } catch {
+      return false
+    }
+  }
+}
+
+const makeRequest = (url: string, headers: Record<string, string>): Request | null => {
+  try {
+    return new Request(url, { headers })
+  } catch {
+    return null
+  }
+}
+
+/** How many at once: signatures are verified by threads of the machine. */
+const batch = 64
+
+/**
+ * Makes so many attempts: each must be refused like this, and by `oauth4webapi` as well but for these differences, of
+ * which each must show. The seed is in the message of a failure (see `mutationSeed`).
+ */
+export const assertAllRefused = Effect.fnUntraced(function*(options: {
+  readonly materials: Materials
+  readonly mutations: fc.Arbitrary<Mutation>
+  readonly count: number
+  readonly refusal: Verdict
+  readonly differences: Readonly<Record<string, string>>
+}) {
+  const { count, differences, materials, mutations, refusal } = options
+  const peer = yield* Effect.promise(() => makePeer(materials))
+  const seed = mutationSeed()
+  const accepted = new Set<string>()
+  for (let done = 0; done < count; done += batch) {
+    const sample = fc.sample(mutations, { numRuns: Math.min(batch, count - done), seed: seed + done })
+    const attempts = sample.map(({ make }) => make(materials))
+    const verdicts = yield* Effect.forEach(attempts, (attempt) => judge(materials, attempt), { concurrency: batch })
+    const byPeer = yield* Effect.promise(() => Promise.all(attempts.map(peer)))
+    sample.forEach(({ kind, note }, at) => {
+      const what = `${kind} ${note} (seed ${seed + done}, number ${at})`
+      assert.strictEqual(verdicts[at], refusal, what)
+      if (byPeer[at] !== true) return
+      assert.property(differences, kind, `oauth4webapi accepts it: ${what}`)
+      accepted.add(kind)
+    })
+  }
+  assert.sameMembers([...accepted], Object.keys(differences))
+})
+
+/** Both the gateway and `oauth4webapi` accept each of these. */
+export const assertAllAccepted = Effect.fnUntraced(function*(
+  materials: Materials,
+  attempts: ReadonlyArray<{ readonly attempt: Attempt; readonly what: string }>
+) {
+  const peer = yield* Effect.promise(() => makePeer(materials))
+  for (const { attempt, what } of attempts) {
+    const verdict = yield* Effect.provide(judge(materials, attempt), verifierOf(materials, 0))
+    assert.strictEqual(verdict, "accepted", what)
+    assert.isTrue(yield* Effect.promise(() => peer(attempt)), what)
+  }
+})

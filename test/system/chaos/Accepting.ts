@@ -1,0 +1,126 @@
+/**
+ * The clients of the ledger: each request is repeated under its key until an answer arrives, some are repeated although
+ * one did, and some are cancelled while workers are after them.
+ */
+import { Duration, Effect, Schedule, type Schema } from "effect"
+import {
+  ClientId,
+  type GrantIdentity,
+  operationsRead,
+  PairwiseSubject,
+  Provider,
+  ResourceOwner
+} from "../../../src/domain/Grant.ts"
+import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
+import type { Instruction } from "../../../src/sandbox/SettlementMix.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import type { Dice } from "./Dice.ts"
+import { type ProviderName, providerNames, providers } from "./Plan.ts"
+
+/** What the ledger said to a request, however often it was asked. */
+export interface Acceptance {
+  readonly key: string
+  /** Distinct ids of the answers: more than one would be two operations for one key. */
+  readonly ids: ReadonlySet<string>
+  /** Answers that said that this very request made the operation. */
+  readonly created: number
+}
+
+const clientsAtOnce = 16
+
+/** Whom a client acts for, and through which provider. */
+export interface ChaosGrant {
+  readonly identity: GrantIdentity
+  readonly provider: ProviderName
+}
+
+/** One grant of each provider for each of some owners. */
+export const issueGrants = Effect.gen(function*() {
+  const grants = yield* Grants
+  const owners = Array.from({ length: 4 }, (_, index) => `owner-${index}`)
+  return yield* Effect.forEach(
+    owners.flatMap((owner) => providerNames.map((provider) => ({ owner, provider }))),
+    ({ owner, provider }) =>
+      Effect.map(
+        grants.issue({
+          resource_owner: ResourceOwner.make(owner),
+          subject: PairwiseSubject.make(`subject-of-${owner}`),
+          client_id: ClientId.make("agent"),
+          provider: Provider.make(provider),
+          scopes: [operationsRead],
+          expires_in: Duration.hours(24)
+        }),
+        ({ grant: { client_id, grant_id, subject } }): ChaosGrant => ({
+          provider,
+          identity: { grant_id, client_id, subject }
+        })
+      )
+  )
+})
+
+/**
+ * A few stay pending for ever, so that something has to stay unsettled. A status that flaps says "not found" at any
+ * time, which is not what a provider with a window documents.
+ */
+const instruct = (dice: Dice, provider: ProviderName): Instruction => ({
+  ...dice.roll() < 0.002 && { outcome: "pending" },
+  ...providers[provider] !== null && { faults: { flapping_status: false } }
+})
+
+export interface AcceptingOptions {
+  readonly grants: ReadonlyArray<ChaosGrant>
+  readonly dice: Dice
+  /** Milliseconds from the request of this number, from 0, to the next; null when there is no such request. */
+  readonly pause: (index: number) => number | null
+  readonly acceptances: Array<Acceptance>
+}
+
+/** Accepts until there are no more requests. What is late is made up for. */
+export const acceptAll = Effect.fnUntraced(function*({ acceptances, dice, grants, pause }: AcceptingOptions) {
+  const ledger = yield* OperationLedger
+  let next = 0
+  let due = Date.now()
+
+  const acceptOnce = Effect.fnUntraced(function*(index: number) {
+    const key = `request-${index}`
+    const ids = new Set<string>()
+    let created = 0
+    const { identity, provider } = grants[dice.below(grants.length)]!
+    const payload: Schema.Json = { amount: `${dice.below(10_000)}.00`, sandbox: instruct(dice, provider) }
+    const ask = ledger.accept(identity, { type: "payment", key: IdempotencyKey.make(key), payload }).pipe(
+      Effect.timeout("1500 millis"),
+      // Nobody knows whether it was recorded.
+      Effect.retry({ while: retryable, schedule: Schedule.spaced("100 millis") }),
+      Effect.tap((accepted) =>
+        Effect.sync(() => {
+          ids.add(accepted.operation.id)
+          if (accepted.created) created++
+        })
+      )
+    )
+    const { operation } = yield* ask
+    if (dice.roll() < 0.05) yield* ask
+    acceptances.push({ key, ids, created })
+    if (dice.roll() < 0.01) {
+      yield* Effect.ignore(Effect.timeout(ledger.cancel(operation.id, { by: "client" }), "1500 millis"))
+    }
+  })
+
+  const client = Effect.gen(function*() {
+    while (true) {
+      const index = next
+      const after = pause(index)
+      if (after === null) return
+      const at = due
+      next++
+      due += after
+      yield* Effect.sleep(Math.max(0, at - Date.now()))
+      yield* acceptOnce(index)
+    }
+  })
+  yield* Effect.all(Array.from({ length: clientsAtOnce }, () => client), { concurrency: "unbounded", discard: true })
+})
+
+const retryable = (error: { readonly _tag: string }): boolean =>
+  error._tag === "StoreUnavailable" || error._tag === "TimeoutError"

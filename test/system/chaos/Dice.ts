@@ -1,0 +1,35 @@
+/**
+ * Chance by seed. What is drawn is the same for the same seed; when it happens is up to the machine.
+ */
+import { chance } from "../../../src/sandbox/Chance.ts"
+
+export interface Dice {
+  /** In [0, 1). */
+  readonly roll: () => number
+  /** A whole number from 0 up to, and without, the limit. */
+  readonly below: (limit: number) => number
+  /** A number between the two. */
+  readonly between: (least: number, most: number) => number
+}
+
+export const makeDice = (seed: string, name: string): Dice => {
+  let rolls = 0
+  const roll = () => chance(seed, name, rolls++)
+  return {
+    roll,
+    below: (limit) => Math.floor(roll() * limit),
+    between: (least, most) => least + roll() * (most - least)
+  }
+}
+
+/** The items in another order (Fisher and Yates). */
+export const shuffle = <A>(items: ReadonlyArray<A>, dice: Dice): Array<A> => {
+  const shuffled = [...items]
+  for (let last = shuffled.length - 1; last > 0; last--) {
+    const other = dice.below(last + 1)
+    const item = shuffled[last]!
+    shuffled[last] = shuffled[other]!
+    shuffled[other] = item
+  }
+  return shuffled
+}

@@ -1,0 +1,240 @@
+/**
+ * Whether a run kept every promise, by what it left behind.
+ */
+import { Duration } from "effect"
+import { canTransition, isEvidence, isTerminal, requiresEvidence } from "../../../src/domain/Operation.ts"
+import type { Receipt } from "../../../src/sandbox/Record.ts"
+import type { Evidence, FinalOperation, Step } from "./Evidence.ts"
+import { nameOf } from "./Faults.ts"
+import { crashPoints, policy, type ProviderName, providers } from "./Plan.ts"
+import type { Outage } from "./Postgres.ts"
+
+/** One line of the verdict. */
+export interface Figure {
+  readonly name: string
+  readonly value: string
+  /** What it must be. */
+  readonly required: string
+  readonly holds: boolean
+  /** Some of what is wrong. */
+  readonly examples: ReadonlyArray<string>
+}
+
+const counted = (name: string, wrong: ReadonlyArray<string>): Figure => ({
+  name,
+  value: String(wrong.length),
+  required: "0",
+  holds: wrong.length === 0,
+  examples: wrong.slice(0, 5)
+})
+
+const atLeast = (name: string, value: number, least: number): Figure => ({
+  name,
+  value: String(value),
+  required: `at least ${least}`,
+  holds: value >= least,
+  examples: []
+})
+
+const atMost = (name: string, value: number, most: number, examples: ReadonlyArray<string> = []): Figure => ({
+  name,
+  value: String(value),
+  required: `at most ${most}`,
+  holds: value <= most,
+  examples: examples.slice(0, 5)
+})
+
+const groupBy = <A>(items: ReadonlyArray<A>, key: (item: A) => string): ReadonlyMap<string, ReadonlyArray<A>> =>
+  Map.groupBy(items, key)
+
+/** Keys that the sandbox received, in whole, more than once. */
+const doubleSubmissions = ({ receipts }: Evidence): ReadonlyArray<string> =>
+  receipts.filter(({ receipt }) => receipt > 1).map(({ key, outcome, receipt }) => `${key}: no. ${receipt}, ${outcome}`)
+
+/** Keys that left a worker more than once, whether they arrived or not. */
+const doubleSends = ({ sent }: Evidence): ReadonlyArray<string> =>
+  [...sent].filter(([, times]) => times > 1).map(([key, times]) => `${key}: sent ${times} times`)
+
+/** Clients that were promised an operation which the ledger does not have, or has twice. */
+const lostOperations = ({ acceptances, operations }: Evidence): ReadonlyArray<string> => {
+  const byKey = new Map(operations.map(({ id, key }) => [key, id]))
+  return acceptances.flatMap(({ created, ids, key }) => {
+    const id = byKey.get(key)
+    if (id === undefined) return [`${key}: not in the ledger`]
+    if (created > 1) return [`${key}: created ${created} times`]
+    return ids.size === 1 && ids.has(id) ? [] : [`${key}: answered as ${[...ids].join(", ")}, stored as ${id}`]
+  })
+}
+
+/** Submissions that the provider received although no operation asked for them. */
+const strangers = ({ operations, receipts }: Evidence): ReadonlyArray<string> => {
+  const known = new Set(operations.map(({ id }) => id))
+  return receipts.filter(({ key }) => !known.has(key)).map(({ key }) => `${key}: received, and not in the ledger`)
+}
+
+/** What became of a submission at the provider: its answer to the only question that counts. */
+type Fate = "succeeded" | "failed" | "pending" | "never"
+
+const fates = ({ truths }: Evidence): ReadonlyMap<string, Fate> =>
+  new Map(truths.map(({ key, status }) => [key, status === "absent" || status === "refused" ? "never" : status]))
+
+/** A refusal that the provider told is as good as a failure. */
+const refusals = (receipts: ReadonlyArray<Receipt>): ReadonlySet<string> =>
+  new Set(receipts.filter(({ outcome }) => outcome === "rejected").map(({ key }) => key))
+
+/** Settled operations that say something else than the provider, or that nothing was sent where something was. */
+const untruths = (evidence: Evidence): ReadonlyArray<string> => {
+  const fateOf = fates(evidence)
+  const refusedAsLate = new Set(
+    evidence.receipts.filter(({ outcome }) => outcome === "too_late").map(({ key }) => key as string)
+  )
+  const agrees = ({ failure_code, id, state }: FinalOperation): boolean => {
+    const fate = fateOf.get(id) ?? "never"
+    switch (state) {
+      case "succeeded":
+        return fate === "succeeded"
+      case "failed":
+        if (failure_code === "provider_unreachable" && evidence.sent.has(id)) return refusedAsLate.has(id)
+        return fate === "failed" || fate === "never"
+      case "cancelled":
+        return fate === "never" && !evidence.sent.has(id)
+      default:
+        return true
+    }
+  }
+  return evidence.operations.filter((operation) => !agrees(operation)).map(({ failure_code, id, state }) =>
+    `${id}: ${state} ${failure_code ?? ""}, and the provider says ${fateOf.get(id) ?? "never received"}`
+  )
+}
+
+/**
+ * Operations that are unsettled and should not be: nobody is to act on them, or the provider would prove a result, or
+ * its documented window has proven that there is none.
+ */
+export const abandoned = (evidence: Pick<Evidence, "operations" | "receipts" | "truths">): ReadonlyArray<string> => {
+  const fateOf = fates(evidence as Evidence)
+  const refused = refusals(evidence.receipts)
+  return evidence.operations.flatMap(({ due_at, id, provider, state }) => {
+    if (isTerminal(state)) return []
+    if (due_at === null) return [`${id}: ${state}, and nobody is to act on it`]
+    const fate = fateOf.get(id) ?? "never"
+    const isHonest = state === "indeterminate"
+      ? fate === "pending" || (fate === "never" && !refused.has(id) && providers[provider as ProviderName] === null)
+      : state === "submitted" && fate === "pending"
+    return isHonest ? [] : [`${id}: ${state} with ${provider}, and the provider says ${fate}`]
+  })
+}
+
+const illegalStep = (step: Step, before: Step | undefined): string | null => {
+  const { evidence, from_state, revision, to_state } = step
+  if (before === undefined) {
+    return from_state === null && to_state === "accepted" && revision === 1 ? null : "does not begin as accepted"
+  }
+  if (revision !== before.revision + 1) return `revision ${revision} after ${before.revision}`
+  if (from_state !== before.to_state) return `from ${from_state}, where it was ${before.to_state}`
+  if (!canTransition(from_state, to_state)) return `from ${from_state} to ${to_state}`
+  if (requiresEvidence(from_state) && !isEvidence(evidence)) return `out of ${from_state} without proof`
+  return step.at < before.at ? "back in time" : null
+}
+
+const illegalSteps = ({ history, operations }: Evidence): ReadonlyArray<string> => {
+  const byOperation = groupBy(history, ({ operation_id }) => operation_id)
+  return operations.flatMap(({ id, revision, state }) => {
+    const steps = byOperation.get(id) ?? []
+    const last = steps.at(-1)
+    const wrong = steps.flatMap((step, index) => illegalStep(step, steps[index - 1]) ?? [])
+    if (last?.revision !== revision || last.to_state !== state) wrong.push("does not end where the operation is")
+    return wrong.map((text) => `${id}: ${text}`)
+  })
+}
+
+/** How much of a time the database was there for. */
+const withoutOutages = (from: number, to: number, outages: ReadonlyArray<Outage>): number =>
+  outages.reduce(
+    (time, outage) => time - Math.max(0, Math.min(to, outage.to) - Math.max(from, outage.from)),
+    to - from
+  )
+
+/** A time in `submitting`: from when on, in milliseconds since 1970, and how long without outages of the database. */
+interface Stay {
+  readonly id: string
+  readonly from: number
+  readonly to: number
+  readonly lasted: number
+}
+
+/**
+ * How long each operation was `submitting`, by its history: all of them, and not only those that a sample caught. Times
+ * at which the database was down are left out, from the kill to the first answer after it.
+ */
+const staysInSubmitting = ({ history, outages }: Evidence): ReadonlyArray<Stay> =>
+  history.flatMap((step, index) => {
+    const next = history[index + 1]
+    if (step.to_state !== "submitting" || next?.operation_id !== step.operation_id) return []
+    const [from, to] = [step.at.getTime(), next.at.getTime()]
+    return [{ id: step.operation_id, from, to, lasted: withoutOutages(from, to, outages) }]
+  })
+
+/** With what happened in the ten seconds before, and meanwhile, in milliseconds from the claim: it may tell why. */
+const describeStay = ({ injected }: Evidence, { from, id, lasted, to }: Stay): string => {
+  const faults = injected.filter(({ at }) => at > from - 10_000 && at < to)
+  return `${id}: ${lasted} ms; ${faults.map(({ at, fault }) => `${nameOf(fault)} ${at - from}`).join(", ")}`
+}
+
+/** The longest time that a sample saw an operation in `submitting`, by the database's clock. */
+const longestSampled = ({ outages, samples }: Evidence): number =>
+  samples.reduce(
+    (longest, { at, submittingSince }) =>
+      submittingSince === null ? longest : Math.max(longest, withoutOutages(submittingSince, at, outages)),
+    0
+  )
+
+const stuck = (evidence: Evidence, slack: number): ReadonlyArray<Figure> => {
+  const longestAllowed = Duration.toMillis(policy.rescueAfter) + slack
+  const stays = staysInSubmitting(evidence)
+  const over = stays.filter(({ lasted }) => lasted > longestAllowed)
+  const longest = stays.reduce((most, { lasted }) => Math.max(most, lasted), 0)
+  return [
+    counted(
+      `operations submitting for longer than ${longestAllowed} ms`,
+      over.map((stay) => describeStay(evidence, stay))
+    ),
+    atMost("longest time submitting, by history (ms)", longest, longestAllowed),
+    atMost("longest time submitting, by samples (ms)", Math.round(longestSampled(evidence)), longestAllowed)
+  ]
+}
+
+const mostClaims = ({ history }: Evidence): Figure => {
+  const claims = groupBy(
+    history.filter(({ to_state }) => to_state === "submitting"),
+    ({ operation_id }) => operation_id
+  )
+  const most = claims.values().reduce((most, { length }) => Math.max(most, length), 0)
+  return atMost("claims of one operation", most, 1)
+}
+
+const unvisited = ({ injected }: Evidence): ReadonlyArray<string> =>
+  crashPoints.filter((point) => !injected.some(({ fault }) => fault.kind === "crash_point" && fault.point === point))
+
+/**
+ * Every figure that a run is judged by. `slack` is how many milliseconds a rescue may come late: a second, unless the
+ * machine is shared with others.
+ */
+export const judge = (evidence: Evidence, slack = 1000): ReadonlyArray<Figure> => [
+  atLeast("operations accepted", evidence.acceptances.length, evidence.asked.operations),
+  atLeast("faults injected", evidence.injected.length, evidence.asked.faults),
+  ...evidence.asked.faults === 0 ? [] : [counted("crash points not hit", unvisited(evidence))],
+  counted("double submissions, by the provider's record", doubleSubmissions(evidence)),
+  counted("double sends, by the wire", doubleSends(evidence)),
+  counted("operations lost", lostOperations(evidence)),
+  counted("submissions without an operation", strangers(evidence)),
+  counted("operations abandoned", abandoned(evidence)),
+  counted("settled against the provider's truth", untruths(evidence)),
+  counted("illegal history rows", illegalSteps(evidence)),
+  mostClaims(evidence),
+  ...stuck(evidence, slack),
+  counted("workers that died by themselves", evidence.deaths)
+]
+
+/** Whether all of them are as they must be. */
+export const isAcquitted = (figures: ReadonlyArray<Figure>): boolean => figures.every(({ holds }) => holds)

@@ -1,0 +1,90 @@
+/**
+ * What the processes of a chaos run agree on: how patient the workers are, where they can be made to crash, and what
+ * they tell each other.
+ */
+import { Duration, Schema } from "effect"
+import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
+
+/** The five places at which a worker can be struck, in the order in which an operation passes them. */
+export const crashPoints = [
+  "before_claim",
+  /** The claim is written to the database, and its answer never read. */
+  "before_acknowledgement",
+  /** The claim is acknowledged, and nothing was sent. */
+  "before_send",
+  /** The provider has answered, and nothing was recorded. */
+  "before_record",
+  "after_record"
+] as const
+export const CrashPoint = Schema.Literals(crashPoints)
+export type CrashPoint = typeof CrashPoint.Type
+
+/** SIGKILL, or SIGSTOP: a process that is stopped at the wrong moment and goes on later. */
+export const blows = ["kill", "stop"] as const
+export const Blow = Schema.Literals(blows)
+export type Blow = typeof Blow.Type
+
+/** To a worker, as a line of JSON on its standard input: strike yourself when you come to this point next. */
+export const Order = Schema.fromJsonString(Schema.Struct({ point: CrashPoint, blow: Blow }))
+export type Order = typeof Order.Type
+
+/** From a process that was started: it works now, it is about to strike itself, or it goes on. */
+export const Message = Schema.fromJsonString(Schema.Union([
+  Schema.TaggedStruct("Ready", {
+    url: Schema.optionalKey(Schema.String),
+    controlUrl: Schema.optionalKey(Schema.String)
+  }),
+  Schema.TaggedStruct("Struck", { point: CrashPoint, blow: Blow }),
+  Schema.TaggedStruct("Resumed", {})
+]))
+export type Message = typeof Message.Type
+
+/** Mistakes that can be built into the workers, to see whether the judge finds them. */
+export const plantedBugs = [
+  /** A submission whose outcome is not known is tried once more. */
+  "retry_uncertain",
+  /** What was rescued is submitted again, instead of being asked for. */
+  "resend_after_rescue",
+  /** "Not found" is taken for "failed". */
+  "not_found_means_failed"
+] as const
+export const PlantedBug = Schema.Literals(plantedBugs)
+export type PlantedBug = typeof PlantedBug.Type
+
+/** How a worker is started: JSON in its environment. */
+export const WorkerConfig = Schema.fromJsonString(Schema.Struct({
+  /** Ports of the proxies on the way to the database and to the sandbox. */
+  databasePort: Schema.Int,
+  sandboxPort: Schema.Int,
+  username: Schema.String,
+  database: Schema.String,
+  bug: Schema.NullOr(PlantedBug)
+}))
+export type WorkerConfig = typeof WorkerConfig.Type
+
+/** Name of the variable that holds the configuration of a process. */
+export const configVariable = "CHAOS_CONFIG"
+
+/**
+ * One sandbox, known under two names: `careful` believes no "not found", `windowed` believes it so many milliseconds
+ * after the last moment at which anything can have been sent.
+ */
+export const providers = { careful: null, windowed: 3000 } as const
+export type ProviderName = keyof typeof providers
+export const providerNames = Object.keys(providers) as ReadonlyArray<ProviderName>
+
+/** Short times, so that every way to be late is walked often. */
+export const policy: typeof defaultPolicy = {
+  ...defaultPolicy,
+  sendWithin: Duration.seconds(2),
+  attemptTimeout: Duration.seconds(1),
+  retryDelay: Duration.millis(100),
+  rescueAfter: Duration.seconds(4),
+  readTimeout: Duration.seconds(1),
+  readSchedule: { first: Duration.millis(200), factor: 1.6, longest: Duration.seconds(20), jitter: 0.2 },
+  idle: Duration.seconds(2),
+  pollInterval: Duration.millis(400),
+  rescueInterval: Duration.millis(200),
+  drainTimeout: Duration.seconds(2),
+  storeTimeout: Duration.seconds(1)
+}

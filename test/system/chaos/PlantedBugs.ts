@@ -1,0 +1,46 @@
+/**
+ * Mistakes to build into a worker, as decorators of its provider. Each breaks one promise of the engine, and the judge
+ * must say so.
+ */
+import { Effect } from "effect"
+import { type Provider, StatusAnswer } from "../../../src/submission/Provider.ts"
+import type { PlantedBug } from "./Plan.ts"
+
+type Service = Provider["Service"]
+
+const bugs: Readonly<Record<PlantedBug, (provider: Service) => Service>> = {
+  retry_uncertain: (provider) => ({
+    ...provider,
+    submit: (operation, payload) =>
+      Effect.catchTag(provider.submit(operation, payload), "Uncertain", () => provider.submit(operation, payload))
+  }),
+  resend_after_rescue: (provider) => ({
+    ...provider,
+    readStatus: (operation, reference) =>
+      Effect.andThen(
+        reference === null ? Effect.ignore(provider.submit({ ...operation, send_before: null }, {})) : Effect.void,
+        provider.readStatus(operation, reference)
+      )
+  }),
+  not_found_means_failed: (provider) => ({
+    ...provider,
+    readStatus: (operation, reference) =>
+      Effect.map(
+        provider.readStatus(operation, reference),
+        (answer) =>
+          answer._tag === "NotProven" && answer.reason === "not_found"
+            ? StatusAnswer.Proven({
+              state: "failed",
+              code: "not_found",
+              message: "The provider does not know it.",
+              names: answer.names,
+              evidence: null
+            })
+            : answer
+      )
+  })
+}
+
+/** The provider as it is, or with a mistake. */
+export const withBug = (bug: PlantedBug | null, provider: Service): Service =>
+  bug === null ? provider : bugs[bug](provider)

@@ -1,0 +1,63 @@
+/**
+ * A run in words and figures.
+ */
+import { operationStates } from "../../../src/domain/Operation.ts"
+import type { Evidence } from "./Evidence.ts"
+import { nameOf } from "./Faults.ts"
+import type { Figure } from "./Judge.ts"
+
+/** Left-aligned columns, but for the second, which holds numbers. */
+const table = (lines: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> => {
+  const widths = lines[0]!.map((_, column) => Math.max(...lines.map((line) => line[column]!.length)))
+  return lines.map((line) =>
+    line.map((cell, column) => column === 1 ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!))
+      .join("  ").trimEnd()
+  )
+}
+
+const tally = (names: Iterable<string>): ReadonlyArray<readonly [name: string, count: string]> =>
+  [...Map.groupBy(names, (name) => name)]
+    .map(([name, all]) => [name, String(all.length)] as const)
+    .toSorted(([one], [other]) => one.localeCompare(other))
+
+const verdicts = (figures: ReadonlyArray<Figure>): ReadonlyArray<string> => {
+  const lines = table([
+    ["figure", "value", "must be", ""],
+    ...figures.map(({ holds, name, required, value }) => [name, value, required, holds ? "holds" : "BROKEN"])
+  ])
+  const examples = figures.filter(({ holds }) => !holds).flatMap((figure) =>
+    figure.examples.map((example) => `  ${figure.name}: ${example}`)
+  )
+  return [...lines, ...examples]
+}
+
+/** The table that a run is judged by, and what happened in it. */
+export const report = (evidence: Evidence, figures: ReadonlyArray<Figure>): ReadonlyArray<string> => {
+  const { injected, operations, outages, receipts, sent, workerStarts } = evidence
+  const down = outages.reduce((sum, { from, to }) => sum + to - from, 0)
+  const settled = operationStates.map((state) => [
+    state,
+    String(operations.filter((operation) => operation.state === state).length)
+  ])
+  return [
+    ...verdicts(figures),
+    "",
+    ...table([["operations at the end", String(operations.length)], ...settled]),
+    "",
+    ...table([
+      ["faults of processes and networks", String(injected.length)],
+      ...tally(injected.map(({ fault }) => nameOf(fault)))
+    ]),
+    "",
+    ...table([
+      ["what the provider did with what it received", String(receipts.length)],
+      ...tally(receipts.map(({ outcome }) => outcome))
+    ]),
+    "",
+    ...table([
+      ["workers started", String(workerStarts)],
+      ["submissions that left a worker", String([...sent.values()].reduce((sum, times) => sum + times, 0))],
+      ["database down (ms)", String(down)]
+    ])
+  ]
+}

@@ -1,0 +1,74 @@
+/**
+ * A worker as a deployment runs it, in a process of its own, that can be told to crash. Ends with 0 when SIGTERM asked
+ * it to.
+ */
+import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
+import { Cause, Duration, Effect, Exit, Layer, Logger, References, Schema } from "effect"
+import { Database, WorkerPool } from "../../../src/node/Database.ts"
+import * as PgAcceptanceSignal from "../../../src/node/PgAcceptanceSignal.ts"
+import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { Provider } from "../../../src/submission/Provider.ts"
+import { Providers } from "../../../src/submission/Providers.ts"
+import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
+import { SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
+import * as Submission from "../../../src/submission/SubmissionProcesses.ts"
+import { crashingProvider, layerCrashingQueue } from "./CrashPoints.ts"
+import { configVariable, policy, providers, WorkerConfig } from "./Plan.ts"
+import { withBug } from "./PlantedBugs.ts"
+import { makeStriker, tell } from "./Striker.ts"
+
+const config = Schema.decodeSync(WorkerConfig)(process.env[configVariable] ?? "")
+const striker = makeStriker()
+
+const connection = {
+  host: "127.0.0.1",
+  port: config.databasePort,
+  username: config.username,
+  database: config.database
+}
+
+const Queue = layerCrashingQueue(striker, connection).pipe(
+  Layer.provide(SubmissionQueue.layer),
+  Layer.merge(PgAcceptanceSignal.layer),
+  Layer.provide(WorkerPool),
+  Layer.provide([
+    Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection }),
+    NodeCrypto.layerDigest
+  ])
+)
+
+const adapter = (window: number | null) =>
+  Layer.effect(
+    Provider,
+    Effect.map(
+      SandboxProvider.make({
+        baseUrl: `http://127.0.0.1:${config.sandboxPort}`,
+        ...window !== null && { notFoundIsFinalAfter: Duration.millis(window) }
+      }),
+      (provider) => withBug(config.bug, crashingProvider(striker, provider))
+    )
+  )
+
+const Adapters = Providers.layer({ careful: adapter(providers.careful), windowed: adapter(providers.windowed) })
+
+const Work = Layer.effectDiscard(Effect.sync(() => tell({ _tag: "Ready" }))).pipe(
+  Layer.provide(Submission.layer),
+  Layer.provide(Adapters),
+  Layer.provide(ProviderHttpClient.layer({ connections: policy.concurrency * 2, connectTimeout: "1 second" })),
+  Layer.provide(Queue),
+  Layer.provide(Layer.succeed(SubmissionPolicy, policy))
+)
+
+Layer.launch(Work).pipe(
+  Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logError("Could not work", cause)),
+  // A loop that died must not go unnoticed: the run counts what is logged as fatal.
+  Effect.provideService(References.UnhandledLogLevel, "Fatal"),
+  Effect.provide(Logger.layer([Logger.withConsoleError(Logger.formatJson)])),
+  (program) =>
+    NodeRuntime.runMain(program, {
+      // The standard output is for messages to the parent.
+      disableErrorReporting: true,
+      teardown: (exit, onExit) => onExit(Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause) ? 0 : 1)
+    })
+)

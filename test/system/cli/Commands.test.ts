@@ -1,0 +1,290 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { result, run, urlOf } from "../../fixtures/CommandLine.ts"
+import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+
+type Env = Readonly<Record<string, string>>
+type Operation = { readonly id: string; readonly state: string; readonly revision: number }
+type Issued = Readonly<
+  Record<"grant_id" | "client_id" | "provider_connection_id" | "access_token" | "expires_at", string>
+>
+
+const onDatabase = <A, E, R>(body: (env: Env) => Effect.Effect<A, E, R>, options?: { readonly empty: boolean }) =>
+  Effect.scoped(
+    Effect.flatMap(createDatabase(options), (database) => body({ DATABASE_URL: urlOf(database) }))
+  ).pipe(Effect.provide(Platform))
+
+const issue = (env: Env, ...more: ReadonlyArray<string>) =>
+  result<Issued>(["grants", "issue", "--owner", "owner", "--subject", "subject", "--client", "client", ...more], env)
+
+interface Shown {
+  readonly grant_id: string
+  readonly scopes: ReadonlyArray<string>
+  readonly expires_at: string
+  readonly revoked_at: string | null
+}
+
+const names = "grants register --issuer https://as.example --client client --owner owner --provider bank".split(" ")
+
+const registration = (grant: string, subject = "subject") => [...names, "--grant", grant, "--subject", subject]
+
+const register = (env: Env, grant: string, ...more: ReadonlyArray<string>) =>
+  result<Shown>([...registration(grant), ...more], env)
+
+/** A command that cannot be carried out says why in one line on standard error, and nothing on standard output. */
+const refused = (args: ReadonlyArray<string>, env: Env, stdin = "") =>
+  Effect.map(run(args, env, stdin), ({ code, stderr, stdout }) => {
+    assert.strictEqual(code, 1)
+    assert.strictEqual(stdout, "")
+    assert.match(stderr, /^error: [^\n]+\n$/)
+    return stderr
+  })
+
+describe("The command line", () => {
+  it.live("issues a grant with a token that is shown this once, shows it and revokes it for ever", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const issued = yield* issue(
+          env,
+          "--scope",
+          "operations:read",
+          "--scope",
+          "x:y",
+          "--provider",
+          "bank",
+          "--expires-in",
+          "2h"
+        )
+        assert.sameMembers(Object.keys(issued), [
+          "grant_id",
+          "client_id",
+          "provider_connection_id",
+          "access_token",
+          "expires_at"
+        ])
+        assert.match(issued.access_token, /^fingw_[0-9A-Za-z]{49}$/)
+        assert.approximately(Date.parse(issued.expires_at), Date.now() + 7_200_000, 60_000)
+        const shown = yield* result(["grants", "show", issued.grant_id], env)
+        assert.deepInclude(shown, { scopes: ["operations:read", "x:y"], provider: "bank", revoked_at: null })
+        assert.notInclude(JSON.stringify(shown), "fingw_")
+        const revoked = yield* result(["grants", "revoke", issued.grant_id], env)
+        assert.isString(revoked["revoked_at"])
+        assert.deepStrictEqual(yield* result(["grants", "revoke", issued.grant_id], env), revoked)
+      })
+    ))
+
+  it.live("registers grants of an authorization server, and brings them up to date", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const registered = yield* register(env, "first", "--scope", "operations:read", "--expires-in", "2h")
+        assert.deepInclude(registered as object, {
+          issuer: "https://as.example",
+          external_id: "first",
+          subject: "subject",
+          resource_owner: "owner",
+          provider: "bank",
+          scopes: ["operations:read"],
+          revoked_at: null
+        })
+        assert.notProperty(registered, "access_token")
+        assert.approximately(Date.parse(registered.expires_at), Date.now() + 7_200_000, 60_000)
+        assert.deepStrictEqual(yield* result<Shown>(["grants", "show", registered.grant_id], env), registered)
+        const again = yield* register(env, "first", "--scope", "x:y")
+        assert.deepInclude(again, { grant_id: registered.grant_id, scopes: ["x:y"] })
+        assert.include(
+          yield* refused(registration("first", "other"), env),
+          `the grant ${registered.grant_id} is known with another subject`
+        )
+      })
+    ))
+
+  it.live("revokes by the names of an authorization server, seen or not, and says how many grants that were", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const revoke = (...what: ReadonlyArray<string>) => result(["grants", "revoke", ...what], env)
+        const client = ["--client", "client"]
+        const issuer = ["--issuer", "https://as.example", ...client]
+        for (const grant of ["first", "second"]) yield* register(env, grant)
+        yield* issue(env)
+        assert.deepStrictEqual(yield* revoke(...issuer, "--grant", "first"), { revoked: 1 })
+        assert.deepStrictEqual(yield* revoke(...issuer, "--grant", "unseen"), { revoked: 0 })
+        assert.isString((yield* register(env, "unseen")).revoked_at)
+        assert.deepStrictEqual(yield* revoke(...issuer, "--subject", "subject"), { revoked: 1 })
+        assert.deepStrictEqual(yield* revoke(...issuer), { revoked: 0 })
+        assert.deepStrictEqual(yield* revoke(...client), { revoked: 1 })
+        assert.isString((yield* register(env, "of-unknown-age")).revoked_at)
+        const young = new Date(Date.now() + 60_000).toISOString()
+        assert.isNull((yield* register(env, "young", "--granted-at", young)).revoked_at)
+      })
+    ))
+
+  it.live("revokes nothing unless it is told exactly what", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const { grant_id } = yield* register(env, "first")
+        const issuer = ["--issuer", "https://as.example"]
+        const client = ["--client", "client"]
+        for (
+          const what of [
+            [],
+            [...issuer, "--grant", "first"],
+            [...client, "--subject", "subject"],
+            [...issuer, ...client, "--grant", "first", "--subject", "subject"],
+            [grant_id, ...client]
+          ]
+        ) {
+          assert.include(yield* refused(["grants", "revoke", ...what], env), "say what to revoke", what.join(" "))
+        }
+        assert.include(
+          yield* refused([...registration("second"), "--granted-at", "yesterday"], env),
+          "an RFC 3339 date-time"
+        )
+        assert.deepInclude(yield* result(["grants", "show", grant_id], env), { revoked_at: null })
+      })
+    ))
+
+  it.live("deactivates and activates clients, disconnects and connects providers", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const { grant_id, provider_connection_id } = yield* issue(env)
+        for (const [command, active] of [["deactivate", false], ["activate", true]] as const) {
+          assert.deepStrictEqual(yield* result(["clients", command, "client"], env), { client_id: "client", active })
+          assert.deepInclude(yield* result(["grants", "show", grant_id], env), { client_active: active })
+        }
+        for (const [command, connected] of [["disconnect", false], ["connect", true]] as const) {
+          assert.deepStrictEqual(
+            yield* result(["providers", command, provider_connection_id], env),
+            { provider_connection_id, connected }
+          )
+          assert.deepInclude(yield* result(["grants", "show", grant_id], env), { provider_connected: connected })
+        }
+      })
+    ))
+
+  it.live("accepts once for each key, advances with evidence, and shows the history", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const { grant_id } = yield* issue(env)
+        const request = ["--grant", grant_id, "--type", "payment", "--key", "k"]
+        const accept = (payload: string) => ["operations", "accept", ...request, "--payload", payload]
+        const first = yield* result<{ operation: Operation; created: boolean }>(accept("{\"a\":1,\"b\":2}"), env)
+        assert.isTrue(first.created)
+        const { id } = first.operation
+        assert.deepStrictEqual(yield* result(accept("{\"b\":2.0,\"a\":1}"), env), { ...first, created: false })
+        assert.include(yield* refused(accept("-"), env, "{\"a\":2}"), "used before with another request")
+        yield* result(["operations", "advance", id, "--to", "submitting"], env)
+        yield* result(["operations", "advance", id, "--to", "indeterminate"], env)
+        assert.include(yield* refused(["operations", "advance", id, "--to", "cancelled"], env), "cannot move")
+        assert.include(yield* refused(["operations", "advance", id, "--to", "succeeded"], env), "recorded proof")
+        assert.include(yield* refused(["operations", "advance", id, "--to", "failed"], env), "--failure-code")
+        const failure = ["--failure-code", "declined", "--failure-message", "The bank said no."]
+        const failed = yield* result(
+          ["operations", "advance", id, "--to", "failed", "--evidence", "{\"status\":\"declined\"}", ...failure],
+          env
+        )
+        assert.deepInclude(failed, { state: "failed", revision: 4 })
+        const shown = yield* result<{ operation: unknown; history: ReadonlyArray<Record<string, unknown>> }>(
+          ["operations", "show", id],
+          env
+        )
+        assert.deepStrictEqual(shown.operation, failed)
+        assert.deepStrictEqual(
+          shown.history.map(({ evidence, from, revision, to }) => ({ revision, from, to, evidence })),
+          [
+            { revision: 1, from: null, to: "accepted", evidence: null },
+            { revision: 2, from: "accepted", to: "submitting", evidence: null },
+            { revision: 3, from: "submitting", to: "indeterminate", evidence: null },
+            { revision: 4, from: "indeterminate", to: "failed", evidence: { status: "declined" } }
+          ]
+        )
+      })
+    ))
+
+  it.live("answers a batch line by line, in order, and goes on after a bad line", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const { grant_id } = yield* issue(env)
+        const lines = [
+          "{\"type\":\"payment\",\"key\":\"a\",\"payload\":{\"n\":1}}",
+          "{\"type\":\"payment\",\"key\":\"a\",\"payload\":{\"n\":2}}",
+          "nonsense",
+          "{\"type\":\"Payment\",\"key\":\"b\",\"payload\":1}",
+          "{\"type\":\"payment\",\"key\":\"a\",\"payload\":{\"n\":1}}"
+        ].join("\n")
+        const file = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "batch-")), "requests.ndjson")
+        fs.writeFileSync(file, lines)
+        const args = (from: string) => ["operations", "accept", "--grant", grant_id, "--from", from]
+        const fromStdin = yield* run(args("-"), env, lines)
+        assert.strictEqual(fromStdin.code, 1)
+        assert.strictEqual(fromStdin.stderr, "error: 3 lines were not accepted\n")
+        const answers = fromStdin.stdout.trim().split("\n").map((line) =>
+          JSON.parse(line) as { created?: boolean; line?: number; error?: { code: string }; operation?: Operation }
+        )
+        assert.deepStrictEqual(answers.map(({ created }) => created), [true, undefined, undefined, undefined, false])
+        assert.deepStrictEqual(answers.map(({ line }) => line), [undefined, 2, 3, 4, undefined])
+        assert.strictEqual(answers[1]!.error!.code, "binding_conflict")
+        const fromFile = yield* run(args(file), env)
+        assert.strictEqual(JSON.parse(fromFile.stdout.split("\n")[0]!).operation.id, answers[0]!.operation!.id)
+        fs.rmSync(path.dirname(file), { recursive: true })
+      })
+    ))
+
+  it.live("names what it cannot find or does not understand in one line, and exits with 1", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const unknown = "01900000-0000-7000-8000-000000000000"
+        assert.include(yield* refused(["grants", "show", unknown], env), `there is no grant ${unknown}`)
+        assert.include(yield* refused(["grants", "revoke", "nonsense"], env), "a lower-case UUID")
+        assert.include(yield* refused(["clients", "deactivate", "nobody"], env), "there is no client nobody")
+        assert.include(yield* refused(["providers", "connect", unknown], env), "there is no provider connection")
+        assert.include(yield* refused(["operations", "show", unknown], env), "there is no operation")
+        assert.include(yield* refused(["grants", "issue", "--owner", "o"], env), "--subject")
+        assert.include(yield* refused(["grants", "isue"], env), "Unknown subcommand")
+        assert.include(
+          yield* refused(
+            ["grants", "issue", "--owner", "o", "--subject", "s", "--client", "c", "--expires-in", "soon"],
+            env
+          ),
+          "such as 90s"
+        )
+      })
+    ))
+
+  it.live("never shows the password of a database that it cannot reach", () =>
+    Effect.gen(function*() {
+      const message = yield* refused(["migrate"], { DATABASE_URL: "postgres://gateway:hunter2@127.0.0.1:1/gateway" })
+      assert.include(message, "ECONNREFUSED")
+      assert.notInclude(message, "hunter2")
+    }))
+
+  it.live("migrates on demand, and asks for it where it may not do it in passing", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        assert.include(yield* refused(["clients", "activate", "client"], env), "financial-agents-gateway migrate")
+        assert.deepStrictEqual(yield* result(["migrate"], env), {
+          applied: ["0001_grants", "0002_operations", "0003_submission", "0004_authorization", "0005_accepted_scopes"]
+        })
+        assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })
+      }), { empty: true }))
+
+  it.live("has help for every command, and shell completions", () =>
+    Effect.gen(function*() {
+      const commands = [[], ["serve"], ["migrate"], ["grants"], ["grants", "issue"], ["grants", "revoke"], [
+        "operations",
+        "accept"
+      ]]
+      for (const command of commands) {
+        const { code, stdout } = yield* run([...command, "--help"], {})
+        assert.strictEqual(code, 0)
+        assert.include(stdout, ["financial-agents-gateway", ...command].join(" "))
+      }
+      for (const shell of ["bash", "zsh", "fish"]) {
+        const { code, stdout } = yield* run(["--completions", shell], {})
+        assert.strictEqual(code, 0)
+        assert.include(stdout, "financial-agents-gateway")
+      }
+    }))
+})

@@ -1,0 +1,132 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { isTerminal, type OperationState } from "../../../src/domain/Operation.ts"
+import { freePort, result, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
+import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+
+const temporaryDirectory = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "gateway-"))),
+  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
+)
+
+const get = (url: string, token?: string) =>
+  Effect.promise(async () => {
+    const response = await fetch(url, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } })
+    return { status: response.status, body: await response.json() as Readonly<Record<string, unknown>> }
+  })
+
+/** What a shell would make of a curl line, without the shell. */
+const asFetch = (line: string) => {
+  const match = /^ {2}curl -i -H 'Authorization: Bearer (\S+)' (\S+)$/.exec(line)
+  assert.isNotNull(match, line)
+  return get(match![2]!, match![1]!)
+}
+
+describe("serve", () => {
+  it.live("runs on an embedded PostgreSQL with a demo that can be read, revoked and is made only once", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }
+      const first = yield* serve(["--demo"], env)
+      const lines = first.output.stdout.split("\n")
+      const [list, read] = lines.filter((line) => line.startsWith("  curl")) as [string, string]
+      type Operations = {
+        readonly operations: ReadonlyArray<{ readonly state: string; readonly under_review: boolean }>
+      }
+      const listed = asFetch(list).pipe(
+        Effect.tap(({ status }) => Effect.sync(() => assert.strictEqual(status, 200))),
+        // A list of operations, as the contract has it; what it must hold beyond that is what the test waits for.
+        Effect.map(({ body }) => (body as unknown as Operations).operations)
+      )
+      // By themselves to every end, but for one that nobody will ever know the end of, and one that is still pending.
+      const settled = yield* listed.pipe(
+        Effect.delay("200 millis"),
+        Effect.repeat({
+          until: (operations) =>
+            operations.filter(({ state }) => isTerminal(state as OperationState)).length >= 7
+            && operations.some(({ under_review }) => under_review)
+        })
+      )
+      assert.deepStrictEqual(
+        settled.map(({ state }) => state).toSorted(),
+        [
+          "cancelled",
+          "failed",
+          "failed",
+          "indeterminate",
+          "submitted",
+          "succeeded",
+          "succeeded",
+          "succeeded",
+          "succeeded"
+        ]
+      )
+      const uncertain = yield* asFetch(read)
+      assert.deepInclude(uncertain.body, { state: "indeterminate", submission_uncertain: true, under_review: true })
+      for (const state of ["submitting", "submitted", "succeeded", "failed (insufficient_funds)", "cancelled"]) {
+        assert.match(first.output.stdout, new RegExp(`\\s${RegExp.escape(state)}\\n`), "the terminal tells it as well")
+      }
+
+      const revoke = lines.find((line) => line.includes("grants revoke"))!.trim().split(" ").slice(-3)
+      yield* result(revoke, env)
+      const refused = yield* asFetch(read)
+      assert.strictEqual(refused.status, 401)
+      assert.deepInclude(refused.body, { code: "grant_revoked", retryable: false })
+
+      const token = /fingw_\w+/.exec(first.output.stdout)![0]
+      assert.notInclude(first.output.stderr, token)
+      assert.strictEqual(yield* first.stop("SIGTERM"), 0)
+
+      const second = yield* serve(["--demo"], env)
+      assert.notInclude(second.output.stdout, "curl")
+      assert.include(second.output.stdout, "grants issue")
+      assert.strictEqual(yield* second.stop("SIGINT"), 0)
+      const pid = path.join(env.DATA_DIR, "pgdata", "postmaster.pid")
+      assert.isFalse(fs.existsSync(pid), "PostgreSQL is stopped with the gateway")
+    })))
+
+  it.live("migrates the database that DATABASE_URL names, and never fills it with a demo", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const database = yield* createDatabase({ empty: true })
+      const env = { DATABASE_URL: urlOf(database), PORT: String(yield* freePort) }
+      const server = yield* serve(["--demo"], env)
+      const address = `http://127.0.0.1:${env.PORT}`
+      assert.deepStrictEqual(yield* get(`${address}/readyz`), { status: 200, body: { status: "ok" } })
+      assert.include(server.output.stderr, "--demo is ignored")
+      const { access_token } = yield* result<{ readonly access_token: string }>(
+        ["grants", "issue", "--owner", "owner-17", "--subject", "subject-17", "--client", "client"],
+        env
+      )
+      const { body, status } = yield* get(`${address}/v1/operations`, access_token)
+      assert.strictEqual(status, 200)
+      assert.deepStrictEqual(body as unknown, { operations: [], next_page_token: null })
+      assert.strictEqual(yield* server.stop("SIGTERM"), 0)
+    })).pipe(Effect.provide(Platform)))
+
+  it.live("logs JSON lines on standard error, with the request id and without secrets, owners and subjects", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const database = yield* createDatabase()
+      const env = { DATABASE_URL: urlOf(database), PORT: String(yield* freePort), LOG_LEVEL: "Debug" }
+      const issue = ["grants", "issue", "--owner", "owner-17", "--subject", "subject-17", "--client", "client"]
+      const { access_token } = yield* result<{ readonly access_token: string }>(issue, env)
+      const server = yield* serve([], env)
+      yield* get(`http://127.0.0.1:${env.PORT}/v1/operations`, access_token)
+      yield* get(`http://127.0.0.1:${env.PORT}/v1/operations?access_token=${access_token}`, access_token)
+      assert.strictEqual(yield* server.stop("SIGTERM"), 0)
+      assert.strictEqual(server.output.stdout, "")
+      for (const line of server.output.stderr.trim().split("\n")) assert.isObject(JSON.parse(line))
+      for (const secret of [access_token, "owner-17", "subject-17"]) assert.notInclude(server.output.stderr, secret)
+    })).pipe(Effect.provide(Platform)))
+
+  it.live("says in one line that its port is taken", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const database = yield* createDatabase()
+      const env = { DATABASE_URL: urlOf(database), PORT: String(yield* freePort) }
+      yield* serve([], env)
+      const { code, stderr } = yield* run(["serve"], env)
+      assert.strictEqual(code, 1)
+      assert.match(stderr, /^error: .*EADDRINUSE.*\n$/)
+    })).pipe(Effect.provide(Platform)))
+})

@@ -1,0 +1,212 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { launch, result, run, urlOf } from "../../fixtures/CommandLine.ts"
+import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+
+interface Shown {
+  readonly operation: { readonly id: string; readonly state: string; readonly under_review: boolean }
+  readonly history: ReadonlyArray<{ readonly to: string }>
+}
+
+const temporaryDirectory = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "gateway-"))),
+  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
+)
+
+/** A database with a grant, and commands on it. */
+const scene = Effect.gen(function*() {
+  const directory = yield* temporaryDirectory
+  const env = { DATABASE_URL: urlOf(yield* createDatabase()) }
+  const identity = ["--owner", "owner", "--subject", "subject", "--client", "client", "--provider", "demo-bank"]
+  const { grant_id } = yield* result<{ readonly grant_id: string }>(
+    ["grants", "issue", ...identity],
+    env
+  )
+  const accept = (key: string, payload: object, environment: Readonly<Record<string, string>> = env) =>
+    Effect.map(
+      result<Shown>(
+        [
+          "operations",
+          "accept",
+          "--grant",
+          grant_id,
+          "--type",
+          "payment",
+          "--key",
+          key,
+          "--payload",
+          JSON.stringify(payload)
+        ],
+        environment
+      ),
+      ({ operation }) => operation
+    )
+  const show = (id: string) => result<Shown>(["operations", "show", id], env)
+  const until = (id: string, state: string) =>
+    Effect.repeat(show(id), { until: ({ operation }) => operation.state === state })
+  return { directory, env, accept, show, until }
+})
+
+const key = (byte: number) => Buffer.alloc(32, byte).toString("base64")
+
+const sandbox = (directory: string, ...faults: ReadonlyArray<string>) =>
+  Effect.map(
+    launch(
+      ["sandbox", "--port", "0", "--control-port", "0", "--record", path.join(directory, "sandbox.jsonl"), ...faults],
+      {},
+      ({ stderr }) => stderr.includes("\"Listening\"")
+    ),
+    ({ output }) => /"url":"(http:[^"]+)"/.exec(output.stderr)![1]!
+  )
+
+const worker = (url: string, env: Readonly<Record<string, string>>, ...flags: ReadonlyArray<string>) =>
+  launch(["work", "--sandbox", `demo-bank=${url}`, ...flags], env, ({ stderr }) => stderr.includes("\"Working\""))
+
+/** Keys of the mutations that the sandbox received, one for each time. */
+const received = (directory: string) =>
+  fs.readFileSync(path.join(directory, "sandbox.jsonl"), "utf8").trim().split("\n")
+    .map((line) => JSON.parse(line) as { readonly key?: string })
+    .flatMap(({ key }) => key === undefined ? [] : [key])
+
+describe("work", () => {
+  it.live("submits what is accepted to the sandbox, once, and settles it", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { accept, directory, env, until } = yield* scene
+      yield* worker(yield* sandbox(directory), env)
+      const { id } = yield* accept("k", { amount: 1, sandbox: { outcome: "succeeded", settle_after_ms: 100 } })
+      const { history } = yield* until(id, "succeeded")
+      assert.deepStrictEqual(history.map(({ to }) => to), ["accepted", "submitting", "submitted", "succeeded"])
+      assert.deepStrictEqual(received(directory).filter((key) => key === id), [id])
+    })).pipe(Effect.provide(Platform)))
+
+  it.live("lets a running submission finish when it is asked to stop, claims nothing more, and exits with 0", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { accept, directory, env, show, until } = yield* scene
+      const { stop } = yield* worker(yield* sandbox(directory), env)
+      const slow = { outcome: "succeeded", faults: { slow: { ms: 2500 } } }
+      const { id } = yield* accept("k", { sandbox: slow })
+      yield* until(id, "submitting")
+      assert.strictEqual(yield* stop("SIGTERM"), 0)
+      assert.strictEqual((yield* show(id)).operation.state, "succeeded")
+      const { id: late } = yield* accept("late", { sandbox: slow })
+      assert.strictEqual((yield* show(late)).operation.state, "accepted")
+    })).pipe(Effect.provide(Platform)))
+
+  it.live("records as indeterminate what does not finish in time, and exits with 0", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { accept, directory, env, show, until } = yield* scene
+      const { stop } = yield* worker(yield* sandbox(directory), env, "--drain-timeout", "1s")
+      const { id } = yield* accept("k", { sandbox: { outcome: "succeeded", faults: { late: { ms: 60_000 } } } })
+      yield* until(id, "submitting")
+      assert.strictEqual(yield* stop("SIGTERM"), 0)
+      assert.strictEqual((yield* show(id)).operation.state, "indeterminate")
+    })).pipe(Effect.provide(Platform)))
+
+  it.live("submits encrypted payloads where it has the key, and leaves them where it has not", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { accept, directory, env, until } = yield* scene
+      const url = yield* sandbox(directory)
+      const withOld = { ...env, PAYLOAD_KEYS: `old:${key(1)}` }
+      const withBoth = { ...env, PAYLOAD_KEYS: `new:${key(2)},old:${key(1)}` }
+      const payload = { sandbox: { outcome: "succeeded" } }
+      const { id: old } = yield* accept("old", payload, withOld)
+      const { id: young } = yield* accept("young", payload, withBoth)
+      const { id: plain } = yield* accept("plain", payload)
+      const keyless = yield* worker(url, env)
+      yield* until(plain, "succeeded")
+      assert.strictEqual((yield* until(old, "accepted")).operation.state, "accepted")
+      assert.strictEqual(yield* keyless.stop("SIGTERM"), 0)
+      // So that nobody has to wait until they are looked at again.
+      assert.deepStrictEqual(yield* result(["operations", "hold", "--all"], env), { held: 2 })
+      assert.deepStrictEqual(yield* result(["operations", "release", "--all"], env), { released: 2 })
+      yield* worker(url, withBoth)
+      yield* until(old, "succeeded")
+      yield* until(young, "succeeded")
+      assert.deepStrictEqual(received(directory).toSorted(), [old, young, plain].toSorted())
+    })).pipe(Effect.provide(Platform)))
+
+  it.live("says in one line what is wrong with its flags and its environment", () =>
+    Effect.gen(function*() {
+      const { env } = yield* scene
+      const refusals: ReadonlyArray<
+        readonly [args: ReadonlyArray<string>, extra: Record<string, string>, line: RegExp]
+      > = [
+        [[], {}, /--providers or --sandbox/],
+        [["--sandbox", "demo-bank"], {}, /NAME=URL/],
+        [["--sandbox", "b=http://["], {}, /NAME=URL/],
+        [["--sandbox", "b=http://127.0.0.1:1", "--sandbox", "b=http://127.0.0.1:2"], {}, /b is given twice/],
+        [["--providers", "./nowhere.js"], {}, /--providers: .*nowhere/],
+        [["--providers", "./package.json"], {}, /--providers: /],
+        [["--sandbox", "b=http://127.0.0.1:1", "--rescue-after", "10s"], {}, /rescueAfter must be longer/],
+        [["--sandbox", "b=http://127.0.0.1:1", "--concurrency", "0"], {}, /greater than 0/],
+        [["--sandbox", "b=http://127.0.0.1:1"], { PAYLOAD_KEYS: "k:c2hvcnQ=" }, /PAYLOAD_KEYS must be/],
+        [["--sandbox", "b=http://127.0.0.1:1"], { PAYLOAD_KEYS: `k:${key(1)}:more` }, /PAYLOAD_KEYS must be/]
+      ]
+      for (const [args, extra, line] of refusals) {
+        const { code, stderr, stdout } = yield* run(["work", ...args], { ...env, ...extra })
+        assert.strictEqual(code, 1, args.join(" "))
+        assert.strictEqual(stdout, "")
+        assert.match(stderr, /^error: .*\n$/, stderr)
+        assert.match(stderr, line)
+        assert.notInclude(stderr, "c2hvcnQ=")
+      }
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+})
+
+describe("operations", () => {
+  it.live("can be cancelled until they are claimed, and then no more", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { accept, env } = yield* scene
+      const { id } = yield* accept("k", {})
+      const cancelled = yield* result<Shown["operation"]>(["operations", "cancel", id, "--reason", "typo"], env)
+      assert.strictEqual(cancelled.state, "cancelled")
+      assert.deepStrictEqual(
+        yield* result(["operations", "cancel", id], env),
+        { ...cancelled },
+        "again changes nothing"
+      )
+      const { id: claimed } = yield* accept("claimed", {})
+      yield* result(["operations", "advance", claimed, "--to", "submitting"], env)
+      const { code, stderr } = yield* run(["operations", "cancel", claimed], env)
+      assert.strictEqual(code, 1)
+      assert.match(stderr, /cannot move from submitting to cancelled/)
+    })).pipe(Effect.provide(Platform)))
+
+  it.live("that are held can be neither cancelled nor released before it is known who else may send them", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { accept, env } = yield* scene
+      const { id } = yield* accept("k", {})
+      yield* result(["operations", "hold", "--all"], env)
+      for (
+        const [command, refusal] of [["cancel", /is held since a failover/], [
+          "release",
+          /no worker has looked/
+        ]] as const
+      ) {
+        const { code, stderr } = yield* run(["operations", command, id], env)
+        assert.strictEqual(code, 1)
+        assert.match(stderr, refusal)
+      }
+      assert.deepStrictEqual(yield* result(["operations", "release", "--all"], env), { released: 1 })
+      const free = yield* result<Shown["operation"]>(["operations", "release", id], env)
+      assert.strictEqual(free.state, "accepted", "one that is not held stays as it is")
+    })).pipe(Effect.provide(Platform)))
+
+  it.live("are put under review and out of it, until they are settled", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { accept, env } = yield* scene
+      const { id } = yield* accept("k", {})
+      const review = (...flags: ReadonlyArray<string>) =>
+        result<Shown["operation"]>(["operations", "review", id, ...flags], env)
+      assert.isTrue((yield* review()).under_review)
+      assert.isFalse((yield* review("--clear")).under_review)
+      assert.isTrue((yield* review()).under_review)
+      assert.isFalse((yield* result<Shown["operation"]>(["operations", "cancel", id], env)).under_review)
+      const { code, stderr } = yield* run(["operations", "review", id], env)
+      assert.strictEqual(code, 1)
+      assert.match(stderr, /is cancelled, which is final/)
+    })).pipe(Effect.provide(Platform)))
+})

@@ -1,0 +1,188 @@
+import { assert, it, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { LocalPostgres } from "../../../src/node/embedded/LocalPostgres.ts"
+import { isAlive, postmastersOf, processesOf, query, start, temporaryDirectory, timeout } from "./Supervised.ts"
+
+const onLinux = process.platform === "linux"
+
+const fresh = Layer.unwrap(Effect.map(temporaryDirectory, (directory) =>
+  LocalPostgres.layer({
+    dataDirectory: path.join(directory, "new"),
+    settings: { fsync: "off", FSYNC: "off", listen_addresses: "*", work_mem: "9MB" }
+  })))
+
+layer(fresh, { excludeTestServices: true, timeout })("LocalPostgres on a fresh directory", (it) => {
+  it.effect("answers on its unix socket, in its database", () =>
+    Effect.gen(function*() {
+      const server = yield* LocalPostgres
+      const rows = yield* query(server, "SELECT current_database() AS name, current_user AS who")
+      assert.deepStrictEqual(rows, [{ name: "gateway", who: server.username }])
+      const [version] = yield* query(server, "SELECT current_setting('server_version_num')::int / 10000 AS major")
+      assert.strictEqual(version?.["major"], server.major)
+    }))
+
+  it.effect("keeps fsync on and TCP off, whatever the settings say", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* settings("fsync", "full_page_writes", "listen_addresses"), ["on", "on", ""])
+    }))
+
+  it.effect("applies the caller's other settings over its defaults", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* settings("work_mem", "TimeZone", "max_connections"), ["9MB", "UTC", "100"])
+    }))
+
+  it.effect("creates the cluster as UTF8, locale C, with checksums", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* settings("server_encoding", "data_checksums"), ["UTF8", "on"])
+      const rows = yield* query(
+        yield* LocalPostgres,
+        "SELECT datcollate, datctype FROM pg_database WHERE datname = current_database()"
+      )
+      assert.deepStrictEqual(rows, [{ datcollate: "C", datctype: "C" }])
+    }))
+
+  it.effect.runIf(onLinux)("listens on no TCP port", () =>
+    Effect.gen(function*() {
+      const { dataDirectory } = yield* LocalPostgres
+      const sockets = processesOf(dataDirectory).flatMap(({ pid }) => socketsOf(pid))
+      assert.isNotEmpty(sockets)
+      assert.deepStrictEqual(sockets.filter((socket) => tcpSockets().has(socket)), [])
+    }))
+
+  it.effect("opens its directories, its socket and its log to nobody else", () =>
+    Effect.gen(function*() {
+      const { dataDirectory, port, socketDirectory } = yield* LocalPostgres
+      const pgdata = path.join(dataDirectory, "pgdata")
+      for (const directory of [dataDirectory, socketDirectory, pgdata]) assert.strictEqual(modeOf(directory), 0o700)
+      assert.strictEqual(modeOf(path.join(socketDirectory, `.s.PGSQL.${port}`)), 0o700)
+      assert.strictEqual(modeOf(path.join(dataDirectory, "postgres.log")), 0o600)
+    }))
+
+  it.effect("runs the server in a process group of its own, out of reach of Ctrl-C", () =>
+    Effect.gen(function*() {
+      const { dataDirectory } = yield* LocalPostgres
+      const [postmaster] = postmastersOf(dataDirectory)
+      assert.strictEqual(postmaster?.group, postmaster?.pid)
+    }))
+
+  it.effect.runIf(onLinux)("keeps the gateway's environment from the server", () =>
+    Effect.gen(function*() {
+      const { dataDirectory } = yield* LocalPostgres
+      const [postmaster] = postmastersOf(dataDirectory)
+      const names = fs.readFileSync(`/proc/${postmaster?.pid}/environ`, "utf8").split("\0").map((entry) =>
+        entry.split("=")[0]
+      )
+      assert.includeMembers(["LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ", ""], names)
+    }))
+
+  it.effect("serves a second layer in the same process with the same server", () =>
+    Effect.gen(function*() {
+      const { dataDirectory } = yield* LocalPostgres
+      yield* Effect.scoped(Effect.gen(function*() {
+        const second = yield* start({ dataDirectory, database: `it's "another"` })
+        assert.deepStrictEqual(yield* query(second, "SELECT current_database() AS name"), [{ name: `it's "another"` }])
+        assert.lengthOf(postmastersOf(dataDirectory), 1)
+      }))
+      assert.deepStrictEqual(yield* query(yield* LocalPostgres, "SELECT 1 AS one"), [{ one: 1 }])
+    }))
+})
+
+it.live(
+  "keeps the data, but no log over 10 MB, from one start to the next; no process and no socket in between",
+  () =>
+    Effect.gen(function*() {
+      const dataDirectory = yield* temporaryDirectory
+      const [server, pids] = yield* Effect.scoped(Effect.gen(function*() {
+        const server = yield* start({ dataDirectory })
+        yield* query(server, "CREATE TABLE kept AS SELECT 42 AS answer")
+        return [server, processesOf(dataDirectory).map(({ pid }) => pid)] as const
+      }))
+      assert.isAbove(pids.length, 1)
+      assert.deepStrictEqual(pids.filter(isAlive), [])
+      assert.isFalse(fs.existsSync(server.socketDirectory))
+      const log = path.join(dataDirectory, "postgres.log")
+      fs.truncateSync(log, 10 * 1024 * 1024 + 1)
+      assert.deepStrictEqual(yield* query(yield* start({ dataDirectory }), "SELECT * FROM kept"), [{ answer: 42 }])
+      assert.isBelow(fs.statSync(log).size, 100_000)
+    }),
+  timeout
+)
+
+it.live(
+  "puts the socket of a data directory with a long path elsewhere, and takes strange characters",
+  () =>
+    Effect.gen(function*() {
+      const root = yield* temporaryDirectory
+      const dataDirectory = path.join(root, `it's, a "dir"`, "deep".repeat(25))
+      yield* Effect.scoped(Effect.gen(function*() {
+        const server = yield* start({ dataDirectory })
+        assert.notInclude(server.socketDirectory, root)
+        assert.strictEqual(modeOf(server.socketDirectory), 0o700)
+        assert.deepStrictEqual(yield* query(server, "SELECT 1 AS one"), [{ one: 1 }])
+      }))
+      const near = path.join(root, `it's, a "dir"`)
+      const server = yield* start({ dataDirectory: near })
+      assert.strictEqual(server.socketDirectory, path.join(near, "socket"))
+      assert.deepStrictEqual(yield* query(server, "SELECT 1 AS one"), [{ one: 1 }])
+    }),
+  timeout
+)
+
+it.live("says what the server's log says when it does not start", () =>
+  Effect.gen(function*() {
+    const dataDirectory = yield* temporaryDirectory
+    const error = yield* Effect.flip(Effect.scoped(start({ dataDirectory, settings: { work_mem: "a lot" } })))
+    assert.include(error.message, `invalid value for parameter "work_mem": "a lot"`)
+  }), timeout)
+
+it.live("names both versions when another major version made the data directory", () =>
+  Effect.gen(function*() {
+    const dataDirectory = yield* temporaryDirectory
+    fs.mkdirSync(path.join(dataDirectory, "pgdata"), { mode: 0o700 })
+    fs.writeFileSync(path.join(dataDirectory, "pgdata", "PG_VERSION"), "14\n")
+    const error = yield* Effect.flip(Effect.scoped(start({ dataDirectory })))
+    assert.match(error.message, /made by PostgreSQL 14, but the one found here is PostgreSQL (15|16|17|18)/)
+  }), timeout)
+
+const settings = Effect.fnUntraced(function*(...names: ReadonlyArray<string>) {
+  const server = yield* LocalPostgres
+  return yield* Effect.forEach(
+    names,
+    (name) => Effect.map(query(server, `SHOW ${name}`), ([row]) => Object.values(row ?? {})[0])
+  )
+})
+
+const modeOf = (file: string) => fs.statSync(file).mode & 0o777
+
+/** Inodes of the sockets that a process has open. None of one that has ended meanwhile. */
+const socketsOf = (pid: number) =>
+  descriptorsOf(pid).flatMap((descriptor) => {
+    const inode = /^socket:\[(\d+)\]$/.exec(linkOf(`/proc/${pid}/fd/${descriptor}`))?.[1]
+    return inode === undefined ? [] : [inode]
+  })
+
+const descriptorsOf = (pid: number) => {
+  try {
+    return fs.readdirSync(`/proc/${pid}/fd`)
+  } catch {
+    return []
+  }
+}
+
+const linkOf = (link: string) => {
+  try {
+    return fs.readlinkSync(link)
+  } catch {
+    return "closed meanwhile"
+  }
+}
+
+/** Inodes of all the machine's TCP sockets. */
+const tcpSockets = () =>
+  new Set(
+    ["tcp", "tcp6"].flatMap((table) =>
+      fs.readFileSync(`/proc/net/${table}`, "utf8").split("\n").slice(1).map((line) => line.trim().split(/\s+/)[9])
+    )
+  )

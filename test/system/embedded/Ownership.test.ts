@@ -1,0 +1,96 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schedule } from "effect"
+import {
+  childrenOf,
+  isAlive,
+  postmastersOf,
+  query,
+  spawnSupervisor,
+  start,
+  temporaryDirectory,
+  timeout,
+  until
+} from "./Supervised.ts"
+
+const select = "SELECT 1 AS one"
+const selected = [{ one: 1 }]
+
+describe("processes that share a data directory", () => {
+  it.live("starting at the same time on a fresh one, all connect, and one server exists", () =>
+    Effect.gen(function*() {
+      const dataDirectory = yield* temporaryDirectory
+      const supervisors = yield* Effect.all([1, 2, 3].map(() => spawnSupervisor({ dataDirectory })))
+      const servers = yield* Effect.all(supervisors.map(({ ready }) => ready), { concurrency: "unbounded" })
+      for (const server of servers) assert.deepStrictEqual(yield* query(server, select), selected)
+      assert.lengthOf(postmastersOf(dataDirectory), 1)
+    }), timeout)
+
+  it.live("a guest that closes leaves the owner's server alone", () =>
+    Effect.gen(function*() {
+      const dataDirectory = yield* temporaryDirectory
+      const owner = yield* start({ dataDirectory })
+      const guest = yield* spawnSupervisor({ dataDirectory })
+      yield* guest.ready
+      const before = postmastersOf(dataDirectory)
+      yield* guest.close
+      assert.deepStrictEqual(postmastersOf(dataDirectory), before)
+      assert.deepStrictEqual(yield* query(owner, select), selected)
+    }), timeout)
+
+  it.live(
+    "a guest whose owner closes starts the server again in the same place, and stops it when it closes",
+    () =>
+      Effect.gen(function*() {
+        const dataDirectory = yield* temporaryDirectory
+        const owner = yield* spawnSupervisor({ dataDirectory })
+        yield* owner.ready
+        const [first] = postmastersOf(dataDirectory)
+        yield* Effect.scoped(Effect.gen(function*() {
+          const guest = yield* start({ dataDirectory })
+          yield* owner.close
+          const rows = yield* query(guest, select).pipe(Effect.retry(Schedule.spaced("20 millis")))
+          assert.deepStrictEqual(rows, selected)
+          const [second] = postmastersOf(dataDirectory)
+          assert.notStrictEqual(second?.pid, first?.pid)
+        }))
+        assert.deepStrictEqual(postmastersOf(dataDirectory), [])
+      }),
+    timeout
+  )
+
+  it.live.runIf(process.platform === "linux")(
+    "a guest whose owner is killed adopts the running server, and stops it when it closes",
+    () =>
+      Effect.gen(function*() {
+        const dataDirectory = yield* temporaryDirectory
+        const owner = yield* spawnSupervisor({ dataDirectory })
+        yield* owner.ready
+        const guest = yield* spawnSupervisor({ dataDirectory })
+        const server = yield* guest.ready
+        yield* until(() => childrenOf(guest.child.pid ?? 0).some(({ command }) => command.startsWith("flock ")))
+        const before = postmastersOf(dataDirectory)
+        yield* owner.kill
+        // The program that waits for the lock ends when the guest has it.
+        yield* until(() => childrenOf(guest.child.pid ?? 0).length === 0)
+        assert.deepStrictEqual(yield* query(server, select), selected)
+        yield* guest.close
+        assert.lengthOf(before, 1)
+        assert.deepStrictEqual(postmastersOf(dataDirectory), [])
+      }),
+    timeout
+  )
+
+  it.live("a process that ends without closing its scope still stops its server", () =>
+    Effect.gen(function*() {
+      const dataDirectory = yield* temporaryDirectory
+      const owner = yield* spawnSupervisor({ dataDirectory }, {
+        NODE_OPTIONS: `--import=data:text/javascript,${exitOnUsr2}`
+      })
+      yield* owner.ready
+      const [postmaster] = postmastersOf(dataDirectory)
+      owner.child.kill("SIGUSR2")
+      yield* until(() => !isAlive(postmaster?.pid ?? 0))
+    }), timeout)
+})
+
+const exitOnUsr2 = `process.on('SIGUSR2',()=>process.exit(3))`

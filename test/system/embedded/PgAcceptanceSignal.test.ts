@@ -1,0 +1,114 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Queue, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { Provider } from "../../../src/domain/Grant.ts"
+import * as PgAcceptanceSignal from "../../../src/node/PgAcceptanceSignal.ts"
+import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
+import { accept, issue, PostgresServices } from "../../fixtures/Ledger.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+
+const bank = Provider.make("bank")
+
+/** The signal on connections of its own, as another process would have it. */
+const signalOn = (database: string) =>
+  Effect.map(
+    Layer.build(Layer.fresh(PgAcceptanceSignal.layer.pipe(Layer.provide(Layer.fresh(layerFor(database)))))),
+    (context) => Effect.provideContext(AcceptanceSignal, context)
+  ).pipe(Effect.flatten)
+
+/** What a listener hears, from when it listens on. */
+const hears = Effect.fnUntraced(function*(database: string) {
+  const heard = yield* Queue.unbounded<Provider>()
+  const { announced } = yield* signalOn(database)
+  yield* Effect.forkScoped(Stream.runForEach(announced, (provider) => Queue.offer(heard, provider)))
+  yield* untilListening(database, 1)
+  return heard
+})
+
+const listeners = (database: string) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) =>
+      sql<{ readonly pid: number }>`
+      SELECT pid FROM pg_stat_activity WHERE datname = ${database} AND query LIKE 'LISTEN%' AND state = 'idle'`
+  )
+
+const untilListening = (database: string, count: number) =>
+  Effect.repeat(listeners(database), { until: (rows) => rows.length >= count })
+
+const onDatabase = <A, E>(body: (database: string) => Effect.Effect<A, E, SqlClient.SqlClient | ScopeOf>) =>
+  Effect.scoped(
+    Effect.flatMap(createDatabase(), (database) => Effect.provide(body(database), layerFor(database)))
+  ).pipe(Effect.provide(Platform))
+
+type ScopeOf = Effect.Services<ReturnType<typeof signalOn>>
+
+describe("The acceptance signal over LISTEN and NOTIFY", () => {
+  it.live("reaches every process that listens", () =>
+    onDatabase((database) =>
+      Effect.gen(function*() {
+        const [one, two] = [yield* hears(database), yield* hears(database)]
+        yield* untilListening(database, 2)
+        const { announce } = yield* signalOn(database)
+        yield* announce(bank)
+        assert.deepStrictEqual([yield* Queue.take(one), yield* Queue.take(two)], [bank, bank])
+      })
+    ))
+
+  it.live("is given by the ledger for each acceptance, and not for its repetition", () =>
+    onDatabase((database) =>
+      Effect.gen(function*() {
+        const announced: Array<string> = []
+        const signal = Layer.succeed(AcceptanceSignal, {
+          announce: (provider) => Effect.sync(() => void announced.push(provider)),
+          announced: Stream.never
+        })
+        yield* Effect.gen(function*() {
+          const { identity } = yield* issue({ provider: Provider.make("first-bank") })
+          const key = "k" as never
+          yield* accept(identity, { key })
+          yield* accept(identity, { key })
+          yield* Effect.flip(accept(identity, { key, payload: "other" }))
+        }).pipe(
+          Effect.provide(PostgresServices.pipe(Layer.provide(signal), Layer.provideMerge(Platform))),
+          Effect.provide(layerFor(database))
+        )
+        assert.deepStrictEqual(announced, ["first-bank"])
+      })
+    ))
+
+  it.live("comes through for a process that accepts and ends at once", () =>
+    onDatabase((database) =>
+      Effect.gen(function*() {
+        const heard = yield* hears(database)
+        yield* Effect.scoped(Effect.flatMap(signalOn(database), ({ announce }) => announce(bank)))
+        assert.strictEqual(yield* Queue.take(heard), bank)
+      })
+    ))
+
+  it.live("is heard again after the connection was lost", () =>
+    onDatabase((database) =>
+      Effect.gen(function*() {
+        const heard = yield* hears(database)
+        const sql = yield* SqlClient.SqlClient
+        const [{ pid }] = (yield* listeners(database)) as [{ readonly pid: number }]
+        yield* sql`SELECT pg_terminate_backend(${pid})`
+        yield* Effect.repeat(listeners(database), { until: ([row]) => row !== undefined && row.pid !== pid })
+        const { announce } = yield* signalOn(database)
+        yield* announce(bank)
+        assert.strictEqual(yield* Queue.take(heard), bank)
+      })
+    ))
+
+  it.live("ignores what is no name of a provider", () =>
+    onDatabase((database) =>
+      Effect.gen(function*() {
+        const heard = yield* hears(database)
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`SELECT pg_notify('financial_agents_gateway_accepted', '')`
+        yield* sql`SELECT pg_notify('financial_agents_gateway_accepted', 'no name')`
+        yield* sql`SELECT pg_notify('financial_agents_gateway_accepted', 'bank')`
+        assert.strictEqual(yield* Queue.take(heard), bank)
+      })
+    ))
+})

@@ -1,0 +1,67 @@
+import { NodeHttpServer } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Console, Deferred, Effect, Layer, Redacted } from "effect"
+import { FetchHttpClient, HttpClient, HttpServer } from "effect/http"
+import { createServer } from "node:http"
+import { Application } from "../../../examples/application.ts"
+import { program } from "../../../examples/client.ts"
+import { GatewayClient } from "../../../src/api/Client.ts"
+
+const Running = Application.pipe(
+  Layer.provideMerge(HttpServer.layerTestClient.pipe(Layer.provide(FetchHttpClient.layer))),
+  Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" }))
+)
+
+const clientWith = (session: string) =>
+  Layer.unwrap(Effect.map(HttpServer.HttpServer, (server) =>
+    GatewayClient.layer({
+      baseUrl: HttpServer.formatAddress(server.address),
+      accessToken: Redacted.make(session)
+    }))).pipe(Layer.provide(FetchHttpClient.layer))
+
+/** Collects what a program prints, and tells when it has printed a line that matches. */
+const recorded = (until: RegExp) =>
+  Effect.gen(function*() {
+    const lines: Array<string> = []
+    const seen = yield* Deferred.make<void>()
+    const keep = (...args: ReadonlyArray<unknown>) => {
+      lines.push(args.join(" "))
+      if (until.test(lines.at(-1)!)) Deferred.doneUnsafe(seen, Effect.void)
+    }
+    const console_ = Object.assign(Object.create(globalThis.console), { log: keep, error: keep }) as Console.Console
+    return { lines, console_, seen: Deferred.await(seen) }
+  })
+
+describe("The examples", () => {
+  it.live("application: its own endpoint and the gateway's share one server, behind its own verifier", () =>
+    Effect.gen(function*() {
+      const hello = yield* HttpClient.get("/hello")
+      assert.strictEqual(hello.status, 200)
+      const anonymous = yield* HttpClient.get("/v1/operations")
+      assert.strictEqual(anonymous.status, 401)
+      assert.match(anonymous.headers["x-request-id"] ?? "", /^[0-9a-f-]{36}$/)
+      const alice = yield* HttpClient.get("/v1/operations", { headers: { authorization: "Bearer alice-session" } })
+      assert.strictEqual(alice.status, 200)
+      const { operations } = (yield* alice.json) as { readonly operations: ReadonlyArray<{ readonly type: string }> }
+      assert.deepStrictEqual(operations.map(({ type }) => type), ["payment"])
+    }).pipe(Effect.provide(Running)))
+
+  it.live("client: lists, and then watches what is not settled", () =>
+    Effect.gen(function*() {
+      const { console_, lines, seen } = yield* recorded(/^Watching/)
+      const fiber = yield* Effect.forkChild(
+        program.pipe(Effect.provide(clientWith("alice-session")), Effect.provideService(Console.Console, console_))
+      )
+      yield* seen
+      assert.match(lines[0]!, /payment\s+accepted \(revision 1\)/)
+      assert.strictEqual(lines[1], "Watching 1 operations that are not settled")
+      assert.isUndefined(fiber.pollUnsafe())
+    }).pipe(Effect.provide(Running)))
+
+  it.live("client: stops at a problem and says which", () =>
+    Effect.gen(function*() {
+      const { console_, lines } = yield* recorded(/invalid_token/)
+      yield* program.pipe(Effect.provide(clientWith("nobody")), Effect.provideService(Console.Console, console_))
+      assert.match(lines.join("\n"), /^Invalid token: .*\(invalid_token, request [0-9a-f-]{36}\)$/)
+    }).pipe(Effect.provide(Running)))
+})

@@ -1,0 +1,95 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
+import { urlOf } from "../../fixtures/CommandLine.ts"
+import { createDatabase, layerFor } from "../../fixtures/TestDatabase.ts"
+import { ask, pay, rent, settled, startPayments } from "./paymentsProcess.ts"
+
+/** A bank that carries everything out, after a moment. */
+const Bank = Sandbox.layer({
+  mix: { succeeded_at_once: 0, succeeded_later: 1, failed_later: 0, rejected: 0, shortest_ms: 50, longest_ms: 100 }
+})
+
+/** Where the example is to keep what it knows, and whom it is to pay through. */
+const world = Effect.gen(function*() {
+  const database = yield* createDatabase()
+  const bank = yield* Sandbox
+  return { database, bank, environment: { DATABASE_URL: urlOf(database), BANK_URL: bank.url } }
+})
+
+const recorded = (database: string) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    sql<{ readonly id: string; readonly state: string }>`
+    SELECT id, state FROM operations`).pipe(Effect.provide(Layer.fresh(layerFor(database))))
+
+const temporaryDirectory = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "payments-"))),
+  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
+)
+
+describe("The payments example", () => {
+  it.live("killed between acceptance and response, it finds the same operation again, and pays once", () =>
+    Effect.gen(function*() {
+      const { bank, database, environment } = yield* world
+      const doomed = yield* startPayments(environment, "test/system/examples/paymentsKilledAfterAccept.ts")
+      assert.strictEqual((yield* Effect.exit(pay(doomed, "rent-of-may")))._tag, "Failure")
+      assert.strictEqual(yield* doomed.stop("SIGTERM"), "SIGKILL")
+      const [accepted, ...others] = yield* recorded(database)
+      assert.deepStrictEqual([accepted?.state, others], ["accepted", []])
+
+      const { url } = yield* startPayments(environment)
+      // The token outlived the process, too.
+      const { token } = doomed
+      const repeated = yield* pay({ token, url }, "rent-of-may")
+      assert.deepStrictEqual([repeated.status, repeated.body.id], [202, accepted!.id])
+      assert.strictEqual(repeated.location, `${url}/v1/operations/${accepted!.id}`)
+      assert.strictEqual((yield* settled(repeated.location!, token)).state, "succeeded")
+
+      const again = yield* pay({ token, url }, "rent-of-may")
+      assert.deepStrictEqual([again.status, again.body.id, again.body.state], [202, accepted!.id, "succeeded"])
+      assert.deepStrictEqual(
+        (yield* bank.record).map(({ key, outcome }) => [key, outcome]),
+        [[accepted!.id, "accepted"]]
+      )
+    }).pipe(Effect.provide(Bank)))
+
+  it.live("binds a key to one payment, and demands a key, a grant and a payment that is one", () =>
+    Effect.gen(function*() {
+      const { environment } = yield* world
+      const payments = yield* startPayments(environment)
+      const first = yield* pay(payments, "\"order-17\"")
+      assert.strictEqual(first.status, 202)
+      assert.match(first.retryAfter ?? "", /^[1-9]\d*$/)
+      assert.strictEqual(yield* Effect.map(pay(payments, "order-17"), ({ body }) => body.id), first.body.id)
+      assert.notStrictEqual(yield* Effect.map(pay(payments, "order-18"), ({ body }) => body.id), first.body.id)
+
+      const refusals = [
+        [yield* pay(payments, "order-17", { ...rent, amount: "750.01" }), 422, "idempotency_key_reused"],
+        [yield* pay(payments, null), 400, "idempotency_key_required"],
+        [yield* pay({ ...payments, token: "nobody" }, "order-19"), 401, "invalid_token"],
+        [yield* pay(payments, "order-19", { ...rent, amount: "0.00", memo: "x" }), 422, "invalid_request"]
+      ] as const
+      for (const [{ body, status }, expected, code] of refusals) {
+        assert.deepStrictEqual([status, body.code], [expected, code])
+        assert.deepStrictEqual([body.retryable, body.submission_uncertain], [false, false])
+        // The type of a problem leads to what it means.
+        assert.strictEqual((yield* ask(body.type)).body.code, code)
+      }
+      assert.sameMembers(
+        refusals[3][0].body.fields.map(({ path }: { readonly path: string }) => path),
+        ["body.amount", "body.memo"]
+      )
+    }).pipe(Effect.provide(Bank)))
+
+  it.live("runs by one command, on a database and a bank of its own, and stops when asked to", () =>
+    Effect.gen(function*() {
+      const payments = yield* startPayments({ DATA_DIR: yield* temporaryDirectory })
+      const { location } = yield* pay(payments, "rent-of-may")
+      assert.include(["succeeded", "failed"], (yield* settled(location!, payments.token)).state)
+      assert.strictEqual(yield* payments.stop("SIGTERM"), 0)
+    }))
+})

@@ -1,0 +1,106 @@
+/**
+ * The payments example as its users run it: a process, reached over HTTP.
+ */
+import { Effect } from "effect"
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { freePort } from "../../fixtures/CommandLine.ts"
+
+export interface PaymentsProcess {
+  readonly url: string
+  /** The one that it printed. */
+  readonly token: string
+  readonly stop: (signal: NodeJS.Signals) => Effect.Effect<NodeJS.Signals | number | null>
+}
+
+const ended = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
+
+/** Starts it and waits until it says how to pay. It is ended with the scope, if it has not been before. */
+export const startPayments = Effect.fnUntraced(function*(
+  environment: Readonly<Record<string, string>>,
+  entry = "examples/payments/main.ts"
+) {
+  const port = yield* freePort
+  return yield* Effect.acquireRelease(
+    Effect.promise(async (): Promise<PaymentsProcess> => {
+      const { HOME = "", PATH = "" } = process.env
+      const child = spawn(process.execPath, [entry], { env: { HOME, PATH, PORT: String(port), ...environment } })
+      const closed = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>
+      let stdout = ""
+      let stderr = ""
+      child.stderr.setEncoding("utf8").on("data", (chunk: string) => stderr += chunk)
+      const token = await new Promise<string>((resolve, reject) => {
+        child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+          stdout += chunk
+          const match = /curl -i \S+\/v1\/operations -H 'Authorization: Bearer (\S+)'\n/.exec(stdout)
+          if (match !== null) resolve(match[1]!)
+        })
+        child.once("close", () => reject(new Error(`the example ended: ${stdout}${stderr}`)))
+      })
+      return {
+        url: `http://127.0.0.1:${port}`,
+        token,
+        stop: (signal) =>
+          Effect.promise(async () => {
+            if (!ended(child)) child.kill(signal)
+            const [code, died] = await closed
+            return died ?? code
+          })
+      }
+    }),
+    ({ stop }) => stop("SIGTERM")
+  )
+})
+
+/** A JSON response, with the headers that matter. */
+export interface Answer {
+  readonly status: number
+  readonly location: string | null
+  readonly retryAfter: string | null
+  readonly challenge: string | null
+  // oxlint-disable-next-line typescript/no-explicit-any -- the tests say what they expect of it
+  readonly body: any
+}
+
+export const ask = (url: string, request: RequestInit = {}): Effect.Effect<Answer, unknown> =>
+  Effect.tryPromise(async () => {
+    const response = await fetch(url, { ...request, signal: AbortSignal.timeout(20_000) })
+    return {
+      status: response.status,
+      location: response.headers.get("location"),
+      retryAfter: response.headers.get("retry-after"),
+      challenge: response.headers.get("www-authenticate"),
+      body: await response.json()
+    }
+  })
+
+export const rent = {
+  amount: "750.00",
+  currency: "EUR",
+  creditor: { name: "Landlord", iban: "DE89370400440532013000" }
+}
+
+/** Asks for a payment. A key of null leaves the header out. */
+export const pay = (
+  { token, url }: Pick<PaymentsProcess, "token" | "url">,
+  key: string | null,
+  payment: unknown = rent
+) =>
+  ask(`${url}/v1/payments`, {
+    method: "POST",
+    body: JSON.stringify(payment),
+    headers: {
+      authorization: `Bearer ${token}`,
+      "content-type": "application/json",
+      ...key === null ? {} : { "idempotency-key": key }
+    }
+  })
+
+/** Reads the operation until it is final. */
+export const settled = Effect.fnUntraced(function*(location: string, token: string) {
+  while (true) {
+    const { body } = yield* ask(location, { headers: { authorization: `Bearer ${token}` } })
+    if (body.terminal === true) return body
+    yield* Effect.sleep("50 millis")
+  }
+})

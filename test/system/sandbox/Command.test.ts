@@ -1,0 +1,118 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+import {
+  call,
+  dial,
+  read,
+  submissionBytes,
+  submit,
+  temporaryDirectory,
+  told,
+  until
+} from "../../fixtures/sandbox/SandboxHarness.ts"
+
+const Listening = Schema.fromJsonString(Schema.Struct({
+  message: Schema.Literal("Listening"),
+  annotations: Schema.Struct({ url: Schema.String, control_url: Schema.String })
+}))
+
+const spawnSandbox = (args: ReadonlyArray<string>) => {
+  const script = fileURLToPath(new URL("./process.ts", import.meta.url))
+  const child = spawn(process.execPath, [script, "--port", "0", "--control-port", "0", ...args], {
+    stdio: ["ignore", "ignore", "pipe"]
+  })
+  const output = { stderr: "" }
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => output.stderr += chunk)
+  const closed = once(child, "close") as Promise<[code: number | null]>
+  return { child, output, closed }
+}
+
+const end = (child: ChildProcess, closed: Promise<[code: number | null]>, signal: NodeJS.Signals) =>
+  Effect.promise(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal)
+    return (await closed)[0]
+  })
+
+/** The command in a process of its own, once it listens. Ended with the scope at the latest. */
+const launch = (args: ReadonlyArray<string>) =>
+  Effect.acquireRelease(
+    Effect.sync(() => spawnSandbox(args)),
+    ({ child, closed }) => end(child, closed, "SIGKILL")
+  ).pipe(
+    Effect.tap(({ child, output }) => until(() => output.stderr.includes("\n") || child.exitCode !== null)),
+    Effect.flatMap(({ child, closed, output }) =>
+      Effect.map(Schema.decodeEffect(Listening)(output.stderr.split("\n")[0]!), ({ annotations }) => ({
+        url: annotations.url,
+        controlUrl: annotations.control_url,
+        stop: (signal: NodeJS.Signals) => end(child, closed, signal)
+      }))
+    )
+  )
+
+describe("The command sandbox", () => {
+  it.live("keeps every answered receipt through kill -9 in the middle of many", () =>
+    Effect.gen(function*() {
+      const record = path.join(yield* temporaryDirectory, "record.jsonl")
+      const first = yield* launch(["--record", record, "--seed", "x"])
+      const answered = new Map<string, unknown>()
+      const load = yield* Effect.forkScoped(Effect.forEach(
+        Array.from({ length: 5000 }, (_, n) => `key-${n}`),
+        (key) =>
+          Effect.map(submit(first.url, key), ({ error, json }) => {
+            if (error === undefined) answered.set(key, json)
+          }),
+        { concurrency: 32, discard: true }
+      ))
+      yield* until(() => answered.size >= 300)
+      yield* first.stop("SIGKILL")
+      yield* until(() => load.pollUnsafe() !== undefined)
+      assert.isBelow(answered.size, 5000)
+
+      const second = yield* launch(["--record", record, "--seed", "x"])
+      for (const [key, answer] of answered) {
+        assert.deepInclude((yield* call(`${second.controlUrl}/truth/${key}`)).json, { receipts: 1 })
+        assert.deepStrictEqual((yield* submit(second.url, key)).json, answer)
+      }
+    }))
+
+  it.live("on SIGTERM refuses newcomers, leaves late answers, and ends with 0 and a whole record", () =>
+    Effect.gen(function*() {
+      const record = path.join(yield* temporaryDirectory, "record.jsonl")
+      const { stop, url } = yield* launch(["--record", record])
+      const late = told({ outcome: "succeeded", faults: { late: true } })
+      const waiting = yield* Effect.forkScoped(dial(url, submissionBytes("late", late)))
+      yield* until(() => fs.readFileSync(record, "utf8").endsWith("\n"))
+      assert.strictEqual((yield* submit(url, "done", told({ outcome: "succeeded" }))).status, 200)
+      assert.strictEqual(yield* stop("SIGTERM"), 0)
+      yield* until(() => waiting.pollUnsafe() !== undefined)
+      assert.strictEqual((yield* submit(url, "new")).error, "ECONNREFUSED")
+      assert.lengthOf(fs.readFileSync(record, "utf8").split("\n"), 3)
+    }))
+
+  it.live("switches on the faults that it is given", () =>
+    Effect.gen(function*() {
+      const record = path.join(yield* temporaryDirectory, "record.jsonl")
+      const faults = ["--fault", "not_found_for=1:60000", "--fault", "slow=0.25:10"]
+      const { controlUrl, url } = yield* launch(["--record", record, ...faults])
+      assert.deepStrictEqual((yield* call(`${controlUrl}/faults`)).json, {
+        slow: { rate: 0.25, ms: 10 },
+        not_found_for: { rate: 1, ms: 60_000 }
+      })
+      yield* submit(url, "a", told({ outcome: "succeeded" }))
+      assert.strictEqual((yield* read(url, "a")).status, 404)
+    }))
+
+  it.live("does not start on a fault that there is not, and says why", () =>
+    Effect.gen(function*() {
+      for (const fault of ["sloth=1", "lose=1:5", "lose=2", "lose"]) {
+        const { closed, output } = spawnSandbox(["--fault", fault])
+        assert.strictEqual((yield* Effect.promise(() => closed))[0], 1)
+        assert.match(output.stderr, /sloth: |lose: ms: |lose: rate: |NAME=RATE/)
+      }
+    }))
+})

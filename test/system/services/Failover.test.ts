@@ -1,0 +1,80 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { accept } from "../../fixtures/Ledger.ts"
+import { newLedger, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
+import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass, takeIds } from "../../fixtures/Queue.ts"
+
+const timeline = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly timeline: number }>`SELECT ledger_timeline() AS timeline`
+  return row!.timeline
+})
+
+describe("A failover", () => {
+  it.live("to a standby that missed a claim does not send the operation again", () =>
+    Effect.gen(function*() {
+      const primary = yield* newLedger
+      const { grant, identity } = yield* whileRunning(primary, issueAtNewProvider())
+      const { provider } = grant
+      const ids = yield* whileRunning(primary, acceptSeveral(identity, 3))
+      const standby = yield* standbyOf(primary)
+      // The standby learns nothing of this, and the primary is lost after it.
+      const claims = yield* whileRunning(
+        primary,
+        SubmissionQueue.use((queue) => queue.claim(provider, 1, claimTerms))
+      )
+      assert.deepStrictEqual(claims.map(({ operation }) => operation.id), ids.slice(0, 1))
+
+      yield* whileRunning(
+        standby,
+        Effect.gen(function*() {
+          const sql = yield* SqlClient.SqlClient
+          const ledger = yield* OperationLedger
+          const queue = yield* SubmissionQueue
+          const whileItFollows: ReadonlyArray<
+            Effect.Effect<void, { readonly _tag: string }, OperationLedger | SubmissionQueue>
+          > = [
+            Effect.asVoid(queue.prepare),
+            Effect.asVoid(claimIds(provider)),
+            Effect.asVoid(queue.mayStillSend(claims[0]!)),
+            Effect.asVoid(queue.rescue(1)),
+            Effect.asVoid(takeIds("takeReads", provider)),
+            Effect.asVoid(takeIds("takeHeld", provider)),
+            Effect.asVoid(queue.release(ids[0]!)),
+            Effect.asVoid(queue.releaseAll),
+            Effect.asVoid(accept(identity))
+          ]
+          for (const [n, attempt] of whileItFollows.entries()) {
+            assert.strictEqual((yield* Effect.flip(attempt))._tag, "StoreUnavailable", String(n))
+          }
+
+          yield* sql`SELECT pg_promote()`
+          assert.isFalse(yield* queue.mayStillSend(claims[0]!), "this server never heard of the claim")
+          assert.strictEqual(yield* timeline, 2, "at once, whatever the control file says")
+          assert.deepStrictEqual(yield* queue.prepare, { moved: false })
+          assert.deepStrictEqual(yield* claimIds(provider), [], "what was accepted before is held")
+          const { operation: later } = yield* accept(identity)
+          assert.deepStrictEqual(yield* claimIds(provider), [later.id], "what was accepted after is sent")
+          assert.sameMembers([...yield* takeIds("takeHeld", provider)], ids)
+          for (const id of ids) assert.deepInclude(yield* ledger.show(id), { state: "accepted", under_review: true })
+
+          assert.strictEqual(
+            (yield* Effect.flip(queue.release(ids[1]!)))._tag,
+            "StillHeld",
+            "the primary's worker may send"
+          )
+          yield* pass(claimTerms.rescue_after)
+          yield* queue.release(ids[1]!)
+          assert.deepStrictEqual(yield* claimIds(provider), [ids[1]!], "what was released is sent")
+          assert.strictEqual(yield* queue.releaseAll, 2)
+          assert.sameMembers([...yield* claimIds(provider)], [ids[0]!, ids[2]!])
+        })
+      )
+      // The timeline outlives restarts.
+      assert.strictEqual(yield* whileRunning(standby, timeline), 2)
+      assert.strictEqual(yield* whileRunning(primary, timeline), 1)
+    }).pipe(Effect.scoped))
+})

@@ -1,0 +1,199 @@
+/**
+ * The people of a run: owners who grant, withdraw and reconnect; clients who ask for work; and an operator.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Exit from "effect/Exit"
+import type {
+  ClientId,
+  GrantId,
+  PairwiseSubject,
+  Provider,
+  ProviderConnectionId,
+  ResourceOwner
+} from "../../../src/domain/Grant.ts"
+import type { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
+import type { OperationId } from "../../../src/domain/Operation.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import { epoch } from "./MachineClock.ts"
+import type { Simulation } from "./Simulation.ts"
+
+interface Account {
+  readonly number: number
+  readonly provider: Provider
+  readonly client_id: ClientId
+  readonly subject: PairwiseSubject
+  readonly resource_owner: ResourceOwner
+  readonly provider_connection_id: ProviderConnectionId
+  grant_id: GrantId
+  /** When the owner withdrew, in true time; null while all is good. */
+  withdrawnAt: number | null
+}
+
+export class Accounts {
+  readonly #simulation: Simulation
+  readonly #accounts: Array<Account> = []
+  #grants = 0
+
+  constructor(simulation: Simulation) {
+    this.#simulation = simulation
+  }
+
+  /** Grants for everybody, and requests over the first part of the run. */
+  open(): void {
+    const { scenario, world } = this.#simulation
+    for (let number = 0; number < scenario.accounts; number++) {
+      for (const { traits } of this.#simulation.providers) this.#open(number, traits.name as Provider)
+    }
+    for (let number = 0; number < scenario.operations; number++) {
+      world.after(world.chance.skewed(0, scenario.calmAt), () => this.#accept(number))
+    }
+  }
+
+  #open(number: number, provider: Provider): void {
+    const { memory } = this.#simulation.database
+    const account: Account = {
+      number,
+      provider,
+      client_id: `client-${number}` as ClientId,
+      subject: `subject-${number}` as PairwiseSubject,
+      resource_owner: `owner-${number}` as ResourceOwner,
+      provider_connection_id: `binding-${number}-${provider}` as ProviderConnectionId,
+      grant_id: "" as GrantId,
+      withdrawnAt: null
+    }
+    memory.clients.set(account.client_id, true)
+    this.#connect(account, true)
+    this.#grant(account)
+    this.#accounts.push(account)
+  }
+
+  #connect({ provider, provider_connection_id, resource_owner }: Account, connected: boolean): void {
+    const { memory } = this.#simulation.database
+    memory.bindings.set(provider_connection_id, { id: provider_connection_id, resource_owner, provider, connected })
+  }
+
+  #grant(account: Account): void {
+    const { client_id, provider_connection_id, resource_owner, subject } = account
+    account.grant_id = `grant-${++this.#grants}` as GrantId
+    this.#simulation.database.memory.grants.set(account.grant_id, {
+      grant_id: account.grant_id,
+      resource_owner,
+      subject,
+      client_id,
+      provider_connection_id,
+      scopes: [],
+      created_at: DateTime.makeUnsafe(epoch),
+      expires_at: DateTime.makeUnsafe(epoch * 2),
+      revoked_at: null
+    })
+  }
+
+  /** The client asks, and asks again when the answer gets lost. */
+  #accept(number: number): void {
+    const { database, world } = this.#simulation
+    const { client_id, grant_id, provider, subject } = world.chance.pick(this.#accounts)
+    const request = { type: "payment", key: `key-${number}` as IdempotencyKey, payload: { amount: "10.00" } }
+    const accepted = database.now(database.ledger.accept({ grant_id, client_id, subject }, request))
+    if (Exit.isFailure(accepted)) return world.trace.note("request refused", number)
+    this.#simulation.announce(provider)
+    if (world.chance.happens(0.1)) {
+      const again = database.now(database.ledger.accept({ grant_id, client_id, subject }, request))
+      if (Exit.isFailure(again) || again.value.operation.id !== accepted.value.operation.id) {
+        this.#simulation.judge.violate("a binding returns its operation", `request ${number}`)
+      }
+    }
+  }
+
+  /** Somebody withdraws, or comes back. */
+  changeStanding(): void {
+    const { database: { memory }, world } = this.#simulation
+    const account = world.chance.pick(this.#accounts)
+    if (this.#isGood(account)) this.#withdraw(account)
+    else this.#restore(account)
+    this.#noteStanding()
+    world.trace.note(this.#isGood(account) ? "standing restored" : "standing withdrawn", account.client_id)
+    if (memory.grants.size === 0) throw new Error("an account lost its grants")
+  }
+
+  #isGood({ client_id, grant_id, provider_connection_id }: Account): boolean {
+    const { bindings, clients, grants } = this.#simulation.database.memory
+    return clients.get(client_id) === true && bindings.get(provider_connection_id)!.connected
+      && grants.get(grant_id)!.revoked_at === null
+  }
+
+  #withdraw(account: Account): void {
+    const { chance } = this.#simulation.world
+    const { clients, grants } = this.#simulation.database.memory
+    const way = chance.below(3)
+    if (way === 0) clients.set(account.client_id, false)
+    else if (way === 1) this.#connect(account, false)
+    else {
+      grants.set(account.grant_id, { ...grants.get(account.grant_id)!, revoked_at: DateTime.makeUnsafe(epoch) })
+    }
+  }
+
+  #restore(account: Account): void {
+    this.#simulation.database.memory.clients.set(account.client_id, true)
+    this.#connect(account, true)
+    if (!this.#isGood(account)) this.#grant(account)
+  }
+
+  /** In the end most are good, and some stay away. */
+  settleStanding(): void {
+    const { chance } = this.#simulation.world
+    for (const account of this.#accounts) {
+      if (!this.#isGood(account) && chance.happens(0.7)) this.#restore(account)
+    }
+    this.#noteStanding()
+  }
+
+  /** Accounts share clients, so that one change may concern several. */
+  #noteStanding(): void {
+    for (const account of this.#accounts) {
+      account.withdrawnAt = this.#isGood(account) ? null : account.withdrawnAt ?? this.#simulation.world.now
+    }
+  }
+
+  /** Since when the owner of an operation has withdrawn, in true time; null while all is good. */
+  withdrawnAt({ owner }: MemoryRecord): number | null {
+    return this.#accountOf(owner).withdrawnAt
+  }
+
+  #accountOf(owner: MemoryRecord["owner"]): Account {
+    return this.#accounts.find(({ client_id, provider }) =>
+      client_id === owner.client_id && provider === owner.provider
+    )!
+  }
+
+  /**
+   * Whether an operation is where nothing and nobody will move it from: settled, waiting for an owner who is away, or
+   * for a provider that will never say.
+   */
+  isAtItsEnd(record: MemoryRecord): boolean {
+    const { operation: { id, state, terminal }, owner } = record
+    if (terminal) return true
+    if (state === "submitting") return false
+    if (!this.#isGood(this.#accountOf(owner))) return true
+    const { database } = this.#simulation
+    const provider = this.#simulation.providerOf(owner.provider)
+    const isFindable = provider.isFindable(id)
+    if (isFindable) return state === "submitted" && provider.truthOf(id).outcome === "pending"
+    if (this.#simulation.judge.wasSent(id)) return true
+    if (state === "accepted" && record.timeline === database.memory.cluster.timeline) return false
+    return provider.traits.window === null
+  }
+
+  /** Some operation, and rather one that waits to be claimed: with those an operator can do the most. */
+  pickOperation(): MemoryRecord | undefined {
+    const { chance } = this.#simulation.world
+    const all = [...this.#simulation.database.operations.values()]
+    const accepted = all.filter(({ operation }) => operation.state === "accepted")
+    const records = accepted.length > 0 && chance.happens(0.7) ? accepted : all
+    return records.length === 0 ? undefined : chance.pick(records)
+  }
+
+  /** The identity in traces. */
+  nameOf(id: OperationId): string {
+    return this.#simulation.judge.name(id)
+  }
+}

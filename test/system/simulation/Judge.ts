@@ -1,0 +1,191 @@
+/**
+ * The invariants. It sees every commit, every byte that leaves and every request that arrives, and it knows the truth.
+ */
+import {
+  canTransition,
+  isEvidence,
+  isTerminal,
+  type OperationId,
+  type OperationState
+} from "../../../src/domain/Operation.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import type { World } from "./World.ts"
+
+/** A rule that was broken. */
+export interface Violation {
+  readonly rule: string
+  readonly detail: string
+}
+
+/** What a provider will ever do about an operation. */
+export interface Truth {
+  /** Null when the provider has not taken it on. */
+  readonly outcome: "succeeded" | "failed" | "pending" | null
+  /** Whether it is decided by now. */
+  readonly isSettled: boolean
+}
+
+interface Facts {
+  readonly number: number
+  /** Times that it was taken on by the provider. */
+  receipts: number
+  claims: number
+  claimedAt: number
+}
+
+/** Operations whose owner withdrew long ago are looked at every five minutes at least. */
+export const longestIdle = 300_000
+
+export interface JudgeOptions {
+  readonly world: World
+  readonly truthOf: (record: MemoryRecord) => Truth
+  readonly databaseTime: () => number
+  /** Something was claimed, perhaps again: then the database had forgotten the earlier claim. */
+  readonly claimed: (isAgain: boolean) => void
+  /** The longest that anybody's schedule may put an operation off, in milliseconds. */
+  readonly longestDelay: number
+  /** The longest that a process which runs may send after its claim, in milliseconds. */
+  readonly longestSend: number
+  /** Since when the owner of an operation has withdrawn, in true time; null while all is good. */
+  readonly withdrawnAt: (record: MemoryRecord) => number | null
+  /** The longest that an attempt may begin after its owner has withdrawn, in milliseconds. */
+  readonly longestIgnorance: number
+}
+
+const isRescue = (evidence: unknown): boolean =>
+  typeof evidence === "object" && evidence !== null && "by" in evidence && evidence.by === "rescuer"
+
+export class Judge {
+  violation: Violation | null = null
+  readonly #facts = new Map<OperationId, Facts>()
+  readonly #options: JudgeOptions
+
+  constructor(options: JudgeOptions) {
+    this.#options = options
+  }
+
+  violate(rule: string, detail: string): void {
+    this.#options.world.trace.note("VIOLATION", null, `${rule}: ${detail}`)
+    this.violation ??= { rule, detail }
+  }
+
+  #factsOf(id: OperationId): Facts {
+    const known = this.#facts.get(id)
+    if (known !== undefined) return known
+    const facts = { number: this.#facts.size + 1, receipts: 0, claims: 0, claimedAt: -Infinity }
+    this.#facts.set(id, facts)
+    return facts
+  }
+
+  /** The short name of an operation in traces. */
+  name(id: OperationId): string {
+    return `op${this.#factsOf(id).number}`
+  }
+
+  wasSent(id: OperationId): boolean {
+    return this.#factsOf(id).receipts > 0
+  }
+
+  committed(before: MemoryRecord | undefined, after: MemoryRecord): void {
+    const { operation: { id, state, terminal } } = after
+    const name = this.name(id)
+    if (before?.operation.terminal === true) {
+      return this.violate("a terminal operation never changes", `${name} was ${before.operation.state}`)
+    }
+    this.#checkHistory(name, before, after)
+    if (before?.operation.state === "accepted" && state === "submitting") {
+      const facts = this.#factsOf(id)
+      this.#options.claimed(++facts.claims > 1)
+      facts.claimedAt = this.#options.world.now
+    }
+    if (terminal !== isTerminal(state) || (after.due_at === null) !== terminal) {
+      this.violate("every operation that is not terminal is in somebody's schedule", `${name} is ${state}`)
+    }
+    this.#checkSchedule(name, before, after)
+    if (terminal) this.#checkTruth(name, after)
+  }
+
+  #checkHistory(name: string, before: MemoryRecord | undefined, after: MemoryRecord): void {
+    let state: OperationState | null = before?.operation.state ?? null
+    let revision = before?.operation.revision ?? 0
+    for (const entry of after.history.slice(before?.history.length ?? 0)) {
+      const { evidence, from, to } = entry
+      this.#options.world.trace.note(`${from ?? "nothing"} → ${to}`, name)
+      if (from !== state || entry.revision !== ++revision) {
+        this.violate("the history has no gaps", `${name}: ${state} and then ${from} → ${to}`)
+      }
+      if (from !== null && !canTransition(from, to)) {
+        this.violate("only transitions of the table", `${name}: ${from} → ${to}`)
+      }
+      if (from === "indeterminate" && !isEvidence(evidence as never)) {
+        this.violate("indeterminate is left on proof alone", name)
+      }
+      if (isRescue(evidence) && this.#options.databaseTime() < (before?.send_before?.epochMilliseconds ?? 0)) {
+        this.violate("no claim is rescued while its holder may still send", name)
+      }
+      state = to
+    }
+    if (state !== after.operation.state || revision !== after.operation.revision) {
+      this.violate("every change of the state is in the history", `${name}: ${state}, ${after.operation.state}`)
+    }
+  }
+
+  #checkSchedule(name: string, before: MemoryRecord | undefined, { due_at, operation }: MemoryRecord): void {
+    // What is released waits for those who may still send it, also on a clock that was set back meanwhile.
+    if (due_at === null || due_at === before?.due_at || due_at === before?.send_before?.epochMilliseconds) return
+    const now = this.#options.databaseTime()
+    const idle = Math.min(longestIdle, (now - operation.updated_at.epochMilliseconds) / 10)
+    const delay = due_at - now
+    if (delay > Math.max(this.#options.longestDelay, idle + 1)) {
+      this.violate("no operation is put off for longer than the longest delay", `${name} is, by ${delay} ms`)
+    }
+  }
+
+  #checkTruth(name: string, after: MemoryRecord): void {
+    const { state } = after.operation
+    const { isSettled, outcome } = this.#options.truthOf(after)
+    const agrees = state === "succeeded"
+      ? outcome === "succeeded" && isSettled
+      : state === "failed"
+      ? outcome === null || (outcome === "failed" && isSettled)
+      : !this.wasSent(after.operation.id)
+    if (!agrees) {
+      this.violate(
+        "what is settled agrees with the provider",
+        `${name} is ${state}; the provider: ${outcome}${isSettled ? "" : ", not yet"}`
+      )
+    }
+  }
+
+  /** A process begins an attempt, of which bytes may leave from now on. */
+  attempted(id: OperationId, record: MemoryRecord | undefined, wasStoppedSince: (instant: number) => boolean): void {
+    const withdrawnAt = record === undefined ? null : this.#options.withdrawnAt(record)
+    if (withdrawnAt === null || wasStoppedSince(withdrawnAt)) return
+    const since = this.#options.world.now - withdrawnAt
+    if (since > this.#options.longestIgnorance) {
+      this.violate("no attempt begins once the owner has withdrawn", `${this.name(id)}, ${since} ms after that`)
+    }
+  }
+
+  /** The first byte leaves a process. */
+  departed(id: OperationId, wasStoppedSince: (instant: number) => boolean): void {
+    const { claimedAt, claims } = this.#factsOf(id)
+    const name = this.name(id)
+    if (claims === 0) return this.violate("nothing is sent before the claim is committed", name)
+    const age = this.#options.world.now - claimedAt
+    if (age > this.#options.longestSend && !wasStoppedSince(claimedAt)) {
+      this.violate("nothing is sent once the claim may be stale", `${name}, ${age} ms after its claim`)
+    }
+  }
+
+  /** The provider takes a mutation on. */
+  received(id: OperationId, record: MemoryRecord | undefined): void {
+    const facts = this.#factsOf(id)
+    const name = this.name(id)
+    if (++facts.receipts > 1) this.violate("at most one send of an operation is received", name)
+    const state = record?.operation.state
+    if (state === "failed" || state === "cancelled") {
+      this.violate("nothing is sent any more once an operation is terminal", `${name} is ${state}`)
+    }
+  }
+}

@@ -1,0 +1,236 @@
+/**
+ * What strikes from outside: processes that stop and die, servers that fail over, clocks that are set, owners who
+ * withdraw, and operators who intervene. All of it ends when the run calms down.
+ */
+import * as Cause from "effect/Cause"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import type { OperationId, Outcome } from "../../../src/domain/Operation.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import { longestSend, type Mishaps } from "./Scenario.ts"
+import { noDatabaseFaults } from "./SimulatedDatabase.ts"
+import type { SimulatedProcess } from "./SimulatedProcess.ts"
+import { noNetworkFaults } from "./SimulatedProvider.ts"
+import type { Plant, Simulation } from "./Simulation.ts"
+
+type Carelessness = Pick<Plant, "isReleaseCareless" | "isReleaseHasty" | "isHoldForgotten">
+
+export class Mischief {
+  readonly #simulation: Simulation
+  readonly #carelessness: Carelessness
+  #isOver = false
+  #lastFailover = -Infinity
+  readonly #sleepers: Array<SimulatedProcess> = []
+
+  constructor(simulation: Simulation, carelessness: Carelessness) {
+    this.#simulation = simulation
+    this.#carelessness = carelessness
+  }
+
+  begin(): void {
+    const { database, providers, scenario } = this.#simulation
+    database.faults = scenario.database
+    for (const provider of providers) provider.faults = scenario.network
+    this.#repeat("crash", () => this.#crash())
+    this.#repeat("pause", () => this.#pause(this.#simulation.world.chance.skewed(50, 9000)))
+    this.#repeat("drain", () => this.#pickProcess()?.drain())
+    this.#repeat("databaseRestart", () => database.restart(this.#simulation.world.chance.between(20, 1500)))
+    this.#repeat("failover", () => this.#failOver())
+    this.#repeat("clockStep", () => this.#setClock())
+    this.#repeat("withdrawal", () => this.#simulation.accounts.changeStanding())
+    this.#repeat("operator", () => this.#operate())
+  }
+
+  end(): void {
+    this.#isOver = true
+    const { database, processes, providers } = this.#simulation
+    database.faults = noDatabaseFaults
+    for (const provider of providers) provider.faults = noNetworkFaults
+    for (const process of processes) {
+      process.stepsToLive = Infinity
+      process.resume(false)
+    }
+  }
+
+  #repeat(kind: keyof Mishaps, strike: () => void): void {
+    const { scenario, world } = this.#simulation
+    const mean = scenario.mishaps[kind]
+    if (mean === Infinity) return
+    world.after(-mean * Math.log(1 - world.chance.next()), () => {
+      if (this.#isOver) return
+      strike()
+      this.#repeat(kind, strike)
+    })
+  }
+
+  #pickProcess(): SimulatedProcess | undefined {
+    const running = this.#simulation.processes.filter(({ state }) => state === "running")
+    return running.length === 0 ? undefined : this.#simulation.world.chance.pick(running)
+  }
+
+  /** Some steps from now, so that it may be at any point of what the process does then. */
+  #crash(): void {
+    const process = this.#pickProcess()
+    if (process !== undefined) process.stepsToLive = this.#simulation.world.chance.between(1, 25)
+  }
+
+  #pause(duration: number): void {
+    const { chance } = this.#simulation.world
+    const process = this.#pickProcess()
+    if (process === undefined) return
+    process.pause()
+    const isSuspension = chance.happens(0.4)
+    this.#simulation.world.after(duration, () => process.resume(isSuspension))
+  }
+
+  /** Who ends is started again sooner or later, or never, but never are all of them away for long. */
+  supervise(process: SimulatedProcess): void {
+    const simulation = this.#simulation
+    const { chance } = simulation.world
+    process.onExit = () => {
+      const isLast = simulation.processes.every(({ isGone }) => isGone)
+      if (simulation.isEnding || !(isLast || (!this.#isOver && chance.happens(0.35)))) return
+      simulation.world.after(chance.skewed(50, this.#isOver ? 500 : 5000), () => {
+        if (!simulation.isEnding) simulation.startProcess()
+      })
+    }
+  }
+
+  #failOver(): void {
+    const { scenario, world: { chance, now } } = this.#simulation
+    const isForgetful = scenario.forgets && chance.happens(0.7)
+    this.#failOverTo(isForgetful ? now - chance.between(1, chance.pick([3000, 12_000])) : Infinity)
+  }
+
+  /** Forgets what was committed since. */
+  #failOverTo(since: number): void {
+    const { database, world: { chance, now } } = this.#simulation
+    const downFor = chance.between(20, 1500)
+    this.#lastFailover = now
+    if (since < now && chance.happens(0.3)) this.#putBack(since, downFor)
+    else database.failOver(since, downFor)
+  }
+
+  /** A snapshot leaves no trace that the ledger could notice, so an operator says so, before anybody reaches it. */
+  #putBack(since: number, downFor: number): void {
+    const { database, world } = this.#simulation
+    database.putBack(since, downFor)
+    if (this.#carelessness.isHoldForgotten === true) return
+    database.now(database.queue.holdAll)
+    world.trace.note("operator holds all", null)
+  }
+
+  /** The worst that can come of a claim: it is forgotten, and its holder goes on once somebody else has claimed it. */
+  claimed(isAgain: boolean): void {
+    const { database: { client }, scenario: { forgottenClaims }, world } = this.#simulation
+    const { chance } = world
+    if (isAgain) this.#wakeSleepers()
+    if (this.#isOver || client === null || !chance.happens(forgottenClaims)) return
+    // The release before it as well, perhaps.
+    const since = world.now - (isAgain ? chance.between(0, 3000) : 0)
+    world.after(chance.between(10, 300), () => {
+      if (this.#isOver) return
+      if (!isAgain || chance.happens(0.5)) {
+        client.pause()
+        this.#sleepers.push(client)
+      }
+      this.#failOverTo(since)
+    })
+  }
+
+  #wakeSleepers(): void {
+    const { chance } = this.#simulation.world
+    for (const process of this.#sleepers.splice(0)) {
+      this.#simulation.world.after(chance.between(0, 200), () => process.resume(false))
+    }
+  }
+
+  #setClock(): void {
+    const { database, processes, providers, scenario: { skew }, world: { chance, trace } } = this.#simulation
+    const isDatabase = chance.happens(0.2)
+    const { clock } = isDatabase ? database : chance.pick([...processes, ...providers])
+    // Due times and circuits are instants: set far back, a clock would put them off for as long.
+    clock.set(chance.between(Math.max(-skew, clock.offset - (isDatabase ? 2000 : 20_000)), skew))
+    trace.note("clock set", null)
+  }
+
+  #operate(): void {
+    const { accounts, world: { chance } } = this.#simulation
+    const record = accounts.pickOperation()
+    if (record === undefined) return
+    const act = chance.below(4)
+    if (act === 0) this.#cancel(record)
+    else if (act === 1) this.#refuse(record)
+    else if (act === 2) this.#review(record)
+    else this.#release(record)
+  }
+
+  #cancel(record: MemoryRecord): void {
+    const { accounts, database, ledger, world } = this.#simulation
+    const { id } = record.operation
+    const isHeld = this.#isHeld(record)
+    const isCancelled = Exit.isSuccess(database.now(ledger.cancel(id, { by: "operator" })))
+    const refusal = isHeld ? "operator may not cancel what is held" : "operator is too late to cancel"
+    world.trace.note(isCancelled ? "operator cancels" : refusal, accounts.nameOf(id))
+  }
+
+  /** An application that finds, before anybody claimed it, that an operation cannot be carried out. */
+  #refuse(record: MemoryRecord): void {
+    const { accounts, database, world } = this.#simulation
+    const { id, revision, state } = record.operation
+    if (state !== "accepted" || this.#isHeld(record)) return
+    const outcome: Outcome = { state: "failed", failure: { code: "refused", message: "Refused." } }
+    const exit = database.now(database.ledger.transition(id, revision, outcome, { by: "operator" }))
+    if (Exit.isSuccess(exit)) world.trace.note("operator refuses", accounts.nameOf(id))
+  }
+
+  #review({ operation: { id, under_review } }: MemoryRecord): void {
+    const { accounts, database, world } = this.#simulation
+    const exit = database.now(database.ledger.review(id, !under_review))
+    if (Exit.isSuccess(exit)) world.trace.note("operator reviews", accounts.nameOf(id))
+  }
+
+  /** One by one, unless every failover is known to have lost nothing. */
+  #release(record: MemoryRecord): void {
+    const { accounts, database, scenario, world } = this.#simulation
+    const { id } = record.operation
+    if (!this.#isHeld(record)) return
+    if (!scenario.forgets) {
+      database.now(database.queue.releaseAll)
+      return world.trace.note("operator releases all", null)
+    }
+    const release = (attempts: number) => {
+      const found = database.operations.get(id)
+      if (found === undefined || !this.#isHeld(found) || !this.#wasNeverSent(id)) return
+      if (this.#carelessness.isReleaseHasty === true) {
+        const { timeline } = database.memory.cluster
+        return void database.operations.set(id, { ...found, timeline, send_before: null })
+      }
+      const exit = database.now(database.queue.release(id))
+      const isReleased = Exit.isSuccess(exit)
+      world.trace.note(isReleased ? "operator releases" : "operator has to wait", accounts.nameOf(id))
+      if (isReleased || attempts === 0) return
+      const refusal = Option.getOrNull(Cause.findErrorOption(exit.cause))
+      const until = refusal?._tag === "StillHeld" ? refusal.until?.epochMilliseconds : undefined
+      const wait = until === undefined ? 1000 : until - database.clock.currentTimeMillisUnsafe() + 1
+      world.after(wait, () => release(attempts - 1))
+    }
+    release(5)
+  }
+
+  #isHeld({ operation, timeline }: MemoryRecord): boolean {
+    return operation.state === "accepted" && timeline < this.#simulation.database.memory.cluster.timeline
+  }
+
+  /**
+   * What an operator makes sure of: the provider has nothing, and nothing is on its way. Whether somebody may still send it
+   * is for the ledger to know, unless the clock of the database is set meanwhile.
+   */
+  #wasNeverSent(id: OperationId): boolean {
+    if (this.#carelessness.isReleaseCareless === true) return true
+    const { judge, policy, providers, scenario, world } = this.#simulation
+    if (judge.wasSent(id) || providers.some((provider) => provider.mayStillReceive(id))) return false
+    return this.#carelessness.isReleaseHasty === true
+      || scenario.mishaps.clockStep === Infinity || world.now - this.#lastFailover > longestSend(policy)
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * What a seed stands for: how many processes and operations there are, and which faults strike, and how often. Each seed
+ * has a few kinds of faults and not all of them, because faults hide one another.
+ */
+import * as Duration from "effect/Duration"
+import { readDelay } from "../../../src/domain/Submission.ts"
+import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
+import type { Chance } from "./Chance.ts"
+import { forgottenClaims } from "./Circumstances.ts"
+import type { DatabaseFaults } from "./SimulatedDatabase.ts"
+import type { NetworkFaults, Traits } from "./SimulatedProvider.ts"
+
+/** Times are short, so that a run is. */
+const patient: Policy = {
+  ...defaultPolicy,
+  concurrency: 3,
+  providerConcurrency: 2,
+  sendWithin: Duration.millis(2000),
+  attemptTimeout: Duration.millis(1500),
+  retryDelay: Duration.millis(150),
+  rescueAfter: Duration.millis(4000),
+  readTimeout: Duration.millis(1000),
+  readSchedule: { first: Duration.millis(500), factor: 2, longest: Duration.seconds(4), jitter: 0.2 },
+  idle: Duration.seconds(3),
+  pollInterval: Duration.seconds(5),
+  rescueInterval: Duration.seconds(3),
+  drainTimeout: Duration.millis(800),
+  storeTimeout: Duration.millis(400),
+  prepareTimeout: Duration.millis(400),
+  reviewAfter: { accepted: Duration.seconds(5), submitted: Duration.seconds(8), indeterminate: Duration.seconds(5) }
+}
+
+/** The proportions of the default policy: looks often, and gives up late. */
+const eager: Policy = {
+  ...patient,
+  sendWithin: Duration.millis(5000),
+  rescueAfter: Duration.millis(8000),
+  pollInterval: Duration.millis(400),
+  rescueInterval: Duration.millis(500)
+}
+
+export type Policy = typeof defaultPolicy
+
+/** The longest that a claim may be sent, in milliseconds, by a clock that runs at another speed than the truth. */
+export const longestSend = ({ attemptTimeout, sendWithin }: Policy): number =>
+  (Duration.toMillis(sendWithin) + Duration.toMillis(attemptTimeout)) * 1.05 + 10
+
+/** The longest that an attempt may begin after its owner has withdrawn, in milliseconds, by a clock of another speed. */
+export const longestIgnorance = ({ storeTimeout }: Policy): number => Duration.toMillis(storeTimeout) * 1.05 + 10
+
+/** The longest that a schedule puts an operation off, in milliseconds by the clock of the database. */
+export const longestDelay = (policy: Policy): number =>
+  Math.max(
+    readDelay(policy.readSchedule, 1000, 1),
+    Duration.toMillis(policy.rescueAfter),
+    Duration.toMillis(policy.idle),
+    Duration.toMillis(policy.readTimeout) + 2 * Duration.toMillis(policy.storeTimeout)
+  )
+
+/** Mean milliseconds between faults of one kind; `Infinity` when there are none. */
+export interface Mishaps {
+  readonly crash: number
+  readonly pause: number
+  readonly drain: number
+  readonly databaseRestart: number
+  readonly failover: number
+  readonly clockStep: number
+  readonly withdrawal: number
+  readonly operator: number
+}
+
+export interface Scenario {
+  readonly policy: Policy
+  readonly processes: number
+  readonly operations: number
+  readonly accounts: number
+  readonly providers: ReadonlyArray<Traits>
+  /** When faults end, in milliseconds. */
+  readonly calmAt: number
+  readonly database: DatabaseFaults
+  readonly network: NetworkFaults
+  readonly mishaps: Mishaps
+  /** Share of acceptances that nobody is told of. */
+  readonly lostAnnouncements: number
+  /** Clocks are off by no more than this, in milliseconds. */
+  readonly skew: number
+  /** Clocks run faster or slower by this share. */
+  readonly drift: number
+  /**
+   * Whether a failover forgets what was acknowledged. Held operations are released all the same, by proof and by
+   * operators. What is left out is what no fence can help against:
+   * - Operators who release what was sent: they make sure of it first, by the provider's record. They release all where
+   *   nothing was forgotten. Where the clock of the database is set, they wait by their own.
+   * - Snapshots that are put back and reached by workers before an operator has held all: PostgreSQL cannot notice it.
+   * - Providers whose "not found" is final though their clocks, or those of the workers, are off by more than they know,
+   *   or that take on what comes too late: then it is no proof, with or without a failover.
+   * - Acceptances that are forgotten: their operation is gone, and the same request makes another one.
+   */
+  readonly forgets: boolean
+  /** Share of claims that are forgotten while their holder sleeps. */
+  readonly forgottenClaims: number
+  /** Whether the run goes on, when all is over, without anybody who could act on what is left. */
+  readonly endsInOutage: boolean
+  readonly opsBeforeYield: number
+}
+
+const each = <K extends string>(keys: ReadonlyArray<K>, draw: () => number): Record<K, number> =>
+  Object.fromEntries(keys.map((key) => [key, draw()])) as Record<K, number>
+
+/** Some seeds are for what takes several rare faults in a row. */
+export const drawScenario = (chance: Chance): Scenario => {
+  const scenario = drawCommonScenario(chance)
+  if (!chance.happens(0.02)) return scenario
+  return forgottenClaims(
+    scenario,
+    chance.happens(0.7) ? { slowConnection: 0.9, refused: chance.pick([0.3, 0.5]) } : { lateRequest: 0.8 }
+  )
+}
+
+const drawCommonScenario = (chance: Chance): Scenario => {
+  const appetite = chance.pick([0.15, 0.3, 0.45])
+  const share = () => chance.happens(appetite) ? chance.pick([0.05, 0.2, 0.5]) : 0
+  const mean = () => chance.happens(appetite) ? chance.pick([1500, 4000]) : Infinity
+  const isExact = chance.happens(0.5)
+  const mishaps = each(
+    ["crash", "pause", "drain", "databaseRestart", "failover", "clockStep", "withdrawal", "operator"],
+    mean
+  )
+  const forgets = mishaps.failover < Infinity && chance.happens(0.7)
+  const skew = isExact ? chance.pick([0, 20, 150]) : chance.pick([1000, 10_000, 3_600_000])
+  const traits = (name: string): Traits => {
+    const refusesLate = chance.happens(isExact ? 0.7 : 0.1)
+    const consistency = chance.pick([20, 300, 2000])
+    return {
+      name,
+      refusesLate,
+      consistency,
+      // Twice the greatest difference between two clocks, which is twice what one of them is off.
+      window: refusesLate && isExact && chance.happens(0.7) ? consistency + 4 * skew + 10 : null,
+      forgetful: 0
+    }
+  }
+  const providers = ["bank", "broker"].slice(0, chance.pick([1, 1, 1, 1, 2])).map(traits)
+  return {
+    policy: chance.happens(0.04) ? eager : patient,
+    processes: chance.pick([2, 2, 2, 2, 2, 2, 2, 2, 2, 3]),
+    operations: chance.pick([2, 3, 3, 3, 4, 5]),
+    accounts: chance.between(1, 2),
+    providers: providers.map((provider) =>
+      provider.window === null && chance.happens(0.3) ? { ...provider, forgetful: 0.5 } : provider
+    ),
+    calmAt: chance.between(2000, 4500),
+    database: each(["lostStatement", "lostAnswer", "hang", "silence", "late"], share),
+    network: each([
+      "refused",
+      "slowConnection",
+      "lostRequest",
+      "lateRequest",
+      "lostAnswer",
+      "lateAnswer",
+      "garbledAnswer",
+      "adapterDefect",
+      "unreachableRead",
+      "unclearRead",
+      "hangingRead",
+      "staleRead",
+      "foreignAnswer",
+      "foreignRead"
+    ], share),
+    mishaps,
+    lostAnnouncements: share() * 2,
+    skew,
+    drift: isExact ? 0 : chance.pick([0, 0.02]),
+    forgets,
+    forgottenClaims: 0,
+    endsInOutage: chance.happens(0.04),
+    opsBeforeYield: chance.pick([2048, 2048, 2048, 2048, 2048, 2048, 2048, 60, 30, 7])
+  }
+}

@@ -1,0 +1,182 @@
+/**
+ * The database, and the way to it. Statements are those of the in-memory services, which keep the rules of the
+ * PostgreSQL ones; each takes effect in one instant. What can go wrong is when that is, and whether anybody hears of it.
+ */
+import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as References from "effect/References"
+import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { Journal } from "./Journal.ts"
+import type { Judge } from "./Judge.ts"
+import type { MachineClock } from "./MachineClock.ts"
+import type { SimulatedProcess } from "./SimulatedProcess.ts"
+import type { World } from "./World.ts"
+
+/** Probabilities of what can happen to a statement. */
+export interface DatabaseFaults {
+  /** The connection breaks before it takes effect. */
+  readonly lostStatement: number
+  /** The connection breaks after it took effect. */
+  readonly lostAnswer: number
+  /** It never takes effect, and nobody says so. */
+  readonly hang: number
+  /** It takes effect, and nobody says so. */
+  readonly silence: number
+  /** It takes effect seconds later. */
+  readonly late: number
+}
+
+export const noDatabaseFaults: DatabaseFaults = { lostStatement: 0, lostAnswer: 0, hang: 0, silence: 0, late: 0 }
+
+export type Queue = SubmissionQueue["Service"]
+
+const platform = (world: World) =>
+  Layer.mergeAll(
+    NodeCrypto.layerDigest,
+    Layer.sync(
+      SecureRandom.SecureRandom,
+      () => SecureRandom.make((size) => Uint8Array.from({ length: size }, () => world.chance.below(256)))
+    )
+  )
+
+export class SimulatedDatabase {
+  faults = noDatabaseFaults
+  /** Whose statement takes effect right now. */
+  client: SimulatedProcess | null = null
+  readonly clock: MachineClock
+  readonly memory: MemoryLedger["Service"]
+  /** For those who are not processes of the simulation: without a network in between. */
+  readonly queue: Queue
+  readonly ledger: OperationLedger["Service"]
+  readonly #world: World
+  readonly #journal: Journal
+  readonly #context: Context.Context<never>
+  #isDown = false
+  #incarnation = 0
+
+  constructor(world: World, clock: MachineClock, judge: Judge) {
+    this.#world = world
+    this.clock = clock
+    this.#journal = new Journal(() => world.now, (before, after) => judge.committed(before, after))
+    this.#context = Context.make(Clock.Clock, clock).pipe(Context.add(References.TracerEnabled, false))
+    const memory = Layer.effect(
+      MemoryLedger,
+      Effect.map(MemoryLedger, (ledger) => MemoryLedger.of({ ...ledger, operations: this.#journal }))
+    ).pipe(Layer.provide(MemoryLedger.layer))
+    const services = Layer.mergeAll(SubmissionQueue.layerMemory, OperationLedger.layerMemory).pipe(
+      Layer.provideMerge(Layer.merge(memory, platform(world)))
+    )
+    const context = Exit.getSuccess(this.now(Effect.scoped(Layer.build(services))))
+    if (context._tag === "None") throw new Error("the database does not start")
+    this.memory = Context.get(context.value, MemoryLedger)
+    this.queue = Context.get(context.value, SubmissionQueue)
+    this.ledger = Context.get(context.value, OperationLedger)
+  }
+
+  get operations(): Journal {
+    return this.#journal
+  }
+
+  /** Runs a statement in this very instant. */
+  now<A, E>(statement: Effect.Effect<A, E>): Exit.Exit<A, E> {
+    const exit = Effect.runForkWith(this.#context)(statement).pollUnsafe()
+    if (exit === undefined) throw new Error("a statement of the model did not end at once")
+    return exit
+  }
+
+  /** The queue as a process sees it, over the network. */
+  queueOf(process: SimulatedProcess, queue: Queue = this.queue): Queue {
+    const send = <A, E>(name: string, statement: Effect.Effect<A, E>) => this.#send(process, name, statement)
+    return {
+      prepare: send("prepare", queue.prepare),
+      claim: (...args) => send("claim", queue.claim(...args)),
+      mayStillSend: (...args) => send("mayStillSend", queue.mayStillSend(...args)),
+      record: (...args) => send("record", queue.record(...args)),
+      rescue: (...args) => send("rescue", queue.rescue(...args)),
+      takeReads: (...args) => send("takeReads", queue.takeReads(...args)),
+      takeHeld: (...args) => send("takeHeld", queue.takeHeld(...args)),
+      postpone: (...args) => send("postpone", queue.postpone(...args)),
+      report: (...args) => send("report", queue.report(...args)),
+      release: (...args) => send("release", queue.release(...args)),
+      releaseUnsent: (...args) => send("releaseUnsent", queue.releaseUnsent(...args)),
+      releaseAll: send("releaseAll", queue.releaseAll),
+      holdAll: send("holdAll", queue.holdAll),
+      reviewAged: (...args) => send("reviewAged", queue.reviewAged(...args)),
+      recordHeld: (...args) => send("recordHeld", queue.recordHeld(...args))
+    }
+  }
+
+  #send<A, E>(process: SimulatedProcess, name: string, statement: Effect.Effect<A, E>) {
+    return Effect.callback<A, E | StoreUnavailable>((resume) => {
+      const { chance, trace } = this.#world
+      let isWaiting = true
+      const answer = (exit: Effect.Effect<A, E | StoreUnavailable>) => {
+        const delay = chance.happens(0.05) ? chance.between(50, 400) : chance.below(8)
+        this.#world.after(delay, () => isWaiting ? resume(exit) : undefined, process)
+      }
+      const fault = this.#drawFault()
+      if (fault !== null) trace.note(`database: ${fault}`, process.name, name)
+      const incarnation = this.#incarnation
+      const execute = () => {
+        if (this.#isDown || incarnation !== this.#incarnation) return answer(broken("the server went away"))
+        trace.note(`statement: ${name}`, process.name)
+        this.client = process
+        const exit = this.now(statement)
+        this.client = null
+        if (fault !== "silence") answer(fault === "lostAnswer" ? broken("no answer") : exit)
+      }
+      if (fault === "lostStatement" || this.#isDown) answer(broken("no connection"))
+      else if (fault !== "hang") {
+        this.#world.after(fault === "late" ? chance.between(200, 7000) : chance.below(8), execute)
+      }
+      return Effect.sync(() => {
+        isWaiting = false
+      })
+    })
+  }
+
+  #drawFault(): keyof DatabaseFaults | null {
+    const { chance } = this.#world
+    const { faults } = this
+    if (chance.happens(faults.lostStatement)) return "lostStatement"
+    if (chance.happens(faults.lostAnswer)) return "lostAnswer"
+    if (chance.happens(faults.hang)) return "hang"
+    if (chance.happens(faults.silence)) return "silence"
+    return chance.happens(faults.late) ? "late" : null
+  }
+
+  /** Stops, and comes back after so long. What was on its way is lost. */
+  restart(downFor: number): void {
+    this.#world.trace.note("database restart", "db")
+    this.#isDown = true
+    this.#incarnation++
+    this.#world.after(downFor, () => {
+      this.#isDown = false
+    })
+  }
+
+  /** Another server takes over, or an older state is restored: on a new timeline, without what was committed since. */
+  failOver(since: number, downFor: number): void {
+    const forgotten = this.#journal.forgetSince(since)
+    this.#world.trace.note(forgotten.length > 0 ? "failover that forgets" : "failover", "db", `${forgotten.length}`)
+    this.memory.cluster.timeline++
+    this.restart(downFor)
+  }
+
+  /** A snapshot of the disk is put back: without what was committed since, and on the timeline that it was. */
+  putBack(since: number, downFor: number): void {
+    const forgotten = this.#journal.forgetSince(since)
+    this.#world.trace.note("snapshot put back", "db", `${forgotten.length}`)
+    this.restart(downFor)
+  }
+}
+
+const broken = (reason: string) => Effect.fail(new StoreUnavailable({ cause: reason }))

@@ -1,0 +1,369 @@
+/**
+ * A provider that knows the truth, the network to it, and an adapter as `HttpProvider` would be one.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import { OperationId } from "../../../src/domain/Operation.ts"
+import { type ProviderOperation, ProviderReference } from "../../../src/domain/Submission.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import { NotSent, type Provider, StatusAnswer, SubmissionAnswer, Uncertain } from "../../../src/submission/Provider.ts"
+import type { Judge, Truth } from "./Judge.ts"
+import type { MachineClock } from "./MachineClock.ts"
+import type { SimulatedProcess } from "./SimulatedProcess.ts"
+import type { World } from "./World.ts"
+
+/** Probabilities of what can happen to a submission and to a status read. */
+export interface NetworkFaults {
+  readonly refused: number
+  readonly slowConnection: number
+  readonly lostRequest: number
+  /** Bytes arrive seconds after they left, whether or not their sender is still there. */
+  readonly lateRequest: number
+  readonly lostAnswer: number
+  readonly lateAnswer: number
+  /** A gateway answers in the provider's place, or the answer is garbage. */
+  readonly garbledAnswer: number
+  readonly adapterDefect: number
+  readonly unreachableRead: number
+  readonly unclearRead: number
+  readonly hangingRead: number
+  /** The read is answered by a replica that lags behind. */
+  readonly staleRead: number
+  /** The provider answers with what is true of another operation. */
+  readonly foreignAnswer: number
+  readonly foreignRead: number
+}
+
+export const noNetworkFaults: NetworkFaults = {
+  refused: 0,
+  slowConnection: 0,
+  lostRequest: 0,
+  lateRequest: 0,
+  lostAnswer: 0,
+  lateAnswer: 0,
+  garbledAnswer: 0,
+  adapterDefect: 0,
+  unreachableRead: 0,
+  unclearRead: 0,
+  hangingRead: 0,
+  staleRead: 0,
+  foreignAnswer: 0,
+  foreignRead: 0
+}
+
+/** What kind of provider it is. */
+export interface Traits {
+  readonly name: string
+  /** Refuses what comes after `send_before`. */
+  readonly refusesLate: boolean
+  /** How long it may take until a read finds what was received, in milliseconds. */
+  readonly consistency: number
+  /** The declared window after which "not found" is final. Only for those who refuse late requests. */
+  readonly window: number | null
+  /** Share of operations that no status read ever finds. */
+  readonly forgetful: number
+}
+
+interface Mutation {
+  readonly outcome: "succeeded" | "failed" | "pending"
+  readonly isRejection: boolean
+  /** True time. */
+  readonly settlesAt: number
+  readonly visibleAt: number
+  readonly reference: ProviderReference
+}
+
+interface Attempt {
+  readonly id: OperationId
+  readonly process: SimulatedProcess
+  stage: "connecting" | "in flight" | "over"
+}
+
+const outcomes = ["succeeded", "succeeded", "succeeded", "failed", "pending"] as const
+
+/** An operation that no ledger has. */
+const unknownOperation = OperationId.make("019aa4f0-5c00-7b1e-8d2f-000000000000")
+
+const notTaken: Truth = { outcome: null, isSettled: false }
+
+export class SimulatedProvider {
+  faults = noNetworkFaults
+  readonly traits: Traits
+  readonly clock: MachineClock
+  /** Attempts that may still send, those of stopped processes among them, and requests that have not arrived. */
+  readonly #attempts: Array<Attempt> = []
+  readonly #world: World
+  readonly #judge: Judge
+  readonly #find: (id: OperationId) => MemoryRecord | undefined
+  readonly #mutations = new Map<OperationId, Mutation>()
+
+  constructor(
+    world: World,
+    judge: Judge,
+    clock: MachineClock,
+    traits: Traits,
+    find: (id: OperationId) => MemoryRecord | undefined
+  ) {
+    this.#world = world
+    this.#judge = judge
+    this.clock = clock
+    this.traits = traits
+    this.#find = find
+  }
+
+  truthOf(id: OperationId): Truth {
+    const mutation = this.#mutations.get(id)
+    return mutation === undefined
+      ? notTaken
+      : { outcome: mutation.outcome, isSettled: mutation.settlesAt <= this.#world.now }
+  }
+
+  /** Requests under way: they left their sender and have not arrived. */
+  get isReceiving(): boolean {
+    return this.#attempts.some(({ stage }) => stage === "in flight")
+  }
+
+  /** Whether anybody may still send it, or anything of it is under way. */
+  mayStillReceive(id: OperationId): boolean {
+    return this.#attempts.some((attempt) =>
+      attempt.id === id &&
+      (attempt.stage === "in flight" || (attempt.stage === "connecting" && !attempt.process.isGone))
+    )
+  }
+
+  /** Whether a status read that nothing disturbs will ever show what became of it. */
+  isFindable(id: OperationId): boolean {
+    return (this.#mutations.get(id)?.visibleAt ?? Infinity) < Infinity
+  }
+
+  /** The adapter in a process. */
+  adapterOf(process: SimulatedProcess): Provider["Service"] {
+    return {
+      submit: (operation) => this.#submit(process, operation),
+      readStatus: (operation) => this.#readStatus(process, operation)
+    }
+  }
+
+  #submit(process: SimulatedProcess, { id, send_before }: ProviderOperation) {
+    return Effect.callback<SubmissionAnswer, NotSent | Uncertain>((resume) => {
+      const { chance, trace } = this.#world
+      const { faults } = this
+      let isWaiting = true
+      const attempt: Attempt = { id, process, stage: "connecting" }
+      this.#judge.attempted(id, this.#find(id), (instant) => process.stoppedAt >= instant)
+      this.#attempts.push(attempt)
+      const later = (delay: number, run: () => void) =>
+        this.#world.after(delay, () => isWaiting ? run() : undefined, process)
+      const notSent = (reason: string) => {
+        attempt.stage = "over"
+        trace.note(`not sent: ${reason}`, process.name, this.#judge.name(id))
+        resume(Effect.fail(new NotSent({ reason })))
+      }
+      const isLate = () => process.clock.currentTimeMillisUnsafe() >= DateTime.toEpochMillis(send_before!)
+      const connect = () => {
+        if (chance.happens(faults.refused)) return notSent("refused")
+        if (isLate()) return notSent("late")
+        // From here on nobody looks at a clock any more: who is stopped now sends late.
+        later(chance.below(3), depart)
+      }
+      const depart = () => {
+        const stoppedAt = process.stoppedAt
+        this.#judge.departed(id, (instant) => stoppedAt >= instant)
+        trace.note("gate", process.name, this.#judge.name(id))
+        this.#transmit(attempt, send_before!, (answer) => {
+          this.#world.after(
+            chance.happens(faults.lateAnswer) ? chance.between(100, 5000) : chance.below(20),
+            () => isWaiting ? resume(answer) : undefined,
+            process
+          )
+        })
+      }
+      if (isLate()) return notSent("late")
+      later(chance.happens(faults.slowConnection) ? chance.between(100, 2500) : chance.below(5), connect)
+      if (chance.happens(faults.adapterDefect)) {
+        trace.note("adapter defect", process.name, this.#judge.name(id))
+        later(chance.below(30), () => {
+          if (attempt.stage === "connecting") attempt.stage = "over"
+          isWaiting = false
+          resume(Effect.die(new TypeError("a defect of the adapter")))
+        })
+      }
+      return Effect.sync(() => {
+        isWaiting = false
+        if (attempt.stage === "connecting") attempt.stage = "over"
+      })
+    })
+  }
+
+  /** Bytes that left: neither the end of their sender nor its patience calls them back. */
+  #transmit(
+    attempt: Attempt,
+    sendBefore: DateTime.Utc,
+    answer: (answer: Effect.Effect<SubmissionAnswer, NotSent | Uncertain>) => void
+  ): void {
+    const { chance, trace } = this.#world
+    const { faults } = this
+    const { id } = attempt
+    const name = this.#judge.name(id)
+    attempt.stage = "over"
+    if (chance.happens(faults.lostRequest)) {
+      trace.note("network: request lost", name)
+      if (chance.happens(0.5)) answer(uncertain("the connection was reset"))
+      return
+    }
+    const isDelayed = chance.happens(faults.lateRequest)
+    if (isDelayed) trace.note("network: request late", name)
+    attempt.stage = "in flight"
+    this.#world.after(isDelayed ? chance.between(200, 12_000) : chance.below(20), () => {
+      attempt.stage = "over"
+      const said = this.#receive(id, sendBefore)
+      if (chance.happens(faults.lostAnswer)) return trace.note("network: answer lost", name)
+      if (chance.happens(faults.garbledAnswer)) {
+        trace.note("network: answer garbled", name)
+        return answer(uncertain("status 502"))
+      }
+      const other = chance.happens(faults.foreignAnswer) ? this.#pickOther(id) : null
+      const mutation = other === null ? undefined : this.#mutations.get(other)
+      if (other === null || mutation === undefined) return answer(said)
+      trace.note("network: answer for another operation", name)
+      answer(Effect.succeed(this.#say(other, mutation)))
+    })
+  }
+
+  #receive(id: OperationId, sendBefore: DateTime.Utc): Effect.Effect<SubmissionAnswer, NotSent | Uncertain> {
+    const { trace } = this.#world
+    const { traits } = this
+    if (traits.refusesLate && this.clock.currentTimeMillisUnsafe() > DateTime.toEpochMillis(sendBefore)) {
+      trace.note("provider refuses as late", this.#judge.name(id))
+      return Effect.fail(new NotSent({ reason: "refused as late" }))
+    }
+    this.#judge.received(id, this.#find(id))
+    const known = this.#mutations.get(id)
+    const mutation = known ?? this.#decide(id)
+    const { isRejection, outcome } = mutation
+    trace.note(`provider takes on: ${isRejection ? "rejected" : outcome}`, this.#judge.name(id))
+    return known === undefined ? Effect.succeed(this.#say(id, mutation)) : uncertain("duplicate key")
+  }
+
+  /** The answer to a submission. */
+  #say(id: OperationId, { isRejection, outcome, reference, settlesAt }: Mutation): SubmissionAnswer {
+    const names = { reference, operation_id: id }
+    if (isRejection) {
+      return SubmissionAnswer.Rejected({ code: "declined", message: "Declined.", names, evidence: { said: "no" } })
+    }
+    return outcome === "succeeded" && settlesAt <= this.#world.now && this.#world.chance.happens(0.8)
+      ? SubmissionAnswer.Succeeded({ names, evidence: { said: "yes" } })
+      : SubmissionAnswer.Acknowledged({ names, evidence: { said: "later" } })
+  }
+
+  /** Another operation that the provider knows, or one that it does not. */
+  #pickOther(id: OperationId): OperationId {
+    const others = [...this.#mutations.keys()].filter((other) => other !== id)
+    return this.#world.chance.pick([...others, unknownOperation])
+  }
+
+  #decide(id: OperationId): Mutation {
+    const { chance, now } = this.#world
+    const { consistency, forgetful } = this.traits
+    const isRejection = chance.happens(0.12)
+    const outcome = isRejection ? "failed" : chance.pick(outcomes)
+    const isAtOnce = isRejection || (outcome === "succeeded" && chance.happens(0.4))
+    const mutation: Mutation = {
+      outcome,
+      isRejection,
+      settlesAt: outcome === "pending" ? Infinity : now + (isAtOnce ? 0 : chance.between(50, 6000)),
+      visibleAt: chance.happens(forgetful) ? Infinity : now + chance.skewed(0, consistency / 2),
+      reference: ProviderReference.make(`ref-${this.#mutations.size + 1}`)
+    }
+    this.#mutations.set(id, mutation)
+    return mutation
+  }
+
+  #readStatus(process: SimulatedProcess, operation: ProviderOperation) {
+    return Effect.callback<StatusAnswer>((resume) => {
+      const { chance, trace } = this.#world
+      const { faults } = this
+      const name = this.#judge.name(operation.id)
+      const askedAt = process.clock.currentTimeMillisUnsafe()
+      let isWaiting = true
+      const answer = (said: Effect.Effect<StatusAnswer>) => {
+        const delay = chance.happens(faults.lateAnswer) ? chance.between(100, 3000) : chance.below(20)
+        this.#world.after(delay, () => isWaiting ? resume(said) : undefined, process)
+      }
+      const fault = this.#drawReadFault()
+      if (fault !== null) trace.note(`status read: ${fault}`, process.name, name)
+      if (fault === "unreachableRead") answer(notProven("unreachable"))
+      else if (fault === "unclearRead") answer(notProven("unclear"))
+      else if (fault === "adapterDefect") answer(Effect.die(new TypeError("a defect of the adapter")))
+      else if (fault !== "hangingRead") {
+        this.#world.after(chance.below(20), () => {
+          const staleness = fault === "staleRead" ? chance.below(this.traits.consistency / 2) : 0
+          const about = fault === "foreignRead" ? { ...operation, id: this.#pickOther(operation.id) } : operation
+          const said = this.#status(about, this.#world.now - staleness, askedAt)
+          trace.note(`status read: ${said._tag === "NotProven" ? said.reason : stateOf(said)}`, process.name, name)
+          answer(Effect.succeed(said))
+        })
+      }
+      return Effect.sync(() => {
+        isWaiting = false
+      })
+    })
+  }
+
+  #drawReadFault() {
+    const { chance } = this.#world
+    const { faults } = this
+    const kinds = [
+      "unreachableRead",
+      "unclearRead",
+      "hangingRead",
+      "adapterDefect",
+      "staleRead",
+      "foreignRead"
+    ] as const
+    for (const fault of kinds) {
+      if (chance.happens(faults[fault])) return fault
+    }
+    return null
+  }
+
+  /** What is known of an operation on a replica that shows how things were at that instant. */
+  #status({ id, send_before }: ProviderOperation, instant: number, askedAt: number): StatusAnswer {
+    const mutation = this.#mutations.get(id)
+    if (mutation === undefined || instant < mutation.visibleAt) {
+      const { window } = this.traits
+      return window !== null && send_before !== null && askedAt > DateTime.toEpochMillis(send_before) + window
+        ? StatusAnswer.NeverReceived({
+          names: { reference: null, operation_id: id },
+          evidence: { said: "not found", asked_at: askedAt }
+        })
+        : StatusAnswer.NotProven({
+          reason: "not_found",
+          detail: "the provider does not know it",
+          names: { reference: null, operation_id: id }
+        })
+    }
+    const { outcome, reference, settlesAt } = mutation
+    const names = { reference, operation_id: id }
+    if (outcome === "pending" || instant < settlesAt) {
+      return StatusAnswer.Proven({ state: "submitted", names, evidence: { said: "pending" } })
+    }
+    return outcome === "succeeded"
+      ? StatusAnswer.Proven({ state: "succeeded", names, evidence: { said: "done" } })
+      : StatusAnswer.Proven({
+        state: "failed",
+        code: "declined",
+        message: "Declined.",
+        names,
+        evidence: { said: "no" }
+      })
+  }
+}
+
+const stateOf = (answer: Exclude<StatusAnswer, { readonly _tag: "NotProven" }>) =>
+  answer._tag === "Proven" ? answer.state : "never received"
+
+const uncertain = (reason: string) => Effect.fail(new Uncertain({ reason }))
+
+const notProven = (reason: "unreachable" | "unclear") =>
+  Effect.succeed(StatusAnswer.NotProven({ reason, detail: "a fault of the network" }))

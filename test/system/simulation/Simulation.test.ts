@@ -1,0 +1,127 @@
+import { assert, describe, it } from "@effect/vitest"
+import { execFileSync } from "node:child_process"
+import { operationStates, transitions } from "../../../src/domain/Operation.ts"
+import { plants } from "./plants.ts"
+import { simulate } from "./Simulation.ts"
+import { firstViolation, sweep } from "./Sweep.ts"
+
+const seeds = 10_000
+
+/** Whatever can strike, and whatever the real parts ask of the database. */
+const kinds = [
+  "adapter defect",
+  "announcement lost",
+  "clock set",
+  "crash",
+  "database restart",
+  "database: hang",
+  "database: late",
+  "database: lostAnswer",
+  "database: lostStatement",
+  "database: silence",
+  "drain",
+  "failover",
+  "failover that forgets",
+  "network: answer for another operation",
+  "network: answer garbled",
+  "network: answer lost",
+  "network: request late",
+  "network: request lost",
+  "not sent: late",
+  "not sent: refused",
+  "operator cancels",
+  "operator holds all",
+  "operator is too late to cancel",
+  "operator may not cancel what is held",
+  "operator refuses",
+  "operator has to wait",
+  "operator releases",
+  "operator releases all",
+  "operator reviews",
+  "pause",
+  "provider refuses as late",
+  "provider takes on: failed",
+  "provider takes on: pending",
+  "provider takes on: rejected",
+  "provider takes on: succeeded",
+  "resume",
+  "resume after suspension",
+  "snapshot put back",
+  "standing restored",
+  "standing withdrawn",
+  "statement: claim",
+  "statement: mayStillSend",
+  "statement: postpone",
+  "statement: prepare",
+  "statement: record",
+  "statement: recordHeld",
+  "statement: releaseUnsent",
+  "statement: report",
+  "statement: rescue",
+  "statement: reviewAged",
+  "statement: takeHeld",
+  "statement: takeReads",
+  "status read: adapterDefect",
+  "status read: failed",
+  "status read: foreignRead",
+  "status read: hangingRead",
+  "status read: never received",
+  "status read: not_found",
+  "status read: staleRead",
+  "status read: submitted",
+  "status read: succeeded",
+  "status read: unclearRead",
+  "status read: unreachableRead"
+]
+
+const traceOf = (seed: number): string => {
+  const { hash, lines } = simulate(seed, { isVerbose: true })
+  return [hash, ...lines].join("\n")
+}
+
+describe("the real workers in a world that fails", () => {
+  it(`break no rule in ${seeds} seeds, in which every fault strikes and every transition happens`, () => {
+    const { counts, cpuSeconds, violations } = sweep(1, seeds)
+    process.stdout.write(`${seeds} seeds in ${cpuSeconds.toFixed(1)} s of CPU\n`)
+    assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
+    const allowed = operationStates.flatMap((from) => transitions[from].map((to) => `${from} → ${to}`))
+    const missing = [...allowed, ...kinds].filter((kind) => !counts.has(kind))
+    assert.deepStrictEqual(missing, [])
+    const happened = [...counts.keys()].filter((kind) => kind.includes(" → "))
+    assert.sameMembers(happened, ["nothing → accepted", ...allowed])
+  }, 300_000)
+
+  it("do the same for the same seed, bit by bit", () => {
+    for (let seed = 1; seed <= 50; seed++) {
+      const first = traceOf(seed)
+      assert.strictEqual(traceOf(seed), first)
+      assert.strictEqual(simulate(seed).hash, first.split("\n")[0])
+    }
+    assert.notStrictEqual(simulate(1).hash, simulate(2).hash)
+  })
+
+  it("do the same for the same seed in another process", () => {
+    for (const seed of [3, 5]) {
+      const output = execFileSync(process.execPath, ["test/system/simulation/main.ts", "--seed", String(seed)], {
+        encoding: "utf8"
+      })
+      const { hash, lines } = simulate(seed, { isVerbose: true })
+      assert.deepStrictEqual(output.trimEnd().split("\n").slice(0, -1), lines)
+      assert.include(output, `trace ${hash})`)
+    }
+  })
+})
+
+describe("a mistake that is planted is found", () => {
+  for (const [name, plant] of Object.entries(plants)) {
+    it(name, () => {
+      const found = firstViolation(seeds, () => ({ plant: plant() }))
+      assert.isNotNull(found, "no seed finds it")
+      const { seed, violation } = found!
+      process.stdout.write(`${name}: seed ${seed} breaks "${violation!.rule}"\n`)
+      const { circumstances } = plant()
+      const control = simulate(seed, circumstances === undefined ? {} : { plant: { circumstances } })
+      assert.isNull(control.violation, "the seed breaks a rule without the mistake, too")
+    }, 300_000)
+  }
+})

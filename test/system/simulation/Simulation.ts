@@ -1,0 +1,284 @@
+/**
+ * One run of the real worker, rescuer and reconciler, in processes that fail, against a database, a network and
+ * providers that fail: all of it drawn from one seed.
+ */
+import type * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
+import { Provider as ProviderName } from "../../../src/domain/Grant.ts"
+import type { OperationId } from "../../../src/domain/Operation.ts"
+import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
+import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import type { Provider } from "../../../src/submission/Provider.ts"
+import { Providers } from "../../../src/submission/Providers.ts"
+import { SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
+import * as Submission from "../../../src/submission/SubmissionProcesses.ts"
+import { Accounts } from "./Accounts.ts"
+import { Judge, longestIdle, type Violation } from "./Judge.ts"
+import { MachineClock } from "./MachineClock.ts"
+import { Mischief } from "./Mischief.ts"
+import { drawScenario, longestDelay, longestIgnorance, longestSend, type Policy, type Scenario } from "./Scenario.ts"
+import { type Queue as SubmissionQueueShape, SimulatedDatabase } from "./SimulatedDatabase.ts"
+import { SimulatedProcess } from "./SimulatedProcess.ts"
+import { SimulatedProvider } from "./SimulatedProvider.ts"
+import type { Counts } from "./Trace.ts"
+import { World } from "./World.ts"
+
+/** A mistake that is planted, to see that it is found. */
+export interface Plant {
+  readonly queue?: (queue: SubmissionQueueShape, simulation: Simulation) => SubmissionQueueShape
+  /** As operators see it. */
+  readonly ledger?: (ledger: OperationLedger["Service"], simulation: Simulation) => OperationLedger["Service"]
+  /** As a process sees it, over the network. */
+  readonly remoteQueue?: (queue: SubmissionQueueShape, simulation: Simulation) => SubmissionQueueShape
+  readonly adapter?: (adapter: Provider["Service"]) => Provider["Service"]
+  readonly policy?: Partial<Policy>
+  readonly scenario?: (scenario: Scenario) => Scenario
+  /** What is no mistake, and only makes the mistake show sooner. */
+  readonly circumstances?: (scenario: Scenario) => Scenario
+  /** Runs in each process, beside the real parts. */
+  readonly layer?: (simulation: Simulation) => Layer.Layer<never>
+  /** The clock as a process sees it. */
+  readonly clock?: (clock: MachineClock) => Clock.Clock
+  /** Operators release without making sure of anything. */
+  readonly isReleaseCareless?: boolean
+  /** Operators ask the provider, and release at once, whoever may still send. */
+  readonly isReleaseHasty?: boolean
+  /** Operators put a snapshot back, and hold nothing. */
+  readonly isHoldForgotten?: boolean
+}
+
+export interface SimulationOptions {
+  readonly isVerbose?: boolean
+  readonly plant?: Plant
+}
+
+export interface Result {
+  readonly seed: number
+  readonly violation: Violation | null
+  /** Of everything that happened, in its order. */
+  readonly hash: string
+  /** Milliseconds of true time. */
+  readonly time: number
+  readonly steps: number
+  readonly counts: Counts
+  readonly lines: ReadonlyArray<string>
+}
+
+/** Steps that no run needs. */
+const mostSteps = 60_000
+/** Milliseconds of true time, without any fault, in which everything must come to its end. */
+const patience = 180_000 + longestIdle
+
+/** Milliseconds: longer than the rescuer's pause between two looks for what is to be reviewed. */
+const outage = 70_000
+
+export class Simulation {
+  readonly world: World
+  readonly scenario: Scenario
+  readonly judge: Judge
+  readonly database: SimulatedDatabase
+  readonly providers: ReadonlyArray<SimulatedProvider>
+  readonly processes: Array<SimulatedProcess> = []
+  readonly accounts: Accounts
+  readonly mischief: Mischief
+  readonly policy: Policy
+  readonly #plant: Plant
+  readonly #wakers = new Map<SimulatedProcess, Queue.Queue<ProviderName>>()
+  isCalm = false
+  isEnding = false
+
+  constructor(seed: number, { isVerbose = false, plant = {} }: SimulationOptions) {
+    this.#plant = plant
+    this.world = new World(seed, isVerbose)
+    const drawn = drawScenario(this.world.chance)
+    const scenario = plant.circumstances?.(drawn) ?? drawn
+    this.scenario = plant.scenario?.(scenario) ?? scenario
+    this.policy = { ...this.scenario.policy, ...plant.policy }
+    this.judge = new Judge({
+      world: this.world,
+      truthOf: ({ operation, owner }) => this.providerOf(owner.provider).truthOf(operation.id),
+      claimed: (isAgain) => this.mischief.claimed(isAgain),
+      databaseTime: () => this.database.clock.currentTimeMillisUnsafe(),
+      longestDelay: longestDelay(this.policy),
+      longestSend: longestSend(this.scenario.policy),
+      withdrawnAt: (record) => this.accounts.withdrawnAt(record),
+      longestIgnorance: longestIgnorance(this.scenario.policy)
+    })
+    this.database = new SimulatedDatabase(this.world, this.clock(), this.judge)
+    this.providers = this.scenario.providers.map((traits) =>
+      new SimulatedProvider(
+        this.world,
+        this.judge,
+        this.clock(),
+        traits,
+        (id: OperationId) => this.database.operations.get(id)
+      )
+    )
+    this.accounts = new Accounts(this)
+    this.mischief = new Mischief(this, plant)
+  }
+
+  /** A clock that is off by what the scenario allows. */
+  clock(): MachineClock {
+    const { chance } = this.world
+    const { drift, skew } = this.scenario
+    return new MachineClock(this.world, chance.between(-skew, skew), 1 + drift * (2 * chance.next() - 1))
+  }
+
+  providerOf(name: string): SimulatedProvider {
+    return this.providers.find(({ traits }) => traits.name === name)!
+  }
+
+  /** As operators see it. */
+  get ledger(): OperationLedger["Service"] {
+    const { ledger } = this.database
+    return this.#plant.ledger?.(ledger, this) ?? ledger
+  }
+
+  /** Starts a process. Without adapters it can act on nothing, as in an outage of every provider. */
+  startProcess(hasAdapters = true): SimulatedProcess {
+    const { opsBeforeYield } = this.scenario
+    const process = new SimulatedProcess(this.processes.length + 1, {
+      world: this.world,
+      clock: this.clock(),
+      opsBeforeYield
+    })
+    this.processes.push(process)
+    this.mischief.supervise(process)
+    const announcements = Effect.runSync(Queue.sliding<ProviderName>(4))
+    this.#wakers.set(process, announcements)
+    const { adapter, clock, layer, queue: plantQueue, remoteQueue } = this.#plant
+    const queue = this.database.queueOf(process, plantQueue?.(this.database.queue, this))
+    const adapters = (hasAdapters ? this.providers : []).map((provider) => {
+      const own = provider.adapterOf(process)
+      return [ProviderName.make(provider.traits.name), adapter?.(own) ?? own] as const
+    })
+    const services = Context.make(SubmissionQueue, remoteQueue?.(queue, this) ?? queue).pipe(
+      Context.add(Providers, new Map(adapters)),
+      Context.add(SubmissionPolicy, this.policy),
+      Context.add(AcceptanceSignal, {
+        announce: () => Effect.void,
+        announced: Stream.fromQueue(announcements)
+      })
+    )
+    process.start(
+      layer === undefined ? Submission.layer : Layer.merge(Submission.layer, layer(this)),
+      services,
+      clock?.(process.clock)
+    )
+    return process
+  }
+
+  /** Tells each process that something was accepted, unless that gets lost. */
+  announce(provider: ProviderName): void {
+    const { chance, trace } = this.world
+    for (const [process, announcements] of this.#wakers) {
+      if (process.isGone) continue
+      if (chance.happens(this.scenario.lostAnnouncements)) trace.note("announcement lost", process.name)
+      else this.world.after(chance.below(30), () => Queue.offerUnsafe(announcements, provider), process)
+    }
+  }
+
+  run(): Violation | null {
+    const { calmAt, processes } = this.scenario
+    for (let number = 0; number < processes; number++) this.startProcess()
+    this.accounts.open()
+    this.mischief.begin()
+    this.world.after(calmAt, () => this.#calmDown())
+    while (this.judge.violation === null && !(this.isCalm && this.#isOver())) {
+      const isStuck = !this.world.step() || this.world.now > calmAt + patience
+      if (isStuck) this.#nameStuck()
+      else if (this.world.steps > mostSteps) this.judge.violate("every run comes to an end", `${mostSteps} steps`)
+    }
+    if (this.judge.violation === null && this.scenario.endsInOutage) this.#sitOutAnOutage()
+    if (this.judge.violation === null) this.#end()
+    return this.judge.violation
+  }
+
+  #calmDown(): void {
+    this.world.trace.note("calm", null)
+    this.mischief.end()
+    this.accounts.settleStanding()
+    this.isCalm = true
+    // One process is enough for the rest.
+    this.world.after(1000, () => {
+      for (const process of this.processes.filter(({ isGone }) => !isGone).slice(1)) process.drain()
+    })
+  }
+
+  #isOver(): boolean {
+    if (this.providers.some(({ isReceiving }) => isReceiving)) return false
+    for (const record of this.database.operations.values()) {
+      if (!this.accounts.isAtItsEnd(record)) return false
+    }
+    return true
+  }
+
+  #nameStuck(): void {
+    for (const record of this.database.operations.values()) {
+      if (!this.accounts.isAtItsEnd(record)) {
+        const { id, state } = record.operation
+        return this.judge.violate("whatever can be settled is settled in the end", `${this.judge.name(id)} is ${state}`)
+      }
+    }
+  }
+
+  /** What nobody can act on comes under review all the same, also once a review of it was ended. */
+  #sitOutAnOutage(): void {
+    const { database: { operations }, judge, ledger, world } = this
+    this.isEnding = true
+    for (const process of this.processes) process.kill()
+    const left = [...operations.values()].filter(({ operation }) => !operation.terminal)
+    for (const { operation } of left) this.database.now(ledger.review(operation.id, false))
+    const endsAt = world.now + outage
+    const start = () => {
+      if (world.now >= endsAt) return
+      // It gives up where the database is slow or still away, and is started again.
+      this.startProcess(false).onExit = () => world.after(1000, start)
+    }
+    start()
+    while (judge.violation === null && world.now < endsAt && world.step());
+    for (const { operation: { id } } of left) {
+      const { state, terminal, under_review } = operations.get(id)!.operation
+      if (!terminal && !under_review) {
+        judge.violate("what stays unsettled comes under review", `${judge.name(id)} is ${state}`)
+      }
+    }
+  }
+
+  /** Nothing that is still on its way may break a rule. */
+  #end(): void {
+    const { world } = this
+    this.isEnding = true
+    for (const process of this.processes.filter(({ isGone }) => !isGone)) {
+      if (world.chance.happens(0.3)) process.drain()
+      else process.kill()
+    }
+    const { drainTimeout, storeTimeout } = this.policy
+    // Each part may wait for what it asked the database, and record what it knows.
+    const stopAt = world.now + Duration.toMillis(drainTimeout) + 5 * Duration.toMillis(storeTimeout)
+    while (this.judge.violation === null && this.processes.some(({ isGone }) => !isGone) && world.step()) {
+      if (world.now > stopAt) {
+        this.judge.violate(
+          "a process that is asked to end does so",
+          this.processes.filter(({ isGone }) => !isGone).map(({ name, state }) => `${name} ${state}`).join()
+        )
+      }
+    }
+    while (this.judge.violation === null && world.step());
+  }
+}
+
+/** Runs one seed. */
+export const simulate = (seed: number, options: SimulationOptions = {}): Result => {
+  const simulation = new Simulation(seed, options)
+  const violation = simulation.run()
+  const { now: time, steps, trace } = simulation.world
+  return { seed, violation, hash: trace.hash, time, steps, counts: trace.counts, lines: trace.lines }
+}

@@ -1,0 +1,323 @@
+/**
+ * Mistakes that one could make, and perhaps once will. Each is planted by replacing or wrapping a part, and must be found.
+ */
+import type * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { OperationId } from "../../../src/domain/Operation.ts"
+import { type MemoryRecord, moveRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import { namesNothing, NotSent, StatusAnswer, SubmissionAnswer } from "../../../src/submission/Provider.ts"
+import { forgetful, forgottenAndUnfindable, forgottenClaims } from "./Circumstances.ts"
+import { claimable, claimOf, databaseTime, failure, force, isDue, records } from "./Force.ts"
+import type { Queue } from "./SimulatedDatabase.ts"
+import type { Plant, Simulation } from "./Simulation.ts"
+
+/** Says the same for ever as what it said first. */
+const rememberAnswers = (): NonNullable<Plant["adapter"]> => {
+  const known = new Map<OperationId, StatusAnswer>()
+  return (adapter) => ({
+    ...adapter,
+    readStatus: (operation, reference) =>
+      Effect.suspend(() => {
+        const first = known.get(operation.id)
+        return first !== undefined ? Effect.succeed(first) : Effect.tap(
+          adapter.readStatus(operation, reference),
+          (answer) => Effect.sync(() => known.set(operation.id, answer))
+        )
+      })
+  })
+}
+
+const rescueToFailed = (queue: Queue, simulation: Simulation): Queue => ({
+  ...queue,
+  rescue: () =>
+    Effect.sync(() =>
+      records(simulation, (record) => record.operation.state === "submitting" && isDue(simulation)(record)).map(
+        (record) => {
+          const now = DateTime.makeUnsafe(databaseTime(simulation))
+          const moved = moveRecord(record, { state: "failed", failure }, { by: "rescuer" }, now)
+          simulation.database.operations.set(record.operation.id, moved)
+          return record.operation.id
+        }
+      )
+    )
+})
+
+/** Each mistake by its name; a function, because some have a memory. */
+export const plants: Readonly<Record<string, () => Plant>> = {
+  "retry after rescue": () => ({
+    queue: (queue, simulation) => ({
+      ...queue,
+      claim: (provider, limit, terms) =>
+        Effect.map(queue.claim(provider, limit, terms), (claims) => [
+          ...claims,
+          ...records(simulation, (record) =>
+            record.operation.state === "indeterminate" && record.owner.provider === provider).map((record) =>
+              claimOf(simulation, record, terms)
+            )
+        ])
+    })
+  }),
+  "send before commit": () => ({
+    remoteQueue: (queue, simulation) => ({
+      ...queue,
+      claim: (provider, limit, terms) =>
+        Effect.suspend(() => {
+          const claims = claimable(simulation, provider).slice(0, limit).map((record) =>
+            claimOf(simulation, record, terms)
+          )
+          return Effect.as(Effect.forkDetach(Effect.ignore(queue.claim(provider, limit, terms))), claims)
+        })
+    })
+  }),
+  "an attempt is repeated without asking whether the owner has withdrawn": () => ({
+    remoteQueue: (queue) => ({ ...queue, mayStillSend: () => Effect.succeed(true) }),
+    circumstances: (scenario) => ({
+      ...scenario,
+      network: { ...scenario.network, refused: 0.7 },
+      mishaps: { ...scenario.mishaps, withdrawal: 500 }
+    })
+  }),
+  "no compare-and-set": () => ({
+    queue: (queue, simulation) => ({
+      ...queue,
+      record: (id, revision, outcome, recording) =>
+        Effect.suspend(() => {
+          const record = simulation.database.operations.get(id)
+          if (record === undefined) return queue.record(id, revision, outcome, recording)
+          force(simulation, record, outcome, recording.due_in)
+          return Effect.succeed(simulation.database.operations.get(id)!.operation)
+        })
+    })
+  }),
+  "cancel by age": () => ({
+    layer: (simulation) =>
+      Layer.effectDiscard(
+        Effect.forkScoped(Effect.forever(Effect.andThen(
+          Effect.sleep("1 second"),
+          Effect.sync(() => {
+            const old = databaseTime(simulation) - 5000
+            const isOld = ({ operation }: MemoryRecord) =>
+              operation.state === "indeterminate" && operation.updated_at.epochMilliseconds < old
+            for (const record of records(simulation, isOld)) {
+              force(simulation, record, { state: "cancelled" }, Duration.zero)
+            }
+          })
+        )))
+      )
+  }),
+  "not found means failed": () => ({
+    adapter: (adapter) => ({
+      ...adapter,
+      readStatus: (operation, reference) =>
+        Effect.map(
+          adapter.readStatus(operation, reference),
+          (answer) =>
+            answer._tag === "NotProven" && answer.reason === "not_found"
+              ? StatusAnswer.Proven({
+                state: "failed",
+                ...failure,
+                names: answer.names,
+                evidence: { said: "not found" }
+              })
+              : answer
+        )
+    })
+  }),
+  "a status read is believed, although it names another operation": () => ({
+    adapter: (adapter) => ({
+      ...adapter,
+      readStatus: (operation, reference) =>
+        Effect.map(
+          adapter.readStatus(operation, reference),
+          (answer) => "names" in answer ? { ...answer, names: namesNothing } : answer
+        )
+    })
+  }),
+  "the answer to a submission is believed, although it names another operation": () => ({
+    adapter: (adapter) => ({
+      ...adapter,
+      submit: (operation, payload) =>
+        Effect.map(adapter.submit(operation, payload), (answer) =>
+          ({
+            ...answer,
+            names: { ...answer.names, operation_id: operation.id }
+          }) as SubmissionAnswer)
+    })
+  }),
+  "rescue to failed": () => ({ queue: rescueToFailed }),
+  "double claim": () => ({
+    remoteQueue: (queue, simulation) => ({
+      ...queue,
+      claim: Effect.fnUntraced(function*(provider, limit, terms) {
+        const chosen = claimable(simulation, provider).slice(0, limit)
+        yield* Effect.sleep(5)
+        return chosen.map((record) => {
+          const current = simulation.database.operations.get(record.operation.id) ?? record
+          const claim = claimOf(simulation, record, terms)
+          if (current.operation.state === "accepted") {
+            const { send_before } = claim.operation
+            force(simulation, current, { state: "submitting" }, terms.rescue_after, { send_before })
+          }
+          return claim
+        })
+      })
+    })
+  }),
+  "lost wake-up, and nobody looks": () => ({
+    policy: { pollInterval: Duration.hours(1) },
+    circumstances: (scenario) => ({ ...scenario, lostAnnouncements: 1 })
+  }),
+  "uncertain counts as not sent": () => ({
+    adapter: (adapter) => ({
+      ...adapter,
+      submit: (operation, payload) =>
+        Effect.mapError(adapter.submit(operation, payload), ({ reason }) => new NotSent({ reason }))
+    })
+  }),
+  "an answer that is not understood is a refusal": () => ({
+    adapter: (adapter) => ({
+      ...adapter,
+      submit: (operation, payload) =>
+        Effect.catchTag(
+          adapter.submit(operation, payload),
+          "Uncertain",
+          () => Effect.succeed(SubmissionAnswer.Rejected({ ...failure, names: namesNothing, evidence: {} }))
+        )
+    })
+  }),
+  "a hold that ends without proof": () => ({
+    queue: (queue) => ({ ...queue, takeHeld: () => Effect.as(queue.releaseAll, []) })
+  }),
+  "cancelling what is held": () => ({
+    ledger: (ledger, simulation) => ({
+      ...ledger,
+      cancel: (id, evidence) =>
+        Effect.suspend(() => {
+          const record = simulation.database.operations.get(id)
+          if (record?.operation.state !== "accepted") return ledger.cancel(id, evidence)
+          force(simulation, record, { state: "cancelled" }, Duration.zero)
+          return ledger.show(id)
+        })
+    }),
+    circumstances: forgetful
+  }),
+  "an operator who releases what is held without making sure": () => ({
+    isReleaseCareless: true,
+    circumstances: (scenario) => forgottenAndUnfindable(scenario, {})
+  }),
+  "an operator who releases before nobody else can send": () => ({
+    isReleaseHasty: true,
+    // The question before each retry would stop that other sender as well, so the worker does not ask.
+    queue: (queue) => ({ ...queue, mayStillSend: () => Effect.succeed(true) }),
+    circumstances: (scenario) => forgottenAndUnfindable(scenario, { slowConnection: 0.9, refused: 0.3 })
+  }),
+  "a late status read puts off what was released": () => ({
+    queue: (queue, simulation) => ({
+      ...queue,
+      postpone: (id, revision, next) =>
+        Effect.suspend(() => {
+          const { operations } = simulation.database
+          const record = operations.get(id)
+          if (record?.operation.state !== "accepted") return queue.postpone(id, revision, next)
+          // As slowly as it gets.
+          operations.set(id, { ...record, due_at: databaseTime(simulation) + 3_600_000 })
+          return Effect.void
+        })
+    }),
+    circumstances: forgetful
+  }),
+  "a snapshot that is put back, and nobody holds anything": () => ({ isHoldForgotten: true, circumstances: forgetful }),
+  "an operation whose wait began before the last failover": () => ({
+    queue: (queue, simulation) => ({
+      ...queue,
+      takeHeld: (provider, limit, terms) =>
+        Effect.suspend(() => {
+          const before = new Map(simulation.database.operations)
+          return Effect.map(queue.takeHeld(provider, limit, terms), (reads) =>
+            reads.map((read) => {
+              const { operation } = read
+              const { operations } = simulation.database
+              const send_before = before.get(operation.id)?.send_before ?? operation.send_before
+              operations.set(operation.id, { ...operations.get(operation.id)!, send_before })
+              return { ...read, operation: { ...operation, send_before } }
+            }))
+        })
+    }),
+    circumstances: (scenario) => forgottenClaims(scenario, { lateRequest: 0.8 })
+  }),
+  "a late record over the claim that came after": () => ({
+    queue: (queue) => ({
+      ...queue,
+      record: (id, revision, outcome, recording) =>
+        queue.record(id, revision, outcome, { ...recording, send_before: null })
+    }),
+    circumstances: (scenario) => forgottenClaims(scenario, { slowConnection: 0.9, refused: 0.3 })
+  }),
+  "a record that came too late hurries the claim that came after": () => ({
+    queue: (queue, simulation) => ({
+      ...queue,
+      report: (id, reference) =>
+        Effect.suspend(() => {
+          const { operations } = simulation.database
+          const record = operations.get(id)
+          if (record?.operation.state !== "submitting") return queue.report(id, reference)
+          operations.set(id, { ...record, due_at: databaseTime(simulation) })
+          return Effect.void
+        })
+    }),
+    circumstances: (scenario) => forgottenClaims(scenario, { slowConnection: 0.9, refused: 0.5 })
+  }),
+  "nobody reviews what nobody can act on": () => ({
+    queue: (queue) => ({ ...queue, reviewAged: () => Effect.succeed(0) })
+  }),
+  "rescheduling forgets the time": () => ({
+    queue: (queue, simulation) => ({
+      ...queue,
+      postpone: (id, revision) =>
+        Effect.sync(() => {
+          const record = simulation.database.operations.get(id)
+          if (record?.operation.revision === revision) {
+            simulation.database.operations.set(id, { ...record, due_at: null })
+          }
+        })
+    })
+  }),
+  "status reads from a cache": () => ({ adapter: rememberAnswers() }),
+  "nobody rescues": () => ({ queue: (queue) => ({ ...queue, rescue: () => Effect.succeed([]) }) }),
+  "statements that hang are waited for": () => ({ policy: { storeTimeout: Duration.hours(1) } }),
+  "a consistency window without room for the clocks": () => ({
+    circumstances: (scenario) => ({
+      ...scenario,
+      skew: 1500,
+      drift: 0,
+      forgets: false,
+      network: { ...scenario.network, lateRequest: 0.5 },
+      providers: scenario.providers.map((provider) => ({ ...provider, refusesLate: true, forgetful: 0, window: null }))
+    }),
+    scenario: (scenario) => ({
+      ...scenario,
+      providers: scenario.providers.map((provider) => ({ ...provider, window: provider.consistency }))
+    })
+  }),
+  "a deadline by a clock that can be set": () => ({
+    circumstances: (scenario) => ({
+      ...scenario,
+      skew: 10_000,
+      network: { ...scenario.network, refused: 0.5 },
+      mishaps: { ...scenario.mishaps, clockStep: 300 },
+      providers: scenario.providers.map((provider) => ({ ...provider, window: null }))
+    }),
+    clock: (clock): Clock.Clock => ({
+      currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe(),
+      currentTimeMillis: clock.currentTimeMillis,
+      currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+      currentTimeNanos: clock.currentTimeNanos,
+      monotonicTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+      monotonicTimeNanos: clock.currentTimeNanos,
+      sleep: (duration) => clock.sleep(duration)
+    })
+  })
+}

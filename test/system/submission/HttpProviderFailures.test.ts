@@ -1,0 +1,249 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import * as net from "node:net"
+import {
+  answering,
+  type Behaviour,
+  clients,
+  closedPort,
+  optionsFor,
+  rawServer,
+  readFrom,
+  response,
+  submitTo,
+  succeeded
+} from "../../fixtures/submission/HttpProviderServer.ts"
+
+/** Each offset at which a response may end. */
+const offsets = (bytes: string) => Array.from({ length: bytes.length }, (_, offset) => offset)
+
+const misbehaviours: ReadonlyArray<readonly [name: string, behaviour: Behaviour]> = [
+  ["closes as soon as it is connected to", { onConnect: (socket) => socket.end() }],
+  ["resets as soon as it is connected to", { onConnect: (socket) => socket.resetAndDestroy() }],
+  ["closes at the first byte", { onBytes: (socket) => socket.end() }],
+  ["resets at the first byte", { onBytes: (socket) => socket.resetAndDestroy() }],
+  ["closes after it read the request", { onRequest: (socket) => socket.end() }],
+  ["resets after it read the request", { onRequest: (socket) => socket.resetAndDestroy() }],
+  ["never answers", {}],
+  ["sends half a head and no more", answering("HTTP/1.1 200 OK\r\nContent-Ty")],
+  ["sends half a body and no more", answering(response(200, succeeded).slice(0, -5))],
+  ["sends a byte of body now and then", {
+    onRequest: (socket) => {
+      socket.write(response(200, succeeded, { "Content-Length": "1000000" }))
+      const timer = setInterval(() => socket.write(" "), 20)
+      socket.on("close", () => clearInterval(timer))
+    }
+  }],
+  ["speaks no HTTP", answering("220 mail.example ESMTP\r\n")],
+  ["sends another HTTP version", answering("HTTP/9.9 200 OK\r\n\r\n")],
+  ["sends less than it announced", {
+    onRequest: (socket) => socket.end(response(200, succeeded, { "Content-Length": "999" }))
+  }],
+  [
+    "sends a bad chunk",
+    answering(
+      "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n"
+    )
+  ],
+  ["ends in the midst of chunks", {
+    onRequest: (socket) =>
+      socket.end(
+        `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${
+          succeeded.length.toString(16)
+        }\r\n${succeeded}\r\n`
+      )
+  }],
+  ["sends an empty body of unknown length", {
+    onRequest: (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+  }],
+  ["sends truncated JSON", answering(response(200, succeeded.slice(0, -1)))],
+  [
+    "sends invalid UTF-8",
+    answering(
+      Buffer.from(
+        response(200, succeeded.replace("ref-1", "ref-\xff"), { "Content-Length": String(succeeded.length) }),
+        "latin1"
+      )
+    )
+  ],
+  ["sends a page", answering(response(200, succeeded, { "Content-Type": "text/html" }))],
+  ["sends no content type", answering(`HTTP/1.1 200 OK\r\nContent-Length: ${succeeded.length}\r\n\r\n${succeeded}`)],
+  ["sends a huge body", answering(response(200, JSON.stringify({ ...JSON.parse(succeeded), pad: "x".repeat(5000) })))],
+  ["sends JSON of another shape", answering(response(200, `{"reference":"","status":"succeeded"}`))],
+  ["sends headers without end", {
+    onRequest: (socket) => {
+      const more = () => {
+        if (socket.writable) socket.write(`X-Pad: ${"x".repeat(60_000)}\r\n`, more)
+      }
+      socket.write("HTTP/1.1 200 OK\r\n", more)
+    }
+  }],
+  ["goes on after 100", answering(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n`)],
+  ["switches protocols", answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")],
+  ["only ever hints", answering("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")],
+  ...[400, 401, 403, 404, 409, 421, 429, 500, 501, 502, 503, 504, 599].map((status) =>
+    [`answers ${status}, which is not declared`, answering(response(status, succeeded))] as const
+  ),
+  ...[201, 202, 204, 206].map((status) =>
+    [
+      `answers ${status}, which is not declared either`,
+      answering(response(status, status === 204 ? "" : succeeded))
+    ] as const
+  )
+]
+
+const limits = { deadlines: { headers: 120, body: 80 }, maxBodySize: 4096 }
+
+for (const [name, client] of clients) {
+  describe(`Over ${name}`, () => {
+    for (const [misbehaviour, behaviour] of misbehaviours) {
+      it.live(`a provider that ${misbehaviour} leaves the outcome uncertain, unless not one byte of the request came`, () =>
+        Effect.gen(function*() {
+          const server = yield* rawServer(behaviour)
+          const { _tag, reason } = yield* submitTo(optionsFor(server.url, limits))
+          if (_tag === "NotSent") assert.strictEqual(server.bytes(), 0, reason)
+          else assert.strictEqual(_tag, "Uncertain", reason)
+          if (!misbehaviour.includes("connected to")) {
+            assert.strictEqual(_tag, "Uncertain", reason)
+            assert.isAtLeast(server.bytes(), 1)
+          }
+          // The standard of fetch has it repeat what is answered by 421, where no one else can keep it from it.
+          assert.isAtMost(server.requests.length, name === "fetch" && misbehaviour.includes("421") ? 2 : 1)
+        }).pipe(Effect.provide(client())))
+
+      it.live(`a provider that ${misbehaviour} proves nothing by a status read`, () =>
+        Effect.gen(function*() {
+          const server = yield* rawServer(behaviour)
+          const status = yield* readFrom(optionsFor(server.url, limits))
+          assert.strictEqual(status._tag, "NotProven")
+        }).pipe(Effect.provide(client())))
+    }
+
+    it.live("a response that is reset or closed at any byte is uncertain", () =>
+      Effect.gen(function*() {
+        const bytes = response(200, succeeded)
+        yield* Effect.forEach([true, false], (reset) =>
+          Effect.forEach(offsets(bytes), (offset) =>
+            Effect.gen(function*() {
+              const server = yield* rawServer({
+                onRequest: (socket) =>
+                  socket.write(bytes.slice(0, offset), () =>
+                    reset ? socket.resetAndDestroy() : socket.end())
+              })
+              const { _tag, reason } = yield* submitTo(optionsFor(server.url))
+              assert.strictEqual(_tag, "Uncertain", `${reason} at ${offset}`)
+              assert.lengthOf(server.requests, 1)
+            }).pipe(Effect.scoped), { concurrency: 8, discard: true }), { discard: true })
+      }).pipe(Effect.provide(client())))
+
+    it.live("a response that comes byte by byte is understood all the same", () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer({
+          onRequest: (socket) => {
+            for (const byte of response(200, succeeded)) socket.write(byte)
+          }
+        })
+        const answer = yield* submitTo(optionsFor(server.url))
+        assert.strictEqual(answer._tag, "Succeeded", answer.reason)
+      }).pipe(Effect.provide(client())))
+
+    it.live("a provider that closes its half and then answers is understood", () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer({ onRequest: (socket) => socket.end(response(200, succeeded)) })
+        const answer = yield* submitTo(optionsFor(server.url))
+        assert.strictEqual(answer._tag, "Succeeded", answer.reason)
+      }).pipe(Effect.provide(client())))
+
+    for (const status of [300, 301, 302, 303, 304, 305, 307, 308, 399]) {
+      it.live(`a redirect by ${status} is not followed, and proves nothing`, () =>
+        Effect.gen(function*() {
+          const elsewhere = yield* rawServer(answering(response(200, succeeded)))
+          const server = yield* rawServer(
+            answering(response(status, status === 304 ? "" : succeeded, { Location: `${elsewhere.url}/mutations` }))
+          )
+          const { _tag, reason } = yield* submitTo(optionsFor(server.url))
+          assert.strictEqual(_tag, "Uncertain", reason)
+          const read = yield* readFrom(optionsFor(server.url))
+          assert.deepInclude(read, { _tag: "NotProven", reason: "unclear" })
+          assert.strictEqual(elsewhere.connections(), 0)
+          assert.deepStrictEqual(server.requests.map(({ head }) => head.split(" ")[0]), ["POST", "GET"])
+        }).pipe(Effect.provide(client())))
+    }
+
+    it.live("a port where nobody listens is proof that nothing was sent", () =>
+      Effect.gen(function*() {
+        const { _tag, reason } = yield* submitTo(optionsFor(`http://127.0.0.1:${yield* closedPort}`))
+        assert.strictEqual(_tag, "NotSent", reason)
+        assert.include(reason, "ECONNREFUSED")
+        // Two addresses, both of which refuse.
+        const local = yield* submitTo(optionsFor(`http://localhost:${yield* closedPort}`))
+        assert.strictEqual(local._tag, "NotSent", local.reason)
+        const status = yield* readFrom(optionsFor(`http://127.0.0.1:${yield* closedPort}`))
+        assert.deepInclude(status, { _tag: "NotProven", reason: "unreachable" })
+      }).pipe(Effect.provide(client())))
+
+    it.live("a name that does not resolve is proof that nothing was sent", () =>
+      Effect.gen(function*() {
+        const { _tag, reason } = yield* submitTo(
+          optionsFor("http://nobody.invalid", { deadlines: { headers: 20_000 } })
+        )
+        assert.strictEqual(_tag, "NotSent", reason)
+      }).pipe(Effect.provide(client())))
+
+    it.live("TLS to a port that speaks none never succeeds, and is not taken for proof where it might not be", () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer({ onBytes: (socket) => socket.write("HTTP/1.1 400 Bad Request\r\n\r\n") })
+        const { _tag, reason } = yield* submitTo(optionsFor(`https://127.0.0.1:${server.port}`))
+        // The provider's client knows that the request was never begun.
+        assert.strictEqual(_tag, name === "the provider's client" ? "NotSent" : "Uncertain", reason)
+        assert.notInclude(server.received(), "POST")
+      }).pipe(Effect.provide(client())))
+  })
+}
+
+/** A port that takes connections until its queue is full, and then is silent: nobody ever accepts. */
+const silentPort = Effect.acquireRelease(
+  Effect.promise(async () => {
+    const program = "const s=require('net').createServer().listen({port:0,host:'127.0.0.1',backlog:1},()=>{"
+      + "require('fs').writeSync(1,String(s.address().port));Atomics.wait(new Int32Array(new SharedArrayBuffer(4)),0,0)})"
+    const child = spawn(process.execPath, ["-e", program], { stdio: ["ignore", "pipe", "inherit"] })
+    const [chunk] = (await once(child.stdout, "data")) as [Buffer]
+    const port = Number(chunk.toString())
+    const fillers = Array.from({ length: 8 }, () => net.connect(port, "127.0.0.1").on("error", () => {}))
+    await once(fillers[0]!, "connect")
+    return { port, child, fillers }
+  }),
+  ({ child, fillers }) =>
+    Effect.promise(async () => {
+      for (const filler of fillers) filler.destroy()
+      const gone = once(child, "exit")
+      child.kill("SIGKILL")
+      await gone
+    })
+)
+
+describe("A provider that does not take connections", () => {
+  for (const [name, client] of clients.slice(0, 2)) {
+    it.live(`is proof that nothing was sent when connecting over ${name} takes too long`, () =>
+      Effect.gen(function*() {
+        const { port } = yield* silentPort
+        const { _tag, reason } = yield* submitTo(
+          optionsFor(`http://127.0.0.1:${port}`, { deadlines: { headers: 10_000 } })
+        )
+        assert.strictEqual(_tag, "NotSent", reason)
+        assert.include(reason, "UND_ERR_CONNECT_TIMEOUT")
+      }).pipe(Effect.provide(client())))
+  }
+
+  for (const [name, client] of clients) {
+    const expected = name === "the provider's client" ? "NotSent" : "Uncertain"
+    it.live(`is ${expected} over ${name} when the deadline comes first`, () =>
+      Effect.gen(function*() {
+        const { port } = yield* silentPort
+        const { _tag, reason } = yield* submitTo(optionsFor(`http://127.0.0.1:${port}`, { deadlines: { headers: 50 } }))
+        assert.strictEqual(_tag, expected, reason)
+      }).pipe(Effect.provide(client())))
+  }
+})

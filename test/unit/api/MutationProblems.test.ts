@@ -1,0 +1,98 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
+import { OpenApi } from "effect/http-api"
+import { Api } from "../../../src/api/Api.ts"
+import { allProblemKinds, mutationProblemClasses, mutationProblemKinds } from "../../../src/api/MutationProblems.ts"
+import type { AnyProblemCode, MutationProblemCode } from "../../../src/api/MutationProblems.ts"
+import { parseIdempotencyKey } from "../../../src/api/MutationRequest.ts"
+import { type ProblemKind, problemKinds } from "../../../src/api/Problems.ts"
+import type { RequestId } from "../../../src/domain/RequestId.ts"
+import { isProblem, makeProblem, problemJson } from "../../../src/server/ProblemResponses.ts"
+import { baseUrl, mutationProblemTable } from "../../fixtures/HttpProblem.ts"
+
+const codes = Object.keys(mutationProblemKinds) as ReadonlyArray<MutationProblemCode>
+const request = { id: "request-id-1" as RequestId, path: "/v1/payments", scheme: "Bearer" } as const
+
+describe("The problems of mutations", () => {
+  it("have the statuses of the draft, and are never retryable", () => {
+    const actual = Object.fromEntries(codes.map((code) => {
+      const { retryable, status, submission_uncertain }: ProblemKind = mutationProblemKinds[code]
+      return [code, submission_uncertain === true ? { status, retryable, submission_uncertain } : { status, retryable }]
+    }))
+    assert.deepStrictEqual<unknown>(actual, mutationProblemTable)
+  })
+
+  it("share no code, title or meaning with the problems of the gateway", () => {
+    assert.isEmpty(codes.filter((code) => code in problemKinds))
+    const kinds: ReadonlyArray<ProblemKind> = Object.values(allProblemKinds)
+    for (const member of ["title", "meaning", "action"] as const) {
+      for (const kind of kinds) assert.match(kind[member], /^[A-Z`]/)
+    }
+    assert.strictEqual(new Set(kinds.map(({ title }) => title)).size, kinds.length)
+    assert.strictEqual(new Set(kinds.map(({ meaning }) => meaning)).size, kinds.length)
+  })
+
+  it("leave the API description of the gateway as it is: its endpoints raise none of them", () => {
+    const document = JSON.stringify(OpenApi.fromApi(Api))
+    for (const code of codes) assert.notInclude(document, code)
+  })
+
+  it.each(codes)("makes a complete problem of %s, that its own class describes and no other", (code) => {
+    const problem = makeProblem(baseUrl, request, code)
+    assert.isTrue(isProblem(problem))
+    const body: unknown = JSON.parse(problemJson(problem))
+    assert.deepInclude(body, {
+      type: `${baseUrl}/problems/${code}`,
+      status: mutationProblemTable[code].status,
+      instance: "/v1/payments",
+      code,
+      fields: null,
+      request_id: "request-id-1",
+      submission_uncertain: code === "submission_outcome_unknown"
+    })
+    const fitting = Object.entries(mutationProblemClasses).filter(([, Class]) =>
+      Schema.decodeUnknownResult(Class as Schema.Codec<unknown, unknown>, { onExcessProperty: "error" })(body)._tag
+        === "Success"
+    )
+    assert.deepStrictEqual(fitting.map(([name]) => name), [code])
+  })
+
+  it("what is uncertain upstream is never called retryable, whatever the problem", () => {
+    for (const code of Object.keys(allProblemKinds) as ReadonlyArray<AnyProblemCode>) {
+      const { retryable, submission_uncertain } = makeProblem(baseUrl, request, code)
+      assert.isFalse(submission_uncertain && retryable, code)
+    }
+  })
+})
+
+describe("The Idempotency-Key header", () => {
+  it.each([
+    ["8e03978e-40d5-43e8-bc93-6894a57f9324", "8e03978e-40d5-43e8-bc93-6894a57f9324"],
+    ["\"8e03978e-40d5-43e8-bc93-6894a57f9324\"", "8e03978e-40d5-43e8-bc93-6894a57f9324"],
+    ["  order-17 ", "order-17"],
+    ["ZGF0YQ==", "ZGF0YQ=="],
+    ["\"a\\\"b\\\\c\"", "a\"b\\c"],
+    ["\"a,b;c\"", "a,b;c"],
+    ["k".repeat(255), "k".repeat(255)]
+  ])("%j names a key, with or without quotes", (header, key) => {
+    assert.strictEqual<string | null>(parseIdempotencyKey(header), key)
+  })
+
+  it.each([
+    ["", "nothing"],
+    ["\"\"", "an empty string"],
+    ["a, b", "what several headers become"],
+    ["a,b", "a list"],
+    ["\"a\", \"b\"", "a list of strings"],
+    ["\"a\";expires=1", "parameters, which would have to mean something"],
+    ["a;b", "parameters of a token"],
+    ["two words", "a space"],
+    ["\"two words\"", "a space, quoted: no key of the ledger has one"],
+    ["\"open", "a string without its end"],
+    ["\"a\\n\"", "an escape that does not exist"],
+    ["schlüssel", "letters beyond ASCII"],
+    ["k".repeat(256), "more than 255 characters"]
+  ])("%j names none: %s", (header) => {
+    assert.isNull(parseIdempotencyKey(header))
+  })
+})

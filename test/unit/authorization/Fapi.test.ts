@@ -1,0 +1,66 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { proofDifferences, tokenDifferences } from "../../fixtures/authorization/Differences.ts"
+
+const document = fs.readFileSync("docs/fapi.md", "utf8")
+
+/** The rows of the tables whose last column says what holds a duty. */
+const duties = document.split(/^#{2,3} /m).slice(1)
+  .filter((section) => section.includes("| Held by |"))
+  .flatMap((section) => [...section.matchAll(/^\| (?!---)(.+?) \| (.*?) \| (.+) \|$/gm)])
+  .map(([, duty, , held]) => ({ duty: duty!, held: held!.split("<br>") }))
+  .filter(({ held }) => held[0] !== "Held by")
+
+const readTest = (link: string) => {
+  const [, name, file, rule] = /^\[(\w+)\]\((\.\.\/test\/[\w/]+\.test\.ts)\): (.+)$/.exec(link) ?? []
+  assert.isDefined(rule, `neither a test nor the operator: ${link}`)
+  assert.strictEqual(path.basename(file!), `${name!}.test.ts`)
+  return { file: path.join("docs", file!), rule: rule! }
+}
+
+/** What §5.2, §5.3.4 and §5.4 of the profile ask of a resource server. */
+const required = [
+  "§5.2.1-1",
+  "§5.2.1-2",
+  "§5.2.1-3",
+  "§5.2.1-4",
+  "§5.2.1-5",
+  "§5.2.2",
+  "§5.2.3",
+  "§5.3.4-1",
+  "§5.3.4-2",
+  "§5.3.4-3",
+  "§5.3.4-4",
+  "§5.3.4-5",
+  "§5.4.1-1",
+  "§5.4.1-2",
+  "§5.4.1-3",
+  "§5.4.1-4",
+  "§5.4.2",
+  "§5.4.3"
+]
+
+describe("The table of FAPI 2.0 duties", () => {
+  it("has every duty of a resource server", () => {
+    assert.isAbove(duties.length, 55)
+    const named = new Set(duties.map(({ duty }) => duty.split(/[:,]/)[0]))
+    for (const duty of required) assert.isTrue(named.has(duty), duty)
+  })
+
+  it("names tests that exist, by the rules that they tell", () => {
+    const links = duties.flatMap(({ held }) => held.filter((entry) => !entry.startsWith("the operator: ")))
+    assert.isAbove(links.length, 90)
+    for (const { file, rule } of links.map(readTest)) {
+      assert.isTrue(fs.existsSync(file), file)
+      const source = fs.readFileSync(file, "utf8").replaceAll("\\\"", "\"")
+      assert.match(source, new RegExp(`["\`]${RegExp.escape(rule)}`), `${file} does not tell that: ${rule}`)
+    }
+  })
+
+  it("tells of every exception that the comparison with oauth4webapi makes, and of no other", () => {
+    const [, table] = document.split("| Accepted by `oauth4webapi` | Why the gateway refuses |\n|---|---|\n")
+    const rows = table!.split("\n\n")[0]!.split("\n").map((line) => /^\| (.+?) \| (.+) \|$/.exec(line)!.slice(1))
+    assert.deepStrictEqual(Object.fromEntries(rows) as unknown, { ...tokenDifferences, ...proofDifferences })
+  })
+})

@@ -1,0 +1,44 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { createHash } from "node:crypto"
+import { ClientId, externalGrantId, ExternalId, GrantId, Issuer } from "../../../src/domain/Grant.ts"
+import { Platform } from "../../fixtures/TestDatabase.ts"
+
+const idOf = (issuer: string, client: string, grant: string) =>
+  externalGrantId(Issuer.make(issuer), ClientId.make(client), ExternalId.make(grant))
+
+const name = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,255}$/))
+
+it.layer(Platform)("the id of a grant of an authorization server", (it) => {
+  it.effect("is a UUIDv8 of the variant of RFC 9562, and a grant id like any other", () =>
+    Effect.gen(function*() {
+      for (let n = 0; n < 200; n++) {
+        const id = yield* idOf("https://as.example", "client", `grant-${n}`)
+        assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+        assert.isTrue(Schema.is(GrantId)(id))
+      }
+    }))
+
+  it.effect("is the same for ever: stored grants are found by it", () =>
+    Effect.gen(function*() {
+      const id = yield* idOf("https://as.example", "client", "grant")
+      assert.strictEqual(id, "65cb3fcf-5cb0-884c-8e9d-e3852e57dca5")
+      const digest = createHash("sha256").update("18:https://as.example6:client5:grant").digest("hex")
+      const unmarked = (hex: string) => hex.replace(/^(.{12}).(.{3}).(.{15}).*/, "$1$2$3")
+      assert.strictEqual(unmarked(id.replaceAll("-", "")), unmarked(digest))
+    }))
+
+  it.effect.prop(
+    "differs when issuer, client or grant differ, wherever one name ends and the next begins",
+    [name, name, name, name, name, name],
+    ([a, b, c, x, y, z]) =>
+      Effect.gen(function*() {
+        const text = a + b + c
+        const shifted = [text.slice(0, 1), text.slice(1, -1), text.slice(-1)] as const
+        for (const [i, j, k] of [[x, y, z], [b, a, c], [a, c, b], shifted] as const) {
+          if (i.length > 255 || j.length > 255 || k.length > 255 || (i === a && j === b && k === c)) continue
+          assert.notStrictEqual(yield* idOf(a, b, c), yield* idOf(i, j, k))
+        }
+      })
+  )
+})

@@ -1,0 +1,46 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Schema } from "effect"
+import { pollAfterSeconds } from "../../../src/domain/Operation.ts"
+
+const at = (epochMilliseconds: number) => DateTime.makeUnsafe(epochMilliseconds)
+const epoch = Date.UTC(2026, 0, 1)
+
+const wait = (ageMilliseconds: number) =>
+  pollAfterSeconds({ terminal: false, updated_at: at(epoch) }, at(epoch + ageMilliseconds))
+
+/** From a clock that is a day behind to a state that is a year old. */
+const Age = Schema.Int.check(Schema.isBetween({ minimum: -86_400_000, maximum: 31_536_000_000 }))
+
+describe("the wait before an operation is read again", () => {
+  it.effect.prop("is a whole number of seconds from 1 to 300", [Age], ([age]) =>
+    Effect.sync(() => {
+      const seconds = wait(age)!
+      assert.isTrue(Number.isInteger(seconds) && seconds >= 1 && seconds <= 300, String(seconds))
+    }), { arbitrary: { runs: 500 } })
+
+  it.effect.prop("never shrinks while the state grows older", [Age, Age], ([a, b]) =>
+    Effect.sync(() => {
+      assert.isAtMost(wait(Math.min(a, b))!, wait(Math.max(a, b))!)
+    }), { arbitrary: { runs: 500 } })
+
+  it("is 1 second for a fresh state, grows with its age, and ends at 5 minutes", () => {
+    assert.deepStrictEqual([0, 10_000, 10_001, 60_000, 3_000_000, 3_000_001, 86_400_000].map(wait), [
+      1,
+      1,
+      2,
+      6,
+      300,
+      300,
+      300
+    ])
+  })
+
+  it("is 1 second when the clock of the reader is behind", () => {
+    assert.strictEqual(wait(-3_600_000), 1)
+  })
+
+  it.effect.prop("is null once the operation is terminal, whatever its age", [Age], ([age]) =>
+    Effect.sync(() => {
+      assert.isNull(pollAfterSeconds({ terminal: true, updated_at: at(epoch) }, at(epoch + age)))
+    }))
+})

@@ -1,0 +1,125 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { TestClock } from "effect/testing"
+import { audience, epoch, issuer, tokenOf } from "../../fixtures/oauth/Issuing.ts"
+import { allAccepted, allRefused, makeScene, verdictOn, verdictOnClaims } from "../../fixtures/oauth/TokenScene.ts"
+
+describe("A JWT access token, by its claims,", () => {
+  it.effect("is of its issuer, letter for letter", () =>
+    allRefused([`${issuer}/`, "https://AS.test", "https://other.test", undefined, null, [issuer], ""]
+      .map((iss) => ({ iss }))))
+
+  it.effect("is meant for the gateway, and may be meant for others too", () =>
+    Effect.gen(function*() {
+      yield* allAccepted([{ aud: [audience] }, { aud: ["https://other.test", audience] }])
+      yield* allRefused(
+        ["https://other.test", `${audience}/`, [], ["https://other.test"], undefined, null, { [audience]: 1 }, [
+          audience,
+          1
+        ]]
+          .map((aud) => ({ aud }))
+      )
+    }))
+
+  it.effect("expires, with five seconds for the difference of the clocks", () =>
+    Effect.gen(function*() {
+      const { signer, verify } = yield* makeScene()
+      const token = yield* tokenOf(signer, { exp: epoch + 10 })
+      yield* TestClock.setTime((epoch + 14.999) * 1000)
+      assert.strictEqual(yield* verdictOn(verify, token), "accepted")
+      yield* TestClock.setTime((epoch + 15) * 1000)
+      assert.strictEqual(yield* verdictOn(verify, token), "InvalidCredential")
+    }))
+
+  it.effect("is not good before its time, with five seconds for the difference of the clocks", () =>
+    Effect.gen(function*() {
+      yield* allAccepted([{ nbf: epoch + 5 }, { iat: epoch + 5 }, { nbf: 0 }, { iat: 0 }])
+      yield* allRefused([{ nbf: epoch + 6 }, { iat: epoch + 6 }, { iat: epoch + 5.5 }])
+    }))
+
+  it.effect("has the tolerance that is configured", () =>
+    Effect.gen(function*() {
+      const tolerance = { clockTolerance: "30 seconds" } as const
+      assert.strictEqual(yield* verdictOnClaims({ exp: epoch - 29 }, {}, tolerance), "accepted")
+      assert.strictEqual(yield* verdictOnClaims({ exp: epoch - 30 }, {}, tolerance), "InvalidCredential")
+      assert.strictEqual(yield* verdictOnClaims({ exp: epoch }, {}, { clockTolerance: 0 }), "InvalidCredential")
+    }))
+
+  it.effect("has times that are times", () =>
+    Effect.gen(function*() {
+      const { signer, verify } = yield* makeScene()
+      yield* allRefused(
+        ["exp", "iat", "nbf"].flatMap((name) =>
+          ["1", `${epoch}`, null, true, [epoch], {}, -1, 253_402_300_800].map((value) => ({ [name]: value }))
+        )
+      )
+      yield* allRefused([{ exp: undefined }, { iat: undefined }])
+      assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer, { exp: 1e308 })), "InvalidCredential")
+    }))
+
+  it.effect("names itself, subject and client, in the form that the gateway stores", () =>
+    Effect.gen(function*() {
+      yield* allRefused([{ jti: undefined }, { jti: "" }, { jti: 1 }])
+      yield* allRefused(
+        ["sub", "client_id", "grant_id"].flatMap((name) =>
+          [undefined, null, "", 1, ["x"], {}, "with blank", "x".repeat(256), "nul\0", "ü", "\ud800"]
+            .map((value) => ({ [name]: value }))
+        )
+      )
+      yield* allAccepted([{ sub: "x".repeat(255) }, { client_id: "https://agent.test" }, { grant_id: "g" }])
+    }))
+
+  it.effect("names the grant in the claim that is configured", () =>
+    Effect.gen(function*() {
+      const options = { grantClaim: "urn:grant" }
+      assert.strictEqual(yield* verdictOnClaims({}, {}, options), "InvalidCredential")
+      assert.strictEqual(yield* verdictOnClaims({ "urn:grant": "g" }, {}, options), "accepted")
+      // Members that every object has are no claims.
+      assert.strictEqual(yield* verdictOnClaims({}, {}, { grantClaim: "toString" }), "InvalidCredential")
+      assert.strictEqual(yield* verdictOnClaims({}, {}, { grantClaim: "__proto__" }), "InvalidCredential")
+    }))
+
+  it.effect("lists scopes as RFC 6749 has them; without any it allows nothing", () =>
+    Effect.gen(function*() {
+      const { signer, verify } = yield* makeScene()
+      for (const scope of [undefined, ""]) {
+        assert.deepStrictEqual((yield* verify(yield* tokenOf(signer, { scope }))).scopes, [])
+      }
+      yield* allRefused(
+        [" ", "a  b", " a", "a ", "a\tb", `a"b`, "a\\b", "ä", "x".repeat(129), 1, null, ["a"]]
+          .map((scope) => ({ scope }))
+      )
+    }))
+
+  it.effect("says whom it is bound to, and is refused when we could not check that", () =>
+    Effect.gen(function*() {
+      const { signer, verify } = yield* makeScene()
+      const print = "a".repeat(43)
+      const confirmationOf = (cnf: unknown) =>
+        Effect.map(Effect.flatMap(tokenOf(signer, { cnf }), verify), ({ confirmation }) => confirmation)
+      assert.deepStrictEqual(yield* confirmationOf({ jkt: print }), { jkt: print, x5t: null })
+      assert.deepStrictEqual(yield* confirmationOf({ "x5t#S256": print }), { jkt: null, x5t: print })
+      assert.deepStrictEqual(yield* confirmationOf({ jkt: print, "x5t#S256": print }), { jkt: print, x5t: print })
+      yield* allRefused(
+        [
+          {},
+          null,
+          "jkt",
+          [],
+          [print],
+          { jwk: {} },
+          { jkt: print, kid: "1" },
+          { jkt: print, "x5t#S256": null },
+          {
+            jkt: ""
+          },
+          { jkt: print + "a" },
+          { jkt: print.slice(1) + "=" },
+          { jkt: null },
+          { "x5t": print },
+          { jku: "https://x" }
+        ]
+          .map((cnf) => ({ cnf }))
+      )
+    }))
+})

@@ -1,0 +1,104 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { SecureRandom } from "effect/crypto"
+import { TestClock } from "effect/testing"
+import { decodeProtectedHeader, type JWK, jwtVerify } from "jose"
+import { generateKeyPairSync } from "node:crypto"
+import { type ClientAuthentication, makeClientAuthentication } from "../../../src/oauth/ClientAuthentication.ts"
+import { epoch, issuer, signerOf } from "../../fixtures/oauth/Issuing.ts"
+
+const make = (client: ClientAuthentication) =>
+  Effect.provide(makeClientAuthentication(client, issuer), SecureRandom.layerWebCrypto)
+
+const basic = (clientId: string, secret: string) =>
+  make({ method: "client_secret_basic", clientId, secret: Redacted.make(secret) })
+
+const withKey = (key: JWK, clientId = "gateway") =>
+  make({ method: "private_key_jwt", clientId, key: Redacted.make(key) })
+
+const faultOf = (made: ReturnType<typeof make>) => Effect.map(Effect.flip(made), ({ reason }) => reason)
+
+describe("The gateway as a client, by client_secret_basic", () => {
+  it.effect("encodes identifier and secret as forms do before it joins them (RFC 6749 §2.3.1)", () =>
+    Effect.gen(function*() {
+      const { fields, headers } = yield* yield* basic("gate:way ä", "p%s&:+/=")
+      const [scheme, credentials] = headers["authorization"]!.split(" ") as [string, string]
+      assert.strictEqual(scheme, "Basic")
+      const parts = Buffer.from(credentials, "base64").toString().split(":")
+      assert.deepStrictEqual(parts, ["gate%3Away+%C3%A4", "p%25s%26%3A%2B%2F%3D"])
+      assert.deepStrictEqual(fields, {})
+    }))
+
+  it.effect("needs identifier and secret", () =>
+    Effect.gen(function*() {
+      assert.include(yield* faultOf(basic("", "s")), "client id")
+      assert.include(yield* faultOf(basic("gateway", "")), "client secret")
+    }))
+})
+
+describe("The gateway as a client, by private_key_jwt", () => {
+  it.effect("signs an assertion for the issuer that is good for a minute (RFC 7523, FAPI 2.0)", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      for (const algorithm of ["ES256", "EdDSA", "PS256", "RS256"]) {
+        const signer = yield* signerOf("gateway-key", algorithm)
+        const { fields, headers } = yield* yield* withKey(signer.privateJwk)
+        assert.deepStrictEqual(headers, {})
+        const { client_assertion: assertion, ...others } = fields
+        assert.deepStrictEqual(others, {
+          client_id: "gateway",
+          client_assertion_type: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+        })
+        const options = { currentDate: new Date(epoch * 1000) }
+        const { payload, protectedHeader } = yield* Effect.promise(() => jwtVerify(assertion!, signer.jwk, options))
+        assert.deepStrictEqual(protectedHeader, { alg: algorithm, kid: "gateway-key" })
+        const { jti, ...claims } = payload
+        assert.match(jti!, /^[0-9a-f-]{36}$/)
+        assert.deepStrictEqual(claims, {
+          iss: "gateway",
+          sub: "gateway",
+          aud: issuer,
+          iat: epoch,
+          exp: epoch + 60
+        })
+      }
+    }))
+
+  it.effect("makes each assertion anew", () =>
+    Effect.gen(function*() {
+      const prove = yield* withKey((yield* signerOf("gateway-key")).privateJwk)
+      assert.notStrictEqual((yield* prove).fields["client_assertion"], (yield* prove).fields["client_assertion"])
+    }))
+
+  it.effect("takes the algorithm of FAPI 2.0 that fits the key when the key names none", () =>
+    Effect.gen(function*() {
+      for (const algorithm of ["ES256", "EdDSA", "PS256"]) {
+        const { alg: _, ...key } = (yield* signerOf("gateway-key", algorithm)).privateJwk
+        const { fields } = yield* yield* withKey(key)
+        assert.strictEqual(decodeProtectedHeader(fields["client_assertion"]!).alg, algorithm)
+      }
+    }))
+
+  it.effect("says at start which key it cannot sign with, and shows nothing of it", () =>
+    Effect.gen(function*() {
+      const { jwk, privateJwk } = yield* signerOf("gateway-key")
+      const weak = generateKeyPairSync("rsa", { modulusLength: 1024 }).privateKey.export({ format: "jwk" }) as JWK
+      const keys: ReadonlyArray<readonly [JWK, string]> = [
+        [jwk, "is not private"],
+        [{ ...privateJwk, alg: "HS256" }, "asymmetric"],
+        [{ kty: "oct", k: "AAAA", alg: "HS256" }, "asymmetric"],
+        [{ kty: "oct", k: "AAAA" }, "asymmetric"],
+        [{ ...privateJwk, alg: "PS256" }, "cannot be imported"],
+        [{ ...privateJwk, d: "AAAA" }, "cannot be imported"],
+        [{ ...privateJwk, key_ops: ["verify"] }, "cannot"],
+        [weak, "cannot sign with PS256"],
+        [null as never, "must be a private key"],
+        ["key" as never, "must be a private key"]
+      ]
+      for (const [key, expected] of keys) {
+        const reason = yield* faultOf(withKey(key))
+        assert.include(reason, expected)
+        assert.notInclude(reason, privateJwk.d!)
+      }
+    }))
+})

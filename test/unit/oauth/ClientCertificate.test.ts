@@ -1,0 +1,88 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as fc from "fast-check"
+import { createHash, X509Certificate } from "node:crypto"
+import { rootCertificates } from "node:tls"
+import { readForwardedCertificate } from "../../../src/oauth/ClientCertificate.ts"
+
+const pem = rootCertificates[0]!.trimEnd() + "\n"
+const der = new X509Certificate(pem).raw
+const thumbprint = createHash("sha256").update(der).digest("base64url")
+const base64 = der.toString("base64")
+
+const allNull = (values: ReadonlyArray<string>) =>
+  Effect.forEach(values, (value) => Effect.map(readForwardedCertificate(value), (read) => assert.isNull(read, value)))
+
+describe("The certificate that a proxy forwards", () => {
+  it.effect("is read from Client-Cert (RFC 9440), for all of its kinds", () =>
+    Effect.forEach(rootCertificates.slice(0, 20), (certificate) =>
+      Effect.gen(function*() {
+        const { raw } = new X509Certificate(certificate)
+        assert.strictEqual(
+          yield* readForwardedCertificate(`:${raw.toString("base64")}:`),
+          createHash("sha256").update(raw).digest("base64url")
+        )
+      })))
+
+  it.effect("is read from PEM in URL-encoding, as nginx forwards it", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* readForwardedCertificate(encodeURIComponent(pem)), thumbprint)
+      assert.strictEqual(yield* readForwardedCertificate(encodeURIComponent(pem.trimEnd())), thumbprint)
+      const windows = encodeURIComponent(pem.replaceAll("\n", "\r\n"))
+      assert.strictEqual(yield* readForwardedCertificate(windows), thumbprint)
+    }))
+
+  it.effect("is as if it had not come where it is malformed", () =>
+    allNull([
+      "",
+      ":",
+      "::",
+      base64,
+      `:${base64}`,
+      `${base64}:`,
+      `:${base64}:;a=1`,
+      ` :${base64}:`,
+      `:${base64.slice(0, -8)}:`,
+      `:${base64.replace(/\+|\//, "-")}:`,
+      `:${der.toString("base64url")}:`,
+      `:${Buffer.from("not a certificate").toString("base64")}:`,
+      "%",
+      "%zz",
+      encodeURIComponent(pem).replace("CERTIFICATE", "PRIVATE%20KEY"),
+      encodeURIComponent(pem.replace("-----END CERTIFICATE-----", "")),
+      encodeURIComponent(`x${pem}`),
+      encodeURIComponent(`${pem}x`)
+    ]))
+
+  it.effect("is one: neither the first nor the last of several is taken", () =>
+    allNull([
+      `:${base64}:, :${base64}:`,
+      `:${base64}:,:${base64}:`,
+      encodeURIComponent(pem + pem),
+      `:${Buffer.concat([der, der]).toString("base64")}:`
+    ]))
+
+  it.effect("is 16,384 characters long at most", () =>
+    Effect.gen(function*() {
+      const sequenceOf = (length: number) => {
+        const bytes = Buffer.alloc(length)
+        bytes.set([0x30, 0x82, (length - 4) >> 8, (length - 4) & 0xff])
+        return `:${bytes.toString("base64")}:`
+      }
+      assert.lengthOf(sequenceOf(12_285), 16_382)
+      assert.isNotNull(yield* readForwardedCertificate(sequenceOf(12_285)))
+      assert.isNull(yield* readForwardedCertificate(sequenceOf(12_288)))
+    }))
+
+  it.effect("is never the same for two, and whatever comes is read without dying", () =>
+    Effect.gen(function*() {
+      for (const value of fc.sample(fc.string({ unit: "binary", maxLength: 300 }), { numRuns: 500, seed: 42 })) {
+        assert.isNull(yield* readForwardedCertificate(value))
+      }
+      for (const place of fc.sample(fc.nat(der.length - 1), { numRuns: 200, seed: 42 })) {
+        const changed = Buffer.from(der)
+        changed[place]! ^= 1
+        assert.notStrictEqual(yield* readForwardedCertificate(`:${changed.toString("base64")}:`), thumbprint)
+      }
+    }))
+})

@@ -1,0 +1,172 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { createHmac, generateKeyPairSync } from "node:crypto"
+import { epoch, proofOf, provenOf, sign, signerOf, thumbprintOf } from "../../fixtures/oauth/Issuing.ts"
+import { encode, judged, makeVerify, token, verdictOn } from "./ProofScene.ts"
+
+describe("A DPoP proof, as a JWT with a key,", () => {
+  it.effect("comes alone, as one JWT of 8 KiB at most (checks 1 and 2)", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      const signer = yield* signerOf("agent")
+      const verify = yield* makeVerify()
+      const verdict = (proof: string) => judged(verify(provenOf(token, proof), thumbprintOf(signer.jwk)))
+      const [one, other] = [yield* proofOf(signer, token), yield* proofOf(signer, token, { jti: "proof-2" })]
+      const [header, payload, signature] = one.split(".")
+      assert.strictEqual(yield* verdict(one), "accepted")
+      const wrong = [
+        `${one}, ${other}`,
+        `${one},${other}`,
+        `${one} ${other}`,
+        `${one},`,
+        ` ${one}`,
+        `${one}\t`,
+        `${one}.`,
+        `${one}=`,
+        `${header}.${payload}`,
+        `${header}.${payload}.`,
+        `.${payload}.${signature}`,
+        "",
+        "x"
+      ]
+      for (const proof of wrong) assert.strictEqual(yield* verdict(proof), "is not one JWT", proof)
+      const long = yield* proofOf(signer, token, { padding: "x".repeat(6200) })
+      assert.isAbove(long.length, 8192)
+      assert.strictEqual(yield* verdict(long), "is too long")
+      const short = yield* proofOf(signer, token, { padding: "x".repeat(5500) })
+      assert.strictEqual(yield* verdict(short), "accepted")
+      assert.strictEqual(yield* verdict(`eyJ.${payload}.${signature}`), "is not one JWT")
+      assert.strictEqual(yield* verdict(`eyJh.${payload}.${signature}`), "is not a JWT")
+    }))
+
+  it.effect("is never unsigned, nor signed with a shared secret (check 5)", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      const signer = yield* signerOf("agent")
+      const verify = yield* makeVerify()
+      const [, payload] = (yield* proofOf(signer, token)).split(".")
+      const secret = { kty: "oct", k: Buffer.from("secret").toString("base64url") }
+      for (const alg of ["none", "HS256", "HS512"]) {
+        for (const jwk of [signer.jwk, secret]) {
+          const input = `${encode({ alg, typ: "dpop+jwt", jwk })}.${payload}`
+          const signature = createHmac("sha256", "secret").update(input).digest("base64url")
+          assert.strictEqual(
+            yield* judged(verify(provenOf(token, `${input}.${signature}`), thumbprintOf(signer.jwk))),
+            "has an algorithm that is not accepted"
+          )
+        }
+      }
+    }))
+
+  it.effect("is signed by the key that it brings (check 6)", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      const [signer, thief] = [yield* signerOf("agent"), yield* signerOf("thief")]
+      const verify = yield* makeVerify()
+      const { crv, kty, x, y } = signer.jwk
+      const forged = yield* proofOf(thief, token, {}, { jwk: { crv, kty, x, y } })
+      assert.strictEqual(
+        yield* judged(verify(provenOf(token, forged), thumbprintOf(signer.jwk))),
+        "is not signed by its key, or has expired"
+      )
+    }))
+
+  it.effect("brings a public key, and no private one (check 7)", () =>
+    Effect.gen(function*() {
+      const signer = yield* signerOf("agent")
+      const verdictOnKey = (jwk: unknown) => verdictOn({}, { header: { jwk } })
+      for (const jwk of [undefined, null, "key", 1, []]) {
+        assert.strictEqual(yield* verdictOnKey(jwk), "brings no public key")
+      }
+      const unusable = [
+        signer.privateJwk,
+        { ...signer.jwk, d: "" },
+        { ...signer.jwk, k: "AA" },
+        { ...signer.jwk, use: "enc" },
+        { ...signer.jwk, alg: "ES384" },
+        { ...signer.jwk, key_ops: ["sign"] }
+      ]
+      for (const jwk of unusable) {
+        assert.strictEqual(yield* verdictOnKey(jwk), "brings no public key for its algorithm")
+      }
+      assert.strictEqual(yield* verdictOnKey({ kty: "oct", k: "AA" }), "is of another key than the token")
+      assert.strictEqual(yield* verdictOnKey({ kty: "EC" }), "is of another key than the token")
+      assert.strictEqual(yield* verdictOnKey({ ...signer.jwk, ext: false, key_ops: ["verify"] }), "accepted")
+    }))
+
+  it.effect("brings an RSA key of at least 2048 bits", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 1024 })
+      const jwk = publicKey.export({ format: "jwk" })
+      const verify = yield* makeVerify()
+      const proof = `${encode({ alg: "PS256", typ: "dpop+jwt", jwk })}.${encode({})}.AAAA`
+      assert.strictEqual(
+        yield* judged(verify(provenOf(token, proof), thumbprintOf(jwk as never))),
+        "brings no public key for its algorithm"
+      )
+    }))
+
+  it.effect("shows nothing of itself in a failure", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      const signer = yield* signerOf("agent")
+      const verify = yield* makeVerify()
+      for (const claims of [{ htm: "SECRET" }, { htu: "SECRET" }, { ath: "SECRET" }, { jti: ["SECRET"] }, { exp: 1 }]) {
+        const proof = yield* proofOf(signer, token, { ...claims, other: "SECRET" })
+        const error = yield* Effect.flip(verify(provenOf(token, proof), thumbprintOf(signer.jwk)))
+        assert.notMatch(`${JSON.stringify(error)} ${String(error)} ${(error as Error).stack}`, /SECRET/)
+      }
+    }))
+
+  it.effect("that was changed anywhere is refused, whatever the change", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      const signer = yield* signerOf("agent")
+      const verify = yield* makeVerify()
+      const proof = yield* proofOf(signer, token)
+      const place = fc.nat(proof.length - 1)
+      const character = fc.constantFrom(..."ABCabc019-_.=, ")
+      const mutations = fc.sample(
+        fc.oneof(
+          fc.tuple(place, character).map(([at, put]) => proof.slice(0, at) + put + proof.slice(at + 1)),
+          fc.tuple(place, fc.nat(20)).map(([at, length]) => proof.slice(0, at) + proof.slice(at + length)),
+          fc.tuple(place, character).map(([at, put]) => proof.slice(0, at) + put + proof.slice(at))
+        ),
+        { numRuns: 2000, seed: 42 }
+      )
+      for (const mutated of mutations) {
+        if (mutated === proof) continue
+        const verdict = yield* judged(verify(provenOf(token, mutated), thumbprintOf(signer.jwk)))
+        assert.notStrictEqual(verdict, "accepted", mutated)
+      }
+    }), 60_000)
+
+  it.effect("whose claims or header are anything that JSON can say never makes it die", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      const signer = yield* signerOf("agent")
+      const verify = yield* makeVerify()
+      const names = fc.constantFrom("jti", "htm", "htu", "iat", "ath", "nonce", "exp", "nbf")
+      const claims = fc.sample(fc.dictionary(names, fc.jsonValue()), { numRuns: 300, seed: 42 })
+      for (const changes of claims) {
+        const proof = yield* sign(signer, { alg: "ES256", typ: "dpop+jwt", jwk: signer.jwk }, changes)
+        assert.notStrictEqual(
+          yield* judged(verify(provenOf(token, proof), thumbprintOf(signer.jwk))),
+          "accepted",
+          JSON.stringify(changes)
+        )
+      }
+      const headers = fc.sample(fc.dictionary(fc.constantFrom("jwk", "typ", "crit", "kid"), fc.jsonValue()), {
+        numRuns: 300,
+        seed: 42
+      })
+      for (const changes of headers) {
+        const header = { alg: "ES256", typ: "dpop+jwt", ...changes }
+        const proof = `${encode(header)}.${encode({})}.AAAA`
+        assert.notStrictEqual(yield* judged(verify(provenOf(token, proof), "x")), "accepted")
+      }
+    }))
+})

@@ -1,0 +1,173 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { TestClock } from "effect/testing"
+import {
+  answerOf,
+  eachAnswer,
+  eachChange,
+  eventually,
+  judged,
+  makeScene,
+  path
+} from "../../fixtures/oauth/IntrospectionScene.ts"
+import { audience, epoch, issuer } from "../../fixtures/oauth/Issuing.ts"
+
+describe("A token that is introspected", () => {
+  it.effect("says who asks, under which grant, and with which scopes", () =>
+    Effect.gen(function*() {
+      const { verify } = yield* makeScene()
+      const verified = yield* verify("t")
+      assert.deepStrictEqual({ ...verified, claims: null } as unknown, {
+        issuer,
+        client_id: "agent-1",
+        subject: "subject-1",
+        grant: "grant-1",
+        scopes: ["operations:read", "payments:write"],
+        issued_at: epoch,
+        expires_at: epoch + 300,
+        confirmation: { jkt: null, x5t: null },
+        claims: null
+      })
+    }))
+
+  it.effect("is asked for by POST, in a form, and as JSON", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene()
+      yield* verify("a+b/c~d==")
+      const [request] = server.requests
+      assert.strictEqual(request!.method, "POST")
+      assert.strictEqual(request!.url, `${issuer}${path}`)
+      assert.strictEqual(request!.headers["content-type"], "application/x-www-form-urlencoded")
+      assert.strictEqual(request!.headers["accept"], "application/json")
+      assert.deepStrictEqual(
+        [...new URLSearchParams(request!.body)],
+        [["token", "a+b/c~d=="], ["token_type_hint", "access_token"]]
+      )
+      assert.lengthOf(server.requests, 1)
+    }))
+
+  it.effect("is asked for where the metadata says, which is read once", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene({ endpoint: null })
+      yield* verify("t")
+      yield* verify("t")
+      assert.strictEqual(server.asked("/.well-known/oauth-authorization-server"), 1)
+      assert.strictEqual(server.asked(path), 2)
+      yield* TestClock.setTime((epoch + 200) * 1000)
+      server.serve("/.well-known/oauth-authorization-server", { issuer, introspection_endpoint: `${issuer}/moved` })
+      server.serve(path, () => new Response("", { status: 404 }))
+      server.serve("/moved", answerOf())
+      assert.strictEqual(yield* judged(verify("t")), "AuthorizationUnavailable")
+      yield* eventually(judged(verify("t")), "accepted")
+    }))
+
+  it.effect("cannot be asked for where the metadata names no endpoint", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene({ endpoint: null })
+      server.serve("/.well-known/oauth-authorization-server", { issuer })
+      assert.strictEqual(yield* judged(verify("t")), "AuthorizationUnavailable")
+    }))
+
+  it.effect("is good only when active is true, and nothing that looks like it", () =>
+    Effect.gen(function*() {
+      yield* eachAnswer([{ active: false }, answerOf({ active: false })], "InvalidCredential")
+      yield* eachAnswer(
+        [
+          {},
+          answerOf({ active: "true" }),
+          answerOf({ active: 1 }),
+          answerOf({ active: null }),
+          answerOf({
+            active: [true]
+          })
+        ],
+        "AuthorizationUnavailable"
+      )
+    }))
+
+  it.effect("is of the issuer when one is named, and meant for the gateway", () =>
+    Effect.gen(function*() {
+      yield* eachChange([{}, { iss: undefined }, { aud: [audience, "x"] }], "accepted")
+      yield* eachChange([
+        { iss: "https://other.test" },
+        { iss: null },
+        { aud: undefined },
+        { aud: "https://other.test" },
+        { aud: [] },
+        { aud: ["https://other.test"] },
+        { aud: null }
+      ], "InvalidCredential")
+    }))
+
+  it.effect("says when it expires, who asks and under which grant", () =>
+    Effect.gen(function*() {
+      yield* eachChange([{ iat: undefined }, { jti: undefined }, { nbf: epoch }], "accepted")
+      yield* eachChange(
+        ["exp", "sub", "client_id", "grant_id"].flatMap((name) =>
+          [undefined, null, "", {}].map((value) => ({ [name]: value }))
+        ),
+        "InvalidCredential"
+      )
+      yield* eachChange(
+        [{ exp: epoch - 5 }, { nbf: epoch + 6 }, { iat: epoch + 6 }, { scope: `a"b` }, { scope: ["a"] }],
+        "InvalidCredential"
+      )
+    }))
+
+  it.effect("is bound as its type says", () =>
+    Effect.gen(function*() {
+      const cnf = { jkt: "a".repeat(43) }
+      const certificate = { "x5t#S256": "a".repeat(43) }
+      yield* eachChange([
+        { token_type: undefined },
+        { token_type: "bearer" },
+        { token_type: "DPoP", cnf },
+        { token_type: undefined, cnf },
+        { cnf: certificate },
+        { token_type: "dpop", cnf: { ...cnf, ...certificate } }
+      ], "accepted")
+      yield* eachChange([
+        { token_type: "DPoP" },
+        { token_type: "Bearer", cnf },
+        { token_type: "DPoP", cnf: certificate },
+        { token_type: "mac" },
+        { token_type: null },
+        { cnf: {} },
+        { cnf: { jwk: {} } },
+        { cnf: null }
+      ], "InvalidCredential")
+    }))
+
+  it.effect("is an access token, where the server says what it is", () =>
+    Effect.gen(function*() {
+      yield* eachChange([
+        { token_use: "access_token" },
+        { typ: "Bearer" },
+        { typ: "at+jwt" },
+        { typ: "DPoP" },
+        { typ: "identity-of-nobody" }
+      ], "accepted")
+      yield* eachChange([
+        { token_use: "refresh_token" },
+        { token_use: "id" },
+        { token_use: null },
+        { token_use: ["access_token"] },
+        { typ: "Refresh" },
+        { typ: "refresh_token" },
+        { typ: "Offline" },
+        { typ: "ID" },
+        { typ: "id_token" },
+        { token_type: "refresh_token" }
+      ], "InvalidCredential")
+    }))
+
+  it.effect("is not asked for when it cannot be one: of other characters, or longer than 8 KiB", () =>
+    Effect.gen(function*() {
+      const { server, verify } = yield* makeScene()
+      for (const token of ["", "a b", "a&token=b", "ä", "a\nb", "=", "a=b", "x".repeat(8193)]) {
+        assert.strictEqual(yield* judged(verify(token)), "InvalidCredential")
+      }
+      assert.lengthOf(server.requests, 0)
+      assert.strictEqual(yield* judged(verify("x".repeat(8192))), "accepted")
+    }))
+})

@@ -1,0 +1,225 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { createHmac } from "node:crypto"
+import { claimedIssuer } from "../../../src/oauth/JwtAccessToken.ts"
+import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
+import { claimsOf, epoch, issuer, sign, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
+import { makeScene, makeVerifier, verdictOn, verdictOnClaims } from "../../fixtures/oauth/TokenScene.ts"
+
+const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url")
+
+describe("A JWT access token", () => {
+  it.effect("says who asks, under which grant, and with which scopes", () =>
+    Effect.gen(function*() {
+      const { signer, verify } = yield* makeScene()
+      const claims = { resource_owner: "owner-1", nbf: epoch - 10 }
+      const verified = yield* verify(yield* tokenOf(signer, claims))
+      assert.deepStrictEqual(verified as unknown, {
+        issuer,
+        client_id: "agent-1",
+        subject: "subject-1",
+        grant: "grant-1",
+        scopes: ["operations:read", "payments:write"],
+        issued_at: epoch,
+        expires_at: epoch + 300,
+        confirmation: { jkt: null, x5t: null },
+        claims: claimsOf(epoch, claims)
+      })
+    }))
+
+  it.effect("may be signed by ES256, EdDSA, Ed25519 and PS256", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      for (const algorithm of ["ES256", "EdDSA", "Ed25519", "PS256"]) {
+        const signer = yield* signerOf("own", algorithm)
+        const verify = yield* makeVerifier(makeFakeServer([signer.jwk]))
+        assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer)), "accepted", algorithm)
+      }
+    }))
+
+  it.effect("may be signed by RS256 only where that was opted in", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      const signer = yield* signerOf("rsa", "RS256")
+      const server = makeFakeServer([signer.jwk])
+      const token = yield* tokenOf(signer)
+      assert.strictEqual(yield* verdictOn(yield* makeVerifier(server), token), "InvalidCredential")
+      const optedIn = yield* makeVerifier(server, { algorithms: ["RS256"] })
+      assert.strictEqual(yield* verdictOn(optedIn, token), "accepted")
+    }))
+
+  it.effect("is never unsigned, nor signed with what is public", () =>
+    Effect.gen(function*() {
+      const { signer, verify } = yield* makeScene()
+      const claims = encode(claimsOf(epoch))
+      const header = { typ: "at+jwt", kid: "one" }
+      for (const alg of ["none", "None", "NONE", ""]) {
+        assert.strictEqual(yield* verdictOn(verify, `${encode({ alg, ...header })}.${claims}.`), "InvalidCredential")
+        assert.strictEqual(yield* verdictOn(verify, `${encode({ alg, ...header })}.${claims}.AA`), "InvalidCredential")
+      }
+      for (const secret of [JSON.stringify(signer.jwk), signer.jwk.x!, Buffer.from(signer.jwk.x!, "base64url")]) {
+        const input = `${encode({ alg: "HS256", ...header })}.${claims}`
+        const signature = createHmac("sha256", secret).update(input).digest("base64url")
+        assert.strictEqual(yield* verdictOn(verify, `${input}.${signature}`), "InvalidCredential")
+      }
+    }))
+
+  it.effect("is of the type at+jwt", () =>
+    Effect.gen(function*() {
+      for (const typ of ["at+jwt", "application/at+jwt", "AT+JWT"]) {
+        assert.strictEqual(yield* verdictOnClaims({}, { typ }), "accepted", typ)
+      }
+      for (const typ of [undefined, "JWT", "jwt", "id_token+jwt", "dpop+jwt", "at+jwt2", "text/at+jwt", "", 1, null]) {
+        assert.strictEqual(yield* verdictOnClaims({}, { typ }), "InvalidCredential", `${typ}`)
+      }
+    }))
+
+  it.effect("has no extension that must be understood", () =>
+    Effect.gen(function*() {
+      const { signer, verify } = yield* makeScene()
+      const header = { alg: "ES256", typ: "at+jwt", kid: "one" }
+      const critical = yield* sign(signer, { ...header, crit: ["b64"], b64: true }, claimsOf(epoch))
+      assert.strictEqual(yield* verdictOn(verify, critical), "InvalidCredential")
+      const good = (yield* tokenOf(signer)).split(".")
+      for (const crit of [[], ["exp"], "exp", null]) {
+        const forged = `${encode({ ...header, crit })}.${good[1]}.${good[2]}`
+        assert.strictEqual(yield* verdictOn(verify, forged), "InvalidCredential")
+      }
+    }))
+
+  it.effect("is verified with keys of the issuer, and never with one that it brings along or points to", () =>
+    Effect.gen(function*() {
+      const { server, signer, verify } = yield* makeScene()
+      const thief = yield* signerOf("thief")
+      server.serve("/thief", { keys: [thief.jwk] })
+      const jku = `${issuer}/thief`
+      for (const header of [{ jwk: thief.jwk }, { jku }, { x5u: jku }, { x5c: ["AAAA"] }]) {
+        for (const kid of ["one", "thief", undefined]) {
+          const verdict = yield* verdictOn(verify, yield* tokenOf(thief, {}, { kid, ...header }))
+          assert.strictEqual(verdict, "InvalidCredential")
+        }
+        assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer, {}, header)), "accepted")
+      }
+      assert.strictEqual(server.asked("/thief"), 0)
+    }))
+
+  it.effect("that names another issuer, type or algorithm makes nobody ask for keys", () =>
+    Effect.gen(function*() {
+      const { server, signer, verify } = yield* makeScene()
+      yield* verdictOn(verify, yield* tokenOf(signer, { iss: "https://other.test" }))
+      yield* verdictOn(verify, yield* tokenOf(signer, {}, { typ: "JWT" }))
+      yield* verdictOn(verify, yield* tokenOf(yield* signerOf("rsa", "RS256")))
+      yield* verdictOn(verify, "a.b.c")
+      assert.lengthOf(server.requests, 0)
+    }))
+
+  it.effect("is 8 KiB long at most", () =>
+    Effect.gen(function*() {
+      const { server, signer, verify } = yield* makeScene()
+      const short = yield* tokenOf(signer, { padding: "x".repeat(5500) })
+      assert.isBelow(short.length, 8193)
+      assert.strictEqual(yield* verdictOn(verify, short), "accepted")
+      const before = server.requests.length
+      const long = yield* tokenOf(signer, { padding: "x".repeat(6000) }, { kid: "other" })
+      assert.isAbove(long.length, 8192)
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(yield* verdictOn(verify, long), "InvalidCredential")
+      assert.strictEqual(server.requests.length, before)
+    }))
+
+  it.effect("is a compact JWS of a JSON object, and nothing else", () =>
+    Effect.gen(function*() {
+      const { signer, verify } = yield* makeScene()
+      const token = yield* tokenOf(signer)
+      const [header, payload, signature] = token.split(".") as [string, string, string]
+      const tokens = [
+        "",
+        ".",
+        "..",
+        "...",
+        header,
+        `${header}.${payload}`,
+        `${token}.`,
+        `${token}.${signature}`,
+        `.${token}`,
+        ` ${token}`,
+        `${token} `,
+        `${token}\n`,
+        `${token}=`,
+        `${header}..${signature}`,
+        `${header}.${payload}.`,
+        `${encode([])}.${payload}.${signature}`,
+        `${encode(null)}.${payload}.${signature}`,
+        `eyJ.${payload}.${signature}`
+      ]
+      for (const one of tokens) assert.strictEqual(yield* verdictOn(verify, one), "InvalidCredential", one)
+    }))
+
+  it.effect("cannot be verified while the keys cannot be fetched: that is not its fault", () =>
+    Effect.gen(function*() {
+      const { server, signer, verify } = yield* makeScene()
+      server.isDown = true
+      assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer)), "AuthorizationUnavailable")
+    }))
+
+  it.effect("shows nothing of itself in a failure", () =>
+    Effect.gen(function*() {
+      const { server, signer, verify } = yield* makeScene()
+      const token = yield* tokenOf(signer, { aud: "https://other.test", sub: "secret-subject" })
+      const refused = yield* Effect.flip(verify(token))
+      server.isDown = true
+      yield* TestClock.adjust("1 hour")
+      const unavailable = yield* Effect.flip(verify(yield* tokenOf(signer)))
+      for (const error of [refused, unavailable]) {
+        const shown = `${JSON.stringify(error)} ${String(error)} ${(error as Error).stack}`
+        assert.notInclude(shown, "secret-subject")
+        assert.notInclude(shown, token.split(".")[1]!)
+        assert.notInclude(shown, token.split(".")[2]!)
+      }
+    }))
+
+  it.effect("that was changed anywhere is refused, whatever the change", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      const signer = yield* signerOf("one")
+      const verify = yield* makeVerifier(makeFakeServer([signer.jwk]))
+      const token = yield* tokenOf(signer)
+      assert.strictEqual(yield* verdictOn(verify, token), "accepted")
+      const mutations = fc.sample(mutationOf(token), { numRuns: 2000, seed: 42 })
+      let tried = 0
+      for (const mutated of mutations) {
+        if (mutated === token) continue
+        tried++
+        assert.strictEqual(yield* verdictOn(verify, mutated), "InvalidCredential", mutated)
+      }
+      assert.isAbove(tried, 1500)
+    }), 60_000)
+})
+
+/** Characters replaced, taken out, put in, and parts exchanged. */
+const mutationOf = (token: string) => {
+  const place = fc.nat(token.length - 1)
+  const character = fc.constantFrom(..."ABCabc019-_.=+/ {}\"\0\n")
+  const changed = fc.tuple(place, character).map(([at, put]) => token.slice(0, at) + put + token.slice(at + 1))
+  const shortened = fc.tuple(place, fc.integer({ min: 1, max: 40 }))
+    .map(([at, length]) => token.slice(0, at) + token.slice(at + length))
+  const lengthened = fc.tuple(place, fc.array(character, { minLength: 1, maxLength: 8 }))
+    .map(([at, put]) => token.slice(0, at) + put.join("") + token.slice(at))
+  const shuffled = fc.shuffledSubarray(token.split("."), { minLength: 1 }).map((parts) => parts.join("."))
+  return fc.oneof(changed, shortened, lengthened, shuffled)
+}
+
+describe("The issuer that a token claims", () => {
+  it.effect("is what the token says, verified or not; null for what is no JWT", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(epoch * 1000)
+      const token = yield* tokenOf(yield* signerOf("one"), { iss: "https://other.test" })
+      assert.strictEqual(claimedIssuer(token), "https://other.test")
+      const [header] = token.split(".")
+      for (const other of ["", "fingw_abc", "a.b.c", `${header}.${encode({ iss: 1 })}.x`, `${header}.${encode(1)}.x`]) {
+        assert.isNull(claimedIssuer(other))
+      }
+    }))
+})

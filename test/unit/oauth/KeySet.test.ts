@@ -1,0 +1,293 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { HttpClient } from "effect/http"
+import { TestClock } from "effect/testing"
+import { issuerSettings } from "../../../src/oauth/Issuer.ts"
+import { makeKeySet } from "../../../src/oauth/KeySet.ts"
+import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
+import { audience, issuer } from "../../fixtures/oauth/Issuing.ts"
+import { jwkOf, keySetOf } from "../../fixtures/oauth/SearchedKeys.ts"
+
+const metadata = "/.well-known/oauth-authorization-server"
+
+/** A server with one key, which has been fetched. */
+const makeFetched = Effect.gen(function*() {
+  const server = makeFakeServer([yield* jwkOf("one")])
+  const search = yield* keySetOf(server)
+  assert.strictEqual(yield* search("one"), "found")
+  return { server, search }
+})
+
+describe("The keys of an authorization server", () => {
+  it.effect("are fetched when they are first asked for, and not before", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer([yield* jwkOf("one")])
+      const search = yield* keySetOf(server)
+      assert.lengthOf(server.requests, 0)
+      assert.strictEqual(yield* search("one"), "found")
+      assert.deepStrictEqual(server.requests.map(({ url }) => new URL(url).pathname), [metadata, "/jwks"])
+    }))
+
+  it.effect("are fetched from where the settings say, without discovery", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer()
+      server.serve("/elsewhere", { keys: [yield* jwkOf("one")] })
+      const search = yield* keySetOf(server, { jwksUri: `${issuer}/elsewhere` })
+      assert.strictEqual(yield* search("one"), "found")
+      assert.lengthOf(server.requests, 1)
+    }))
+
+  it.effect("are fresh for ten minutes", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      yield* TestClock.adjust("599 seconds")
+      assert.strictEqual(yield* search("one"), "found")
+      assert.strictEqual(server.asked("/jwks"), 1)
+      yield* TestClock.adjust("1 second")
+      server.serve("/jwks", { keys: [yield* jwkOf("two")] })
+      assert.strictEqual(yield* search("one"), "InvalidCredential")
+      assert.strictEqual(server.asked("/jwks"), 2)
+    }))
+
+  it.effect("are fetched again for a key that is not among them: so a new key is good at once", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      yield* TestClock.adjust("30 seconds")
+      server.serve("/jwks", { keys: [yield* jwkOf("one"), yield* jwkOf("two")] })
+      assert.strictEqual(yield* search("two"), "found")
+      assert.strictEqual(yield* search("one"), "found")
+      assert.strictEqual(server.asked("/jwks"), 2)
+    }))
+
+  it.effect("are fetched once in 30 seconds under a flood of unknown keys, who are all refused", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      for (let second = 0; second < 90; second++) {
+        const results = yield* Effect.all(Array.from({ length: 20 }, (_, index) => search(`${second}-${index}`)), {
+          concurrency: "unbounded"
+        })
+        assert.deepStrictEqual(results, Array(20).fill("InvalidCredential"))
+        assert.strictEqual(server.asked("/jwks"), 1 + Math.floor(second / 30))
+        yield* TestClock.adjust("1 second")
+      }
+    }))
+
+  it.effect("are fetched once for all who ask at the same time", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer([yield* jwkOf("one")])
+      server.delay = "400 millis"
+      const search = yield* keySetOf(server)
+      const fibers = yield* Effect.forEach(Array.from({ length: 50 }), () => Effect.forkChild(search("one")))
+      yield* TestClock.adjust("2 seconds")
+      yield* Effect.forEach(fibers, (fiber) =>
+        Effect.map(Fiber.join(fiber), (result) => assert.strictEqual(result, "found")))
+      assert.strictEqual(server.asked("/jwks"), 1)
+    }))
+
+  it.effect("reach all others when the one who asked first goes away", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer([yield* jwkOf("one")])
+      server.delay = "400 millis"
+      const search = yield* keySetOf(server)
+      const first = yield* Effect.forkChild(search("one"))
+      yield* TestClock.adjust("100 millis")
+      const second = yield* Effect.forkChild(search("one"))
+      yield* TestClock.adjust("100 millis")
+      yield* Fiber.interrupt(first)
+      yield* TestClock.adjust("2 seconds")
+      assert.strictEqual(yield* Fiber.join(second), "found")
+      assert.strictEqual(server.asked("/jwks"), 1)
+      assert.strictEqual(server.aborted, 0)
+    }))
+
+  it.effect("serve an hour from the last success when the server is down, and are unavailable then", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      server.isDown = true
+      for (const minutes of [10, 30, 19]) {
+        yield* TestClock.adjust(`${minutes} minutes`)
+        assert.strictEqual(yield* search("one"), "found")
+      }
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
+      server.isDown = false
+      yield* TestClock.adjust("30 seconds")
+      assert.strictEqual(yield* search("one"), "found")
+    }))
+
+  it.effect("are not asked for more than once in 30 seconds from a server that is down", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      yield* TestClock.adjust("10 minutes")
+      server.isDown = true
+      const before = server.requests.length
+      for (let second = 0; second < 60; second++) {
+        yield* search("one")
+        yield* search("unknown")
+        yield* TestClock.adjust("1 second")
+      }
+      assert.strictEqual(server.requests.length - before, 2)
+    }))
+
+  it.effect("cannot be denied while the server is down: an unknown key may be a new one", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      yield* TestClock.adjust("30 seconds")
+      server.isDown = true
+      assert.strictEqual(yield* search("two"), "AuthorizationUnavailable")
+      assert.strictEqual(yield* search("one"), "found")
+    }))
+
+  it.effect("make whoever asks wait for a second at most: one that is known is used, and no other can be denied", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      yield* TestClock.adjust("10 minutes")
+      server.delay = "2500 millis"
+      const known = yield* Effect.forkChild(search("one"))
+      const unknown = yield* Effect.forkChild(search("two"))
+      yield* TestClock.adjust("990 millis")
+      assert.isUndefined(known.pollUnsafe())
+      assert.isUndefined(unknown.pollUnsafe())
+      yield* TestClock.adjust("10 millis")
+      assert.strictEqual(yield* Fiber.join(known), "found")
+      assert.strictEqual(yield* Fiber.join(unknown), "AuthorizationUnavailable")
+      // Who comes later has nothing to wait for.
+      assert.strictEqual(yield* search("one"), "found")
+      assert.strictEqual(yield* search("two"), "AuthorizationUnavailable")
+      yield* TestClock.adjust("1500 millis")
+      assert.strictEqual(yield* search("two"), "InvalidCredential")
+      assert.strictEqual(server.asked("/jwks"), 2)
+    }))
+
+  it.effect("are unavailable after a second when none has come yet, at once for whoever asks later, and then there", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer([yield* jwkOf("one")])
+      server.delay = "2 seconds"
+      const search = yield* keySetOf(server)
+      const first = yield* Effect.forkChild(search("one"))
+      yield* TestClock.adjust("600 millis")
+      const second = yield* Effect.forkChild(search("one"))
+      yield* TestClock.adjust("390 millis")
+      assert.isUndefined(first.pollUnsafe())
+      yield* TestClock.adjust("10 millis")
+      assert.strictEqual(yield* Fiber.join(first), "AuthorizationUnavailable")
+      assert.strictEqual(yield* Fiber.join(second), "AuthorizationUnavailable")
+      assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
+      yield* TestClock.adjust("3 seconds")
+      assert.strictEqual(yield* search("one"), "found")
+      assert.lengthOf(server.requests, 2)
+    }))
+
+  it.effect("are unavailable before the first success, and asked for after 1, 2, 4, 8, 16 and then 30 seconds", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer([yield* jwkOf("one")])
+      server.isDown = true
+      const search = yield* keySetOf(server)
+      const attempts: Array<number> = []
+      for (let second = 0; second <= 91; second++) {
+        const before = server.requests.length
+        assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
+        if (server.requests.length > before) attempts.push(second)
+        yield* TestClock.adjust("1 second")
+      }
+      assert.deepStrictEqual(attempts, [0, 1, 3, 7, 15, 31, 61, 91])
+      server.isDown = false
+      yield* TestClock.adjust("30 seconds")
+      assert.strictEqual(yield* search("one"), "found")
+    }))
+
+  it.effect("are not asked for a second time while the first answer is still to come", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer([yield* jwkOf("one")])
+      server.delay = "450 millis"
+      const search = yield* keySetOf(server)
+      const first = yield* Effect.forkChild(search("one"))
+      yield* TestClock.adjust("500 millis")
+      const second = yield* Effect.forkChild(search("one"))
+      yield* TestClock.adjust("400 millis")
+      assert.strictEqual(yield* Fiber.join(first), "found")
+      assert.strictEqual(yield* Fiber.join(second), "found")
+      assert.lengthOf(server.requests, 2)
+    }))
+
+  it.effect("can be denied again once the server has come back", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      yield* TestClock.adjust("30 seconds")
+      server.isDown = true
+      assert.strictEqual(yield* search("two"), "AuthorizationUnavailable")
+      server.isDown = false
+      yield* TestClock.adjust("30 seconds")
+      assert.strictEqual(yield* search("two"), "InvalidCredential")
+    }))
+
+  it.effect("say why they are unavailable: the issuer and the code, and nothing that a request bears", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer()
+      server.isDown = true
+      const keys = yield* Effect.provideService(
+        makeKeySet(issuerSettings({ issuer, audience })),
+        HttpClient.HttpClient,
+        server.client
+      )
+      const error = yield* Effect.flip(keys.find({ algorithm: "ES256", kid: "one" }))
+      assert.strictEqual(
+        error._tag === "AuthorizationUnavailable" ? (error.cause as Error).message : "",
+        `${issuer}: the request failed (TransportError, ECONNREFUSED)`
+      )
+    }))
+
+  it.effect("say that they are unavailable because they did not come in time", () =>
+    Effect.gen(function*() {
+      const server = makeFakeServer()
+      server.delay = "1 minute"
+      const keys = yield* Effect.provideService(
+        makeKeySet(issuerSettings({ issuer, audience })),
+        HttpClient.HttpClient,
+        server.client
+      )
+      const asked = yield* Effect.forkChild(Effect.flip(keys.find({ algorithm: "ES256", kid: "one" })))
+      yield* TestClock.adjust("1 second")
+      const error = yield* Fiber.join(asked)
+      assert.strictEqual(
+        error._tag === "AuthorizationUnavailable" ? (error.cause as Error).message : "",
+        `${issuer}: its keys did not come in time`
+      )
+    }))
+
+  it.effect("are looked for anew in metadata that is an hour old", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      for (let minutes = 0; minutes < 50; minutes += 10) {
+        yield* TestClock.adjust("10 minutes")
+        yield* search("one")
+      }
+      assert.strictEqual(server.asked(metadata), 1)
+      assert.strictEqual(server.asked("/jwks"), 6)
+      yield* TestClock.adjust("10 minutes")
+      yield* search("one")
+      assert.strictEqual(server.asked(metadata), 2)
+    }))
+
+  it.effect("are looked for anew in metadata when they are not where it said", () =>
+    Effect.gen(function*() {
+      const { search, server } = yield* makeFetched
+      yield* TestClock.adjust("30 seconds")
+      server.serve(metadata, { issuer, jwks_uri: `${issuer}/moved` })
+      server.serve("/jwks", () => new Response("", { status: 404 }))
+      server.serve("/moved", { keys: [yield* jwkOf("two")] })
+      assert.strictEqual(yield* search("two"), "AuthorizationUnavailable")
+      yield* TestClock.adjust("30 seconds")
+      assert.strictEqual(yield* search("two"), "found")
+    }))
+
+  it.effect("are unavailable, and not gone, when what the server says is no key set", () =>
+    Effect.gen(function*() {
+      for (const document of [{}, { keys: null }, { keys: {} }, []]) {
+        const server = makeFakeServer()
+        server.serve("/jwks", document)
+        const search = yield* keySetOf(server)
+        assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
+      }
+    }))
+})

@@ -1,0 +1,53 @@
+/**
+ * Verifiers of DPoP proofs, and their verdicts on the proof for one request.
+ */
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import { Digest } from "effect/crypto"
+import { TestClock } from "effect/testing"
+import type { Credential } from "../../../src/domain/Credential.ts"
+import { defaultDpopSettings, type DpopSettings, makeDpopProofs } from "../../../src/oauth/DpopProof.ts"
+import {
+  audience,
+  type Changes,
+  epoch,
+  proofOf,
+  provenOf,
+  type Signer,
+  signerOf,
+  thumbprintOf
+} from "../../fixtures/oauth/Issuing.ts"
+
+export const token = "the-token"
+export const url = `${audience}/v1/operations`
+
+export const makeVerify = (settings: Partial<DpopSettings> = {}) =>
+  Effect.provide(makeDpopProofs({ ...defaultDpopSettings, ...settings }), Digest.layerWebCrypto)
+
+interface Request {
+  readonly header?: Changes
+  readonly credential?: Partial<Credential>
+  readonly settings?: Partial<DpopSettings>
+  readonly signer?: Signer
+}
+
+/** `accepted`, or why the proof is refused. */
+export const verdictOn = Effect.fnUntraced(function*(claims: Changes, request: Request = {}) {
+  yield* TestClock.setTime(epoch * 1000)
+  const signer = request.signer ?? (yield* signerOf("agent"))
+  const proof = yield* proofOf(signer, token, claims, request.header)
+  const verify = yield* makeVerify(request.settings)
+  return yield* judged(verify(provenOf(token, proof, request.credential), thumbprintOf(signer.jwk)))
+})
+
+export const judged = (effect: Effect.Effect<unknown, { readonly _tag: string; readonly reason?: string }>) =>
+  Effect.match(effect, { onSuccess: () => "accepted", onFailure: ({ _tag, reason }) => reason ?? _tag })
+
+export const eachVerdict = (name: string, values: ReadonlyArray<unknown>, verdict: string) =>
+  Effect.forEach(values, (value) =>
+    Effect.map(
+      verdictOn({ [name]: value }),
+      (actual) => assert.strictEqual(actual, verdict, JSON.stringify(value))
+    ))
+
+export const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url")

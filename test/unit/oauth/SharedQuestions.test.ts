@@ -1,0 +1,130 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Duration, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import { makeSharing, type Question } from "../../../src/oauth/SharedQuestions.ts"
+
+/** Questions that leave at once or on a signal, and are answered with their number, in order. */
+const makeScene = () => {
+  const share = makeSharing<number, string>(Duration.seconds(1))
+  const answers: Array<Deferred.Deferred<number, string>> = []
+  let leave: Deferred.Deferred<void> | null = null
+  const question: Question<number, string> = (sent) =>
+    Effect.suspend(() => {
+      const answer = Deferred.makeUnsafe<number, string>()
+      answers.push(answer)
+      return Effect.andThen(
+        leave === null ? sent : Effect.andThen(Deferred.await(leave), sent),
+        Deferred.await(answer)
+      )
+    })
+  return {
+    asked: () => answers.length,
+    ask: (name = "a") => Effect.forkChild(share(name, question), { startImmediately: true }),
+    answer: (index: number) => Deferred.succeed(answers[index]!, index),
+    fail: (index: number) => Deferred.fail(answers[index]!, "failed"),
+    hold: () => leave = Deferred.makeUnsafe<void>()
+  }
+}
+
+const settle = Effect.repeat(Effect.yieldNow, { times: 20 })
+
+describe("Equal questions at the same time", () => {
+  it.effect("that come after one has left wait for its end, and share the next", () =>
+    Effect.gen(function*() {
+      const { answer, ask, asked } = makeScene()
+      const first = yield* ask()
+      yield* settle
+      const others = yield* Effect.forEach([1, 2, 3], () => ask())
+      yield* settle
+      assert.strictEqual(asked(), 1)
+      yield* answer(0)
+      assert.strictEqual(yield* Fiber.join(first), 0)
+      yield* settle
+      assert.strictEqual(asked(), 2)
+      const late = yield* ask()
+      yield* answer(1)
+      for (const other of others) assert.strictEqual(yield* Fiber.join(other), 1)
+      yield* settle
+      assert.strictEqual(asked(), 3)
+      yield* answer(2)
+      assert.strictEqual(yield* Fiber.join(late), 2)
+    }))
+
+  it.effect("wait for no longer than their patience for one that has left, and share the next beside it", () =>
+    Effect.gen(function*() {
+      const { answer, ask, asked } = makeScene()
+      const first = yield* ask()
+      yield* settle
+      const others = yield* Effect.forEach([1, 2, 3], () => ask())
+      yield* TestClock.adjust("999 millis")
+      assert.strictEqual(asked(), 1)
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(asked(), 2)
+      yield* answer(0)
+      assert.strictEqual(yield* Fiber.join(first), 0)
+      // The second is still under way, and later requests wait for it.
+      const late = yield* ask()
+      yield* settle
+      assert.strictEqual(asked(), 2)
+      yield* answer(1)
+      for (const other of others) assert.strictEqual(yield* Fiber.join(other), 1)
+      yield* settle
+      yield* answer(2)
+      assert.strictEqual(yield* Fiber.join(late), 2)
+    }))
+
+  it.effect("that come before it leaves share it", () =>
+    Effect.gen(function*() {
+      const { answer, ask, asked, hold } = makeScene()
+      const leave = hold()
+      const fibers = yield* Effect.forEach([1, 2, 3], () => ask())
+      yield* settle
+      yield* Deferred.succeed(leave, undefined)
+      yield* answer(0)
+      for (const fiber of fibers) assert.strictEqual(yield* Fiber.join(fiber), 0)
+      assert.strictEqual(asked(), 1)
+    }))
+
+  it.effect("fail together, and are asked anew afterwards", () =>
+    Effect.gen(function*() {
+      const { answer, ask, asked, fail, hold } = makeScene()
+      const leave = hold()
+      const fibers = yield* Effect.forEach([1, 2], () => ask())
+      yield* settle
+      yield* Deferred.succeed(leave, undefined)
+      yield* fail(0)
+      for (const fiber of fibers) assert.strictEqual(yield* Effect.flip(Fiber.join(fiber)), "failed")
+      const next = yield* ask()
+      yield* settle
+      assert.strictEqual(asked(), 2)
+      yield* answer(1)
+      assert.strictEqual(yield* Fiber.join(next), 1)
+    }))
+
+  it.effect("outlive the request that asked first", () =>
+    Effect.gen(function*() {
+      const { answer, ask, asked, hold } = makeScene()
+      const leave = hold()
+      const first = yield* ask()
+      const second = yield* ask()
+      yield* settle
+      yield* Fiber.interrupt(first)
+      yield* Deferred.succeed(leave, undefined)
+      yield* answer(0)
+      assert.strictEqual(yield* Fiber.join(second), 0)
+      assert.strictEqual(asked(), 1)
+    }))
+
+  it.effect("are told apart by their names", () =>
+    Effect.gen(function*() {
+      const { answer, ask, asked } = makeScene()
+      const one = yield* ask("a")
+      const other = yield* ask("b")
+      yield* settle
+      assert.strictEqual(asked(), 2)
+      yield* answer(1)
+      assert.strictEqual(yield* Fiber.join(other), 1)
+      yield* answer(0)
+      assert.strictEqual(yield* Fiber.join(one), 0)
+    }))
+})

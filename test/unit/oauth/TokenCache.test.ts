@@ -1,0 +1,179 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Duration, Effect, Fiber, Hash, Redacted } from "effect"
+import { Digest } from "effect/crypto"
+import { TestClock } from "effect/testing"
+import { createHash } from "node:crypto"
+import { InvalidCredential } from "../../../src/domain/Credential.ts"
+import { makeTokenCache, type VerifyToken } from "../../../src/oauth/TokenCache.ts"
+import type { VerifiedToken } from "../../../src/oauth/VerifiedToken.ts"
+import { epoch, issuer } from "../../fixtures/oauth/Issuing.ts"
+
+const verified = (changes: Partial<VerifiedToken> = {}): VerifiedToken => ({
+  issuer,
+  client_id: "agent-1",
+  subject: "subject-1",
+  grant: "grant-1",
+  scopes: [],
+  issued_at: epoch,
+  expires_at: epoch + 300,
+  confirmation: { jkt: null, x5t: null },
+  claims: {},
+  ...changes
+})
+
+/** A verifier that counts, and the cache in front of it. */
+const makeScene = Effect.fnUntraced(function*(options: {
+  readonly timeToLive?: Duration.Input
+  readonly token?: VerifiedToken
+  readonly verify?: VerifyToken
+} = {}) {
+  yield* TestClock.setTime(epoch * 1000)
+  let count = 0
+  const verify: VerifyToken = (token) =>
+    Effect.suspend(() => {
+      count++
+      return (options.verify ?? (() => Effect.succeed(options.token ?? verified())))(token)
+    })
+  const cached = yield* makeTokenCache(verify, { timeToLive: options.timeToLive ?? "60 seconds", clockTolerance: 5 })
+    .pipe(Effect.provide(Digest.layerWebCrypto))
+  return { count: () => count, verify: (token: string) => cached(Redacted.make(token)) }
+})
+
+describe("The results that are kept of tokens", () => {
+  it.effect("are kept for a minute", () =>
+    Effect.gen(function*() {
+      const { count, verify } = yield* makeScene()
+      yield* verify("a")
+      yield* TestClock.adjust("59999 millis")
+      yield* verify("a")
+      assert.strictEqual(count(), 1)
+      yield* TestClock.adjust("1 millis")
+      yield* verify("a")
+      assert.strictEqual(count(), 2)
+    }))
+
+  it.effect("are kept for no more than a minute, whatever is configured", () =>
+    Effect.gen(function*() {
+      const { count, verify } = yield* makeScene({ timeToLive: "1 hour" })
+      yield* verify("a")
+      yield* TestClock.adjust("60 seconds")
+      yield* verify("a")
+      assert.strictEqual(count(), 2)
+    }))
+
+  it.effect("are those of the token, and of no other", () =>
+    Effect.gen(function*() {
+      const { count, verify } = yield* makeScene({
+        verify: (token) => Effect.succeed(verified({ grant: Redacted.value(token) }))
+      })
+      assert.strictEqual((yield* verify("a")).grant, "a")
+      assert.strictEqual((yield* verify("b")).grant, "b")
+      assert.strictEqual((yield* verify("a")).grant, "a")
+      assert.strictEqual(count(), 2)
+    }))
+
+  it.effect("are told apart by the whole digest, and not by a hash of it", () =>
+    Effect.gen(function*() {
+      const { count, verify } = yield* makeScene({
+        verify: (token) => Effect.succeed(verified({ grant: Redacted.value(token) }))
+      })
+      const [one, other] = collision()
+      assert.strictEqual((yield* verify(one)).grant, one)
+      assert.strictEqual((yield* verify(other)).grant, other)
+      assert.strictEqual(count(), 2)
+    }))
+
+  it.effect("are not kept beyond the expiry of the token", () =>
+    Effect.gen(function*() {
+      const { count, verify } = yield* makeScene({ token: verified({ expires_at: epoch + 10 }) })
+      yield* verify("a")
+      yield* TestClock.adjust("9999 millis")
+      yield* verify("a")
+      assert.strictEqual(count(), 1)
+      yield* TestClock.adjust("1 millis")
+      yield* verify("a")
+      assert.strictEqual(count(), 2)
+    }))
+
+  it.effect("are held against the clock at each use", () =>
+    Effect.gen(function*() {
+      const expires = yield* makeScene({ token: verified({ expires_at: epoch + 300 }) })
+      yield* expires.verify("a")
+      // The clock was wrong, and is set.
+      yield* TestClock.setTime((epoch + 305) * 1000)
+      assert.deepStrictEqual(yield* Effect.flip(expires.verify("a")), new InvalidCredential())
+      const begins = yield* makeScene({ token: verified({ claims: { nbf: epoch }, issued_at: null }) })
+      yield* begins.verify("a")
+      yield* TestClock.setTime((epoch - 6) * 1000)
+      assert.deepStrictEqual(yield* Effect.flip(begins.verify("a")), new InvalidCredential())
+    }))
+
+  it.effect("are never failures", () =>
+    Effect.gen(function*() {
+      const { count, verify } = yield* makeScene({ verify: () => Effect.fail(new InvalidCredential()) })
+      yield* Effect.flip(verify("a"))
+      yield* Effect.flip(verify("a"))
+      assert.strictEqual(count(), 2)
+    }))
+
+  it.effect("are shared by all who ask at the same time, and do not die with the first of them", () =>
+    Effect.gen(function*() {
+      const gate = yield* Deferred.make<void>()
+      const { count, verify } = yield* makeScene({
+        verify: () => Effect.as(Deferred.await(gate), verified())
+      })
+      const fibers = yield* Effect.forEach([1, 2, 3], () => Effect.forkChild(verify("a")))
+      yield* untilTrue(() => count() === 1)
+      yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+      yield* Fiber.interrupt(fibers[0]!)
+      yield* Deferred.succeed(gate, undefined)
+      yield* Fiber.join(fibers[1]!)
+      yield* Fiber.join(fibers[2]!)
+      assert.strictEqual(count(), 1)
+    }))
+
+  it.effect("are neither kept nor shared with a time to live of zero", () =>
+    Effect.gen(function*() {
+      const gate = yield* Deferred.make<void>()
+      const { count, verify } = yield* makeScene({
+        timeToLive: Duration.zero,
+        verify: () => Effect.as(Deferred.await(gate), verified())
+      })
+      const fibers = yield* Effect.forEach([1, 2, 3], () => Effect.forkChild(verify("a")))
+      yield* untilTrue(() => count() === 3)
+      yield* Deferred.succeed(gate, undefined)
+      yield* Effect.forEach(fibers, Fiber.join)
+      yield* verify("a")
+      assert.strictEqual(count(), 4)
+    }))
+
+  it.effect("are ten thousand at most: the one that was not used for longest makes room", () =>
+    Effect.gen(function*() {
+      const { count, verify } = yield* makeScene()
+      for (let index = 0; index < 10_000; index++) yield* verify(`${index}`)
+      yield* verify("0")
+      assert.strictEqual(count(), 10_000)
+      yield* verify("one more")
+      yield* verify("0")
+      assert.strictEqual(count(), 10_001)
+      yield* verify("1")
+      assert.strictEqual(count(), 10_002)
+    }))
+})
+
+/** Two tokens whose digests have the same hash: among a hundred thousand there are some. */
+const collision = (): readonly [string, string] => {
+  const seen = new Map<number, string>()
+  for (let index = 0;; index++) {
+    const token = `token ${index}`
+    const hash = Hash.string(createHash("sha256").update(token).digest("hex"))
+    const other = seen.get(hash)
+    if (other !== undefined) return [other, token]
+    seen.set(hash, token)
+  }
+}
+
+const untilTrue = (condition: () => boolean): Effect.Effect<void> =>
+  Effect.promise(async () => {
+    while (!condition()) await new Promise((resolve) => setImmediate(resolve))
+  })

@@ -1,0 +1,170 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { type FaultSettings, strikes } from "../../../src/sandbox/Faults.ts"
+import { defaultMix, settle, Settlement, SettlementMix, statusAt } from "../../../src/sandbox/SettlementMix.ts"
+import { read, start, submit, told } from "../../fixtures/sandbox/SandboxHarness.ts"
+
+const key = fc.string({ minLength: 1, maxLength: 40 })
+
+describe("Settlement", () => {
+  it.effect("the same seed makes the same of the same keys, another seed does not", () =>
+    Effect.gen(function*() {
+      const keys = Array.from({ length: 40 }, (_, n) => `key-${n}`)
+      const seen = yield* Effect.forEach(["x", "x", "y"], (seed) =>
+        Effect.scoped(Effect.gen(function*() {
+          const { url } = yield* start({ seed })
+          const answers = yield* Effect.forEach(keys, (key) => submit(url, key))
+          yield* TestClock.adjust(defaultMix.longest_ms)
+          const ends = yield* Effect.forEach(keys, (key) => read(url, key))
+          return [...answers, ...ends].map(({ json, status }) => ({ json, status }))
+        })))
+      assert.deepStrictEqual(seen[0], seen[1])
+      assert.notDeepEqual(seen[0], seen[2])
+      assert.sameMembers([...new Set(seen[0]?.map(({ status }) => status))], [200, 202, 422])
+    }))
+
+  it("depends on nothing but seed, key, time of receipt and instruction, and survives the record", () => {
+    const codec = Schema.fromJsonString(Settlement)
+    fc.assert(fc.property(fc.string(), key, fc.integer({ min: 0, max: 4e12 }), (seed, key, effectiveAt) => {
+      const made = settle(seed, defaultMix, { key, effectiveAt, instruction: undefined })
+      assert.deepStrictEqual(settle(seed, defaultMix, { key, effectiveAt, instruction: undefined }), made)
+      assert.deepStrictEqual(Schema.decodeSync(codec)(Schema.encodeSync(codec)(made)), made)
+    }))
+  })
+
+  it("a status is final once and for all: time only moves from nothing to pending to the end", () => {
+    const rank = (status: string | undefined) => ({ pending: 1, succeeded: 2, failed: 2 })[status ?? ""] ?? 0
+    const instants = fc.array(fc.integer({ min: 0, max: 20_000 }), { minLength: 2, maxLength: 20 })
+    fc.assert(fc.property(fc.string(), key, instants, (seed, key, instants) => {
+      const settlement = settle(seed, defaultMix, { key, effectiveAt: 5000, instruction: undefined })
+      const seen = instants.sort((a, b) => a - b).map((now) => statusAt("key", settlement, now)?.status)
+      assert.deepStrictEqual(seen.map(rank), seen.map(rank).sort((a, b) => a - b))
+      assert.isAtMost(new Set(seen.filter((status) => rank(status) === 2)).size, 1)
+    }))
+  })
+
+  it("each outcome comes as often as the mix says", () => {
+    const mix = { ...defaultMix, succeeded_at_once: 0, succeeded_later: 1, failed_later: 2, rejected: 1 }
+    const counts = { succeeded: 0, failed: 0, rejected: 0, pending: 0 }
+    for (let n = 0; n < 4000; n++) {
+      const settlement = settle("seed", mix, { key: `k${n}`, effectiveAt: 0, instruction: undefined })
+      counts[settlement.outcome]++
+      assert.isFalse(settlement.outcome === "succeeded" && settlement.settles_at === 0)
+    }
+    assert.approximately(counts.succeeded, 1000, 120)
+    assert.approximately(counts.failed, 2000, 120)
+    assert.approximately(counts.rejected, 1000, 120)
+    assert.strictEqual(counts.pending, 0)
+  })
+
+  it("a mix without any share, or whose shortest time is the longer one, is none", () => {
+    const isMix = Schema.is(SettlementMix)
+    assert.isTrue(isMix(defaultMix))
+    assert.isFalse(isMix({ ...defaultMix, succeeded_at_once: 0, succeeded_later: 0, failed_later: 0, rejected: 0 }))
+    assert.isFalse(isMix({ ...defaultMix, shortest_ms: 2, longest_ms: 1 }))
+  })
+})
+
+describe("The choice of faults", () => {
+  const settings = (rate: number): FaultSettings => ({ drop_response: { rate }, lose: { rate } })
+  const occasion = (key: string, attempt: number) =>
+    ({ key, attempt, stage: "submission", instructed: undefined }) as const
+
+  it("strikes never at rate 0, always at rate 1, and more keys with each higher rate", () => {
+    const rates = fc.tuple(fc.double({ min: 0, max: 1, noNaN: true }), fc.double({ min: 0, max: 1, noNaN: true }))
+    fc.assert(fc.property(key, fc.integer({ min: 1, max: 9 }), rates, (key, attempt, rates) => {
+      const [low, high] = rates.sort((a, b) => a - b)
+      for (const name of ["drop_response", "lose"] as const) {
+        const hit = (rate: number) => strikes("seed", settings(rate), name, occasion(key, attempt)) !== null
+        assert.isFalse(hit(0))
+        assert.isTrue(hit(1))
+        assert.isTrue(!hit(low!) || hit(high!))
+      }
+    }))
+  })
+
+  it("strikes as often as the rate says; what happens on the way is drawn anew for each attempt", () => {
+    const keys = Array.from({ length: 4000 }, (_, n) => `k${n}`)
+    const hits = (name: "drop_response" | "lose", attempt: number) =>
+      keys.filter((key) => strikes("seed", settings(0.25), name, occasion(key, attempt)) !== null)
+    assert.approximately(hits("drop_response", 1).length, 1000, 120)
+    assert.approximately(hits("lose", 1).length, 1000, 120)
+    assert.deepStrictEqual(hits("lose", 1), hits("lose", 2))
+    assert.notDeepEqual(hits("drop_response", 1), hits("drop_response", 2))
+    assert.deepStrictEqual(hits("drop_response", 2), hits("drop_response", 2))
+  })
+})
+
+describe("Instructions in the payload", () => {
+  it.effect("decide the outcome, when it comes, and why it fails", () =>
+    Effect.gen(function*() {
+      const { url } = yield* start()
+      const at = (key: string, instruction: Record<string, unknown>) => submit(url, key, told(instruction))
+      const why = { code: "no_way", message: "There is no way." }
+      assert.strictEqual((yield* at("now", { outcome: "succeeded" })).status, 200)
+      assert.strictEqual((yield* at("soon", { outcome: "succeeded", settle_after_ms: 500 })).status, 202)
+      assert.strictEqual((yield* at("failing", { outcome: "failed", settle_after_ms: 500, ...why })).status, 202)
+      const rejected = yield* at("rejected", { outcome: "rejected", ...why })
+      assert.deepStrictEqual([rejected.status, rejected.json], [422, { ...why, idempotency_key: "rejected" }])
+      assert.deepInclude((yield* read(url, "soon")).json, { status: "pending" })
+      assert.deepInclude((yield* read(url, "failing")).json, { status: "pending" })
+      yield* TestClock.adjust(500)
+      assert.deepInclude((yield* read(url, "soon")).json, { status: "succeeded" })
+      assert.deepInclude((yield* read(url, "failing")).json, { status: "failed", ...why })
+      assert.deepInclude((yield* read(url, "rejected")).json, { status: "failed", ...why })
+    }))
+
+  it.effect("pending stays so for ever", () =>
+    Effect.gen(function*() {
+      const { truth, url } = yield* start()
+      assert.strictEqual((yield* submit(url, "a", told({ outcome: "pending" }))).status, 202)
+      yield* TestClock.adjust("4000 days")
+      assert.deepInclude((yield* read(url, "a")).json, { status: "pending" })
+      assert.deepStrictEqual(yield* truth("a"), { key: "a", receipts: 1, status: "pending", final: false })
+    }))
+
+  it.effect("that make no sense are answered 400 and leave the key free", () =>
+    Effect.gen(function*() {
+      const { truth, url } = yield* start()
+      const odd = [
+        { outcome: "perhaps" },
+        { outcome: "pending", settle_after_ms: 1 },
+        { settle_after_ms: -1 },
+        { faults: { refuse_connection: true } },
+        { faults: { slow: { times: 0 } } },
+        { surprise: 1 },
+        "succeeded"
+      ]
+      for (const sandbox of odd) {
+        const { json, status } = yield* submit(url, "a", { sandbox })
+        assert.strictEqual(status, 400, JSON.stringify(sandbox))
+        assert.match((json as { readonly message: string }).message, /^payload\.sandbox: [^\n]+$/)
+      }
+      assert.deepStrictEqual(yield* truth("a"), { key: "a", receipts: odd.length, status: "absent", final: false })
+      assert.strictEqual((yield* submit(url, "a", told({ outcome: "succeeded" }))).status, 200)
+    }))
+
+  it.effect("Send-Before that has passed refuses for ever; one that has not does not matter", () =>
+    Effect.gen(function*() {
+      const { record, truth, url } = yield* start()
+      yield* TestClock.adjust(1000)
+      const payload = told({ outcome: "succeeded" })
+      const late = yield* submit(url, "a", payload, { "send-before": "1970-01-01T00:00:00.999Z" })
+      assert.strictEqual(late.status, 409)
+      assert.deepInclude(late.json, { code: "too_late" })
+      assert.deepStrictEqual(yield* submit(url, "a", payload), late)
+      assert.strictEqual((yield* read(url, "a")).status, 404)
+      assert.strictEqual((yield* truth("a")).status, "refused")
+      const inTime = yield* submit(url, "b", payload, { "send-before": "1970-01-01T01:00:01+01:00" })
+      assert.strictEqual(inTime.status, 200)
+      assert.strictEqual((yield* submit(url, "c", payload, { "send-before": "soon" })).status, 400)
+      assert.deepStrictEqual((yield* record).map(({ outcome }) => outcome), [
+        "too_late",
+        "repeated",
+        "accepted",
+        "invalid"
+      ])
+    }))
+})

@@ -1,0 +1,73 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { Readable } from "node:stream"
+import type { Receipt, SubmissionRecord } from "../../../src/sandbox/Record.ts"
+import { defaultMix } from "../../../src/sandbox/SettlementMix.ts"
+import { makeSubmissions } from "../../../src/sandbox/Submissions.ts"
+import { told } from "../../fixtures/sandbox/SandboxHarness.ts"
+
+const body = (payload: unknown) => Buffer.from(JSON.stringify({ type: "payment", payload }))
+const done = body(told({ outcome: "succeeded" }))
+
+/** A record that makes receipts durable when it is told to, and not before. */
+const heldRecord = () => {
+  const places: Array<{ readonly receipt: Receipt; readonly durable: Deferred.Deferred<void> }> = []
+  const record: SubmissionRecord = {
+    append: (receipt) => {
+      const durable = Deferred.makeUnsafe<void>()
+      places.push({ receipt, durable })
+      return Deferred.await(durable)
+    },
+    receipts: Effect.succeed([]),
+    lines: () => Readable.from([])
+  }
+  return { record, places, release: (place: number) => Deferred.succeed(places[place]!.durable, undefined) }
+}
+
+describe("A submission", () => {
+  it.effect("takes effect, and is answered, when the record has it: not when it has an earlier receipt of its key", () =>
+    Effect.gen(function*() {
+      const { places, record, release } = heldRecord()
+      const submissions = yield* makeSubmissions({ seed: "x", mix: defaultMix, record, faults: () => ({}) })
+      const receive = (body: Buffer) =>
+        Effect.forkChild(submissions.receive({ key: "a", body, sendBefore: undefined }), { startImmediately: true })
+      const seen = Effect.map(submissions.read("a"), (reply) => reply.answer()?.status)
+      const fibers = [yield* receive(Buffer.from("{")), yield* receive(done), yield* receive(done)] as const
+      assert.deepStrictEqual(places.map(({ receipt }) => [receipt.receipt, receipt.outcome]), [
+        [1, "invalid"],
+        [2, "accepted"],
+        [3, "repeated"]
+      ])
+      yield* release(0)
+      yield* Fiber.join(fibers[0])
+      assert.strictEqual(yield* seen, 404)
+      assert.isUndefined(fibers[1].pollUnsafe())
+      yield* release(1)
+      assert.strictEqual((yield* Fiber.join(fibers[1])).answer()?.status, 200)
+      assert.strictEqual(yield* seen, 200)
+      assert.isUndefined(fibers[2].pollUnsafe())
+      yield* release(2)
+      assert.strictEqual((yield* Fiber.join(fibers[2])).answer()?.status, 200)
+    }))
+
+  it.effect("is the same when it comes twice at once: one is accepted, the other one repeated", () =>
+    Effect.gen(function*() {
+      const { places, record, release } = heldRecord()
+      const submissions = yield* makeSubmissions({ seed: "x", mix: defaultMix, record, faults: () => ({}) })
+      const answers = yield* Effect.forkChild(
+        Effect.forEach(
+          [done, body(told({ outcome: "rejected" }))],
+          (body) =>
+            Effect.map(submissions.receive({ key: "a", body, sendBefore: undefined }), ({ answer }) => answer()),
+          { concurrency: "unbounded" }
+        ),
+        { startImmediately: true }
+      )
+      while (places.length < 2) yield* Effect.yieldNow
+      yield* release(0)
+      yield* release(1)
+      const [first, second] = yield* Fiber.join(answers)
+      assert.strictEqual(first?.status, 200)
+      assert.deepStrictEqual(first, second)
+    }))
+})

@@ -1,0 +1,114 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { createHash } from "node:crypto"
+import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
+import { baseUrl, mutationProblemTable, problemTable } from "../../fixtures/HttpProblem.ts"
+import { json } from "../../fixtures/HttpWire.ts"
+
+/** The directives of a policy (CSP level 3), by name. */
+const parsePolicy = (policy: string): ReadonlyMap<string, ReadonlyArray<string>> =>
+  new Map(
+    policy.split(";").map((directive) => {
+      const [name, ...sources] = directive.trim().split(/\s+/)
+      return [name!, sources]
+    })
+  )
+
+interface Description {
+  readonly type: string
+  readonly code: string
+  readonly title: string
+  readonly status: number
+  readonly retryable: boolean
+  readonly meaning: string
+  readonly action: string
+}
+
+layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) => {
+  it.effect("is described for the base URL, as JSON", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const answer = yield* send("/openapi.json")
+      assert.strictEqual(answer.headers["content-type"], "application/json")
+      const document = json(answer) as { servers: ReadonlyArray<{ url: string }> }
+      assert.deepStrictEqual(document.servers, [{ url: baseUrl }])
+    }))
+
+  it.effect("is a page that its own policy allows: nothing from elsewhere, nothing to elsewhere", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { headers, text } = yield* send("/docs")
+      assert.match(headers["content-type"]!, /^text\/html/)
+      const policy = parsePolicy(headers["content-security-policy"]!)
+      assert.deepStrictEqual(policy.get("default-src"), ["'none'"])
+      assert.deepStrictEqual(policy.get("frame-ancestors"), ["'none'"])
+      assert.deepStrictEqual(policy.get("connect-src"), ["'self'"])
+      for (const name of ["base-uri", "form-action"]) assert.deepStrictEqual(policy.get(name), ["'none'"])
+      for (const sources of policy.values()) {
+        for (const source of sources) assert.notMatch(source, /^\*|https?:|unsafe-eval/)
+      }
+      // Whatever the page loads by tag would be blocked, so it must not load anything.
+      const markup = text.replaceAll(
+        /<script\b[^>]*>[\s\S]*?<\/script>/g,
+        (script) => script.slice(0, script.indexOf(">") + 1)
+      )
+      assert.notMatch(markup, /<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=/)
+      assert.match(text, /"withDefaultFonts":\s*false/)
+      assert.include(policy.get("script-src") ?? [], "'unsafe-inline'")
+      assert.include(policy.get("style-src") ?? [], "'unsafe-inline'")
+    }))
+
+  it.effect("may be kept for five minutes; other answers of the system may not be kept at all", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const cacheControl = (target: string) => Effect.map(send(target), ({ headers }) => headers["cache-control"])
+      for (const target of ["/docs", "/openapi.json"]) {
+        assert.strictEqual(yield* cacheControl(target), "public, max-age=300")
+      }
+      for (const target of ["/healthz", "/readyz", "/problems", "/problems/not_ready"]) {
+        assert.strictEqual(yield* cacheControl(target), "no-store")
+      }
+    }))
+
+  it.effect("is the same each time", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      for (const target of ["/docs", "/openapi.json", "/problems"]) {
+        const digests = new Set<string>()
+        for (let n = 0; n < 3; n++) {
+          digests.add(createHash("sha256").update((yield* send(target)).text).digest("hex"))
+        }
+        assert.strictEqual(digests.size, 1)
+      }
+    }))
+
+  it.effect("of problems lists every code, those of mutations too, and says what it means and what to do", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const table: Readonly<Record<string, { readonly status: number; readonly retryable: boolean }>> = {
+        ...problemTable,
+        ...mutationProblemTable
+      }
+      const { problems } = json(yield* send("/problems")) as { problems: ReadonlyArray<Description> }
+      assert.sameMembers(problems.map(({ code }) => code), Object.keys(table))
+      for (const problem of problems) {
+        const { retryable, status } = table[problem.code]!
+        assert.deepStrictEqual([problem.status, problem.retryable], [status, retryable], problem.code)
+        for (const text of [problem.title, problem.meaning, problem.action]) assert.isNotEmpty(text)
+        assert.strictEqual(problem.type, `${baseUrl}/problems/${problem.code}`)
+        // The type is an address, and what is there is the description.
+        const path = problem.type.slice(baseUrl.length)
+        assert.deepStrictEqual(json(yield* send(path)), problem)
+      }
+    }))
+
+  it.effect("says how problems look that no request can cause any more: the type never dangles", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const answers = [yield* send("/nowhere"), yield* send("/v1/operations"), yield* send("/healthz?x=1")]
+      for (const answer of answers) {
+        const { type } = json(answer) as { type: string }
+        assert.strictEqual((yield* send(type.slice(baseUrl.length))).status, 200)
+      }
+    }))
+})

@@ -1,0 +1,123 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
+import { accept, issue } from "../../fixtures/HttpScene.ts"
+
+const host = "Host: gateway.test\r\n"
+const list = "/v1/operations"
+
+layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
+  it.effect("of the header section are 16 KiB: beyond them is 431 headers_too_large", () =>
+    Effect.gen(function*() {
+      const { listener, send, sendBytes } = yield* Gateway
+      assert.strictEqual((yield* send("/healthz", { headers: { "x-filler": "a".repeat(15_000) } })).status, 200)
+      const tooLarge = [
+        `GET /healthz HTTP/1.1\r\n${host}X-Filler: ${"a".repeat(16_384)}\r\n\r\n`,
+        `GET /healthz HTTP/1.1\r\n${host}${"X-Filler: a\r\n".repeat(2000)}\r\n`,
+        `GET /healthz HTTP/1.1\r\n${host}${"a".repeat(20_000)}: b\r\n\r\n`,
+        `GET /${"a".repeat(20_000)} HTTP/1.1\r\n${host}\r\n`
+      ]
+      for (const bytes of tooLarge) {
+        const answer = yield* sendBytes(bytes)
+        assertProblemOf(answer, "headers_too_large")
+        assert.strictEqual(answer.headers["connection"], "close")
+      }
+      assert.isFalse(listener.requestTimeout === 0)
+    }))
+
+  it.effect("of the target are 8192 characters: one more is 414 uri_too_long, on any path and with any method", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { token } = yield* issue()
+      const sized = (start: string, length: number) => start + "a".repeat(length - start.length)
+      for (const start of ["/", "/healthz?x=", `${list}?page_token=`, `${list}/`, "/problems/"]) {
+        for (const method of ["GET", "POST", "OPTIONS"]) {
+          assert.notStrictEqual((yield* send(sized(start, 8192), { token, method })).status, 414)
+          assertProblemOf(yield* send(sized(start, 8193), { token, method }), "uri_too_long")
+        }
+        assert.strictEqual((yield* send(sized(start, 8193), { method: "HEAD" })).status, 414)
+      }
+    }))
+
+  it.effect("leave room for the longest query that makes sense", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const holder = yield* issue()
+      yield* accept(holder)
+      const states = ["accepted", "submitting", "submitted", "indeterminate", "succeeded", "failed", "cancelled"]
+      const instant = "2026-01-31T12%3A00%3A00.123456789%2B00%3A00"
+      const query = [
+        ...states.map((state) => `state=${state}`),
+        `type=${"a".repeat(64)}`,
+        `created_after=${instant}`,
+        `created_before=${instant}`,
+        `updated_after=${instant}`,
+        "page_size=100"
+      ].join("&")
+      assert.strictEqual((yield* send(`${list}?${query}`, { token: holder.token })).status, 200)
+      const token = "a".repeat(512)
+      assertProblemOf(
+        yield* send(`${list}?${query}&page_token=${token}`, { token: holder.token }),
+        "invalid_page_token"
+      )
+    }))
+
+  it.effect("of a body are 64 KiB, announced: beyond them is 413, below them is 422, since none is expected", () =>
+    Effect.gen(function*() {
+      const { send, sendBytes } = yield* Gateway
+      const { token } = yield* issue()
+      for (const target of ["/healthz", "/readyz", "/problems", list]) {
+        const send65 = (length: number) =>
+          send(target, { token, headers: { "content-length": String(length) }, body: "a".repeat(length) })
+        assertProblemOf(yield* send65(65_536), "invalid_request")
+        assertProblemOf(yield* send65(65_537), "payload_too_large")
+        // What is not announced is not read either.
+        const chunked = { token, headers: { "transfer-encoding": "chunked" }, body: "a".repeat(200_000) }
+        assertProblemOf(yield* send(target, chunked), "invalid_request")
+      }
+      for (const length of ["99999999999", "18446744073709551615"]) {
+        const bytes = `GET /nowhere HTTP/1.1\r\n${host}Content-Length: ${length}\r\n\r\n`
+        assertProblemOf(yield* sendBytes(bytes, "GET", "/nowhere"), "payload_too_large")
+      }
+    }))
+
+  it.effect("of time are set: a load balancer closes its connections before the gateway does", () =>
+    Effect.gen(function*() {
+      const { listener } = yield* Gateway
+      assert.strictEqual(listener.headersTimeout, 10_000)
+      assert.strictEqual(listener.requestTimeout, 15_000)
+      assert.strictEqual(listener.keepAliveTimeout, 65_000)
+      assert.strictEqual(listener.timeout, 120_000)
+    }))
+})
+
+/** The same listener, in a hurry. */
+const hasty = memoryGateway({
+  configure: (server) =>
+    Object.assign(server, { headersTimeout: 50, requestTimeout: 60, connectionsCheckingInterval: 10 })
+})
+
+layer(hasty, { excludeTestServices: true })("A request that does not arrive in time", (it) => {
+  it.effect.each(["", "GET", "GET /healthz HTTP/1.1\r\n", `GET /healthz HTTP/1.1\r\n${host}X-Slow: `])(
+    "is 408 request_timeout, which is safe to repeat, and ends the connection: %j",
+    (beginning) =>
+      Effect.gen(function*() {
+        const { check, wire } = yield* Gateway
+        const connection = yield* wire
+        connection.send(beginning)
+        const answer = yield* Effect.promise(() => connection.next())
+        check({ method: "GET", target: "/" }, answer!)
+        assert.isTrue(assertProblemOf(answer!, "request_timeout").retryable)
+        assert.strictEqual(answer!.headers["connection"], "close")
+        assert.strictEqual(yield* Effect.promise(() => connection.closed), "")
+      })
+  )
+
+  it.effect("is not one whose answer takes its time", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const slow = yield* Effect.forEach(Array.from({ length: 50 }), () => send("/openapi.json"), { concurrency: 50 })
+      for (const { status } of slow) assert.strictEqual(status, 200)
+    }))
+})

@@ -1,0 +1,78 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, References } from "effect"
+import { TestClock } from "effect/testing"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import {
+  accept,
+  drive,
+  everything,
+  fieldsOf,
+  InMemoryLedger,
+  issue,
+  newKey,
+  operationIn,
+  outcome
+} from "../../fixtures/Ledger.ts"
+
+/**
+ * Lets fibers give way to one another every few steps of the runtime. Three is the finest interleaving that there is:
+ * to give way and to resume take two steps themselves.
+ */
+const interleaving = [3, 4, 5, 6, 7, 8, 9, 10]
+
+describe("the ledger in memory", () => {
+  it.effect("lets exactly one of several transitions win, however they interleave", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      for (const steps of interleaving) {
+        const operation = yield* operationIn(identity, "submitting")
+        const targets = ["submitted", "succeeded", "failed", "indeterminate"] as const
+        const results = yield* Effect.forEach(
+          targets,
+          (to) => Effect.result(ledger.transition(operation.id, operation.revision, outcome(to), null)),
+          { concurrency: "unbounded" }
+        ).pipe(Effect.provideService(References.MaxOpsBeforeYield, steps))
+        assert.lengthOf(results.filter(({ _tag }) => _tag === "Success"), 1, `every ${steps} steps`)
+        assert.lengthOf(yield* ledger.history(operation.id), 3)
+      }
+    }).pipe(Effect.provide(InMemoryLedger)))
+
+  it.effect("creates exactly one operation for a key, however the calls interleave", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      for (const steps of interleaving) {
+        const key = newKey()
+        const results = yield* Effect.all(Array.from({ length: 20 }, () => accept(identity, { key })), {
+          concurrency: "unbounded"
+        }).pipe(Effect.provideService(References.MaxOpsBeforeYield, steps))
+        assert.lengthOf(results.filter(({ created }) => created), 1, `every ${steps} steps`)
+      }
+    }).pipe(Effect.provide(InMemoryLedger)))
+
+  it.effect("never sets updated_at before the last change, also when the clock is set back", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(1_000_000)
+      const { identity } = yield* issue()
+      const { operation } = yield* accept(identity)
+      yield* TestClock.setTime(500_000)
+      const moved = yield* drive(operation, ["submitting", "succeeded"])
+      assert.deepStrictEqual(moved.updated_at, operation.updated_at)
+      assert.deepStrictEqual(moved.completed_at, operation.updated_at)
+    }).pipe(Effect.provide(InMemoryLedger)))
+
+  it.effect("lets a grant read until it expires, and not from that millisecond on", () =>
+    Effect.gen(function*() {
+      const store = yield* OperationStore
+      const { identity } = yield* issue({ expires_in: Duration.hours(1) })
+      const { operation } = yield* accept(identity)
+      yield* TestClock.setTime(3_599_999)
+      assert.deepStrictEqual(yield* store.find(identity, operation.id), operation)
+      yield* TestClock.setTime(3_600_000)
+      const expired = { _tag: "GrantRevoked", reason: "expired" }
+      assert.deepStrictEqual(fieldsOf(yield* Effect.flip(store.find(identity, operation.id))), expired)
+      assert.deepStrictEqual(fieldsOf(yield* Effect.flip(store.list(identity, everything))), expired)
+      assert.deepStrictEqual(fieldsOf(yield* Effect.flip(accept(identity))), expired)
+    }).pipe(Effect.provide(InMemoryLedger)))
+})

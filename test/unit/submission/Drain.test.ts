@@ -1,0 +1,118 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import { NotSent } from "../../../src/submission/Provider.ts"
+import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { acknowledged, away, makeWorld, neverOpen } from "../../fixtures/submission/World.ts"
+
+const drainTimeout = Duration.seconds(10)
+
+/** Asks the worker to stop, and yields the time that it took, in milliseconds, once it has stopped. */
+const timed = (stop: Effect.Effect<void>) =>
+  Effect.gen(function*() {
+    const from = yield* Clock.currentTimeMillis
+    yield* stop
+    return (yield* Clock.currentTimeMillis) - from
+  })
+
+describe("A worker that is asked to stop", () => {
+  it.effect("claims nothing more", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => Effect.delay(Effect.succeed(acknowledged), "5 seconds") })
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* world.acceptOne
+      yield* TestClock.adjust("2 seconds")
+      const stopping = yield* Effect.forkChild(stop)
+      yield* TestClock.adjust("1 second")
+      const late = yield* world.acceptOne
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(stopping)
+      assert.strictEqual(yield* world.stateOf(late), "accepted")
+      assert.lengthOf(world.attempts, 1)
+    }))
+
+  it.effect("lets running submissions finish, and waits no longer than they take", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => Effect.delay(Effect.succeed(acknowledged), "5 seconds") })
+      const ids = yield* world.acceptMany(3)
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("1 second")
+      const stopping = yield* Effect.forkChild(timed(stop))
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(yield* Fiber.join(stopping), 4000)
+      for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "submitted")
+    }))
+
+  it.effect("records as indeterminate what is not finished by the drain timeout", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ policy: { drainTimeout }, submit: () => Effect.never })
+      const id = yield* world.acceptOne
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("1 second")
+      const stopping = yield* Effect.forkChild(timed(stop))
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(yield* Fiber.join(stopping), Duration.toMillis(drainTimeout))
+      assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "indeterminate"])
+      assert.deepStrictEqual(yield* world.evidenceOf(id), {
+        by: "submission",
+        reason: "the worker was stopped while it was sending"
+      })
+    }))
+
+  it.effect("does not try again what provably was not sent: it has failed, and at once", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        circuit: neverOpen,
+        submit: () => Effect.fail(new NotSent({ reason: "connection refused" }))
+      })
+      const id = yield* world.acceptOne
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("10 seconds")
+      const before = world.attempts.length
+      assert.strictEqual(yield* timed(stop), 0)
+      assert.strictEqual(world.attempts.length, before)
+      assert.deepInclude(yield* world.show(id), {
+        state: "failed",
+        failure: { code: "provider_unreachable", message: "The provider could not be reached; nothing was sent." }
+      })
+    }))
+
+  it.effect("still sends what it was claiming when it was asked: nobody else can", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        queue: (queue) => ({ claim: (...args) => Effect.tap(queue.claim(...args), Effect.sleep("2 seconds")) })
+      })
+      const ids = yield* world.acceptMany(3)
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("1 second")
+      const stopping = yield* Effect.forkChild(stop)
+      yield* TestClock.adjust("5 seconds")
+      yield* Fiber.join(stopping)
+      assert.sameMembers(world.attempts.map(({ id }) => id), ids)
+      for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "submitted")
+    }))
+
+  it.effect("waits for a claim that hangs no longer than for any statement", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ queue: () => ({ claim: () => Effect.never }) })
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("1 second")
+      const stopping = yield* Effect.forkChild(timed(stop))
+      yield* TestClock.adjust("5 minutes")
+      assert.strictEqual(yield* Fiber.join(stopping), Duration.toMillis(world.policy.storeTimeout))
+    }))
+
+  it.effect("does not wait for a store that stays away longer than it would for a submission", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ policy: { drainTimeout }, queue: () => ({ record: () => away }) })
+      const id = yield* world.acceptOne
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("2 seconds")
+      const stopping = yield* Effect.forkChild(timed(stop))
+      yield* TestClock.adjust("5 minutes")
+      const longest = Duration.sum(Duration.sum(drainTimeout, world.policy.storeTimeout), Duration.seconds(3))
+      assert.isAtMost(yield* Fiber.join(stopping), Duration.toMillis(longest))
+      // The rescuer's, then.
+      assert.strictEqual(yield* world.stateOf(id), "submitting")
+    }))
+})

@@ -1,0 +1,210 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Exit, Fiber, Redacted, Schema } from "effect"
+import { TestClock } from "effect/testing"
+import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
+import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
+import { namesNothing, SubmissionAnswer } from "../../../src/submission/Provider.ts"
+import {
+  answering,
+  clients,
+  inMillis,
+  operationOf,
+  optionsFor,
+  rawServer,
+  response,
+  submitTo,
+  succeeded,
+  until
+} from "../../fixtures/submission/HttpProviderServer.ts"
+
+const at = (iso: string) => DateTime.makeUnsafe(iso) as DateTime.Utc
+
+const headerOf = (head: string, name: string) => new RegExp(`^${name}: (.*)$`, "im").exec(head)?.[1]
+
+describe("A submission", () => {
+  for (const [name, client] of clients) {
+    it.live(`goes out once over ${name}, with the operation's id as its key`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(response(200, succeeded)))
+        const operation = operationOf({ send_before: at("2999-01-01T00:00:00.5Z") })
+        const answer = yield* submitTo(
+          optionsFor(`${server.url}/v2/`, {
+            sendBeforeHeader: "Send-Before",
+            credentials: ({ provider_connection_id }) =>
+              Effect.succeed({ Authorization: Redacted.make(`Bearer ${provider_connection_id}`) })
+          }),
+          operation,
+          { amount: "1.00", note: "ünïcode" }
+        )
+        assert.deepInclude(answer, {
+          _tag: "Succeeded",
+          evidence: { status: 200, body: JSON.parse(succeeded) }
+        })
+        const [request, ...others] = server.requests
+        assert.deepStrictEqual(others, [])
+        assert.isTrue(request!.head.startsWith("POST /v2/mutations HTTP/1.1\r\n"), request!.head)
+        assert.strictEqual(headerOf(request!.head, "idempotency-key"), operation.id)
+        assert.strictEqual(headerOf(request!.head, "send-before"), "2999-01-01T00:00:00.500Z")
+        assert.strictEqual(headerOf(request!.head, "authorization"), `Bearer ${operation.provider_connection_id}`)
+        assert.strictEqual(headerOf(request!.head, "content-type"), "application/json")
+        assert.isUndefined(headerOf(request!.head, "traceparent"))
+        assert.deepStrictEqual(JSON.parse(request!.body), {
+          type: "payment",
+          payload: { amount: "1.00", note: "ünïcode" }
+        })
+      }).pipe(Effect.provide(client())))
+
+    it.live(`that is interrupted over ${name} is aborted: the connection closes`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer({})
+        const fiber = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
+        yield* until(() => server.requests.length === 1)
+        yield* Fiber.interrupt(fiber)
+        assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+        yield* until(() => server.open() === 0)
+      }).pipe(Effect.provide(client())))
+
+    it.live(`that is interrupted in the midst of the body over ${name} is aborted, too`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(response(200, succeeded).slice(0, -1)))
+        const fiber = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
+        yield* until(() => server.requests.length === 1)
+        yield* Fiber.interrupt(fiber)
+        assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+        yield* until(() => server.open() === 0)
+      }).pipe(Effect.provide(client())))
+
+    it.live(`whose deadline passes over ${name} is aborted`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer({})
+        const { _tag } = yield* submitTo(optionsFor(server.url, { deadlines: { headers: 100 } }))
+        assert.strictEqual(_tag, "Uncertain")
+        yield* until(() => server.open() === 0)
+      }).pipe(Effect.provide(client())))
+
+    it.live(`over ${name} understands 204 and an empty body that says so`, () =>
+      Effect.gen(function*() {
+        const empty = onBody(Schema.Null, () =>
+          SubmissionAnswer.Succeeded({ names: namesNothing, evidence: { empty: true } }))
+        const submit = { ...optionsFor("http://x").submit, decode: byStatus({ 201: empty, 204: empty }) }
+        for (
+          const bytes of ["HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"]
+        ) {
+          const server = yield* rawServer(answering(bytes))
+          const { _tag, reason } = yield* submitTo(optionsFor(server.url, { submit }))
+          assert.strictEqual(_tag, "Succeeded", reason)
+        }
+        // Nothing says that this one is whole.
+        const cut = yield* rawServer({
+          onRequest: (socket) =>
+            socket.end("HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n\r\n")
+        })
+        assert.strictEqual((yield* submitTo(optionsFor(cut.url, { submit })))._tag, "Uncertain")
+      }).pipe(Effect.provide(client())))
+
+    it.live(`over ${name} hangs up on an answer that it need not read to the end`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(response(302, "<html>", { "Content-Length": "1000000" })))
+        assert.strictEqual((yield* submitTo(optionsFor(server.url)))._tag, "Uncertain")
+        yield* until(() => server.open() === 0)
+      }).pipe(Effect.provide(client())))
+
+    it.live(`over ${name} is never doubled by connections that the provider closes, nor falsely proven unsent`, () =>
+      Effect.gen(function*() {
+        // The provider keeps connections open and closes or resets them a moment after it answered: some requests are
+        // written just then.
+        const server = yield* rawServer({
+          onRequest: (socket, _, index) => {
+            socket.write(response(200, succeeded, { Connection: "keep-alive" }))
+            const end = () => void (index % 2 === 0 ? socket.end() : socket.resetAndDestroy())
+            if (index % 4 === 0) setImmediate(end)
+            else setTimeout(end, index % 3)
+          }
+        })
+        const options = optionsFor(server.url)
+        const outcomes = yield* Effect.forEach(
+          Array.from({ length: 400 }, () => operationOf()),
+          (operation) =>
+            Effect.map(submitTo(options, operation), ({ _tag }) => [operation.id as string, _tag] as const),
+          {
+            concurrency: 4
+          }
+        )
+        const received = new Map<string, number>()
+        for (const { key } of server.requests) received.set(key!, (received.get(key!) ?? 0) + 1)
+        assert.deepStrictEqual([...received].filter(([, count]) => count > 1), [])
+        for (const [id, outcome] of outcomes) {
+          if (outcome === "NotSent") assert.isFalse(received.has(id))
+          if (outcome === "Succeeded") assert.isTrue(received.has(id))
+        }
+        assert.isAbove(outcomes.filter(([, outcome]) => outcome === "Succeeded").length, 100)
+      }).pipe(Effect.provide(client())))
+  }
+
+  it.live("is not sent when send_before has passed", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(200, succeeded)))
+      const operation = operationOf({ send_before: yield* DateTime.now })
+      const answer = yield* submitTo(optionsFor(server.url), operation)
+      assert.deepStrictEqual(answer, { _tag: "NotSent", reason: "send_before has passed" })
+      assert.strictEqual(server.connections(), 0)
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+
+  it.effect("looks at the clock after it has its credentials", () =>
+    Effect.gen(function*() {
+      const fiber = yield* Effect.forkChild(
+        submitTo(
+          optionsFor("http://127.0.0.1:1", { credentials: () => Effect.as(Effect.sleep(1000), {}) }),
+          operationOf({ send_before: yield* inMillis(1000) })
+        )
+      )
+      yield* TestClock.adjust(1000)
+      assert.deepStrictEqual(yield* Fiber.join(fiber), { _tag: "NotSent", reason: "send_before has passed" })
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+
+  it.live("does not leave any more when send_before passes while it waits for a connection", () =>
+    Effect.gen(function*() {
+      let release = () => {}
+      const server = yield* rawServer({
+        onRequest: (socket, _, index) => {
+          if (index > 1) socket.write(response(200, succeeded))
+          else release = () => void socket.write(response(200, succeeded))
+        }
+      })
+      const first = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
+      yield* until(() => server.requests.length === 1)
+      const operation = operationOf({ send_before: yield* inMillis(200) })
+      const second = yield* Effect.forkChild(submitTo(optionsFor(server.url), operation))
+      yield* until(() => Date.now() > DateTime.toEpochMillis(operation.send_before!))
+      release()
+      assert.strictEqual((yield* Fiber.join(first))._tag, "Succeeded")
+      assert.deepStrictEqual(yield* Fiber.join(second), {
+        _tag: "NotSent",
+        reason: "send_before passed before the first byte left"
+      })
+      assert.lengthOf(server.requests, 1)
+      assert.notInclude(server.received(), operation.id)
+    }).pipe(Effect.provide(ProviderHttpClient.layer({ connections: 1 }))))
+
+  it.live("that still waits for a connection at its deadline is proven unsent, and stays so", () =>
+    Effect.gen(function*() {
+      let release = () => {}
+      const server = yield* rawServer({
+        onRequest: (socket, _, index) => {
+          if (index > 1) socket.write(response(200, succeeded))
+          else release = () => void socket.write(response(200, succeeded))
+        }
+      })
+      const first = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
+      yield* until(() => server.requests.length === 1)
+      const operation = operationOf()
+      const second = yield* submitTo(optionsFor(server.url, { deadlines: { headers: 30 } }), operation)
+      assert.strictEqual(second._tag, "NotSent", second.reason)
+      release()
+      assert.strictEqual((yield* Fiber.join(first))._tag, "Succeeded")
+      // What comes after it on the connection arrives; it does not.
+      assert.strictEqual((yield* submitTo(optionsFor(server.url)))._tag, "Succeeded")
+      assert.lengthOf(server.requests, 2)
+      assert.notInclude(server.received(), operation.id)
+    }).pipe(Effect.provide(ProviderHttpClient.layer({ connections: 1 }))))
+})

@@ -1,0 +1,180 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Fiber, Schema } from "effect"
+import { TestClock } from "effect/testing"
+import type * as net from "node:net"
+import type { ProviderReference } from "../../../src/domain/Submission.ts"
+import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
+import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
+import { NotSent, StatusAnswer } from "../../../src/submission/Provider.ts"
+import {
+  answering,
+  inMillis,
+  operationOf,
+  optionsFor,
+  rawServer,
+  readFrom,
+  response,
+  submitTo,
+  succeeded,
+  until
+} from "../../fixtures/submission/HttpProviderServer.ts"
+
+const headerOf = (head: string, name: string) => new RegExp(`^${name}: (.*)$`, "im").exec(head)?.[1]
+
+describe("Decoders", () => {
+  const layer = ProviderHttpClient.layer()
+  const failures: ReadonlyArray<readonly [string, () => Effect.Effect<never>]> = [
+    ["die", () => Effect.die(new Error("secret"))],
+    ["throw", () => {
+      throw new Error("secret")
+    }],
+    ["never end", () => Effect.never],
+    ["are interrupted", () => Effect.interrupt]
+  ]
+  for (const [what, decode] of failures) {
+    it.live(`that ${what} leave the outcome uncertain, and prove nothing`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(response(200, succeeded)))
+        const base = optionsFor(server.url, { deadlines: { body: 50 } })
+        const options = { ...base, submit: { ...base.submit, decode }, status: { ...base.status, decode } }
+        const { _tag, reason } = yield* submitTo(options)
+        assert.strictEqual(_tag, "Uncertain")
+        assert.notInclude(reason, "secret")
+        const status = yield* readFrom(options)
+        assert.deepInclude(status, { _tag: "NotProven", reason: "unclear" })
+        assert.notInclude(JSON.stringify(status), "secret")
+      }).pipe(Effect.provide(layer)))
+  }
+
+  it.live("may say that the provider documents that it did nothing", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(429, "{}")))
+      const base = optionsFor(server.url)
+      const decode = byStatus({
+        429: onBody(Schema.Struct({}), () => Effect.fail(new NotSent({ reason: "limited before anything was done" })))
+      })
+      const answer = yield* submitTo({ ...base, submit: { ...base.submit, decode } })
+      assert.deepStrictEqual(answer, { _tag: "NotSent", reason: "limited before anything was done" })
+    }).pipe(Effect.provide(layer)))
+
+  it.live("declare which statuses are refusals", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(422, `{"code":"no_funds"}`)))
+      assert.deepInclude(yield* submitTo(optionsFor(server.url)), { _tag: "Rejected", code: "no_funds" })
+    }).pipe(Effect.provide(layer)))
+})
+
+describe("A status read", () => {
+  const layer = ProviderHttpClient.layer()
+  const notFound = response(404, `{"code":"not_found"}`)
+
+  it.live("is a GET without a body or a key, and tells what was proven", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(200, succeeded)))
+      const operation = operationOf()
+      assert.deepStrictEqual(
+        yield* readFrom(optionsFor(server.url), operation),
+        StatusAnswer.Proven({
+          state: "succeeded",
+          names: { reference: "ref-1" as ProviderReference, operation_id: null },
+          evidence: { status: 200, body: JSON.parse(succeeded) }
+        })
+      )
+      assert.isTrue(server.requests[0]!.head.startsWith(`GET /mutations/${operation.id} HTTP/1.1`))
+      assert.isUndefined(server.requests[0]!.key)
+      assert.isUndefined(headerOf(server.requests[0]!.head, "content-length"))
+    }).pipe(Effect.provide(layer)))
+
+  for (const status of [502, 503, 504]) {
+    it.live(`that a gateway answers with ${status} did not reach the provider`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(response(status, "<html>", { "Content-Type": "text/html" })))
+        assert.deepInclude(yield* readFrom(optionsFor(server.url)), { _tag: "NotProven", reason: "unreachable" })
+      }).pipe(Effect.provide(layer)))
+  }
+
+  for (const status of [401, 403, 429, 500]) {
+    it.live(`that is answered with ${status} is unclear`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(response(status, "{}")))
+        assert.deepInclude(yield* readFrom(optionsFor(server.url)), { _tag: "NotProven", reason: "unclear" })
+      }).pipe(Effect.provide(layer)))
+  }
+
+  for (
+    const [name, behaviour] of [["drops", { onRequest: (socket: net.Socket) => socket.destroy() }], [
+      "stalls",
+      {}
+    ]] as const
+  ) {
+    it.live(`that the provider ${name} did not reach it`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(behaviour)
+        const status = yield* readFrom(optionsFor(server.url, { deadlines: { headers: 50 } }))
+        assert.deepInclude(status, { _tag: "NotProven", reason: "unreachable" })
+      }).pipe(Effect.provide(layer)))
+  }
+
+  const window = { notFoundIsFinalAfter: "10 seconds" } as const
+  const past = (seconds: number) => Effect.map(inMillis(-1000 * seconds), (send_before) => operationOf({ send_before }))
+
+  it.live("that does not find the operation proves nothing without a declared window", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(notFound))
+      const status = yield* readFrom(optionsFor(server.url), yield* past(1e6))
+      assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
+    }).pipe(Effect.provide(layer)))
+
+  it.live("that does not find the operation after the declared window proves that it was never received", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(notFound))
+      const operation = yield* past(11)
+      const status = yield* readFrom(optionsFor(server.url, window), operation)
+      assert.strictEqual(status._tag, "NeverReceived")
+      assert.deepInclude((status as { readonly evidence: object }).evidence, {
+        answer: { status: 404, body: { code: "not_found" } },
+        send_before: DateTime.formatIso(operation.send_before!)
+      })
+    }).pipe(Effect.provide(layer)))
+
+  it.live("that does not find the operation within the window, or one that was never claimed, proves nothing", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(notFound))
+      for (const operation of [yield* past(9), operationOf()]) {
+        const status = yield* readFrom(optionsFor(server.url, window), operation)
+        assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
+      }
+    }).pipe(Effect.provide(layer)))
+
+  it.effect("that was begun within the window proves nothing, however late the answer is", () =>
+    Effect.gen(function*() {
+      let answer = () => {}
+      const server = yield* rawServer({
+        onRequest: (socket) => {
+          answer = () => void socket.write(notFound)
+        }
+      })
+      const operation = operationOf({ send_before: yield* inMillis(0) })
+      const options = optionsFor(server.url, { ...window, deadlines: { headers: "1 day" } })
+      const read = yield* Effect.forkChild(readFrom(options, operation))
+      yield* until(() => server.requests.length === 1)
+      yield* TestClock.adjust("1 hour")
+      answer()
+      assert.deepInclude(yield* Fiber.join(read), { _tag: "NotProven", reason: "not_found" })
+    }).pipe(Effect.provide(layer)))
+
+  for (
+    const [what, bytes] of [
+      ["a page", response(404, "<html>", { "Content-Type": "text/html" })],
+      ["another body than declared", response(404, `{"code":"no_such_route"}`)],
+      ["nothing", response(404, "")]
+    ] as const
+  ) {
+    it.live(`that is answered 404 with ${what} is not found, and never final`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(bytes))
+        const status = yield* readFrom(optionsFor(server.url, window), yield* past(1e6))
+        assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
+      }).pipe(Effect.provide(layer)))
+  }
+})

@@ -1,0 +1,268 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, type Clock, Effect, Layer, ManagedRuntime } from "effect"
+import { HttpClientError, HttpClientRequest } from "effect/http"
+import * as fc from "fast-check"
+import type * as net from "node:net"
+import { describeFailure, provesNothingSent } from "../../../src/submission/http/HttpFailure.ts"
+import { makeSendGate } from "../../../src/submission/http/SendGate.ts"
+import {
+  clients,
+  operationOf,
+  optionsFor,
+  rawServer,
+  readFrom,
+  response,
+  submitTo,
+  succeeded
+} from "../../fixtures/submission/HttpProviderServer.ts"
+
+const request = HttpClientRequest.post("https://bank.example/mutations?q=secret")
+
+const coded = (code: string, syscall?: string) =>
+  Object.assign(new Error(`${code} secret`), { code }, syscall === undefined ? {} : { syscall })
+
+const transport = (cause: unknown) =>
+  Cause.fail(new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request, cause }) }))
+
+const fetchFailed = (cause: unknown) => new TypeError("fetch failed", { cause })
+
+const proofs = [
+  coded("ECONNREFUSED", "connect"),
+  coded("ETIMEDOUT", "connect"),
+  coded("EHOSTUNREACH", "connect"),
+  coded("ENETUNREACH", "connect"),
+  coded("ENOTFOUND", "getaddrinfo"),
+  coded("EAI_AGAIN"),
+  coded("UND_ERR_CONNECT_TIMEOUT"),
+  coded("DEPTH_ZERO_SELF_SIGNED_CERT"),
+  coded("ERR_TLS_CERT_ALTNAME_INVALID")
+]
+
+const doubts: ReadonlyArray<unknown> = [
+  coded("ECONNRESET", "read"),
+  coded("EPIPE", "write"),
+  coded("ETIMEDOUT", "read"),
+  coded("EHOSTUNREACH", "read"),
+  coded("ECONNREFUSED"),
+  coded("ECONNRESET"),
+  coded("UND_ERR_SOCKET"),
+  coded("UND_ERR_HEADERS_TIMEOUT"),
+  coded("UND_ERR_BODY_TIMEOUT"),
+  coded("UND_ERR_ABORTED"),
+  coded("UND_ERR_REQ_RETRY"),
+  coded("EPROTO", "write"),
+  coded("ERR_SSL_WRONG_VERSION_NUMBER"),
+  coded("HPE_INVALID_CONSTANT"),
+  new Error("connect ECONNREFUSED"),
+  "ECONNREFUSED",
+  null,
+  undefined,
+  {},
+  new AggregateError([])
+]
+
+const proof: fc.Arbitrary<unknown> = fc.letrec<{ one: unknown }>((tie) => ({
+  one: fc.oneof(
+    { depthSize: "small" },
+    fc.constantFrom(...proofs),
+    tie("one").map(fetchFailed),
+    fc.array(tie("one"), { minLength: 1, maxLength: 3 }).map((errors) => new AggregateError(errors))
+  )
+})).one
+
+const doubt: fc.Arbitrary<unknown> = fc.letrec<{ one: unknown }>((tie) => ({
+  one: fc.oneof(
+    { depthSize: "small" },
+    fc.constantFrom(...doubts),
+    tie("one").map(fetchFailed),
+    // Wrapped by somebody who is not known: what else happened there is not known either.
+    proof.map((cause) => new Error("wrapped", { cause })),
+    fc.tuple(fc.array(proof, { maxLength: 2 }), tie("one")).map(([others, one]) => new AggregateError([...others, one]))
+  )
+})).one
+
+describe("The failure of a client", () => {
+  it("proves that nothing was sent when it came before the first byte, however it is wrapped", () => {
+    for (const error of proofs) assert.isTrue(provesNothingSent(transport(error)), String(error))
+    fc.assert(fc.property(proof, (error) => provesNothingSent(transport(error))))
+  })
+
+  it("proves nothing otherwise, though some of the addresses refused", () => {
+    for (const error of doubts) assert.isFalse(provesNothingSent(transport(error)), String(error))
+    fc.assert(fc.property(doubt, (error) => !provesNothingSent(transport(error))))
+  })
+
+  it("proves nothing when there was more than it: a defect, an interruption, another failure", () => {
+    const proven = transport(proofs[0])
+    const others: ReadonlyArray<Cause.Cause<unknown>> = [
+      Cause.die(proofs[0]),
+      Cause.interrupt(1),
+      Cause.fail(proofs[0]),
+      transport(doubts[0])
+    ]
+    for (const other of others) {
+      assert.isFalse(provesNothingSent(other))
+      assert.isFalse(provesNothingSent(Cause.combine<unknown, unknown>(proven, other)))
+    }
+    assert.isFalse(provesNothingSent(Cause.empty))
+  })
+
+  it("survives what is thrown by those who know no bounds", () => {
+    const circular = fetchFailed(undefined)
+    circular.cause = circular
+    const trap = {
+      get code() {
+        throw new Error("trap")
+      },
+      get syscall() {
+        throw new Error("trap")
+      }
+    }
+    for (const error of [circular, trap]) {
+      assert.isFalse(provesNothingSent(transport(error)))
+      assert.isString(describeFailure(transport(error)))
+    }
+  })
+
+  it("is told by kind and code alone", () => {
+    fc.assert(
+      fc.property(fc.oneof(proof, doubt), (error) => {
+        for (const cause of [transport(error), Cause.die(error), Cause.fail(error)]) {
+          assert.match(describeFailure(cause), /^the client failed \((?:TransportError|defect)(?:, [A-Z0-9_]+)?\)$/)
+        }
+      })
+    )
+  })
+})
+
+describe("The gate of a request", () => {
+  const clock = (now: number) => ({ currentTimeMillisUnsafe: () => now }) as Clock.Clock
+
+  it("is allowed once, by a client that said that it would ask", () => {
+    const gate = makeSendGate(clock(0), null)
+    assert.isFalse(gate.pass())
+    gate.watch()
+    assert.isTrue(gate.pass())
+    gate.watch()
+    assert.isFalse(gate.pass())
+    assert.strictEqual(gate.close(), "gone")
+  })
+
+  it("is forbidden for ever once it was closed or came too late", () => {
+    const closed = makeSendGate(clock(0), null)
+    closed.watch()
+    assert.strictEqual(closed.close(), "at_rest")
+    closed.watch()
+    assert.isFalse(closed.pass())
+    assert.strictEqual(closed.close(), "at_rest")
+    const late = makeSendGate(clock(10), 10)
+    late.watch()
+    assert.isFalse(late.pass())
+    assert.isFalse(late.pass())
+    assert.strictEqual(late.close(), "late")
+    const early = makeSendGate(clock(9), 10)
+    early.watch()
+    assert.isTrue(early.pass())
+  })
+
+  it("that nobody watches proves nothing", () => {
+    assert.strictEqual(makeSendGate(clock(0), null).close(), "unwatched")
+  })
+})
+
+const status = fc.oneof(
+  fc.constantFrom(100, 101, 103, 200, 200, 201, 204, 206, 301, 303, 307, 400, 404, 409, 422, 429, 500, 503),
+  fc.integer({ min: 0, max: 999 })
+)
+
+const body = fc.oneof(
+  fc.constantFrom(succeeded, `{"reference":"r","status":"pending"}`, `{"code":"x"}`, "", "null", "[]", succeeded + "}"),
+  fc.json(),
+  fc.string(),
+  fc.nat(succeeded.length).map((end) => succeeded.slice(0, end))
+)
+
+const headers = fc.dictionary(
+  fc.constantFrom("Content-Type", "Content-Length", "Transfer-Encoding", "Location", "Connection", "Content-Encoding"),
+  fc.constantFrom(
+    "application/json",
+    "application/problem+json; charset=utf-8",
+    "text/html",
+    "0",
+    "12",
+    "chunked",
+    "close",
+    "keep-alive",
+    "gzip",
+    "/elsewhere"
+  ),
+  { maxKeys: 3 }
+)
+
+interface Case {
+  readonly status: number
+  readonly body: string
+  readonly headers: Record<string, string>
+  readonly cut: number
+  readonly end: "close" | "reset" | "stall"
+  readonly early: boolean
+}
+
+const anyCase: fc.Arbitrary<Case> = fc.record({
+  status,
+  body,
+  headers,
+  cut: fc.oneof(fc.constant(10_000), fc.constant(10_000), fc.nat(200)),
+  end: fc.constantFrom("close", "close", "reset", "stall"),
+  early: fc.boolean()
+})
+
+/** Whether a provider that answered so, and was heard to the end, declared a success. */
+const declaresSuccess = ({ body, status }: Case) => {
+  try {
+    const parsed: unknown = JSON.parse(body)
+    return status === 200 && (parsed as { status?: unknown }).status === "succeeded"
+  } catch {
+    return false
+  }
+}
+
+const serve = ({ body, cut, early, end, headers, status }: Case) => {
+  const bytes = response(status, body, headers).slice(0, cut)
+  const answer = (socket: net.Socket) => {
+    if (socket.writableEnded || socket.destroyed) return
+    if (end === "close") socket.end(bytes)
+    else socket.write(bytes, () => end === "reset" && socket.resetAndDestroy())
+  }
+  return early ? { onBytes: answer } : { onRequest: answer }
+}
+
+describe("Whatever a provider answers", () => {
+  for (const [name, client] of clients) {
+    it(`nothing is taken for an outcome over ${name} that was not declared as one, and proof of silence is silence`, async () => {
+      const runtime = ManagedRuntime.make(client().pipe(Layer.orDie))
+      await fc.assert(
+        fc.asyncProperty(anyCase, (one) =>
+          runtime.runPromise(
+            Effect.gen(function*() {
+              const server = yield* rawServer(serve(one))
+              const options = optionsFor(server.url, { deadlines: { headers: 60, body: 60 } })
+              const operation = operationOf()
+              const { _tag, reason } = yield* submitTo(options, operation)
+              assert.include(["Succeeded", "Rejected", "NotSent", "Uncertain"], _tag)
+              if (_tag === "NotSent") assert.strictEqual(server.bytes(), 0, reason)
+              if (_tag === "Succeeded") assert.isTrue(declaresSuccess(one))
+              if (_tag === "Rejected") assert.strictEqual(one.status, 422)
+              const sent = server.requests.filter(({ key }) => key === operation.id)
+              assert.isAtMost(sent.length, name === "fetch" && one.status === 421 ? 2 : 1)
+              const read = yield* readFrom(options, operation)
+              assert.include(["Proven", "NotProven"], read._tag)
+              if (read._tag === "Proven") assert.isTrue(declaresSuccess(one))
+            }).pipe(Effect.scoped)
+          )),
+        { numRuns: 150 }
+      )
+      await runtime.dispose()
+    })
+  }
+})

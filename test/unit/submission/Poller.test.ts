@@ -1,0 +1,230 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect, Exit, FiberSet, Latch, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { makeSlots, type PollerOptions, runPoller } from "../../../src/submission/Poller.ts"
+
+/** A queue of numbers, whose handling goes on until the test says otherwise. */
+const makeLine = () => {
+  const waiting: Array<number> = []
+  const running = new Map<number, Latch.Latch>()
+  const takes: Array<{ readonly at: number; readonly limit: number }> = []
+  let most = 0
+  return {
+    waiting,
+    running,
+    takes,
+    /** How many were handled at once at most. */
+    most: () => most,
+    add: (count: number) => {
+      for (let n = 0; n < count; n++) waiting.push(n)
+    },
+    take: (limit: number) =>
+      Effect.flatMap(Clock.currentTimeMillis, (at) => {
+        takes.push({ at, limit })
+        // A store answers after a while.
+        return Effect.as(Effect.sleep("5 millis"), waiting.splice(0, limit))
+      }),
+    handle: () =>
+      Effect.suspend(() => {
+        const latch = Latch.makeUnsafe(false)
+        const key = running.size + Math.random()
+        running.set(key, latch)
+        most = Math.max(most, running.size)
+        return Effect.ensuring(latch.await, Effect.sync(() => running.delete(key)))
+      }),
+    /** Ends so many of those that run. */
+    finish: (count: number) =>
+      Effect.forEach([...running.values()].slice(0, count), (latch) => latch.open, { discard: true })
+  }
+}
+
+type Line = ReturnType<typeof makeLine>
+
+const start = Effect.fnUntraced(function*(line: Line, options: Partial<PollerOptions<number, never>> = {}) {
+  const running = yield* FiberSet.make<void, never>()
+  const scope = yield* Scope.make()
+  yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
+  const poller = yield* Scope.provide(
+    runPoller({
+      slots: makeSlots(64, 1),
+      limit: 8,
+      pollInterval: Duration.seconds(10),
+      allowance: (slots) => Effect.succeed(slots),
+      take: line.take,
+      handle: line.handle,
+      ...options
+    }, running),
+    scope
+  )
+  return { running, wake: poller.wake, stop: Scope.close(scope, Exit.void) }
+})
+
+describe("A poller", () => {
+  it.effect("handles no more at a time than its limit, and takes on as there is slots", () =>
+    Effect.gen(function*() {
+      const line = makeLine()
+      line.add(20)
+      yield* start(line)
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(line.running.size, 8)
+      for (let n = 0; n < 20; n++) {
+        yield* line.finish(1)
+        yield* TestClock.adjust("20 millis")
+      }
+      assert.isEmpty(line.waiting)
+      assert.strictEqual(line.running.size, 0)
+      assert.strictEqual(line.most(), 8)
+      // It was behind all the while, so it never waited for the next look.
+      assert.isBelow(line.takes.at(-1)!.at, 2000)
+    }))
+
+  it.effect("shares the slots of its process: together, pollers handle no more than there is slots for", () =>
+    Effect.gen(function*() {
+      const slots = makeSlots(10, 3)
+      const lines = [makeLine(), makeLine(), makeLine()]
+      for (const line of lines) {
+        line.add(8)
+        yield* start(line, { slots })
+      }
+      yield* TestClock.adjust("1 second")
+      const running = () => lines.reduce((sum, line) => sum + line.running.size, 0)
+      assert.strictEqual(running(), 10)
+      for (let n = 0; n < 24; n++) {
+        yield* Effect.forEach(lines, (line) => line.finish(1))
+        yield* TestClock.adjust("11 seconds")
+        assert.isAtMost(running(), 10)
+      }
+      assert.strictEqual(slots.sharedUsed, 0)
+      assert.deepStrictEqual(lines.map(({ waiting }) => waiting.length), [0, 0, 0])
+    }))
+
+  it.effect("gives shared slots back that it did not need", () =>
+    Effect.gen(function*() {
+      const slots = makeSlots(8, 2)
+      const [idle, busy] = [makeLine(), makeLine()]
+      yield* start(idle, { slots })
+      yield* TestClock.adjust("1 second")
+      busy.add(8)
+      yield* start(busy, { slots })
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(busy.running.size, 6)
+    }))
+
+  it.effect("never takes the slots that are reserved for others, and finds its own free at once", () =>
+    Effect.gen(function*() {
+      for (const [total, pollers, reserved] of [[64, 3, 10], [8, 2, 2], [5, 4, 1], [3, 3, 1], [1, 1, 1]] as const) {
+        const slots = makeSlots(total, pollers)
+        assert.strictEqual(slots.reserved, reserved)
+        const [late, ...greedy] = Array.from({ length: pollers }, makeLine)
+        for (const line of greedy) {
+          line.add(200)
+          yield* start(line, { slots, limit: 100 })
+        }
+        const { wake } = yield* start(late!, { slots, limit: 100 })
+        yield* TestClock.adjust("1 minute")
+        const taken = greedy.reduce((sum, line) => sum + line.running.size, 0)
+        assert.strictEqual(taken, pollers === 1 ? 0 : total - reserved, `${pollers} pollers on ${total} slots`)
+        late!.add(200)
+        yield* wake
+        yield* TestClock.adjust("5 millis")
+        assert.strictEqual(late!.running.size, reserved)
+      }
+    }))
+
+  it.effect("goes on at once on the few slots that it has while others hold all shared ones", () =>
+    Effect.gen(function*() {
+      const slots = makeSlots(16, 4)
+      const [slow, quick] = [makeLine(), makeLine()]
+      slow.add(100)
+      yield* start(slow, { slots, limit: 16 })
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(slow.running.size, 10)
+      quick.add(20)
+      yield* start(quick, { slots, limit: 16 })
+      for (let n = 0; n < 20; n++) {
+        yield* TestClock.adjust("10 millis")
+        yield* quick.finish(1)
+      }
+      assert.isEmpty(quick.waiting, "the next look did not wait for the poll interval")
+    }))
+
+  it.effect("goes on as soon as there is slots, also where its process has far less than it could use", () =>
+    Effect.gen(function*() {
+      const line = makeLine()
+      line.add(5)
+      yield* start(line, { slots: makeSlots(1, 1), limit: 32 })
+      yield* TestClock.adjust("1 second")
+      for (let n = 0; n < 4; n++) {
+        yield* line.finish(1)
+        yield* TestClock.adjust("10 millis")
+      }
+      assert.isEmpty(line.waiting)
+    }))
+
+  it.effect("looks at once when it is woken, and from time to time when it is not", () =>
+    Effect.gen(function*() {
+      const line = makeLine()
+      const { wake } = yield* start(line)
+      yield* TestClock.adjust("1 second")
+      assert.lengthOf(line.takes, 1)
+      line.add(1)
+      yield* wake
+      yield* TestClock.adjust("10 millis")
+      assert.strictEqual(line.running.size, 1)
+      assert.deepStrictEqual(line.takes.map(({ at }) => at), [0, 1000])
+      line.add(1)
+      yield* TestClock.adjust("10 seconds")
+      assert.strictEqual(line.running.size, 2)
+      // Between half of the interval and all of it, so that many processes do not look in the same moment.
+      yield* TestClock.adjust("10 minutes")
+      const pauses = line.takes.slice(2).map(({ at }, n) => at - line.takes[n + 1]!.at)
+      for (const pause of pauses) assert.isTrue(pause >= 5000 && pause <= 10_005, String(pause))
+      assert.isAbove(new Set(pauses).size, 10)
+    }))
+
+  it.effect("looks again when it is woken while it looks: what came too late for one look is seen by the next", () =>
+    Effect.gen(function*() {
+      const line = makeLine()
+      const { wake } = yield* start(line)
+      yield* TestClock.adjust("1 second")
+      yield* wake
+      yield* TestClock.adjust("2 millis")
+      line.add(1)
+      yield* wake
+      yield* TestClock.adjust("20 millis")
+      assert.strictEqual(line.running.size + line.waiting.length, 1)
+      assert.isEmpty(line.waiting)
+    }))
+
+  it.effect("takes no more than it is allowed, and nothing when nothing is", () =>
+    Effect.gen(function*() {
+      const line = makeLine()
+      line.add(8)
+      let allowed = 0
+      const { wake } = yield* start(line, { allowance: (slots) => Effect.succeed(Math.min(slots, allowed)) })
+      yield* TestClock.adjust("1 second")
+      assert.isEmpty(line.takes)
+      allowed = 1
+      yield* wake
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(line.takes.map(({ limit }) => limit), [1])
+      assert.strictEqual(line.running.size, 1)
+    }))
+
+  it.effect("handles what it had asked for when it was stopped, and asks for nothing more", () =>
+    Effect.gen(function*() {
+      const line = makeLine()
+      line.add(20)
+      const { running, stop } = yield* start(line)
+      yield* TestClock.adjust("2 millis")
+      assert.strictEqual(line.running.size, 0)
+      yield* Effect.forkChild(stop)
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(line.running.size, 8)
+      yield* line.finish(8)
+      yield* FiberSet.awaitEmpty(running)
+      yield* TestClock.adjust("1 minute")
+      assert.lengthOf(line.takes, 1)
+      assert.lengthOf(line.waiting, 12)
+    }))
+})

@@ -1,0 +1,39 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Layer } from "effect"
+import { Provider as ProviderName } from "../../../src/domain/Grant.ts"
+import { Provider } from "../../../src/submission/Provider.ts"
+import { Providers } from "../../../src/submission/Providers.ts"
+import { acknowledged, unclear } from "../../fixtures/submission/World.ts"
+
+let built = 0
+
+/** An adapter that counts how often it was made. */
+const Adapter = Layer.sync(Provider, () => {
+  built++
+  return { submit: () => Effect.succeed(acknowledged), readStatus: () => Effect.succeed(unclear) }
+})
+
+describe("The providers of a process", () => {
+  it.effect("are found by the name that provider connections give them", () =>
+    Effect.gen(function*() {
+      const providers = yield* Providers
+      assert.deepStrictEqual([...providers.keys()], ["north-bank", "south-bank"])
+      assert.isUndefined(providers.get(ProviderName.make("west-bank")))
+    }).pipe(Effect.provide(Providers.layer({ "north-bank": Adapter, "south-bank": Adapter }))))
+
+  it.effect("have an adapter each, even where one layer makes all: no state is shared between banks", () =>
+    Effect.gen(function*() {
+      built = 0
+      const both = Providers.layer({ "north-bank": Adapter, "south-bank": Adapter })
+      const providers = yield* Effect.provide(Providers.useSync((all) => all), Layer.provideMerge(both, Adapter))
+      const [north, south] = [...providers.values()]
+      assert.notStrictEqual(north, south)
+      assert.strictEqual(built, 3)
+    }))
+
+  it.effect("have names that a provider connection can have", () =>
+    Effect.gen(function*() {
+      const exit = yield* Effect.exit(Effect.scoped(Layer.build(Providers.layer({ "no name": Adapter }))))
+      assert.isTrue(Exit.isFailure(exit))
+    }))
+})

@@ -1,0 +1,295 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import type { OperationState } from "../../../src/domain/Operation.ts"
+import { namesNothing, StatusAnswer } from "../../../src/submission/Provider.ts"
+import { Reconciler } from "../../../src/submission/Reconciler.ts"
+import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
+import { drive, pathTo } from "../../fixtures/Ledger.ts"
+import {
+  bank,
+  makeWorld,
+  reference,
+  type Script,
+  unclear,
+  unreachable,
+  until
+} from "../../fixtures/submission/World.ts"
+
+const evidence = { status: 200 }
+const names = { reference, operation_id: null }
+const pending = StatusAnswer.Proven({ state: "submitted", names, evidence })
+const succeeded = StatusAnswer.Proven({ state: "succeeded", names, evidence })
+const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", message: "Closed.", names, evidence })
+const never = StatusAnswer.NeverReceived({ names: namesNothing, evidence })
+const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing })
+
+/** An operation in this state, which the provider knows as the script says. */
+const worldWith = Effect.fnUntraced(function*(state: OperationState, script: Script = {}) {
+  const world = yield* makeWorld(script)
+  const id = yield* world.acceptOne
+  yield* world.inside(drive(yield* world.show(id), pathTo[state]))
+  return { world, id }
+})
+
+/** Where a test takes days, nobody looks every second: it would take long. */
+const patient = { policy: { pollInterval: Duration.minutes(2) } }
+
+describe("The reconciler", () => {
+  it.effect("reads until the result is proven, and never again after that", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* worldWith("indeterminate", {
+        ...patient,
+        read: (read) => Effect.succeed([notFound, unreachable, pending, unclear, succeeded][read - 1]!)
+      })
+      yield* world.start(Reconciler.layer)
+      yield* TestClock.adjust("1 day")
+      assert.deepStrictEqual(yield* world.historyOf(id), [
+        "accepted",
+        "submitting",
+        "indeterminate",
+        "submitted",
+        "succeeded"
+      ])
+      assert.lengthOf(world.reads, 5)
+      assert.isEmpty(world.attempts)
+    }))
+
+  it.effect("makes what was submitted indeterminate when the network fails, whatever the failure", () =>
+    Effect.gen(function*() {
+      const failures: ReadonlyArray<() => Effect.Effect<StatusAnswer>> = [
+        () => Effect.succeed(unreachable),
+        () => Effect.never,
+        () => Effect.die(new Error("Bearer hunter2")),
+        () => Effect.sync(() => JSON.parse("{"))
+      ]
+      for (const read of failures) {
+        const { id, world } = yield* worldWith("submitted", { read })
+        const reading = yield* Effect.forkChild(world.reconcile)
+        yield* TestClock.adjust(world.policy.readTimeout)
+        yield* Fiber.join(reading)
+        assert.strictEqual(yield* world.stateOf(id), "indeterminate")
+        assert.notMatch(JSON.stringify(yield* world.evidenceOf(id)), /hunter2/)
+      }
+    }))
+
+  it.effect("changes nothing when the circuit let no read through", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* worldWith("submitted", { read: () => Effect.succeed(unreachable) })
+      const others = yield* world.acceptMany(5)
+      for (const other of others) yield* world.inside(drive(yield* world.show(other), pathTo.submitted))
+      // The five others open the circuit; it comes last, because it is due last.
+      world.memory.operations.set(id, { ...world.recordOf(id), due_at: 1000 })
+      yield* world.reconcile
+      yield* TestClock.adjust("990 millis")
+      assert.lengthOf(world.reads, 5)
+      world.memory.operations.set(id, { ...world.recordOf(id), due_at: 990 })
+      assert.strictEqual(yield* world.inside(world.reconciler.runOnce(world.grant.provider, 1)), 1)
+      assert.lengthOf(world.reads, 5)
+      assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
+      assert.isAbove(world.recordOf(id).due_at!, 990)
+    }))
+
+  it.effect("reads nothing while its owner has withdrawn, and reads on when the owner is back", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* worldWith("indeterminate", patient)
+      const { client_id, provider_connection_id } = world.grant
+      yield* world.start(Reconciler.layer)
+      const readsIn = Effect.fnUntraced(function*(duration: Duration.Input) {
+        const before = world.reads.length
+        yield* TestClock.adjust(duration)
+        return world.reads.length - before
+      })
+      assert.isAbove(yield* readsIn("10 minutes"), 0)
+      yield* world.grants.setProviderConnected(provider_connection_id, false)
+      assert.strictEqual(yield* readsIn("1 day"), 0)
+      yield* world.grants.setProviderConnected(provider_connection_id, true)
+      assert.isAbove(yield* readsIn("3 hours"), 0)
+      yield* world.grants.setClientActive(client_id, false)
+      assert.strictEqual(yield* readsIn("1 day"), 0)
+      yield* world.grants.setClientActive(client_id, true)
+      assert.isAbove(yield* readsIn("3 hours"), 0)
+      yield* world.grants.revoke(world.grant.grant_id)
+      assert.strictEqual(yield* readsIn("1 day"), 0)
+      // A new grant of the same owner, subject, client and provider.
+      yield* world.issue({ ...world.grant, expires_in: Duration.days(1000) })
+      assert.isAbove(yield* readsIn("3 hours"), 0)
+      assert.strictEqual(yield* world.stateOf(id), "indeterminate")
+    }))
+
+  it.effect("reads fast at first, then ever slower, and slowly for ever", () =>
+    Effect.gen(function*() {
+      const { world } = yield* worldWith("indeterminate", { policy: { pollInterval: Duration.seconds(20) } })
+      yield* world.start(Reconciler.layer)
+      yield* TestClock.adjust("2 days")
+      const { first, factor, jitter, longest } = world.policy.readSchedule
+      const pauses = world.reads.slice(1).map(({ at }, n) => at - world.reads[n]!.at)
+      const tolerance = Duration.toMillis(world.policy.pollInterval)
+      for (const [n, pause] of pauses.entries()) {
+        const pure = Math.min(Duration.toMillis(first) * factor ** (n + 1), Duration.toMillis(longest))
+        assert.isAtLeast(pause, pure * (1 - jitter) - 1, `after read ${n + 1}`)
+        assert.isAtMost(pause, pure * (1 + jitter) + tolerance, `after read ${n + 1}`)
+      }
+      assert.isAbove(pauses.length, 48)
+    }))
+
+  it.effect("goes on where it stopped: the schedule is in the store, not in the process", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* worldWith("indeterminate")
+      const stop = yield* world.start(Reconciler.layer)
+      yield* TestClock.adjust("1 hour")
+      yield* stop
+      const { due_at, reads } = world.recordOf(id)
+      assert.isAbove(reads, 8)
+      assert.isAbove(due_at!, Duration.toMillis("1 hour"))
+      yield* world.start(Reconciler.layer)
+      const before = world.reads.length
+      yield* TestClock.adjust(due_at! - Duration.toMillis("1 hour") - 1)
+      assert.lengthOf(world.reads, before)
+    }))
+
+  it.effect("reads again what it was reading when it was stopped, once the lease has passed", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* worldWith("submitted", {
+        read: (read) => read === 1 ? Effect.never : Effect.succeed(succeeded)
+      })
+      const stop = yield* world.start(Reconciler.layer)
+      yield* until(() => world.reads.length === 1)
+      yield* stop
+      assert.strictEqual(yield* world.stateOf(id), "submitted")
+      yield* world.start(Reconciler.layer)
+      const { readTimeout, storeTimeout } = world.policy
+      yield* TestClock.adjust(Duration.sum(readTimeout, Duration.times(storeTimeout, 3)))
+      assert.strictEqual(yield* world.stateOf(id), "succeeded")
+    }))
+
+  it.effect("reads an operation once at a time, however many reconcilers there are", () =>
+    Effect.gen(function*() {
+      let [running, most] = [0, 0]
+      const { world } = yield* worldWith("indeterminate", {
+        read: () =>
+          Effect.suspend(() => {
+            most = Math.max(most, ++running)
+            return Effect.ensuring(Effect.delay(Effect.succeed(unclear), "10 seconds"), Effect.sync(() => running--))
+          })
+      })
+      for (let n = 0; n < 4; n++) yield* world.start(Reconciler.layer)
+      yield* TestClock.adjust("10 minutes")
+      assert.isAbove(world.reads.length, 3)
+      assert.strictEqual(most, 1)
+    }))
+
+  it.effect(
+    "never changes a state because of age: a year only puts what is uncertain under review",
+    () =>
+      Effect.gen(function*() {
+        for (const state of ["submitted", "indeterminate"] as const) {
+          const { id, world } = yield* worldWith(state, { policy: { pollInterval: Duration.hours(1) } })
+          yield* world.start(Reconciler.layer)
+          const after = Duration.toMillis(defaultPolicy.reviewAfter[state])
+          yield* TestClock.adjust(after * 0.7)
+          assert.deepInclude(yield* world.show(id), { state, under_review: false })
+          yield* TestClock.adjust(Duration.sum(Duration.hours(3), Duration.millis(after * 0.3)))
+          assert.deepInclude(yield* world.show(id), { state, under_review: true, revision: pathTo[state].length + 1 })
+          yield* TestClock.adjust("365 days")
+          assert.deepInclude(yield* world.show(id), { state, under_review: true, revision: pathTo[state].length + 1 })
+        }
+      }),
+    180_000
+  )
+
+  it.effect("counts age anew from the last review, and ends a review with the operation", () =>
+    Effect.gen(function*() {
+      let answer: StatusAnswer = unclear
+      const { id, world } = yield* worldWith("indeterminate", { ...patient, read: () => Effect.sync(() => answer) })
+      yield* world.start(Reconciler.layer)
+      yield* TestClock.adjust("1 hour")
+      assert.isTrue((yield* world.show(id)).under_review)
+      yield* Effect.orDie(world.ledger.review(id, false))
+      yield* TestClock.adjust("10 minutes")
+      assert.isFalse((yield* world.show(id)).under_review)
+      yield* TestClock.adjust("3 hours")
+      assert.isTrue((yield* world.show(id)).under_review)
+      answer = succeeded
+      yield* TestClock.adjust("2 hours")
+      assert.deepInclude(yield* world.show(id), { state: "succeeded", under_review: false })
+    }))
+})
+
+describe("An operation that was accepted before the database was replaced", () => {
+  const heldWith = Effect.fnUntraced(function*(read: () => Effect.Effect<StatusAnswer>) {
+    const world = yield* makeWorld({ read })
+    const id = yield* world.acceptOne
+    world.memory.cluster.timeline++
+    return { world, id }
+  })
+
+  it.effect("is held: it is not sent, it is under review, and its status is read", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* heldWith(() => Effect.succeed(notFound))
+      assert.strictEqual(yield* world.work, 0)
+      yield* world.reconcile
+      assert.deepStrictEqual(world.reads.map((read) => read.id), [id])
+      assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: true, revision: 1 })
+      yield* TestClock.adjust("30 days")
+      yield* world.reconcile
+      assert.strictEqual(yield* world.work, 0)
+      assert.isEmpty(world.attempts)
+      assert.strictEqual(yield* world.stateOf(id), "accepted")
+    }))
+
+  it.effect("shares the room with what was submitted, and each takes what the other leaves", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      const submitted = yield* world.acceptMany(8)
+      yield* world.work
+      const held = yield* world.acceptMany(8)
+      world.memory.cluster.timeline++
+      yield* TestClock.adjust("1 hour")
+      const readNext = (limit: number) =>
+        Effect.map(world.inside(world.reconciler.runOnce(bank, limit)), () => {
+          const ids = world.reads.splice(0).map(({ id }) => id)
+          return [ids.filter((id) => submitted.includes(id)).length, ids.filter((id) => held.includes(id)).length]
+        })
+      assert.deepStrictEqual(yield* readNext(6), [3, 3])
+      assert.deepStrictEqual(yield* readNext(6), [3, 3])
+      assert.deepStrictEqual(yield* readNext(6), [2, 2])
+      yield* TestClock.adjust("3 hours")
+      yield* Effect.forEach(submitted, (id) => world.ledger.transition(id, 3, { state: "succeeded" }, { by: "test" }))
+      assert.deepStrictEqual(yield* readNext(6), [0, 6])
+    }))
+
+  it.effect("is where the provider says it is, once that is proven, without being sent", () =>
+    Effect.gen(function*() {
+      for (const [answer, state] of [[pending, "submitted"], [succeeded, "succeeded"], [failed, "failed"]] as const) {
+        const { id, world } = yield* heldWith(() => Effect.succeed(answer))
+        yield* world.reconcile
+        assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", state])
+        assert.isEmpty(world.attempts)
+      }
+    }))
+
+  it.effect("is sent after all when the provider proves that it never received it", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* heldWith(() => Effect.succeed(never))
+      yield* world.reconcile
+      assert.strictEqual(yield* world.work, 0, "whoever claimed it elsewhere may still send")
+      assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: true })
+      yield* TestClock.adjust(world.policy.rescueAfter)
+      yield* world.reconcile
+      assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: false })
+      assert.strictEqual(yield* world.work, 1)
+      assert.strictEqual(yield* world.stateOf(id), "submitted")
+      assert.lengthOf(world.attempts, 1)
+    }))
+
+  it.effect("is sent after all when an operator releases it", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* heldWith(() => Effect.succeed(unclear))
+      yield* world.reconcile
+      yield* TestClock.adjust(world.policy.rescueAfter)
+      yield* Effect.orDie(world.queue.release(id))
+      assert.strictEqual(yield* world.work, 1)
+      assert.strictEqual(yield* world.stateOf(id), "submitted")
+    }))
+})

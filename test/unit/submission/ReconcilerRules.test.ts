@@ -1,0 +1,96 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Random } from "effect"
+import { readDelay } from "../../../src/domain/Submission.ts"
+import { namesNothing, StatusAnswer } from "../../../src/submission/Provider.ts"
+import { decideStatusRead } from "../../../src/submission/Reconciler.ts"
+import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
+import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
+import { makeWorld, reference, unclear, unreachable } from "../../fixtures/submission/World.ts"
+
+const evidence = { status: 200 }
+const names = { reference, operation_id: null }
+const pending = StatusAnswer.Proven({ state: "submitted", names, evidence })
+const succeeded = StatusAnswer.Proven({ state: "succeeded", names, evidence })
+const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", message: "Closed.", names, evidence })
+const never = StatusAnswer.NeverReceived({ names: namesNothing, evidence })
+const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing })
+
+/** Straight from the claim, if it was one. */
+const unacknowledged = { operation: operationOf(), revision: 3, reference: null }
+
+describe("What follows from a status read", () => {
+  // From the specification, "States and transitions". `stays` is nothing; for held operations there is `Release`.
+  type Row = readonly [answer: StatusAnswer | null, submitted: string, indeterminate: string, held: string]
+  const table: ReadonlyArray<Row> = [
+    [pending, "stays", "submitted", "submitted"],
+    [succeeded, "succeeded", "succeeded", "succeeded"],
+    [failed, "failed", "failed", "failed"],
+    [never, "stays", "failed", "Release"],
+    [unreachable, "indeterminate", "stays", "stays"],
+    [notFound, "stays", "stays", "stays"],
+    [unclear, "stays", "stays", "stays"],
+    [null, "stays", "stays", "stays"]
+  ]
+  const states = ["submitted", "indeterminate", "accepted"] as const
+  const rows = table.flatMap(([answer, ...expected]) =>
+    states.map((state, n) => [answer, state, expected[n]!] as const)
+  )
+
+  const name = (answer: StatusAnswer | null) =>
+    answer === null
+      ? "no read"
+      : `${answer._tag} ${"state" in answer ? answer.state : ""}${"reason" in answer ? answer.reason : ""}`
+
+  it.each(rows.map(([answer, state, expected]) => [name(answer).trim(), state, expected, answer] as const))(
+    "%s, of what is %s: %s",
+    (_, state, expected, answer) => {
+      const decision = decideStatusRead({ ...unacknowledged, state }, answer)
+      const actual = decision._tag === "Record" ? decision.outcome.state : decision._tag
+      assert.strictEqual(actual, expected === "stays" ? "Postpone" : expected)
+    }
+  )
+
+  it("never takes for lost what the provider itself acknowledged, by a name or by having it once", () => {
+    for (const state of ["indeterminate", "accepted"] as const) {
+      assert.strictEqual(decideStatusRead({ ...unacknowledged, state, reference }, never)._tag, "Postpone")
+      assert.strictEqual(decideStatusRead({ ...unacknowledged, state, revision: 4 }, never)._tag, "Postpone")
+    }
+  })
+
+  it("says what proved it", () => {
+    const decision = decideStatusRead({ ...unacknowledged, state: "indeterminate" }, succeeded)
+    assert.deepInclude(decision, { evidence: { by: "status_read", answer: evidence } })
+  })
+
+  it("keeps the reference that a read brought, also where nothing moves", () => {
+    for (const state of ["submitted", "indeterminate"] as const) {
+      assert.deepInclude(decideStatusRead({ ...unacknowledged, state }, pending), { reference })
+    }
+  })
+})
+
+describe("The schedule of status reads", () => {
+  const { readSchedule } = defaultPolicy
+
+  it("is jittered by its share to either side, and no more", () => {
+    assert.strictEqual(readDelay(readSchedule, 0, 0.5), 1000)
+    assert.strictEqual(readDelay(readSchedule, 0, 0), 800)
+    assert.strictEqual(readDelay(readSchedule, 0, 1), 1200)
+  })
+
+  it("never grows beyond its longest delay, however many reads there were", () => {
+    for (const reads of [18, 100, 10_000, 2 ** 31]) {
+      assert.strictEqual(readDelay(readSchedule, reads, 0.5), Duration.toMillis("1 hour"))
+    }
+  })
+
+  it.effect("spreads what failed together", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      yield* world.acceptMany(50)
+      yield* world.work
+      const dues = [...world.memory.operations.values()].map(({ due_at }) => due_at!)
+      assert.isAbove(new Set(dues).size, 30)
+      assert.isTrue(dues.every((due) => due >= 800 && due <= 1200))
+    }).pipe(Random.withSeed("spread")))
+})

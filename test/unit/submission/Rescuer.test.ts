@@ -1,0 +1,97 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import { operationStates } from "../../../src/domain/Operation.ts"
+import { Rescuer } from "../../../src/submission/Rescuer.ts"
+import { drive, pathTo } from "../../fixtures/Ledger.ts"
+import { away, makeWorld, reference, type World } from "../../fixtures/submission/World.ts"
+
+/** Claims, and then forgets: the worker died. */
+const claimAndDie = Effect.fnUntraced(function*(world: World, count: number) {
+  const ids = yield* world.acceptMany(count)
+  const { idle, rescueAfter, reviewAfter, sendWithin } = world.policy
+  const terms = { send_within: sendWithin, rescue_after: rescueAfter, idle, review_after: reviewAfter.accepted }
+  yield* Effect.orDie(world.queue.claim(world.grant.provider, count, terms))
+  return ids
+})
+
+describe("A claim whose holder died", () => {
+  it.effect("is indeterminate once it is stale, and not a moment before", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      const [id] = yield* claimAndDie(world, 1)
+      yield* TestClock.adjust(Duration.subtract(world.policy.rescueAfter, Duration.millis(1)))
+      assert.strictEqual(yield* world.rescue, 0)
+      yield* TestClock.adjust("1 milli")
+      assert.strictEqual(yield* world.rescue, 1)
+      assert.deepStrictEqual(yield* world.historyOf(id!), ["accepted", "submitting", "indeterminate"])
+      assert.deepStrictEqual(yield* world.evidenceOf(id!), {
+        by: "rescuer",
+        reason: "the worker that claimed the operation did not record what became of it"
+      })
+      assert.strictEqual(yield* world.rescue, 0)
+    }))
+
+  it.effect("is never sent again, and its status is read at once", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      const [id] = yield* claimAndDie(world, 1)
+      yield* TestClock.adjust(world.policy.rescueAfter)
+      yield* world.rescue
+      yield* world.reconcile
+      assert.deepStrictEqual(world.reads.map((read) => read.id), [id])
+      yield* TestClock.adjust("30 days")
+      yield* world.work
+      assert.isEmpty(world.attempts)
+    }))
+
+  it.effect("is found however many there are", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      yield* claimAndDie(world, 250)
+      yield* TestClock.adjust(world.policy.rescueAfter)
+      assert.strictEqual(yield* world.rescue, 250)
+    }))
+
+  it.effect("is found by looking from time to time, also after the store was away", () =>
+    Effect.gen(function*() {
+      let isAway = true
+      const world = yield* makeWorld({
+        queue: (queue) => ({ rescue: (limit) => Effect.suspend(() => isAway ? away : queue.rescue(limit)) })
+      })
+      const [id] = yield* claimAndDie(world, 1)
+      yield* world.start(Rescuer.layer)
+      yield* TestClock.adjust(Duration.sum(world.policy.rescueAfter, Duration.seconds(10)))
+      assert.strictEqual(yield* world.stateOf(id!), "submitting")
+      isAway = false
+      yield* TestClock.adjust(world.policy.rescueInterval)
+      assert.strictEqual(yield* world.stateOf(id!), "indeterminate")
+    }))
+})
+
+describe("A rescue", () => {
+  it.effect("touches nothing but stale claims, however old the rest is", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      const ids = yield* world.acceptMany(operationStates.length)
+      for (const [n, state] of operationStates.entries()) {
+        yield* world.inside(drive(yield* world.show(ids[n]!), pathTo[state]))
+      }
+      yield* TestClock.adjust("365 days")
+      assert.strictEqual(yield* world.rescue, 1)
+      const after = yield* Effect.forEach(ids, world.stateOf)
+      assert.deepStrictEqual(after, operationStates.map((state) => state === "submitting" ? "indeterminate" : state))
+    }))
+
+  it.effect("does not lose what a worker knows that was only slow: its reference is kept for the reader", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      const [id] = yield* claimAndDie(world, 1)
+      yield* TestClock.adjust(world.policy.rescueAfter)
+      yield* world.rescue
+      yield* Effect.orDie(world.queue.report(id!, reference))
+      yield* world.reconcile
+      assert.strictEqual(world.reads[0]?.reference, reference)
+      assert.strictEqual(yield* world.stateOf(id!), "indeterminate")
+    }))
+})

@@ -1,0 +1,102 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Queue, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import { Provider } from "../../../src/domain/Grant.ts"
+import { namesNothing } from "../../../src/submission/Provider.ts"
+import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { bank, makeWorld, until } from "../../fixtures/submission/World.ts"
+
+const other = Provider.make("another-bank")
+
+/** A worker that has looked once, and what it is told. */
+const waiting = Effect.gen(function*() {
+  const announcements = yield* Queue.unbounded<Provider>()
+  const claimed: Array<Provider> = []
+  const world = yield* makeWorld({
+    signal: { announced: Stream.fromQueue(announcements) },
+    providers: [other],
+    queue: (queue) => ({
+      claim: (provider, ...args) => {
+        claimed.push(provider)
+        return queue.claim(provider, ...args)
+      }
+    })
+  })
+  yield* world.start(SubmissionWorker.layer)
+  yield* TestClock.adjust("1 milli")
+  claimed.length = 0
+  return { announcements, claimed, world }
+})
+
+describe("An acceptance", () => {
+  it.effect("that is announced is submitted at once, and wakes nobody but the poller of its provider", () =>
+    Effect.gen(function*() {
+      const { announcements, claimed, world } = yield* waiting
+      const id = yield* world.acceptOne
+      yield* Queue.offer(announcements, bank)
+      yield* until(() => world.recordOf(id).operation.state === "submitted")
+      assert.deepStrictEqual([...new Set(claimed)], [bank])
+    }))
+
+  it.effect("that nobody announced is submitted within the poll interval", () =>
+    Effect.gen(function*() {
+      const { world } = yield* waiting
+      const id = yield* world.acceptOne
+      yield* TestClock.adjust(Duration.times(world.policy.pollInterval, 0.45))
+      assert.strictEqual(yield* world.stateOf(id), "accepted")
+      yield* TestClock.adjust(world.policy.pollInterval)
+      assert.strictEqual(yield* world.stateOf(id), "submitted")
+    }))
+
+  it.effect("that is announced for a provider that nobody here knows is nothing to a worker", () =>
+    Effect.gen(function*() {
+      const { announcements, claimed, world } = yield* waiting
+      const id = yield* world.acceptOne
+      yield* Queue.offer(announcements, Provider.make("unknown-bank"))
+      yield* Queue.offer(announcements, other)
+      yield* until(() => claimed.length > 0)
+      assert.deepStrictEqual(claimed, [other])
+      assert.strictEqual(yield* world.stateOf(id), "accepted")
+    }))
+})
+
+describe("Concurrency", () => {
+  it.effect("is bounded for each provider and for the process", () =>
+    Effect.gen(function*() {
+      let [running, most] = [0, 0]
+      const world = yield* makeWorld({
+        policy: { concurrency: 6, providerConcurrency: 4 },
+        providers: [other],
+        submit: () =>
+          Effect.suspend(() => {
+            most = Math.max(most, ++running)
+            return Effect.never
+          })
+      })
+      const { grant } = yield* world.issue({ provider: other })
+      yield* world.acceptMany(20)
+      yield* world.acceptMany(20, grant)
+      yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("20 seconds")
+      assert.deepStrictEqual([running, most], [6, 6])
+      const own = world.attempts.filter(({ id }) => world.recordOf(id).owner.provider === bank).length
+      assert.isAtMost(own, 4)
+      assert.isAtMost(6 - own, 4)
+      // What there is no room for is not claimed: another worker may have it.
+      const claimed = [...world.memory.operations.values()].filter(({ operation }) => operation.state === "submitting")
+      assert.lengthOf(claimed, 6)
+    }))
+
+  it.effect("lets all of a backlog through, without waiting for the next look", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        submit: () => Effect.delay(Effect.succeed({ _tag: "Succeeded", names: namesNothing, evidence: 1 }), 10)
+      })
+      const ids = yield* world.acceptMany(300)
+      yield* world.start(SubmissionWorker.layer)
+      // 32 at a time, 10 ms each: 100 ms. A single look at the next interval would take at least half a second more.
+      yield* TestClock.adjust("400 millis")
+      for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "succeeded")
+      assert.lengthOf(world.attempts, 300)
+    }))
+})

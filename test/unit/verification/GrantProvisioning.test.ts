@@ -1,0 +1,218 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Duration, Effect, Layer, type Scope as Lifetime } from "effect"
+import { HttpClient } from "effect/http"
+import { TestClock } from "effect/testing"
+import {
+  ClientId,
+  ExternalId,
+  Issuer,
+  operationsRead,
+  PairwiseSubject,
+  Provider,
+  ResourceOwner,
+  type Scope
+} from "../../../src/domain/Grant.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { validateGrantProvisioning } from "../../../src/services/verification/GrantProvisioning.ts"
+import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import type { JwtIssuer } from "../../../src/services/verification/OAuthVerifier.ts"
+import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
+import { everything } from "../../fixtures/Ledger.ts"
+import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
+import { audience, type Changes, credentialOf, epoch, issuer, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
+import { Platform } from "../../fixtures/TestDatabase.ts"
+
+const Services = Layer.mergeAll(Grants.layerMemory, OperationStore.layerMemory, ProofReplay.layerMemory).pipe(
+  Layer.provideMerge(Layer.merge(MemoryLedger.layer, Platform))
+)
+
+/** The time is set before the services start: those that wake from time to time would wake for all of it. */
+const inServices = <A, E>(effect: Effect.Effect<A, E, Layer.Success<typeof Services> | Lifetime.Scope>) =>
+  Effect.andThen(TestClock.setTime(epoch * 1000), effect.pipe(Effect.scoped, Effect.provide(Services)))
+
+/** What tokens call the grant that they name. */
+const names = {
+  issuer: Issuer.make(issuer),
+  client_id: ClientId.make("agent-1"),
+  grant: ExternalId.make("grant-1"),
+  subject: PairwiseSubject.make("subject-1"),
+  resource_owner: ResourceOwner.make("owner"),
+  provider: Provider.make("bank")
+}
+
+/** An authorization server, and gateways on one ledger that take its tokens. */
+const makeScene = Effect.gen(function*() {
+  const signer = yield* signerOf("one")
+  const { client } = makeFakeServer([signer.jwk])
+  const store = yield* OperationStore
+
+  /** Yields what reads with a token: how that ended. */
+  const startGateway = Effect.fnUntraced(function*(options: Partial<JwtIssuer> = {}) {
+    const gateway = yield* Layer.build(Layer.fresh(
+      GrantVerifier.layerJwt({ issuer, audience, grantProvisioning: {}, ...options }).pipe(
+        Layer.provide(Layer.succeed(HttpClient.HttpClient, client))
+      )
+    ))
+    return (token: string) =>
+      GrantVerifier.use((verifier) => verifier.verify(credentialOf(token))).pipe(
+        Effect.flatMap((grant) => store.list(grant, everything)),
+        Effect.match({
+          onSuccess: () => "read",
+          onFailure: (error) => error._tag === "GrantRevoked" ? error.reason : error._tag
+        }),
+        Effect.provide(gateway)
+      )
+  })
+  const { provider, resource_owner } = names
+  const issueToken = (claims: Changes = {}) =>
+    tokenOf(signer, { resource_owner, provider, exp: epoch + 86_400, ...claims })
+  return { issueToken, startGateway }
+})
+
+/** An event of the authorization server. */
+const tell = (scopes: ReadonlyArray<Scope>, life: Duration.Input) =>
+  Effect.flatMap(
+    DateTime.now,
+    (now) => Grants.use((grants) => grants.register({ ...names, scopes, expires_at: DateTime.addDuration(now, life) }))
+  )
+
+describe("A token", () => {
+  it.effect("neither widens nor prolongs what an event said of its grant, in any process, however old it is", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway()
+      const token = yield* issueToken()
+      assert.strictEqual(yield* read(token), "read")
+      const events = [
+        ["InsufficientScope", tell([], "30 days")],
+        ["read", tell([operationsRead], "1 hour")],
+        ["expired", tell([operationsRead], 0)]
+      ] as const
+      for (const [answer, event] of events) {
+        yield* TestClock.adjust("1 minute")
+        yield* event
+        const anotherProcess = yield* startGateway()
+        assert.strictEqual(yield* read(token), answer)
+        assert.strictEqual(yield* anotherProcess(token), answer)
+        // What a process remembers of a grant that it saw, it has forgotten by then.
+        yield* TestClock.adjust("11 minutes")
+        assert.strictEqual(yield* read(token), answer)
+        assert.strictEqual(yield* (yield* startGateway())(yield* issueToken()), answer)
+      }
+    })))
+
+  it.effect("does not outlive the end that an event said", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway()
+      const token = yield* issueToken()
+      yield* tell([operationsRead], "1 hour")
+      assert.strictEqual(yield* read(token), "read")
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual(yield* read(token), "expired")
+      assert.strictEqual(yield* read(yield* issueToken()), "expired")
+    })))
+})
+
+describe("A grant that tokens show", () => {
+  const sweep = Grants.use((grants) => grants.revokeSubject(names))
+
+  it.effect("is of a revocation that came after it, however far ahead the clock of its server may be", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      for (const clockTolerance of [0, 5, 60]) {
+        const read = yield* startGateway({ clockTolerance: `${clockTolerance} seconds` })
+        const now = (yield* DateTime.now).epochMilliseconds / 1000
+        const token = yield* issueToken({ grant_id: `before-${clockTolerance}`, iat: now + clockTolerance })
+        yield* TestClock.adjust("1 second")
+        yield* sweep
+        // The gateway sees the token when it likes.
+        yield* TestClock.adjust("2 minutes")
+        assert.strictEqual(yield* read(token), "revoked")
+      }
+    })))
+
+  it.effect("holds when its first token is younger than a revocation by two seconds and what the clocks may differ", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway()
+      yield* sweep
+      yield* TestClock.adjust("6999 millis")
+      const early = yield* issueToken({ grant_id: "early", iat: epoch + 6.999 })
+      // What its server's clock says of the future is not believed.
+      const ahead = yield* issueToken({ grant_id: "ahead", iat: epoch + 11 })
+      assert.deepStrictEqual([yield* read(early), yield* read(ahead)], ["revoked", "revoked"])
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(yield* read(yield* issueToken({ grant_id: "late", iat: epoch + 7 })), "read")
+    })))
+
+  it.effect("is refused to tokens that name another owner or provider, though it was seen a moment ago", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway()
+      assert.strictEqual(yield* read(yield* issueToken()), "read")
+      for (const claims of [{ resource_owner: "other" }, { provider: "broker" }, { resource_owner: undefined }]) {
+        assert.strictEqual(yield* read(yield* issueToken(claims)), "InvalidCredential")
+      }
+      assert.strictEqual(yield* read(yield* issueToken()), "read")
+    })))
+
+  it.effect("is registered once for all tokens that show the same, at once and for ten minutes", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const grants = yield* Grants
+      let registrations = 0
+      const counting = Grants.of({
+        ...grants,
+        register: (registration) =>
+          Effect.andThen(
+            Effect.sync(() => {
+              registrations++
+            }),
+            Effect.andThen(Effect.yieldNow, grants.register(registration))
+          )
+      })
+      const read = yield* Effect.provideService(startGateway(), Grants, counting)
+      const tokens = yield* Effect.forEach(
+        Array.from({ length: 20 }, (_, n) => `token-${n}`),
+        (jti) => issueToken({ jti })
+      )
+      const results = yield* Effect.forEach(tokens, read, { concurrency: "unbounded" })
+      assert.deepStrictEqual(results, tokens.map(() => "read"))
+      yield* TestClock.adjust("9 minutes")
+      yield* read(tokens[0]!)
+      assert.strictEqual(registrations, 1)
+      yield* TestClock.adjust("1 minute")
+      yield* read(tokens[0]!)
+      assert.strictEqual(registrations, 2)
+      yield* read(yield* issueToken({ scope: "operations:read" }))
+      assert.strictEqual(registrations, 3)
+    })))
+
+  it.effect("is revoked by its client's name at the gateway, with the prefix; under the server's own name nothing is", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const grants = yield* Grants
+      const read = yield* startGateway({ clientPrefix: "as/" })
+      const token = yield* issueToken()
+      const prefixed = { ...names, client_id: ClientId.make(`as/${names.client_id}`) }
+      assert.strictEqual(yield* read(token), "read")
+      assert.strictEqual(yield* grants.revokeExternal(names), 0)
+      assert.strictEqual(yield* read(token), "read")
+      assert.strictEqual(yield* grants.revokeExternal(prefixed), 1)
+      assert.strictEqual(yield* read(token), "revoked")
+    })))
+})
+
+describe("The settings of first sight", () => {
+  it("let grants live for a day at least, and for a hundred years at most", () => {
+    for (const grantLifetime of ["1 day", "90 days", Duration.days(36_525), undefined] as const) {
+      assert.isNull(validateGrantProvisioning(grantLifetime === undefined ? {} : { grantLifetime }))
+    }
+    for (const grantLifetime of ["23 hours", 0, Duration.days(36_526), Duration.infinity] as const) {
+      assert.include(validateGrantProvisioning({ grantLifetime }) ?? "", "a day at least")
+    }
+  })
+})
