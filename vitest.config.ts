@@ -1,4 +1,8 @@
+import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+
+// Tests start hundreds of processes. With a cache of compiled code each of them starts in half of the time.
+process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache/node-compile", import.meta.url))
 
 /** What all projects share. The timeouts only end what hangs: no test measures time. */
 const shared = {
@@ -21,7 +25,7 @@ export default defineConfig({
           ...shared,
           name: "system",
           include: ["test/system/**/*.test.ts"],
-          globalSetup,
+          globalSetup: [...globalSetup, "test/fixtures/CommandBundle.ts"],
           // GitHub's parser of workflows imports JSON as bundlers do, and Node does not.
           server: { deps: { inline: [/@actions\//] } }
         }
