@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fc from "fast-check"
+import { rounds } from "../../fixtures/Effort.ts"
 import { type FuzzRequest, fuzzRequests, toBytes } from "../../fixtures/HttpFuzz.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { acceptMany, issue } from "../../fixtures/HttpScene.ts"
@@ -8,7 +9,7 @@ import { type Answer, openWire, type Wire } from "../../fixtures/HttpWire.ts"
 
 /** Another seed asks other questions; this one makes a failure repeatable. */
 const seed = Number(process.env["FUZZ_SEED"] ?? 20261121)
-const requests = Number(process.env["FUZZ_REQUESTS"] ?? 10_000)
+const requests = Number(process.env["FUZZ_REQUESTS"] ?? rounds(2000, 10_000))
 const connections = 16
 
 /** Milliseconds after which a request counts as hanging. */

@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { canTransition, isTerminal, type OperationState } from "../../../src/domain/Operation.ts"
 import type { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import {
   InMemoryLedger,
   issue,
@@ -122,6 +123,6 @@ layer(PostgresLedger, { excludeTestServices: true })("the queue in PostgreSQL an
         const exit = await run(perform(list))
         if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
       })
-      yield* Effect.promise(() => fc.assert(property, { numRuns: 40, interruptAfterTimeLimit: 90_000 }))
+      yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40), interruptAfterTimeLimit: 90_000 }))
     }), 120_000)
 })

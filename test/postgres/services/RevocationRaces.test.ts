@@ -6,6 +6,7 @@ import { OperationId } from "../../../src/domain/Operation.ts"
 import { type GrantRegistration, Grants } from "../../../src/services/Grants.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import type { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import {
   identify,
   isRevoked,
@@ -183,11 +184,11 @@ const race = Effect.fnUntraced(function*(
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("no read that starts after a revocation was committed", (it) => {
-  const rounds = { known: 1600, unseen: 400 }
+  const grants = { known: rounds(320, 1600), unseen: rounds(80, 400) }
 
   for (const [way, revoke] of Object.entries(ways)) {
-    const unseen = way === "its id" ? 0 : rounds.unseen
-    const known = rounds.known + rounds.unseen - unseen
+    const unseen = way === "its id" ? 0 : grants.unseen
+    const known = grants.known + grants.unseen - unseen
 
     it.effect(`succeeds, when it is of ${way}: ${known} known grants, and ${unseen} that are seen meanwhile`, () =>
       Effect.gen(function*() {

@@ -2,13 +2,14 @@ import { describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { proofDifferences } from "../../fixtures/authorization/Differences.ts"
 import { makeProof, now, type ProofRequest } from "../../fixtures/authorization/Proofs.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import { gatherMaterials } from "./Materials.ts"
 import { proofMutations } from "./ProofForgeries.ts"
 import { assertAllAccepted, assertAllRefused, verifierOf } from "./Verdicts.ts"
 
-/** Together with the tokens (`MutatedTokens.test.ts`): 100,000. */
-const count = 20_000
+/** Together with the tokens (`TokenVariants.test.ts`): 100,000 in `npm run test:thorough`. */
+const count = rounds(4000, 20_000)
 
 /** Changes to a good proof that leave it good. */
 const variations: ReadonlyArray<Partial<ProofRequest>> = [

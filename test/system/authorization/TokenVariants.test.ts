@@ -4,14 +4,15 @@ import { decodeJwt, decodeProtectedHeader } from "jose"
 import { tokenDifferences } from "../../fixtures/authorization/Differences.ts"
 import { keyFor, type Members, signJwt } from "../../fixtures/authorization/Keys.ts"
 import { now } from "../../fixtures/authorization/Proofs.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import { gatherMaterials } from "./Materials.ts"
 import { tokenMutations } from "./TokenForgeries.ts"
 import { bearer } from "./Variants.ts"
 import { assertAllAccepted, assertAllRefused, verifierOf } from "./Verdicts.ts"
 
-/** Together with the proofs (`MutatedProofs.test.ts`): 100,000. */
-const count = 80_000
+/** Together with the proofs (`ProofVariants.test.ts`): 100,000 in `npm run test:thorough`. */
+const count = rounds(16_000, 80_000)
 
 /** Changes to a good token that leave it good. */
 const variations: ReadonlyArray<{ readonly header?: Members; readonly claims?: Members }> = [

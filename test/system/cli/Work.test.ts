@@ -1,10 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Context, Effect, Layer } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import { OperationId, type OperationState } from "../../../src/domain/Operation.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { launch, result, run, urlOf } from "../../fixtures/CommandLine.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
 interface Shown {
   readonly operation: { readonly id: string; readonly state: string; readonly under_review: boolean }
@@ -19,7 +21,8 @@ const temporaryDirectory = Effect.acquireRelease(
 /** A database with a grant, and commands on it. */
 const scene = Effect.gen(function*() {
   const directory = yield* temporaryDirectory
-  const env = { DATABASE_URL: urlOf(yield* createDatabase()) }
+  const database = yield* createDatabase()
+  const env = { DATABASE_URL: urlOf(database) }
   const identity = ["--owner", "owner", "--subject", "subject", "--client", "client", "--provider", "demo-bank"]
   const { grant_id } = yield* result<{ readonly grant_id: string }>(
     ["grants", "issue", ...identity],
@@ -44,9 +47,16 @@ const scene = Effect.gen(function*() {
       ),
       ({ operation }) => operation
     )
-  const show = (id: string) => result<Shown>(["operations", "show", id], env)
-  const until = (id: string, state: string) =>
-    Effect.repeat(show(id), { until: ({ operation }) => operation.state === state })
+  // Waiting asks the ledger itself: a process for each question would take longer than what is waited for.
+  const context = yield* Layer.build(OperationLedger.layer.pipe(Layer.provide(Layer.fresh(layerFor(database)))))
+  const ledger = Context.get(context, OperationLedger)
+  const show = (id: string) =>
+    Effect.all({ operation: ledger.show(OperationId.make(id)), history: ledger.history(OperationId.make(id)) })
+  /** Waits until the operation has been in that state, and shows it. */
+  const until = (id: string, state: OperationState) =>
+    Effect.repeat(Effect.delay(show(id), "20 millis"), {
+      until: ({ history }) => history.some(({ to }) => to === state)
+    })
   return { directory, env, accept, show, until }
 })
 
@@ -86,7 +96,7 @@ describe("work", () => {
     Effect.scoped(Effect.gen(function*() {
       const { accept, directory, env, show, until } = yield* scene
       const { stop } = yield* worker(yield* sandbox(directory), env)
-      const slow = { outcome: "succeeded", faults: { slow: { ms: 2500 } } }
+      const slow = { outcome: "succeeded", faults: { slow: { ms: 4000 } } }
       const { id } = yield* accept("k", { sandbox: slow })
       yield* until(id, "submitting")
       assert.strictEqual(yield* stop("SIGTERM"), 0)

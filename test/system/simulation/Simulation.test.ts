@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { operationStates, transitions } from "../../../src/domain/Operation.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import { plants } from "./plants.ts"
 import { simulate } from "./Simulation.ts"
 import { firstViolation, sweep } from "./Sweep.ts"
 
-const seeds = 10_000
+const seeds = rounds(2500, 10_000)
 
 /** Whatever can strike, and whatever the real parts ask of the database. */
 const kinds = [
