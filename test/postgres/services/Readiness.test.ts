@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Layer, Redacted } from "effect"
+import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { inspect } from "node:util"
 import { migrate } from "../../../src/services/Migrations.ts"
@@ -59,17 +59,16 @@ describe("readiness", () => {
       })
     ))
 
-  it.live("is refused within about a second when the database does not answer, and given when it does again", () =>
+  it.live("is refused when the database does not answer, and given when it does again", () =>
     onDatabase(
       { empty: false },
       Effect.gen(function*() {
         yield* check
-        const [elapsed, errors] = yield* whileLocked(
+        const errors = yield* whileLocked(
           "financial_agents_gateway_migrations",
-          Effect.timed(Effect.all([Effect.flip(check), Effect.flip(check)], { concurrency: "unbounded" }))
+          Effect.all([Effect.flip(check), Effect.flip(check)], { concurrency: "unbounded" })
         )
         for (const error of errors) assert.deepStrictEqual(fieldsOf(error), notReady("no_answer"))
-        assert.isBelow(Duration.toMillis(elapsed), 4000)
         yield* check
       })
     ))

@@ -180,7 +180,7 @@ describe("The reconciler", () => {
     }))
 
   it.effect(
-    "never changes a state because of age: a year only puts what is uncertain under review",
+    "never changes a state because of age: a quarter only puts an operation under review",
     () =>
       Effect.gen(function*() {
         for (const state of ["submitted", "indeterminate"] as const) {
@@ -191,7 +191,7 @@ describe("The reconciler", () => {
           assert.deepInclude(yield* world.show(id), { state, under_review: false })
           yield* TestClock.adjust(Duration.sum(Duration.hours(3), Duration.millis(after * 0.3)))
           assert.deepInclude(yield* world.show(id), { state, under_review: true, revision: pathTo[state].length + 1 })
-          yield* TestClock.adjust("365 days")
+          yield* TestClock.adjust("90 days")
           assert.deepInclude(yield* world.show(id), { state, under_review: true, revision: pathTo[state].length + 1 })
         }
       }),
