@@ -1,5 +1,6 @@
 /**
- * One circuit for each provider. Submissions and status reads share it: while no status can be read, nothing is submitted.
+ * One circuit for each provider. Submissions and status reads share it: while no status can be read, nothing is
+ * submitted.
  */
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
@@ -13,8 +14,8 @@ import type { Provider as ProviderName } from "../domain/Grant.ts"
 import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provider.ts"
 
 /**
- * Opens a circuit after five failures in a row, for one second at first and for 30 seconds at most. The process keeps the
- * circuits in memory. To share them between processes, provide a `CircuitBreaker` on a store of your own.
+ * Opens a circuit after five failures in a row, for one second at first and for 30 seconds at most. The process keeps
+ * the circuits in memory. To share them between processes, provide a `CircuitBreaker` on a store of your own.
  */
 export const layerCircuitBreaker: Layer.Layer<CircuitBreaker.CircuitBreaker> = CircuitBreaker.layer({
   tripPolicy: CircuitBreaker.consecutive(5),

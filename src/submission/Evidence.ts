@@ -5,7 +5,10 @@ export interface Evidence {
   readonly [member: string]: Schema.Json
 }
 
-/** Levels of arrays and objects. PostgreSQL and JavaScript fail on very deep values; answers of providers have few levels. */
+/**
+ * Levels of arrays and objects. PostgreSQL and JavaScript fail on very deep values; answers of providers have few
+ * levels.
+ */
 const deepest = 64
 
 /** UTF-16 code units of the JSON text. */
@@ -21,8 +24,8 @@ const isDeep = (value: Schema.Json): boolean => {
 }
 
 /**
- * Makes evidence of a provider's answer. An answer that is too deep or too long for the ledger must not prevent the record
- * of the outcome. It is left out, and `answer_omitted` gives the reason.
+ * Makes evidence of a provider's answer. An answer that is too deep or too long for the ledger must not prevent the
+ * record of the outcome. It is left out, and `answer_omitted` gives the reason.
  */
 export const answered = (by: "submission" | "status_read", answer: Schema.Json): Evidence => {
   // An adapter without type checks may leave it out.

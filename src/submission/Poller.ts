@@ -10,8 +10,8 @@ import type * as Scope from "effect/Scope"
 import { logFailure } from "./logFailure.ts"
 
 /**
- * The slots of one process; each item under way occupies one. Some are reserved for each poller, so that slow work of one
- * poller never takes the last slot of another. The pollers share the rest, first come, first served.
+ * The slots of one process; each item under way occupies one. Some are reserved for each poller, so that slow work of
+ * one poller never takes the last slot of another. The pollers share the rest, first come, first served.
  */
 export interface Slots {
   /** Slots reserved for each poller. */

@@ -9,8 +9,8 @@ import * as Schema from "effect/Schema"
 import type { ProviderOperation, ProviderReference } from "../domain/Submission.ts"
 
 /**
- * Names of the operation that an answer is about. Copy both members from the answer, never from the request: an answer that
- * names another operation proves nothing about the requested one.
+ * Names of the operation that an answer is about. Copy both members from the answer, never from the request: an answer
+ * that names another operation proves nothing about the requested one.
  */
 export interface AnswerNames {
   /** The provider's reference. Null when the answer has none. */
@@ -26,8 +26,8 @@ export interface AnswerNames {
 export const namesNothing: AnswerNames = { reference: null, operation_id: null }
 
 /**
- * The provider's answer to a submission. `evidence` is the answer as JSON; the history keeps it. An answer that names another
- * operation counts as `Uncertain`.
+ * The provider's answer to a submission. `evidence` is the answer as JSON; the history keeps it. An answer that names
+ * another operation counts as `Uncertain`.
  */
 export type SubmissionAnswer = Data.TaggedEnum<{
   /** The provider has received the operation and has not decided yet. */
@@ -49,9 +49,9 @@ export const SubmissionAnswer = Data.taggedEnum<SubmissionAnswer>()
 /**
  * Evidence that no byte of the request left, so that the worker may try again. When in doubt, fail with `Uncertain`.
  *
- * `isLocal`: the provider did not cause the failure, for example when credentials are missing. The circuit of the provider
- * ignores it. `isPermanent`: each further attempt would fail in the same way, for example when the payload cannot be encoded.
- * The worker does not try again.
+ * `isLocal`: the provider did not cause the failure, for example when credentials are missing. The circuit of the
+ * provider ignores it. `isPermanent`: each further attempt would fail in the same way, for example when the payload
+ * cannot be encoded. The worker does not try again.
  */
 export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
   reason: Schema.String,
@@ -85,16 +85,16 @@ interface EvidentAnswer {
 export type Proven = ProvenResult & EvidentAnswer & { readonly _tag: "Proven" }
 
 /**
- * Evidence that the provider never received the operation and will refuse it from now on. Use it only for a provider that
- * documents when "not found" is final, and that refuses requests after `send_before`.
+ * Evidence that the provider never received the operation and will refuse it from now on. Use it only for a provider
+ * that documents when "not found" is final, and that refuses requests after `send_before`.
  */
 export interface NeverReceived extends EvidentAnswer {
   readonly _tag: "NeverReceived"
 }
 
 /**
- * Why a status read proved nothing. `unreachable`: a network failure (the provider did not answer, or a gateway answered in
- * its place). `not_found`: the provider does not know the named operation. `unclear`: every other reason.
+ * Why a status read proved nothing. `unreachable`: a network failure (the provider did not answer, or a gateway
+ * answered in its place). `not_found`: the provider does not know the named operation. `unclear`: every other reason.
  */
 export type NoEvidence =
   | { readonly reason: "unreachable" | "unclear"; readonly detail: string }
@@ -112,21 +112,22 @@ export const StatusAnswer = {
 }
 
 /**
- * One upstream provider. Reasons, details and contradicting names of an answer are logged and kept as evidence: they must not
- * contain credentials.
+ * One upstream provider. Reasons, details and contradicting names of an answer are logged and kept as evidence: they
+ * must not contain credentials.
  */
 export class Provider extends Context.Service<Provider, {
   /**
-   * Submits the operation: one attempt, without redirects. Called at most once for an operation, except after `NotSent`.
-   * A defect, a timeout or an interruption counts as `Uncertain`.
+   * Submits the operation: one attempt, without redirects. Called at most once for an operation, except after
+   * `NotSent`. A defect, a timeout or an interruption counts as `Uncertain`.
    */
   readonly submit: (
     operation: ProviderOperation,
     payload: Schema.Json
   ) => Effect.Effect<SubmissionAnswer, NotSent | Uncertain>
   /**
-   * Reads the state of the operation at the provider, and never changes anything. Ask by the operation's id or by `reference`,
-   * which is null when the provider gave none. An answer that names another id or reference proves nothing.
+   * Reads the state of the operation at the provider, and never changes anything. Ask by the operation's id or by
+   * `reference`, which is null when the provider gave none. An answer that names another id or reference proves
+   * nothing.
    */
   readonly readStatus: (
     operation: ProviderOperation,

@@ -12,7 +12,10 @@ export interface ProviderTask<A> {
   readonly handle: (item: A) => Effect.Effect<void>
 }
 
-/** Takes and handles up to `limit` items of a provider once, all at the same time. Yields their number when all are done. */
+/**
+ * Takes and handles up to `limit` items of a provider once, all at the same time. Yields their number when all are
+ * done.
+ */
 export const runOnce = <A>({ handle, take }: ProviderTask<A>) =>
   Effect.fnUntraced(function*(provider: ProviderName, limit: number) {
     const items = yield* take(provider, limit)
@@ -21,8 +24,8 @@ export const runOnce = <A>({ handle, take }: ProviderTask<A>) =>
   })
 
 /**
- * Starts one poller for each provider, and yields the pollers by provider. They share the slots of the policy. A poller takes
- * no more items than the circuit of its provider lets through.
+ * Starts one poller for each provider, and yields the pollers by provider. They share the slots of the policy. A poller
+ * takes no more items than the circuit of its provider lets through.
  */
 export const runPollers = Effect.fnUntraced(function*<A>(
   { breaker, policy, providers }: SubmissionServices,

@@ -8,8 +8,8 @@ import { Provider as ProviderName } from "../domain/Grant.ts"
 import { Provider } from "./Provider.ts"
 
 /**
- * Adapters by provider, under the name that provider connections use. A worker leaves operations of other providers to the
- * workers that have an adapter for them.
+ * Adapters by provider, under the name that provider connections use. A worker leaves operations of other providers to
+ * the workers that have an adapter for them.
  */
 export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderName, Provider["Service"]>>()(
   "financial-agents-gateway/submission/Providers"

@@ -55,8 +55,8 @@ const makeTask = (services: SubmissionServices): ProviderTask<DueRead> => ({
 
 const takeDueReads = ({ policy, queue }: SubmissionServices) => {
   const terms = {
-    // Covers the read and two statements: no other reader takes the operation meanwhile. The read of a reader that crashed
-    // is due again soon after.
+    // Covers the read and two statements: no other reader takes the operation meanwhile. The read of a reader that
+    // crashed is due again soon after.
     lease: Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, 2)),
     rescue_after: policy.rescueAfter,
     idle: policy.idle,
@@ -65,8 +65,8 @@ const takeDueReads = ({ policy, queue }: SubmissionServices) => {
   }
   return Effect.fn("Reconciler.take")(
     function*(provider: ProviderName, limit: number) {
-      // Half of the slots for held operations and half for the others, so that neither waits for the other. Each kind takes
-      // the slots that the other leaves free.
+      // Half of the slots for held operations and half for the others, so that neither waits for the other. Each kind
+      // takes the slots that the other leaves free.
       const half = Math.ceil(limit / 2)
       const held = yield* withinStore(queue.takeHeld(provider, half, terms))
       const others = limit - held.length
@@ -75,7 +75,7 @@ const takeDueReads = ({ policy, queue }: SubmissionServices) => {
       const more = held.length === half && left > 0 ? yield* withinStore(queue.takeHeld(provider, left, terms)) : []
       return [...held, ...reads, ...more]
     },
-    // The next poll tries again, whatever the failure was.
+    // After any failure, the next poll tries again.
     Effect.catchCause((cause) =>
       Effect.as(logFailure("Could not take operations to reconcile; the next poll tries again", cause), [])
     )

@@ -1,6 +1,7 @@
 /**
  * Moves stale claims to `indeterminate`: claims whose holder crashed, hangs, or lost the database before it recorded an
- * outcome. The request may have been sent, and this cannot be known. So the rescuer never moves a claim to another state.
+ * outcome. The request may have been sent, and this cannot be known. So the rescuer never moves a claim to another
+ * state.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -51,7 +52,7 @@ const make = Effect.gen(function*() {
         })
     ),
     Effect.map((operations) => operations.length),
-    // The next attempt may succeed, whatever the failure was.
+    // After any failure, the rescuer tries again.
     Effect.catchCause((cause) =>
       Effect.as(logFailure("Could not rescue stale claims; the rescuer tries again", cause), 0)
     )

@@ -74,8 +74,8 @@ const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus
   400: refusal(SandboxProblem),
   422: refusal(SandboxProblem),
   409: firstOf(
-    // The protocol documents that this is final and that nothing was carried out. The worker does not try again, although
-    // its own clock may still allow it: the clocks may differ.
+    // The protocol documents that this is final and that nothing was carried out. The worker does not try again,
+    // although its own clock may still allow it: the clocks may differ.
     refusal(problem("too_late")),
     // The key was sent before. The outcome of that submission is not in this answer.
     onBody(problem("duplicate_key"), () => Effect.fail(new Uncertain({ reason: "the provider knows the key already" })))

@@ -28,9 +28,10 @@ export interface Settlement {
 }
 
 /**
- * Determines the settlement from the exit of the attempts. `isSending` tells whether an attempt was under way, so that an
- * interruption may have come after the first byte. Without evidence of another outcome the operation is `indeterminate`
- * (specification, "States and transitions", rule 3). An answer that names another operation than `id` is no evidence.
+ * Determines the settlement from the exit of the attempts. `isSending` tells whether an attempt was under way, so that
+ * an interruption may have come after the first byte. Without evidence of another outcome the operation is
+ * `indeterminate` (specification, "States and transitions", rule 3). An answer that names another operation than `id`
+ * is no evidence.
  */
 export const settlementOf = (
   id: OperationId,
@@ -71,7 +72,8 @@ export const settlementOf = (
 }
 
 /**
- * The code and message of the provider if they can be published, otherwise `provider_rejected` with a message of the gateway.
+ * The code and message of the provider if they can be published, otherwise `provider_rejected` with a message of the
+ * gateway.
  */
 export const publicFailure = (given: { readonly code: string; readonly message: string }): OperationFailure => {
   const { code, message } = given

@@ -7,8 +7,8 @@ import type { ReadSchedule } from "../domain/Submission.ts"
 
 interface SubmissionPolicyShape {
   /**
-   * Slots of this process: most submissions, and most status reads, at the same time. Half of the slots are reserved for the
-   * providers, in equal parts, so that slow providers do not delay others.
+   * Slots of this process: most submissions, and most status reads, at the same time. Half of the slots are reserved
+   * for the providers, in equal parts, so that slow providers do not delay others.
    */
   readonly concurrency: number
   /** Most submissions, and most status reads, at the same time for one provider. */
@@ -75,8 +75,8 @@ export const SubmissionPolicy: Context.Reference<SubmissionPolicyShape> = Contex
 )
 
 /**
- * Returns the reason why a policy is invalid, or null. A claim must not become stale while its holder may still send, and
- * each provider needs a slot of its own. `providers` is their number.
+ * Returns the reason why a policy is invalid, or null. A claim must not become stale while its holder may still send,
+ * and each provider needs a slot of its own. `providers` is their number.
  */
 export const validatePolicy = (policy: SubmissionPolicyShape, providers: number): string | null => {
   const spans = Object.values(policy).flatMap((value) => Duration.isDuration(value) ? [value] : [])

@@ -12,9 +12,9 @@ import { Rescuer } from "./Rescuer.ts"
 import { SubmissionWorker } from "./SubmissionWorker.ts"
 
 /**
- * Submits and settles operations until its scope closes. Run it in any number of processes, in the gateway or apart from it:
- * they coordinate through the database alone. `SubmissionPolicy` sets time limits and concurrency. Dies when the policy is
- * invalid.
+ * Submits and settles operations until its scope closes. Run it in any number of processes, in the gateway or apart
+ * from it: they coordinate through the database alone. `SubmissionPolicy` sets time limits and concurrency. Dies when
+ * the policy is invalid.
  */
 export const layer: Layer.Layer<never, UnsafeDatabase | StoreUnavailable, SubmissionQueue | Providers> = Layer.mergeAll(
   SubmissionWorker.layer,

@@ -2,8 +2,8 @@
  * Sends accepted operations to their providers, each at most once.
  *
  * The order of the steps guarantees that. A claim moves the operation to `submitting`, and no path leads back to
- * `accepted`, so the operation cannot be claimed again. A byte leaves only after the database has acknowledged the claim.
- * The worker records the outcome by compare-and-set. An outcome that cannot be known is `indeterminate`.
+ * `accepted`, so the operation cannot be claimed again. A byte leaves only after the database has acknowledged the
+ * claim. The worker records the outcome by compare-and-set. An outcome that cannot be known is `indeterminate`.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

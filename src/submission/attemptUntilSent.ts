@@ -27,8 +27,8 @@ export interface AttemptProgress {
 }
 
 /**
- * Tries until an attempt sends something, or until nothing may be sent any more. Then it fails with the `NotSent` of the
- * last attempt.
+ * Tries until an attempt sends something, or until nothing may be sent any more. Then it fails with the `NotSent` of
+ * the last attempt.
  */
 export const attemptUntilSent = Effect.fnUntraced(function*(
   services: SubmissionServices,
@@ -83,8 +83,8 @@ const attempt = (
 
 /**
  * Whether an attempt may begin now. The claim itself allows the first attempt, unless it is older than `storeTimeout`.
- * Before each other attempt the worker asks the database again: after a revocation, only an attempt that is under way may
- * still send.
+ * Before each other attempt the worker asks the database again: after a revocation, only an attempt that is under way
+ * may still send.
  */
 const mayAttempt = Effect.fnUntraced(function*(
   services: SubmissionServices,
@@ -107,8 +107,8 @@ const checkDeadline = Effect.fnUntraced(function*({ policy }: SubmissionServices
 })
 
 /**
- * Whether the database allows a claim to be sent. An answer that took longer than `storeTimeout` counts as no. Fails with
- * `AuthorizationRevoked` when the database refuses.
+ * Whether the database allows a claim to be sent. An answer that took longer than `storeTimeout` counts as no. Fails
+ * with `AuthorizationRevoked` when the database refuses.
  */
 const isAuthorized = Effect.fnUntraced(function*({ policy, queue }: SubmissionServices, { claim }: TimedClaim) {
   const askedAt = yield* readClocks

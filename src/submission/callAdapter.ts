@@ -4,8 +4,8 @@ import * as Fiber from "effect/Fiber"
 import { describeDefect } from "./logFailure.ts"
 
 /**
- * Calls an adapter with a time limit. A defect of the adapter and the end of the time become `unanswered`, with the reason.
- * The caller goes on at the end of the time, also where the adapter cannot be interrupted.
+ * Calls an adapter with a time limit. A defect of the adapter and the end of the time become `unanswered`, with the
+ * reason. The caller goes on at the end of the time, also where the adapter cannot be interrupted.
  */
 export const callAdapter = <A, E, B, E2>(
   call: Effect.Effect<A, E>,

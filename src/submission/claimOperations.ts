@@ -25,8 +25,8 @@ export const claimOperations = ({ policy, queue }: SubmissionServices, drain: Dr
     idle: policy.idle,
     review_after: policy.reviewAfter.accepted
   }
-  // The worker waits for a claim until the claim would be stale: the rows of an abandoned claim cannot be claimed again.
-  // A worker that is asked to stop waits for `storeTimeout` only.
+  // The worker waits for a claim until the claim would be stale: the rows of an abandoned claim cannot be claimed
+  // again. A worker that is asked to stop waits for `storeTimeout` only.
   const tooLong = Effect.raceFirst(
     Effect.sleep(policy.rescueAfter),
     Effect.andThen(drain.begun, Effect.sleep(policy.storeTimeout))
@@ -35,7 +35,7 @@ export const claimOperations = ({ policy, queue }: SubmissionServices, drain: Dr
   return Effect.fn("SubmissionWorker.claim")(function*(provider: ProviderName, limit: number) {
     const askedAt = yield* readClocks
     const claims = yield* Effect.raceFirst(Effect.interruptible(queue.claim(provider, limit, terms)), tooLong).pipe(
-      // The next poll tries again, whatever the failure was.
+      // After any failure, the next poll tries again.
       Effect.catchCause((cause) =>
         Effect.as(
           logFailure("Could not claim operations; none of them is sent, and the next poll claims again", cause),

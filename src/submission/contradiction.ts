@@ -18,9 +18,10 @@ const loggable = (name: unknown): string =>
   typeof name === "string" ? name.slice(0, longest).replace(/[^\x20-\x7e]/g, "?") : `(${typeof name})`
 
 /**
- * Finds the member by which an answer names another operation: its id or its reference. Null when there is none. A member
- * that is null contradicts nothing, and neither does a reference while the ledger has none. `names` is missing only when an
- * adapter is written without types. That counts as a contradiction, because the named operation is not known.
+ * Finds the member by which an answer names another operation: its id or its reference. Null when there is none. A
+ * member that is null contradicts nothing, and neither does a reference while the ledger has none. `names` is missing
+ * only when an adapter is written without types. That counts as a contradiction, because the named operation is not
+ * known.
  */
 export const findContradiction = (
   names: AnswerNames | null | undefined,

@@ -26,11 +26,12 @@ export type ReadDecision =
 const postpone: ReadDecision = { _tag: "Postpone", reference: null }
 
 /**
- * Decides what follows from a status read. Evidence moves the operation, a network failure makes a `submitted` operation
- * `indeterminate`, and in every other case the state stays. `answer` is null when the circuit let no read through.
+ * Decides what follows from a status read. Evidence moves the operation, a network failure makes a `submitted`
+ * operation `indeterminate`, and in every other case the state stays. `answer` is null when the circuit let no read
+ * through.
  *
- * An answer that names another operation id, or another reference than the stored one, proves nothing.
- * An answer that names neither counts: the adapter asked for exactly this operation (see `AnswerNames`).
+ * An answer that names another operation id, or another reference than the stored one, proves nothing. An answer that
+ * names neither counts: the adapter asked for exactly this operation (see `AnswerNames`).
  */
 export const decideAfterRead = (
   due: Pick<DueRead, "operation" | "state" | "revision" | "reference">,
@@ -87,8 +88,9 @@ const decideByRule = (
 }
 
 /**
- * Whether the provider acknowledged the operation before. An operation that was never `submitted` becomes `indeterminate` at
- * the third revision: accepted, submitting, indeterminate. A later revision therefore means that it was `submitted`.
+ * Whether the provider acknowledged the operation before. An operation that was never `submitted` becomes
+ * `indeterminate` at the third revision: accepted, submitting, indeterminate. A later revision therefore means that it
+ * was `submitted`.
  */
 const wasAcknowledged = ({ reference, revision }: Pick<DueRead, "revision" | "reference">): boolean =>
   reference !== null || revision > 3

@@ -26,7 +26,8 @@ export const recordSettlement = Effect.fnUntraced(function*(
   const { operation: { id, send_before }, revision } = claim
   const due_in = Duration.millis(readDelay(policy.readSchedule, 0, yield* Random.next))
   const { evidence, reference } = settlement
-  // Until the claim is stale: then the rescuer records `indeterminate`. A worker that is asked to stop gives up earlier.
+  // Until the claim is stale: then the rescuer records `indeterminate`. A worker that is asked to stop gives up
+  // earlier.
   const mayRepeat = Effect.gen(function*() {
     const stopping = Duration.toMillis(policy.drainTimeout) + Duration.toMillis(policy.storeTimeout)
     return (yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && (yield* drain.elapsed) < stopping
@@ -36,8 +37,8 @@ export const recordSettlement = Effect.fnUntraced(function*(
       while: (error) => error._tag === "StoreUnavailable" ? mayRepeat : Effect.succeed(false),
       schedule: retrySchedule
     }),
-    // An earlier try recorded it, the rescuer moved it, or a failover forgot the claim. The report gives the reference to
-    // the next status read, and holds an operation that is `accepted` again, so that it is not sent twice.
+    // An earlier try recorded it, the rescuer moved it, or a failover forgot the claim. The report gives the reference
+    // to the next status read, and holds an operation that is `accepted` again, so that it is not sent twice.
     Effect.catchTag(
       "StaleOperation",
       () => settlement.isSent ? withinStore(queue.report(id, reference)) : Effect.void

@@ -3,8 +3,8 @@ import { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { SubmissionPolicy } from "./SubmissionPolicy.ts"
 
 /**
- * Runs a statement with a time limit, also where the caller itself must not be interrupted. After `StoreUnavailable`, the
- * effect of the statement is not known.
+ * Runs a statement with a time limit, also where the caller itself must not be interrupted. After `StoreUnavailable`,
+ * the effect of the statement is not known.
  */
 export const withinStore = <A, E, R>(
   statement: Effect.Effect<A, E, R>,
