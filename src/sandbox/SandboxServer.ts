@@ -8,8 +8,8 @@ import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Semaphore from "effect/Semaphore"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
-import type { Socket } from "node:net"
 import { problemAnswer } from "./Answer.ts"
+import { Connections } from "./Connections.ts"
 import { control, type ControlledSandbox } from "./Control.ts"
 import { type FaultSettings, refuses } from "./Faults.ts"
 import { isLoopback, openPort } from "./Port.ts"
@@ -77,14 +77,14 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
     port: options.port,
     onConnection: (socket) => {
       if (refuses(seed, switches.settings, ++connections)) socket.resetAndDestroy()
-      else http.connect(service, socket)
+      else http.connections.connect(service, socket)
     }
   })
   const controls = http.server(onControl, () => true)
   const controlPort = yield* openPort({
     host: controlHost,
     port: options.controlPort,
-    onConnection: (socket) => http.connect(controls, socket)
+    onConnection: (socket) => http.connections.connect(controls, socket)
   })
 
   const oneAtATime = yield* Semaphore.make(1)
@@ -94,7 +94,7 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
       if (!isRefusing(settings)) return yield* port.open
       yield* port.close
       // Requests on a kept connection would still be answered.
-      http.closeIdle(service)
+      http.connections.closeIdle(service)
     }).pipe(Semaphore.withPermits(oneAtATime, 1), Effect.uninterruptible)
   const controlled: ControlledSandbox = { submissions, record, faults: Effect.sync(() => switches.settings), setFaults }
 
@@ -105,81 +105,47 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
 
 const isRefusing = (settings: FaultSettings): boolean => settings.refuse_connection?.rate === 1
 
-/** A connection, and the number of its requests under way. */
-interface Connection {
-  readonly server: Server
-  requests: number
-}
-
 /** The parts that both ports share: fibers that answer requests, and the open connections. */
 const makeHttp = Effect.fnUntraced(function*() {
   const fibers = yield* FiberSet.make<void>()
   const fork = yield* FiberSet.runtime(fibers)<never>()
   const closing = yield* Latch.make()
-  const connections = new Map<Socket, Connection>()
-
-  const count = (socket: Socket, by: 1 | -1) => {
-    const connection = connections.get(socket)
-    if (connection !== undefined) connection.requests += by
-  }
+  const connections = new Connections()
 
   const server = (handle: Handler, mayKeepAlive: () => boolean): Server =>
     createServer(httpOptions, (request, response) => {
       const { socket } = request
-      count(socket, 1)
+      connections.count(socket, 1)
       response.shouldKeepAlive &&= mayKeepAlive() && !closing.isOpen()
       response.on("error", () => {})
       const path = (request.url ?? "/").split("?", 1)[0]!
       const fiber = fork(Effect.catchCause(handle(request, response, path), (cause) => giveUp(response, cause)))
       response.once("close", () => {
-        count(socket, -1)
+        connections.count(socket, -1)
         fiber.interruptUnsafe()
         // The answer announced a kept connection, and the switches may have changed since.
         if (!mayKeepAlive()) socket.end()
       })
     })
 
-  const connect = (server: Server, socket: Socket): void => {
-    connections.set(socket, { server, requests: 0 })
-    socket.once("close", () => connections.delete(socket))
-    server.emit("connection", socket)
-  }
-
-  const hangUpOn = (isMeant: (connection: Connection) => boolean) => {
-    for (const [socket, connection] of connections) {
-      if (isMeant(connection)) socket.destroy()
-    }
-  }
-
   const drain = Effect.gen(function*() {
     closing.openUnsafe()
-    hangUpOn(({ requests }) => requests === 0)
-    const stalled = setTimeout(hangUpOn, drainTimeout, () => true)
+    connections.closeIdle()
+    const stalled = setTimeout(() => connections.closeAll(), drainTimeout)
     yield* FiberSet.awaitEmpty(fibers)
     clearTimeout(stalled)
-    hangUpOn(() => true)
+    connections.closeAll()
     // The fibers of incomplete requests record them.
     yield* FiberSet.awaitEmpty(fibers)
   })
 
-  return {
-    server,
-    connect,
-    closing,
-    drain,
-    /** Replaces Node's `closeIdleConnections`, which misses connections that the server did not accept itself. */
-    closeIdle: (server: Server) => hangUpOn((connection) => connection.server === server && connection.requests === 0)
-  }
+  return { server, connections, closing, drain }
 })
 
 /** Answers 500. A submission that could not be recorded has no effect. */
 const giveUp = (response: ServerResponse, cause: Cause.Cause<RecordFailed>): Effect.Effect<void> => {
   if (Cause.hasInterruptsOnly(cause)) return Effect.sync(() => hangUp(response))
-  const answer = problemAnswer(
-    500,
-    "sandbox_failed",
-    "The sandbox failed; this is not an injected fault"
-  )
+  const answer = problemAnswer(500, "sandbox_failed", "The sandbox failed; this is not an injected fault")
   return Effect.logError("Request failed", cause).pipe(
     Effect.andThen(response.headersSent ? Effect.sync(() => hangUp(response)) : send(response, answer))
   )

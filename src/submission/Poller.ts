@@ -62,7 +62,8 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
   let isBehind = false
   const sharedInUse = () => Math.max(0, used - slots.reserved)
   const freeSlots = () => Math.min(limit - used, Math.max(0, slots.reserved - used) + slots.shared - slots.sharedUsed)
-  // A quarter of the slots that this poller can have now. Other pollers may keep their shared slots for long.
+  // At least a quarter of the slots that this poller can have now are free. Shared slots of other pollers do not count,
+  // because they may stay occupied for long.
   const isWorthwhile = () => freeSlots() > 0 && freeSlots() * 4 >= used + freeSlots()
 
   const occupy = (count: number) => {
@@ -102,7 +103,7 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
       // A `CircuitBreaker` of the application may throw. The next poll may succeed.
       Effect.catchCause(
         Effect.uninterruptible(poll),
-        (cause) => logFailure("Poll failed; the next one follows", cause)
+        (cause) => logFailure("Poll failed; the next poll tries again", cause)
       ),
       Effect.suspend(() => isBehind && isWorthwhile() ? Effect.yieldNow : pause)
     ))

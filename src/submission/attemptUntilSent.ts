@@ -27,8 +27,8 @@ export interface AttemptProgress {
 }
 
 /**
- * Tries until an attempt sends something, or until nothing may be sent any more. Then it fails with the `NotSent` of
- * the last attempt.
+ * Tries until an attempt sends something, or until nothing may be sent any more. In the second case it fails with the
+ * last `NotSent`. The pauses between attempts start at `retryDelay` and double, each shorter or longer by up to half.
  */
 export const attemptUntilSent = Effect.fnUntraced(function*(
   services: SubmissionServices,
