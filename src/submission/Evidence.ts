@@ -1,6 +1,6 @@
 import type * as Schema from "effect/Schema"
 
-/** What justifies a transition, as the history stores it. */
+/** The justification of a transition, as the history stores it. */
 export interface Evidence {
   readonly [member: string]: Schema.Json
 }

@@ -1,5 +1,5 @@
 /**
- * The rules for what follows from a status read (specification, "States and transitions").
+ * Decides the consequence of a status read (specification, "States and transitions").
  */
 import type { Outcome } from "../domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference } from "../domain/Submission.ts"
@@ -8,7 +8,7 @@ import { answered, type Evidence } from "./Evidence.ts"
 import type { AnswerNames, StatusAnswer } from "./Provider.ts"
 import { publicFailure } from "./Settlement.ts"
 
-/** What follows from a status read. */
+/** The consequence of a status read. */
 export type ReadDecision =
   /** The state stays. A reference that the answer gave is kept. */
   | { readonly _tag: "Postpone"; readonly reference: ProviderReference | null }
@@ -26,7 +26,7 @@ export type ReadDecision =
 const postpone: ReadDecision = { _tag: "Postpone", reference: null }
 
 /**
- * Decides what follows from a status read. Evidence moves the operation, a network failure makes a `submitted`
+ * Decides the consequence of a status read. Evidence moves the operation, a network failure makes a `submitted`
  * operation `indeterminate`, and in every other case the state stays. `answer` is null when the circuit let no read
  * through.
  *
