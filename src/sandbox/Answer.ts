@@ -1,6 +1,6 @@
 import type { SandboxProblem, SubmissionKey } from "./Protocol.ts"
 
-/** A response, ready to be sent. */
+/** A complete response. */
 export interface Answer {
   readonly status: number
   readonly contentType: string
@@ -13,11 +13,11 @@ export const jsonAnswer = <Body>(status: number, body: Body): Answer => ({
   text: JSON.stringify(body)
 })
 
-/** `key` names the submission that it is about, if any. */
+/** `key` names the submission of the problem, if there is one. */
 export const problemAnswer = (status: number, code: string, message: string, key?: SubmissionKey): Answer =>
   jsonAnswer<SandboxProblem>(status, { code, message, ...key !== undefined && { idempotency_key: key } })
 
-/** What a proxy says when it lost the server behind it. */
+/** The answer of a proxy that cannot reach its server. */
 export const badGateway: Answer = {
   status: 502,
   contentType: "text/html",

@@ -1,11 +1,11 @@
 /**
- * The control plane: the record, the truth and the switches. For the loopback interface alone.
+ * The control plane: the record, the true state of each key, and the fault switches. For the loopback interface alone.
  *
  *     GET /record            every receipt, in order, as lines of JSON (`Receipt`)
- *     GET /truth             what is true of every key, as lines of JSON (`Truth`)
- *     GET /truth/{key}       what is true of one
+ *     GET /truth             the true state of every key, as lines of JSON (`Truth`)
+ *     GET /truth/{key}       the true state of one key
  *     GET /faults            the switches (`FaultSettings`)
- *     PUT /faults            replaces all of them; what is left out is off
+ *     PUT /faults            replaces all switches; a switch that is left out is off
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -20,8 +20,8 @@ import type { SubmissionRecord } from "./Record.ts"
 import type { Submissions } from "./Submissions.ts"
 import { keyIn, readBody, send, sendLines, wrongMethod } from "./Wire.ts"
 
-/** What is controlled. */
-export interface Controlled {
+/** The parts of the sandbox that the control plane shows and changes. */
+export interface ControlledSandbox {
   readonly submissions: Submissions
   readonly record: SubmissionRecord
   readonly faults: Effect.Effect<FaultSettings>
@@ -31,7 +31,7 @@ export interface Controlled {
 const decodeJson = Schema.decodeResult(Schema.fromJsonString(Schema.Json))
 const decodeSettings = Schema.decodeUnknownResult(FaultSettings, { onExcessProperty: "error", errors: "all" })
 
-const replaceFaults = Effect.fnUntraced(function*(controlled: Controlled, request: IncomingMessage) {
+const replaceFaults = Effect.fnUntraced(function*(controlled: ControlledSandbox, request: IncomingMessage) {
   const body = yield* readBody(request)
   if (body === "too_large") return problemAnswer(413, "body_too_large", "The body is too large")
   if (body === "incomplete") return null
@@ -45,7 +45,7 @@ const replaceFaults = Effect.fnUntraced(function*(controlled: Controlled, reques
   )
 })
 
-const truthOf = (controlled: Controlled, path: string): Effect.Effect<Answer> => {
+const truthOf = (controlled: ControlledSandbox, path: string): Effect.Effect<Answer> => {
   const key = keyIn(path, "/truth/")
   return typeof key === "string"
     ? Effect.map(controlled.submissions.truth(key), (truth) => jsonAnswer(200, truth))
@@ -54,7 +54,7 @@ const truthOf = (controlled: Controlled, path: string): Effect.Effect<Answer> =>
 
 /** Answers a request to the control plane. */
 export const control = Effect.fnUntraced(function*(
-  controlled: Controlled,
+  controlled: ControlledSandbox,
   request: IncomingMessage,
   response: ServerResponse,
   path: string
@@ -65,7 +65,7 @@ export const control = Effect.fnUntraced(function*(
     return answer === null ? undefined : yield* send(response, answer)
   }
   const isKnown = path === "/faults" || path === "/record" || path === "/truth" || path.startsWith("/truth/")
-  if (!isKnown) return yield* send(response, problemAnswer(404, "unknown_endpoint", `There is nothing at ${path}`))
+  if (!isKnown) return yield* send(response, problemAnswer(404, "unknown_endpoint", `Unknown path: ${path}`))
   if (method !== "GET") return yield* send(response, wrongMethod(path === "/faults" ? "GET and PUT" : "GET"))
   if (path === "/faults") return yield* send(response, jsonAnswer(200, yield* controlled.faults))
   if (path === "/record") return yield* sendLines(response, controlled.record.lines())

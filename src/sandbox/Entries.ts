@@ -1,27 +1,27 @@
 /**
- * What the sandbox remembers of each key. All of it can be told from the record.
+ * The state of each key in memory. `restore` rebuilds it from the record.
  */
 import type { InstructedFaults } from "./Faults.ts"
 import type { SubmissionKey } from "./Protocol.ts"
 import { type Receipt, RecordFailed } from "./Record.ts"
 import type { Settlement } from "./SettlementMix.ts"
 
-/** What was decided when a submission was first understood. It never changes. */
+/** The decision on the first valid request of a key. It never changes. */
 export interface Fate {
   readonly outcome: "accepted" | "rejected" | "too_late" | "lost"
-  /** Of what is accepted or rejected. */
+  /** For an accepted or rejected submission. */
   readonly settlement: Settlement | undefined
   readonly instructed: InstructedFaults | undefined
 }
 
-/** One key. */
+/** The state of one key. */
 export interface Entry {
-  /** Complete requests that came with it. */
+  /** Complete requests with the key. */
   receipts: number
-  /** Reads of its status. Not recorded: a restart counts anew. */
+  /** Reads of its status. Not recorded: a restart counts from 0. */
   reads: number
   fate: Fate | undefined
-  /** Whether the record has its fate: before, nothing takes effect. */
+  /** Whether the record has the fate. Until then the submission has no effect. */
   recorded: boolean
 }
 
@@ -40,7 +40,10 @@ const fateOf = ({ instructed, outcome, settlement }: Receipt): Fate | undefined 
     ? { outcome, settlement, instructed }
     : undefined
 
-/** Rebuilds everything from a record. Throws `RecordFailed` when the receipts of a key do not count on. */
+/**
+ * Rebuilds the entries from a record. Throws `RecordFailed` when the receipts of a key are not numbered 1, 2, 3 and so
+ * on.
+ */
 export const restore = (receipts: ReadonlyArray<Receipt>): Entries => {
   const entries: Entries = new Map()
   for (const [index, receipt] of receipts.entries()) {

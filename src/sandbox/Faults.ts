@@ -1,16 +1,17 @@
 /**
- * The ways in which the sandbox misbehaves, and when it does.
+ * The faults that the sandbox injects, and the requests that they strike.
  *
- * Whether a fault strikes is decided by the seed, the submission's key and the fault's name; faults of the transport also
- * count attempts (receipts of the key, or reads of its status), so that what was lost once may arrive the next time.
+ * The seed, the submission's key and the fault's name decide whether a fault strikes. For faults of the transport the
+ * number of the attempt counts too (receipts of the key, or reads of its status). So an answer that was lost once may
+ * arrive the next time.
  */
 import * as Schema from "effect/Schema"
 import { chance } from "./Chance.ts"
 
-/** What a request is for: handing in a submission, or reading its status. */
+/** The kind of a request: it brings a submission, or reads its status. */
 export type Stage = "submission" | "status"
 
-/** What a timer can wait for: 24 days. */
+/** The range of a timer: up to 24 days. */
 export const Milliseconds = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2_147_483_647 }))
 
 const Rate = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))
@@ -25,33 +26,33 @@ const switched = <Fields extends Schema.Struct.Fields>(fields: Fields) =>
   Schema.optionalKey(Schema.Struct({ rate: Rate, ...fields }))
 
 /**
- * The switches: how often each fault strikes, from 0 to 1. What is left out is off. `on` says which requests a fault of
- * the transport strikes: both kinds unless told.
+ * The switches. `rate`, from 0 to 1, is the share of requests or keys that the fault strikes. A switch that is left out
+ * is off. `on` selects the requests that a fault of the transport strikes, by default both kinds.
  */
 export const FaultSettings = Schema.Struct({
-  /** Takes the request up only after `ms` (250): until then the submission is not known, and there is no answer. */
+  /** Handles the request only after `ms` (250). Until then the submission is not known, and there is no answer. */
   slow: switched({ ...ms, ...on }),
-  /** Resets the connection before anything was read; at rate 1 nothing listens any more. Knows no keys. */
+  /** Resets the connection before anything is read. At rate 1 the port is closed. Independent of keys. */
   refuse_connection: switched({}),
-  /** Carries out, and closes the connection without a byte. */
+  /** Carries out the request, and closes the connection without a byte. */
   drop_response: switched(on),
-  /** Carries out, and answers 502 with HTML, as a proxy in front of it would. */
+  /** Carries out the request, and answers 502 with HTML, as a proxy in front of the provider would. */
   bad_gateway: switched(on),
-  /** Carries out, sends half of the answer, and resets the connection. */
+  /** Carries out the request, sends half of the answer, and resets the connection. */
   reset_mid_body: switched(on),
-  /** Carries out, and answers with the right status and a body that is no JSON. */
+  /** Carries out the request, and answers with the right status and a body that is no JSON. */
   garbage_body: switched(on),
-  /** Carries out at once, and answers `ms` (120,000) later. Strikes submissions unless told. */
+  /** Carries out the request at once, and answers `ms` (120,000) later. Strikes submissions by default. */
   late: switched({ ...ms, ...on }),
   /** Status reads answer 404 until `ms` (2,000) after the submission took effect. */
   not_found_for: switched(ms),
-  /** A key that was received before gets 409 instead of its first answer. */
+  /** Answers 409 to a repeated key instead of its first answer. */
   duplicate_key_rejected: switched({}),
-  /** The first `reads` (8) status reads answer in turn as pending, truly, 404 and 502. */
+  /** The first `reads` (8) status reads answer in turn: pending, the true status, 404, 502. */
   flapping_status: switched(reads),
-  /** Answers 200 with the status of another submission, which succeeded. A submission is carried out all the same. */
+  /** Answers 200 with the status of another submission, which succeeded. A submission is carried out nevertheless. */
   foreign_answer: switched(on),
-  /** Closes the connection having carried out nothing, now and for ever. */
+  /** Closes the connection. The submission is not carried out, now or later. */
   lose: switched({})
 })
 export type FaultSettings = typeof FaultSettings.Type
@@ -61,8 +62,9 @@ const instructed = <Fields extends Schema.Struct.Fields>(fields: Fields) =>
   Schema.optionalKey(Schema.Union([Schema.Boolean, Schema.Struct(fields)]))
 
 /**
- * The faults of one submission, whatever the switches say: true or an object to strike, false to spare. They strike the
- * submission alone unless `on` says otherwise, each time or only the first `times`.
+ * The faults of one submission. They take precedence over the switches: true or an object switches a fault on, false
+ * switches it off. By default a fault strikes the submission and no status read; `on` changes that. `times` limits it
+ * to the first attempts.
  */
 export const InstructedFaults = Schema.Struct({
   slow: instructed({ ...ms, ...on, ...times }),
@@ -79,10 +81,10 @@ export const InstructedFaults = Schema.Struct({
 })
 export type InstructedFaults = typeof InstructedFaults.Type
 
-/** Names of all faults, in the order in which they are shown. */
+/** Names of all faults, in the order of the help text. */
 export const faultNames = Object.keys(FaultSettings.fields) as ReadonlyArray<FaultName>
 
-/** Faults that spoil an answer. One answer can be spoilt in one way: the first of these that strikes. */
+/** Faults that spoil an answer. If several strike, the first of these spoils it. */
 export const spoilers = ["drop_response", "reset_mid_body", "garbage_body", "bad_gateway"] as const
 export type Spoiler = typeof spoilers[number]
 
@@ -91,16 +93,16 @@ const transport: ReadonlySet<FaultName> = new Set(["slow", "late", "foreign_answ
 const defaultMilliseconds: Partial<Record<FaultName, number>> = { slow: 250, late: 120_000, not_found_for: 2000 }
 const defaultReads = 8
 
-/** A request, as far as faults care. */
+/** The properties of a request that decide about faults. */
 export interface Occasion {
   readonly key: string
   readonly stage: Stage
-  /** Which receipt of the key, or which read of its status, counted from 1. */
+  /** Number of the receipt of the key, or of the read of its status, from 1. */
   readonly attempt: number
   readonly instructed: InstructedFaults | undefined
 }
 
-/** What the members of a switch and of an instruction may be, all in one. */
+/** All members that a switch or an instruction can have. */
 interface Parameters {
   readonly ms?: number
   readonly on?: Stage | "both"
@@ -108,7 +110,7 @@ interface Parameters {
   readonly times?: number
 }
 
-/** A fault that strikes, with what it needs to know. */
+/** A fault that strikes, with its parameters. */
 export interface Strike {
   readonly milliseconds: number
   readonly reads: number
@@ -128,7 +130,7 @@ const instructedStrike = (name: FaultName, order: boolean | Parameters, { attemp
   return !transport.has(name) || covers(parameters.on ?? "submission", stage) ? strike(name, parameters) : null
 }
 
-/** Whether a fault strikes on an occasion, and how. Always the same for the same seed, settings and occasion. */
+/** The strike of a fault on an occasion, or null. The same seed, settings and occasion give the same result. */
 export const strikes = (
   seed: string,
   settings: FaultSettings,
@@ -145,6 +147,6 @@ export const strikes = (
   return chance(seed, name, key, stage, attempt) < setting.rate ? strike(name, setting) : null
 }
 
-/** Whether the connection of this number is refused. */
+/** Whether the connection with this number is refused. */
 export const refuses = (seed: string, settings: FaultSettings, connection: number): boolean =>
   chance(seed, "refuse_connection", connection) < (settings.refuse_connection?.rate ?? 0)

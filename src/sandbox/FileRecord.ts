@@ -1,5 +1,5 @@
 /**
- * A record in a file of JSON lines, appended to and never changed.
+ * A record in a file of JSON lines. The sandbox only appends to it.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -20,10 +20,10 @@ const attempt = <A>(message: string, evaluate: () => Promise<A>): Effect.Effect<
   })
 
 /**
- * Opens the record, making the file and its directory when they are missing. A last line that was torn by a crash was
- * never answered: it is cut off, with a warning. Fails when any other line is not a receipt.
+ * Opens the record, and creates the file and its directory if they are missing. A crash may leave an incomplete last
+ * line. Its request was never answered, so it is cut off, with a warning. Fails when any other line is not a receipt.
  *
- * Only one sandbox may write to a file: two would count the same keys apart.
+ * Only one sandbox may write to a file: two would count the receipts of a key separately.
  */
 export const openFileRecord = (file: string): Effect.Effect<SubmissionRecord, RecordFailed, Scope.Scope> =>
   Effect.gen(function*() {
@@ -33,7 +33,10 @@ export const openFileRecord = (file: string): Effect.Effect<SubmissionRecord, Re
     )
     const { lost, size } = yield* attempt(`Could not read the record ${file}`, () => cutTornLine(handle))
     if (lost > 0) {
-      yield* Effect.annotateLogs(Effect.logWarning("Cut off a torn last line of the record"), { file, bytes: lost })
+      yield* Effect.annotateLogs(Effect.logWarning("Cut off an incomplete last line of the record"), {
+        file,
+        bytes: lost
+      })
     }
     const writer = new GroupCommit(handle, size)
     // The handle is closed after this: finalizers run in reverse.
@@ -49,10 +52,10 @@ export const openFileRecord = (file: string): Effect.Effect<SubmissionRecord, Re
     }
   })
 
-/** Another user may have put a symbolic link into the directory: it is not followed. */
+/** Does not follow a symbolic link, because another user may have put it into the directory. */
 const appendHere = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW
 
-/** The entry in the directory must be as durable as what is written. */
+/** Opens the file and syncs its directory, so that the entry of a new file is durable, too. */
 const openDurably = async (file: string): Promise<fs.FileHandle> => {
   const directory = path.dirname(file)
   await fs.mkdir(directory, { recursive: true })
@@ -65,7 +68,7 @@ const openDurably = async (file: string): Promise<fs.FileHandle> => {
 const newline = 10
 const step = 65_536
 
-/** Ends the file after its last complete line. Tells its size, and how many bytes were lost. */
+/** Truncates the file after its last complete line. Returns its size and the number of bytes cut off. */
 const cutTornLine = async (handle: fs.FileHandle): Promise<{ readonly size: number; readonly lost: number }> => {
   const { size } = await handle.stat()
   for (let end = size; end > 0;) {
@@ -99,7 +102,7 @@ const parse = async (stream: Readable): Promise<ReadonlyArray<Receipt>> => {
   return receipts
 }
 
-/** Not `node:readline`: that ends lines at separators which JSON permits inside of strings. */
+/** Splits at newlines only. `node:readline` also splits at separators that JSON permits inside strings. */
 async function* linesOf(stream: Readable): AsyncGenerator<string> {
   let rest = ""
   for await (const chunk of stream.setEncoding("utf8")) {
@@ -115,11 +118,11 @@ interface Waiting {
   readonly reject: (cause: unknown) => void
 }
 
-/** Writes what came in during the last write in one go, so that one sync serves many. */
+/** Collects the lines that arrive during a write, and writes them together, so that one sync serves many. */
 class GroupCommit {
   /** Bytes that are durable. */
   size: number
-  /** Resolves when nothing is being written. */
+  /** Resolves when no write is under way. */
   idle: Promise<void> = Promise.resolve()
   private readonly handle: fs.FileHandle
   private waiting: Array<Waiting> = []
@@ -133,7 +136,7 @@ class GroupCommit {
 
   append(line: string): Promise<void> {
     const { promise, reject, resolve } = Promise.withResolvers<void>()
-    // Whoever does not wait for it must not end the process by that.
+    // A rejection that no caller awaits would end the process.
     promise.catch(() => {})
     this.waiting.push({ line, resolve, reject })
     if (!this.writing) {
@@ -144,7 +147,7 @@ class GroupCommit {
   }
 
   private async writeAll(): Promise<void> {
-    // Let the others of this turn of the event loop come along.
+    // Includes the other lines of this turn of the event loop.
     await new Promise(setImmediate)
     while (this.waiting.length > 0) {
       const batch = this.waiting

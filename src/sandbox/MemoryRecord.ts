@@ -2,7 +2,7 @@ import * as Effect from "effect/Effect"
 import { Readable } from "node:stream"
 import { encodeReceipt, type Receipt, type SubmissionRecord } from "./Record.ts"
 
-/** A record that ends with the process: for tests and benchmarks. */
+/** A record in memory, lost when the process ends. For tests and benchmarks. */
 export const makeMemoryRecord = (): SubmissionRecord => {
   const receipts: Array<Receipt> = []
   return {

@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as net from "node:net"
 
-/** The address is taken, or not ours. */
+/** The address is in use, or does not belong to this machine. */
 export class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", {
   host: Schema.String,
   port: Schema.Int,
@@ -19,21 +19,21 @@ export class CannotListen extends Schema.TaggedError<CannotListen>()("CannotList
   }
 }
 
-/** While it is closed, connections are refused by the operating system. Connections that exist are not touched. */
+/** While the port is closed, the operating system refuses connections. Existing connections stay open. */
 export interface Port {
   readonly number: number
   readonly open: Effect.Effect<void, CannotListen>
   readonly close: Effect.Effect<void>
 }
 
-/** Opens a port; 0 takes one that is free, and keeps to it. Closed with the scope. */
+/** Opens a port, and closes it with the scope. 0 takes a free port, which stays the same when it is opened again. */
 export const openPort = Effect.fnUntraced(function*(
   options: { readonly host: string; readonly port: number; readonly onConnection: (socket: net.Socket) => void }
 ): Effect.fn.Return<Port, CannotListen, Scope.Scope> {
   const { host, onConnection } = options
   let server = yield* listen(host, options.port, onConnection)
   const { port: number } = server.address() as net.AddressInfo
-  // Stops listening at once. Its callback waits for the connections to end, so nobody waits for it.
+  // Stops listening at once. Its callback would wait until all connections have ended, so it is not used.
   const close = Effect.sync(() => void server.close())
   yield* Effect.addFinalizer(() => close)
   return {
@@ -53,12 +53,12 @@ const listen = (
   onConnection: (socket: net.Socket) => void
 ): Effect.Effect<net.Server, CannotListen> =>
   Effect.callback((resume) => {
-    // Half-open, as node:http has its own.
+    // Half-open, like the servers of node:http.
     const server = net.createServer({ allowHalfOpen: true, noDelay: true }, onConnection)
     server.on("error", (cause) => resume(Effect.fail(new CannotListen({ host, port, cause }))))
     server.listen({ host, port, backlog: 4096 }, () => resume(Effect.succeed(server)))
   })
 
-/** Whether an address is of this machine alone. */
+/** Whether an address is a loopback address. */
 export const isLoopback = (address: string | undefined): boolean =>
   address !== undefined && /^(?:::1$|(?:::ffff:)?127\.)/u.test(address)

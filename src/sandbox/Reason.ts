@@ -3,7 +3,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** What is wrong with a value, in one line: each fault of it after the path that leads there. */
+/** Formats a schema error in one line: each issue with the path to the invalid member. */
 export const reason = (error: Schema.SchemaError): string =>
   format(error.issue).issues.map(({ message, path = [] }) =>
     [...path.map((segment) => String(typeof segment === "object" ? segment.key : segment)), message].join(": ")

@@ -1,5 +1,5 @@
 /**
- * A request that brings a submission, and what it asks for.
+ * A request that brings a submission, and the submission in it.
  */
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
@@ -12,15 +12,15 @@ import { Instant, Instruction } from "./SettlementMix.ts"
 export interface ReceivedRequest {
   readonly key: SubmissionKey
   readonly body: Buffer
-  /** The header `Send-Before`, as it came. */
+  /** The header `Send-Before`, not parsed. */
   readonly sendBefore: string | undefined
 }
 
-/** The same, understood. */
+/** The submission of a valid request. */
 export interface Submission {
   readonly type: string
   readonly instruction: Instruction | undefined
-  /** Milliseconds since 1970; infinite when it may be carried out at any time. */
+  /** Milliseconds since 1970. Infinite without the header: the submission may be carried out at any time. */
   readonly sendBefore: number
 }
 
@@ -28,8 +28,8 @@ const decodeBody = Schema.decodeResult(Schema.fromJsonString(SandboxRequest))
 const decodeInstruction = Schema.decodeUnknownResult(Instruction, { onExcessProperty: "error", errors: "all" })
 const decodeInstant = Schema.decodeResult(Instant)
 
-/** What is asked for, or what is wrong with the request. */
-export const understand = ({ body, sendBefore }: ReceivedRequest): Result.Result<Submission, string> =>
+/** Parses a request. Fails with the reason, in one line, why it is invalid. */
+export const parseSubmission = ({ body, sendBefore }: ReceivedRequest): Result.Result<Submission, string> =>
   Result.gen(function*() {
     const { payload, type } = yield* named("body", decodeBody(body.toString("utf8")))
     const instruction = Predicate.hasProperty(payload, "sandbox")

@@ -1,5 +1,5 @@
 /**
- * The sandbox's own record of every submission that it received: the judge of "at most once".
+ * The sandbox's own record of every submission that it received. Tests check "at most once" against it.
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -8,23 +8,23 @@ import { InstructedFaults } from "./Faults.ts"
 import { SubmissionKey } from "./Protocol.ts"
 import { Instant, Settlement } from "./SettlementMix.ts"
 
-/** What became of a receipt. */
+/** The outcome of a receipt. */
 export const ReceiptOutcome = Schema.Literals([
-  /** It will be carried out, as its settlement says. */
+  /** Carried out according to its settlement. */
   "accepted",
-  /** Refused for ever, as its settlement says. */
+  /** Refused for good, according to its settlement. */
   "rejected",
-  /** It came after its `Send-Before`: refused for ever. */
+  /** Arrived after its `Send-Before`: refused for good. */
   "too_late",
-  /** The fault `lose`: nothing was carried out, nor ever will be. */
+  /** The fault `lose`: not carried out, now or later. */
   "lost",
-  /** The key was received before: the first answer again, nothing else. */
+  /** The key was received before: answered with the first answer, and not carried out again. */
   "repeated",
-  /** The same, answered by the fault `duplicate_key_rejected`. */
+  /** The key was received before: answered 409 by the fault `duplicate_key_rejected`. */
   "duplicate_key",
-  /** The request could not be understood. Nothing was carried out; the key is still free. */
+  /** The request is invalid. Nothing was carried out, and the key is still free. */
   "invalid",
-  /** The request never ended: not a submission, and not counted. */
+  /** The request was not received completely: not a submission, and not counted. */
   "incomplete"
 ])
 export type ReceiptOutcome = typeof ReceiptOutcome.Type
@@ -32,22 +32,22 @@ export type ReceiptOutcome = typeof ReceiptOutcome.Type
 /** One line of the record. */
 export const Receipt = Schema.Struct({
   key: SubmissionKey,
-  /** The how manieth complete request with this key it is, from 1. 0 when it is incomplete. */
+  /** Sequence number of complete requests with this key, from 1. 0 for an incomplete request. */
   receipt: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
   at: Instant,
   outcome: ReceiptOutcome,
   /** Faults that struck the receipt or its answer, by name. */
   faults: Schema.Array(Schema.String),
   type: Schema.optionalKey(Schema.String),
-  /** SHA-256 of the body in hexadecimal, so that two receipts of a key can be compared. The payload is not kept. */
+  /** SHA-256 of the body in hexadecimal, to compare receipts of a key. The payload is not recorded. */
   body_sha256: Schema.optionalKey(Schema.String),
   settlement: Schema.optionalKey(Settlement),
-  /** Faults that the payload asked for: those of the status reads are still to come. */
+  /** Faults that the payload asks for. After a restart, status reads need them. */
   instructed: Schema.optionalKey(InstructedFaults)
 })
 export type Receipt = typeof Receipt.Type
 
-/** The record cannot be read or written. Without a record nothing may take effect. */
+/** The record cannot be read or written. A submission without a receipt in the record has no effect. */
 export class RecordFailed extends Schema.TaggedError<RecordFailed>()("RecordFailed", {
   message: Schema.String,
   cause: Schema.optionalKey(Schema.Defect())
@@ -56,20 +56,20 @@ export class RecordFailed extends Schema.TaggedError<RecordFailed>()("RecordFail
 /** An append-only record. */
 export interface SubmissionRecord {
   /**
-   * Takes the next place in the record when it is called; the effect waits until the receipt is durable. Once one could
-   * not be made durable, none ever is again: what the disk holds is not known any more.
+   * Takes the next place in the record when it is called. The effect completes when the receipt is durable. After one
+   * failure every later append fails, because the content of the disk is then unknown.
    */
   readonly append: (receipt: Receipt) => Effect.Effect<void, RecordFailed>
   /** Every durable receipt, in order. */
   readonly receipts: Effect.Effect<ReadonlyArray<Receipt>, RecordFailed>
-  /** The same as lines of JSON. */
+  /** Every durable receipt, in order, as lines of JSON. */
   readonly lines: () => Readable
 }
 
 const ReceiptLine = Schema.fromJsonString(Receipt)
 
-/** A receipt as a line of JSON, without its end. */
+/** Encodes a receipt as a line of JSON, without the newline. */
 export const encodeReceipt = Schema.encodeSync(ReceiptLine)
 
-/** Reads a line back. Strict: a line that holds anything else was not written by `encodeReceipt`. */
+/** Decodes a line of the record. Fails on excess members, which `encodeReceipt` never writes. */
 export const decodeReceipt = Schema.decodeResult(ReceiptLine, { onExcessProperty: "error" })

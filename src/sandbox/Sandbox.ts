@@ -1,6 +1,6 @@
 /**
- * A provider to develop and test against: a real HTTP server that keeps its own record of every submission that it
- * received, and misbehaves as told. `Protocol` says what it speaks, `Faults` how it misbehaves, `Control` how it is told.
+ * A provider for development and tests: an HTTP server that records every submission it receives, and injects faults.
+ * `Protocol` documents its protocol, `Faults` its faults, and `Control` its control plane.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -17,41 +17,42 @@ import { makeSubmissions, type Truth } from "./Submissions.ts"
 
 const PortNumber = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))
 
-/** All of it may be left out. */
+/** All options are optional. */
 export const SandboxOptions = Schema.Struct({
-  /** Address of the service; 127.0.0.1 unless told. The control port is always on 127.0.0.1. */
+  /** Address of the service, 127.0.0.1 by default. The control port is always on 127.0.0.1. */
   host: Schema.optionalKey(Schema.String),
-  /** 0, the default, takes one that is free. */
+  /** 0, the default, takes a free port. */
   port: Schema.optionalKey(PortNumber),
+  /** 0, the default, takes a free port. */
   controlPort: Schema.optionalKey(PortNumber),
-  /** File of the record. Without it the record ends with the scope. */
+  /** File of the record. Without it the record is in memory, and lost when the scope closes. */
   record: Schema.optionalKey(Schema.String),
-  /** Decides everything that is not told. */
+  /** Decides outcomes and faults that are not instructed. The same seed gives the same decisions. */
   seed: Schema.optionalKey(Schema.String),
-  /** The switches to begin with; all off unless told. */
+  /** The switches at the start, all off by default. */
   faults: Schema.optionalKey(FaultSettings),
-  /** What the seed makes of submissions that bring no instruction. */
+  /** Outcomes that the seed chooses for submissions without an instruction. */
   mix: Schema.optionalKey(SettlementMix)
 })
 export type SandboxOptions = typeof SandboxOptions.Type
 
 const decodeOptions = Schema.decodeUnknownEffect(SandboxOptions, { onExcessProperty: "error", errors: "all" })
 
-/** The sandbox provider, listening. */
+/** The running sandbox provider. */
 export class Sandbox extends Context.Service<Sandbox, {
-  /** Base URL of the service, without a slash at its end. */
+  /** Base URL of the service, without a trailing slash. */
   readonly url: string
   /** Base URL of the control port, which never refuses a connection. */
   readonly controlUrl: string
   /** Every receipt so far, in order. */
   readonly record: Effect.Effect<ReadonlyArray<Receipt>, RecordFailed>
-  /** What is true of a key, and how often it was received. */
+  /** The true state of a key, and how often it was received. */
   readonly truth: (key: string) => Effect.Effect<Truth>
   readonly faults: Effect.Effect<FaultSettings>
-  /** Replaces all switches. Fails when the port was given up by `refuse_connection` and cannot be had back. */
+  /** Replaces all switches. Fails when `refuse_connection` had closed the port and it cannot be opened again. */
   readonly setFaults: (settings: FaultSettings) => Effect.Effect<void, CannotListen>
 }>()("financial-agents-gateway/sandbox/Sandbox") {
-  /** Listens until the scope closes. Dies when an option is out of its range. */
+  /** Listens until the scope closes. Dies when an option is out of range. */
   static readonly layer = (options: SandboxOptions = {}): Layer.Layer<Sandbox, RecordFailed | CannotListen> =>
     Layer.effect(
       Sandbox,

@@ -1,6 +1,6 @@
 /**
- * The sandbox on its sockets: a service port, where submissions are submitted and read, and a control port, which stays
- * open while the other one refuses connections. The service port answers the control plane, too.
+ * The two ports of the sandbox. The service port takes submissions and status reads. The control port stays open while
+ * the service port refuses connections. The service port answers the control plane, too.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -8,9 +8,9 @@ import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Semaphore from "effect/Semaphore"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
-import type { Socket } from "node:net"
 import { problemAnswer } from "./Answer.ts"
-import { control, type Controlled } from "./Control.ts"
+import { Connections } from "./Connections.ts"
+import { control, type ControlledSandbox } from "./Control.ts"
 import { type FaultSettings, refuses } from "./Faults.ts"
 import { isLoopback, openPort } from "./Port.ts"
 import type { RecordFailed, SubmissionRecord } from "./Record.ts"
@@ -18,15 +18,16 @@ import { isServicePath, serve } from "./Service.ts"
 import type { Submissions } from "./Submissions.ts"
 import { hangUp, send } from "./Wire.ts"
 
-/** The switches, as they are now. */
+/** The current switches. */
 export interface Switches {
   settings: FaultSettings
 }
 
 export interface SandboxServerOptions {
   readonly host: string
-  /** 0 takes one that is free. */
+  /** 0 takes a free port. */
   readonly port: number
+  /** 0 takes a free port. */
   readonly controlPort: number
   readonly seed: string
   readonly switches: Switches
@@ -37,17 +38,24 @@ export interface SandboxServerOptions {
 /** Answers one request. */
 type Handler = (request: IncomingMessage, response: ServerResponse, path: string) => Effect.Effect<void, RecordFailed>
 
-/** Milliseconds that requests inside are given when the sandbox stops. Real ones: it is for clients that stall. */
+/**
+ * Milliseconds for requests under way when the sandbox stops. In real time, because it protects against stalled
+ * clients.
+ */
 const drainTimeout = 5000
 
-/** Milliseconds; the idle time is longer than that of common clients, so that they close first. */
+/** Milliseconds. The idle time is longer than that of common clients, so that the client closes first. */
 const httpOptions = { keepAliveTimeout: 65_000 }
 
 const controlHost = "127.0.0.1"
 
-const loopbackOnly = problemAnswer(403, "loopback_only", "The control plane answers this machine alone")
+const loopbackOnly = problemAnswer(
+  403,
+  "loopback_only",
+  "The control plane is available from the loopback interface only"
+)
 
-/** Listens until the scope closes; then nobody is let in any more, and those inside are answered. */
+/** Listens until the scope closes. Then it accepts no more connections, and answers the requests under way. */
 export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxServerOptions) {
   const { submissions, record, seed, switches } = options
   const http = yield* makeHttp()
@@ -69,14 +77,14 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
     port: options.port,
     onConnection: (socket) => {
       if (refuses(seed, switches.settings, ++connections)) socket.resetAndDestroy()
-      else http.connect(service, socket)
+      else http.connections.connect(service, socket)
     }
   })
   const controls = http.server(onControl, () => true)
   const controlPort = yield* openPort({
     host: controlHost,
     port: options.controlPort,
-    onConnection: (socket) => http.connect(controls, socket)
+    onConnection: (socket) => http.connections.connect(controls, socket)
   })
 
   const oneAtATime = yield* Semaphore.make(1)
@@ -85,10 +93,10 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
       switches.settings = settings
       if (!isRefusing(settings)) return yield* port.open
       yield* port.close
-      // Those that are kept alive would still get through.
-      http.closeIdle(service)
+      // Requests on a kept connection would still be answered.
+      http.connections.closeIdle(service)
     }).pipe(Semaphore.withPermits(oneAtATime, 1), Effect.uninterruptible)
-  const controlled: Controlled = { submissions, record, faults: Effect.sync(() => switches.settings), setFaults }
+  const controlled: ControlledSandbox = { submissions, record, faults: Effect.sync(() => switches.settings), setFaults }
 
   yield* Effect.addFinalizer(() => Effect.andThen(Effect.all([port.close, controlPort.close]), http.drain))
   yield* setFaults(switches.settings)
@@ -97,82 +105,48 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
 
 const isRefusing = (settings: FaultSettings): boolean => settings.refuse_connection?.rate === 1
 
-/** A connection, and how many requests of it are under way. */
-interface Connection {
-  readonly server: Server
-  requests: number
-}
-
-/** What the two ports have in common: fibers that answer, and connections that are seen to their end. */
+/** The parts that both ports share: fibers that answer requests, and the open connections. */
 const makeHttp = Effect.fnUntraced(function*() {
   const fibers = yield* FiberSet.make<void>()
   const fork = yield* FiberSet.runtime(fibers)<never>()
   const closing = yield* Latch.make()
-  const connections = new Map<Socket, Connection>()
-
-  const count = (socket: Socket, by: 1 | -1) => {
-    const connection = connections.get(socket)
-    if (connection !== undefined) connection.requests += by
-  }
+  const connections = new Connections()
 
   const server = (handle: Handler, mayKeepAlive: () => boolean): Server =>
     createServer(httpOptions, (request, response) => {
       const { socket } = request
-      count(socket, 1)
+      connections.count(socket, 1)
       response.shouldKeepAlive &&= mayKeepAlive() && !closing.isOpen()
       response.on("error", () => {})
       const path = (request.url ?? "/").split("?", 1)[0]!
       const fiber = fork(Effect.catchCause(handle(request, response, path), (cause) => giveUp(response, cause)))
       response.once("close", () => {
-        count(socket, -1)
+        connections.count(socket, -1)
         fiber.interruptUnsafe()
-        // Answered as one to be kept, which it may not be any more.
+        // The answer announced a kept connection, and the switches may have changed since.
         if (!mayKeepAlive()) socket.end()
       })
     })
 
-  const connect = (server: Server, socket: Socket): void => {
-    connections.set(socket, { server, requests: 0 })
-    socket.once("close", () => connections.delete(socket))
-    server.emit("connection", socket)
-  }
-
-  const hangUpOn = (isMeant: (connection: Connection) => boolean) => {
-    for (const [socket, connection] of connections) {
-      if (isMeant(connection)) socket.destroy()
-    }
-  }
-
   const drain = Effect.gen(function*() {
     closing.openUnsafe()
-    hangUpOn(({ requests }) => requests === 0)
-    const stalled = setTimeout(hangUpOn, drainTimeout, () => true)
+    connections.closeIdle()
+    const stalled = setTimeout(() => connections.closeAll(), drainTimeout)
     yield* FiberSet.awaitEmpty(fibers)
     clearTimeout(stalled)
-    hangUpOn(() => true)
-    // Requests that had only begun are recorded as such.
+    connections.closeAll()
+    // The fibers of incomplete requests record them.
     yield* FiberSet.awaitEmpty(fibers)
   })
 
-  return {
-    server,
-    connect,
-    closing,
-    drain,
-    /** Node's own `closeIdleConnections` overlooks connections that it did not accept itself. */
-    closeIdle: (server: Server) => hangUpOn((connection) => connection.server === server && connection.requests === 0)
-  }
+  return { server, connections, closing, drain }
 })
 
-/** A submission that could not be recorded did not take effect. */
+/** Answers 500. A submission that could not be recorded has no effect. */
 const giveUp = (response: ServerResponse, cause: Cause.Cause<RecordFailed>): Effect.Effect<void> => {
   if (Cause.hasInterruptsOnly(cause)) return Effect.sync(() => hangUp(response))
-  const answer = problemAnswer(
-    500,
-    "sandbox_failed",
-    "The sandbox has failed, and no switch asked for it"
-  )
-  return Effect.logError("A request failed", cause).pipe(
+  const answer = problemAnswer(500, "sandbox_failed", "The sandbox failed; this is not an injected fault")
+  return Effect.logError("Request failed", cause).pipe(
     Effect.andThen(response.headersSent ? Effect.sync(() => hangUp(response)) : send(response, answer))
   )
 }

@@ -1,5 +1,5 @@
 /**
- * The service as its clients know it: submissions are submitted, and their status is read.
+ * The service for clients: takes submissions, and answers status reads.
  */
 import * as Effect from "effect/Effect"
 import type * as Latch from "effect/Latch"
@@ -14,11 +14,11 @@ import { hangUp, keyIn, readBody, send, sendSpoilt, wrongMethod } from "./Wire.t
 
 export interface ServiceOptions {
   readonly submissions: Submissions
-  /** Opens when the sandbox stops: nobody waits for a slow or late answer any more. */
+  /** Opens when the sandbox stops. Ends the pause before a slow or late answer. */
   readonly closing: Latch.Latch
 }
 
-/** Whether a path is of the service. */
+/** Whether a path belongs to the service. */
 export const isServicePath = (path: string): boolean =>
   path === submissionsPath || path.startsWith(`${submissionsPath}/`)
 
@@ -50,7 +50,7 @@ const submit = Effect.fnUntraced(
   }
 )
 
-/** Whoever hangs up has not taken anything back: from the first byte to the record it goes on without its client. */
+/** Receives and records a submission. A client that disconnects does not interrupt it and takes nothing back. */
 const take = Effect.fnUntraced(function*(submissions: Submissions, key: SubmissionKey, request: IncomingMessage) {
   const body = yield* readBody(request)
   if (typeof body === "string") {
@@ -61,7 +61,7 @@ const take = Effect.fnUntraced(function*(submissions: Submissions, key: Submissi
   return yield* submissions.receive({ key, body, sendBefore: Array.isArray(sendBefore) ? sendBefore[0] : sendBefore })
 }, Effect.uninterruptible)
 
-/** Waits. False when the sandbox stops meanwhile. */
+/** Waits. Yields false when the sandbox stops meanwhile. */
 const pause = ({ closing }: ServiceOptions, milliseconds: number): Effect.Effect<boolean> =>
   milliseconds === 0
     ? Effect.succeed(true)

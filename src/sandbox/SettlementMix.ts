@@ -1,7 +1,6 @@
 /**
- * What becomes of a submission. It is decided once, when the submission is received: by the seed and the key, or by an
- * instruction in the payload. From then on its status is a function of the time, so it needs no timers and outlives
- * restarts.
+ * Decides the settlement of a submission, once, when it is received: by the seed and the key, or by an instruction in
+ * the payload. From then on the status is a function of time, so it needs no timers and survives restarts.
  */
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
@@ -16,20 +15,20 @@ export const Instant = Schema.String.check(
     expected: "an instant in RFC 3339"
   })
 ).pipe(
-  // What is no date becomes NaN, and that is no integer.
+  // An invalid date becomes NaN, which is no integer.
   Schema.decodeTo(Schema.Int, {
     decode: SchemaGetter.transform((text: string) => Date.parse(text)),
     encode: SchemaGetter.transform(formatTimestamp)
   })
 )
 
-/** What a payload may say, in a member `sandbox`, of what is to become of its submission. What it leaves open is seeded. */
+/** The member `sandbox` of a payload: instructs the sandbox how to settle. The seed decides the members left out. */
 export const Instruction = Schema.Struct({
-  /** `pending` stays so for ever. */
+  /** `pending` stays pending for ever. */
   outcome: Schema.optionalKey(Schema.Literals(["succeeded", "failed", "rejected", "pending"])),
-  /** 0 when an outcome is given without it: a success is then answered at once. */
+  /** 0 if an outcome is given without it. A success is then answered at once. */
   settle_after_ms: Schema.optionalKey(Milliseconds),
-  /** Why it fails or is rejected. Any text: providers have their own ideas of codes. */
+  /** Why it fails or is rejected. Any text, because codes differ between providers. */
   code: Schema.optionalKey(Schema.String),
   message: Schema.optionalKey(Schema.String),
   faults: Schema.optionalKey(InstructedFaults)
@@ -37,18 +36,18 @@ export const Instruction = Schema.Struct({
   Schema.makeFilter(
     ({ outcome, settle_after_ms }) =>
       settle_after_ms === undefined || (outcome !== "pending" && outcome !== "rejected"),
-    { expected: "no settle_after_ms: what is pending stays so, what is rejected is so at once" }
+    { expected: "no settle_after_ms with the outcome pending or rejected: neither settles later" }
   )
 )
 export type Instruction = typeof Instruction.Type
 
-/** What was decided about a submission that was understood and came in time. */
+/** The decision on a valid submission that arrived in time. */
 export const Settlement = Schema.Struct({
   reference: Schema.String,
   outcome: Schema.Literals(["succeeded", "failed", "rejected", "pending"]),
-  /** The submission is not known before. */
+  /** Before this instant the submission is not known. */
   effective_at: Instant,
-  /** It is pending before; null when it stays so for ever. */
+  /** Until this instant it is pending; null when it stays pending for ever. */
   settles_at: Schema.NullOr(Instant),
   /** Why it fails or is rejected. */
   failure: Schema.NullOr(SandboxFailure)
@@ -57,14 +56,14 @@ export const Settlement = Schema.Struct({
     ({ failure, outcome, settles_at }) =>
       (failure !== null) === (outcome === "failed" || outcome === "rejected")
       && (settles_at === null) === (outcome === "pending"),
-    { expected: "a failure with what fails or is rejected, and an end of what is not pending for ever" }
+    { expected: "a failure if the outcome is failed or rejected, and settles_at unless it is pending" }
   )
 )
 export type Settlement = typeof Settlement.Type
 
 const Weight = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))
 
-/** How the seed decides: the shares of the four outcomes, and how long what is pending stays so. */
+/** Parameters of the seed's decision: shares of the four outcomes, and the range of the time until a later outcome. */
 export const SettlementMix = Schema.Struct({
   succeeded_at_once: Weight,
   succeeded_later: Weight,
@@ -77,7 +76,7 @@ export const SettlementMix = Schema.Struct({
     (mix) =>
       mix.succeeded_at_once + mix.succeeded_later + mix.failed_later + mix.rejected > 0
       && mix.shortest_ms <= mix.longest_ms,
-    { expected: "a share above 0, and a shortest time not above the longest" }
+    { expected: "a share above 0, and shortest_ms not above longest_ms" }
   )
 )
 export type SettlementMix = typeof SettlementMix.Type
@@ -97,8 +96,8 @@ const failures: ReadonlyArray<SandboxFailure> = [
   { code: "limit_exceeded", message: "The amount exceeds the limit of the account." }
 ]
 
-/** The outcome that the seed gives, and whether it is there at once. */
-const drawOutcome = (seed: string, key: string, mix: SettlementMix) => {
+/** The outcome that the seed chooses, and whether it comes at once. */
+const seededOutcome = (seed: string, key: string, mix: SettlementMix) => {
   const shares = [
     { share: mix.succeeded_at_once, outcome: "succeeded", atOnce: true },
     { share: mix.succeeded_later, outcome: "succeeded", atOnce: false },
@@ -106,37 +105,37 @@ const drawOutcome = (seed: string, key: string, mix: SettlementMix) => {
     { share: mix.rejected, outcome: "rejected", atOnce: true }
   ] as const
   let left = chance(seed, "outcome", key) * shares.reduce((sum, { share }) => sum + share, 0)
-  const drawn = shares.find(({ share }) => (left -= share) < 0)
-  // Rounding may leave nothing to draw at the far end: the last one that can be drawn at all.
-  return drawn ?? shares.findLast(({ share }) => share > 0)!
+  const chosen = shares.find(({ share }) => (left -= share) < 0)
+  // Rounding may leave none at the end of the range: then the last outcome with a share.
+  return chosen ?? shares.findLast(({ share }) => share > 0)!
 }
 
-const drawDelay = (seed: string, key: string, { longest_ms, shortest_ms }: SettlementMix): number =>
+const seededDelay = (seed: string, key: string, { longest_ms, shortest_ms }: SettlementMix): number =>
   shortest_ms + Math.floor(chance(seed, "delay", key) * (longest_ms - shortest_ms + 1))
 
-const delayOf = (instruction: Instruction, atOnce: boolean, drawn: () => number): number => {
+const delayOf = (instruction: Instruction, atOnce: boolean, seeded: () => number): number => {
   if (instruction.settle_after_ms !== undefined) return instruction.settle_after_ms
-  return instruction.outcome !== undefined || atOnce ? 0 : drawn()
+  return instruction.outcome !== undefined || atOnce ? 0 : seeded()
 }
 
 const referenceOf = (seed: string, key: SubmissionKey): string => `sbx_${digest(seed, "reference", key).slice(0, 24)}`
 
-/** What is true of another submission than that of the key: it succeeded. */
+/** The status of another submission than that of the key, which succeeded. */
 export const foreignStatus = (seed: string, key: SubmissionKey): SandboxAnswer => {
   const other = digest(seed, "foreign", key)
   return { reference: referenceOf(seed, other), idempotency_key: other, status: "succeeded" }
 }
 
-/** Decides what becomes of a submission that takes effect at `effectiveAt`. */
+/** Decides the settlement of a submission that takes effect at `effectiveAt`. */
 export const settle = (
   seed: string,
   mix: SettlementMix,
   submission: { readonly key: string; readonly effectiveAt: number; readonly instruction: Instruction | undefined }
 ): Settlement => {
   const { effectiveAt, instruction = {}, key } = submission
-  const drawn = drawOutcome(seed, key, mix)
-  const outcome = instruction.outcome ?? drawn.outcome
-  const delay = outcome === "rejected" ? 0 : delayOf(instruction, drawn.atOnce, () => drawDelay(seed, key, mix))
+  const seeded = seededOutcome(seed, key, mix)
+  const outcome = instruction.outcome ?? seeded.outcome
+  const delay = outcome === "rejected" ? 0 : delayOf(instruction, seeded.atOnce, () => seededDelay(seed, key, mix))
   const failure = failures[Math.floor(chance(seed, "failure", key) * failures.length)]!
   return {
     reference: referenceOf(seed, key),
@@ -149,11 +148,11 @@ export const settle = (
   }
 }
 
-/** Whether the first answer already said that it succeeded. */
+/** Whether the first answer is already the success. */
 export const succeedsAtOnce = ({ effective_at, outcome, settles_at }: Settlement): boolean =>
   outcome === "succeeded" && settles_at === effective_at
 
-/** What is true of the submission at an instant; null before it took effect. Once final, it stays as it is. */
+/** The true status of the submission at an instant; null before it takes effect. A final status never changes. */
 export const statusAt = (key: SubmissionKey, settlement: Settlement, now: number): SandboxStatus | null => {
   const { effective_at, failure, settles_at } = settlement
   if (now < effective_at) return null

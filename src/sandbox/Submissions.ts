@@ -1,5 +1,5 @@
 /**
- * Receives submissions and says what became of them: the sandbox without its sockets.
+ * Receives submissions and answers status reads: the sandbox without its sockets.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -18,27 +18,29 @@ import {
   strikes
 } from "./Faults.ts"
 import type { SandboxAnswer, SandboxStatus, SubmissionKey } from "./Protocol.ts"
-import { type ReceivedRequest, type Submission, understand } from "./ReceivedRequest.ts"
+import { parseSubmission, type ReceivedRequest, type Submission } from "./ReceivedRequest.ts"
 import { type ReceiptOutcome, RecordFailed, type SubmissionRecord } from "./Record.ts"
 import { foreignStatus, settle, type SettlementMix, statusAt, succeedsAtOnce } from "./SettlementMix.ts"
 
-/** What to answer, and how to spoil it. Times in milliseconds. */
+/** The answer to a request, and the faults on its way. Times in milliseconds. */
 export interface Reply {
-  /** To wait before anything else. */
+  /** Pause before `answer` is called. */
   readonly slow: number
-  /** The answer, to be asked for when that wait is over; null to hang up. */
+  /** Called after that pause. Null closes the connection. */
   readonly answer: () => Answer | null
-  /** To wait with the answer in hand. */
+  /** Pause between the answer and its first byte. */
   readonly late: number
   readonly spoiler: Spoiler | null
 }
 
-/** What is true of a submission, whatever the sandbox says of it over the wire. What is final never changes. */
+/**
+ * The true state of a submission, also where a fault makes the sandbox answer otherwise. A final state never changes.
+ */
 export const Truth = Schema.Struct({
   key: Schema.String,
   /** Complete requests that were received with the key. */
   receipts: Schema.Int,
-  /** `absent`: nothing is carried out so far. `refused`: nothing ever will be. */
+  /** `absent`: not carried out so far. `refused`: never carried out. */
   status: Schema.Literals(["absent", "refused", "pending", "succeeded", "failed"]),
   final: Schema.Boolean
 })
@@ -48,23 +50,23 @@ export interface SubmissionsOptions {
   readonly seed: string
   readonly mix: SettlementMix
   readonly record: SubmissionRecord
-  /** The switches, as they are now. */
+  /** The current switches. */
   readonly faults: () => FaultSettings
 }
 
 export interface Submissions {
-  /** Records the receipt, then lets the submission take effect. */
+  /** Records the receipt. Then the submission takes effect. */
   readonly receive: (submission: ReceivedRequest) => Effect.Effect<Reply, RecordFailed>
-  /** Records a request that never ended. */
+  /** Records a request that was not received completely. */
   readonly abandon: (key: SubmissionKey) => Effect.Effect<void, RecordFailed>
-  /** What to answer to a status read. */
+  /** Answers a status read. */
   readonly read: (key: SubmissionKey) => Effect.Effect<Reply>
   readonly truth: (key: SubmissionKey) => Effect.Effect<Truth>
   /** Every key that was received. */
   readonly keys: () => Iterable<SubmissionKey>
 }
 
-/** Takes up the record where it ends, and goes on. */
+/** Restores the state from the record, and appends to it. */
 export const makeSubmissions = Effect.fnUntraced(function*(options: SubmissionsOptions) {
   const receipts = yield* options.record.receipts
   const entries = yield* Effect.try({
@@ -93,8 +95,8 @@ export const makeSubmissions = Effect.fnUntraced(function*(options: SubmissionsO
   return submissions
 })
 
-/** Looks for faults that strike on an occasion, and remembers their names. */
-class Striking {
+/** Finds the faults that strike on an occasion, and collects their names. */
+class StruckFaults {
   readonly names: Array<FaultName> = []
   private readonly options: SubmissionsOptions
   private readonly occasion: Occasion
@@ -109,7 +111,7 @@ class Striking {
     return strike
   }
 
-  /** What befalls the answer on its way. */
+  /** The faults that strike the answer on its way. */
   onTheWay(): Pick<Reply, "late" | "spoiler"> {
     const late = this.find("late")?.milliseconds ?? 0
     return { late, spoiler: spoilers.find((name) => this.find(name) !== null) ?? null }
@@ -140,20 +142,22 @@ const firstAnswer = (key: SubmissionKey, { outcome, settlement }: Fate): Answer 
 }
 
 const tooLate = (key: SubmissionKey) =>
-  problemAnswer(409, "too_late", "Send-Before had passed: nothing was carried out", key)
+  problemAnswer(409, "too_late", "Send-Before has passed; nothing was carried out", key)
 const duplicateKey = (key: SubmissionKey) => problemAnswer(409, "duplicate_key", "The key was received before", key)
-const notFound = (key: SubmissionKey) => problemAnswer(404, "not_found", "No such submission is known", key)
+const notFound = (key: SubmissionKey) => problemAnswer(404, "not_found", "The submission is not known", key)
 
-/** Answers as if it had been asked about another submission. */
+/** The answer about another submission. */
 const foreignAnswer = ({ seed }: SubmissionsOptions, key: SubmissionKey): Answer =>
   jsonAnswer<SandboxAnswer>(200, foreignStatus(seed, key))
 
-/** What becomes of a receipt. A fate that it is the first to bring is in the entry before anything is awaited. */
-const applyFaults = (
+/**
+ * Decides the outcome of a receipt. Sets the fate of the entry synchronously, if the receipt is the first valid one.
+ */
+const decideReceipt = (
   options: SubmissionsOptions,
   entry: Entry,
   { key, now, submission }: { readonly key: SubmissionKey; readonly now: number; readonly submission: Submission },
-  faults: Striking
+  faults: StruckFaults
 ): { readonly outcome: ReceiptOutcome; readonly slow: number; readonly answer: Answer | null } => {
   const lost = entry.fate === undefined ? faults.find("lose") !== null : entry.fate.outcome === "lost"
   if (lost) {
@@ -171,8 +175,8 @@ const applyFaults = (
 }
 
 /**
- * Counting, deciding and taking a place in the record are one step: receipts of a key stand in the record in the order
- * of their numbers, and what a repeated one is answered was durable before.
+ * Counts, decides and takes a place in the record in one synchronous step. So the receipts of a key are in the record
+ * in the order of their numbers. A first answer is durable before a repeated request gets it.
  */
 const receive = (
   options: SubmissionsOptions,
@@ -182,18 +186,18 @@ const receive = (
 ): Effect.Effect<Reply, RecordFailed> => {
   const { body, key } = request
   const entry = entryOf(entries, key)
-  const brought = entry.fate === undefined
-  const understood = understand(request)
-  const submission = Result.getOrUndefined(understood)
-  const faults = new Striking(options, {
+  const isFateOpen = entry.fate === undefined
+  const parsed = parseSubmission(request)
+  const submission = Result.getOrUndefined(parsed)
+  const faults = new StruckFaults(options, {
     key,
     stage: "submission",
     attempt: ++entry.receipts,
-    instructed: brought ? submission?.instruction?.faults : entry.fate?.instructed
+    instructed: isFateOpen ? submission?.instruction?.faults : entry.fate?.instructed
   })
   const { answer, outcome, slow } = submission === undefined
-    ? { outcome: "invalid" as const, slow: 0, answer: invalid(key, understood) }
-    : applyFaults(options, entry, { key, now, submission }, faults)
+    ? { outcome: "invalid" as const, slow: 0, answer: invalid(key, parsed) }
+    : decideReceipt(options, entry, { key, now, submission }, faults)
   const isForeign = answer !== null && faults.find("foreign_answer") !== null
   const way = outcome === "lost" ? { late: 0, spoiler: null } : faults.onTheWay()
   const { fate } = entry
@@ -205,8 +209,8 @@ const receive = (
     faults: faults.names,
     body_sha256: hash("sha256", body),
     ...submission && { type: submission.type },
-    ...brought && fate?.settlement && { settlement: fate.settlement },
-    ...brought && fate?.instructed && { instructed: fate.instructed }
+    ...isFateOpen && fate?.settlement && { settlement: fate.settlement },
+    ...isFateOpen && fate?.instructed && { instructed: fate.instructed }
   })
   return Effect.map(recorded, () => {
     entry.recorded ||= fate !== undefined
@@ -214,10 +218,10 @@ const receive = (
   })
 }
 
-const invalid = (key: SubmissionKey, understood: Result.Result<Submission, string>): Answer =>
-  problemAnswer(400, "invalid_request", Result.isFailure(understood) ? understood.failure : "", key)
+const invalid = (key: SubmissionKey, parsed: Result.Result<Submission, string>): Answer =>
+  problemAnswer(400, "invalid_request", Result.isFailure(parsed) ? parsed.failure : "", key)
 
-/** What is known of a submission. Nothing, as long as the record does not have it. */
+/** The fate of a submission. Undefined until the record has it. */
 const known = (entries: Entries, key: SubmissionKey): Fate | undefined => {
   const entry = entries.get(key)
   return entry?.recorded === true ? entry.fate : undefined
@@ -229,10 +233,10 @@ const makeRead = (options: SubmissionsOptions, entries: Entries): Submissions["r
     Clock.clockWith((clock) =>
       Effect.sync(() => {
         const entry = entries.get(key)
-        // A read of an unknown key leaves no entry behind: whoever reads could fill the memory.
+        // A read of an unknown key adds no entry: otherwise reads could fill the memory.
         const attempt = entry === undefined ? ++readsOfUnknown : ++entry.reads
         const instructed = known(entries, key)?.instructed
-        const faults = new Striking(options, { key, stage: "status", attempt, instructed })
+        const faults = new StruckFaults(options, { key, stage: "status", attempt, instructed })
         return {
           slow: faults.find("slow")?.milliseconds ?? 0,
           answer: () =>
@@ -250,7 +254,7 @@ const statusAnswer = (
   fate: Fate | undefined,
   now: number,
   attempt: number,
-  faults: Striking
+  faults: StruckFaults
 ): Answer => {
   const settlement = fate?.settlement
   const truth = settlement === undefined ? null : statusAt(key, settlement, now)
@@ -258,18 +262,20 @@ const statusAnswer = (
   const hidden = faults.find("not_found_for")
   if (hidden !== null && now < settlement.effective_at + hidden.milliseconds) return notFound(key)
   const flapping = faults.find("flapping_status")
-  return flapping !== null && attempt <= flapping.reads ? flap(truth, attempt) : jsonAnswer<SandboxStatus>(200, truth)
+  return flapping !== null && attempt <= flapping.reads
+    ? flappingAnswer(truth, attempt)
+    : jsonAnswer<SandboxStatus>(200, truth)
 }
 
-/** Round and round. Never a final status that is not the true one. */
-const flap = (truth: SandboxStatus, read: number): Answer => {
+/** The answers of `flapping_status` in turn. A final status among them is always the true one. */
+const flappingAnswer = (truth: SandboxStatus, read: number): Answer => {
   const { idempotency_key, reference } = truth
-  const turns = [
+  const answers = [
     jsonAnswer<SandboxStatus>(200, { reference, idempotency_key, status: "pending" }),
     jsonAnswer(200, truth),
     notFound(idempotency_key)
   ]
-  return turns[(read - 1) % 4] ?? badGateway
+  return answers[(read - 1) % 4] ?? badGateway
 }
 
 const truth = (entries: Entries, key: SubmissionKey, now: number): Truth => {

@@ -1,5 +1,5 @@
 /**
- * Reading requests and sending answers, whole or spoilt.
+ * Reads requests and sends answers, complete or spoilt by a fault.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -11,13 +11,13 @@ import type { Spoiler } from "./Faults.ts"
 import { SubmissionKey } from "./Protocol.ts"
 import { reason } from "./Reason.ts"
 
-/** Bytes that a body may have. */
+/** Largest body, in bytes. */
 const maxBody = 1_048_576
 
-/** A body, when all of it came. */
+/** A complete body, or why there is none. */
 export type Body = Buffer | "incomplete" | "too_large"
 
-/** Waits until the body is there, or never will be. */
+/** Waits until the body is complete, is too large, or cannot become complete. */
 export const readBody = (request: IncomingMessage): Effect.Effect<Body> =>
   Effect.callback((resume) => {
     const chunks: Array<Buffer> = []
@@ -28,14 +28,14 @@ export const readBody = (request: IncomingMessage): Effect.Effect<Body> =>
       else resume(Effect.succeed("too_large"))
     })
     request.once("end", () => resume(Effect.succeed(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))))
-    // Also comes after the end, when it says nothing any more.
+    // Is also emitted after `end`; then the effect has completed already.
     request.once("close", () => resume(Effect.succeed("incomplete")))
     request.on("error", () => {})
   })
 
 const decodeKey = Schema.decodeUnknownResult(SubmissionKey)
 
-/** The key in a path, or what is wrong with it. */
+/** Returns the key in a path, or a problem when it is invalid. */
 export const keyIn = (path: string, prefix: string): SubmissionKey | Answer => {
   const key = decodeKey(decodePercent(path.slice(prefix.length)))
   return Result.isSuccess(key) ? key.success : problemAnswer(400, "invalid_key", `key: ${reason(key.failure)}`)
@@ -54,7 +54,7 @@ export const hangUp = (response: ServerResponse): void => {
   response.destroy()
 }
 
-/** Sends an answer. Returns when the operating system has it, or the connection is gone. */
+/** Sends an answer. Completes when the operating system has it, or the connection has closed. */
 export const send = (response: ServerResponse, answer: Answer): Effect.Effect<void> =>
   Effect.callback((resume) => {
     response.once("close", () => resume(Effect.void))
@@ -65,11 +65,11 @@ export const send = (response: ServerResponse, answer: Answer): Effect.Effect<vo
     response.end(answer.text, () => resume(Effect.void))
   })
 
-/** What to answer to any other method. */
+/** The answer to any other method. */
 export const wrongMethod = (allowed: string): Answer =>
   problemAnswer(405, "method_not_allowed", `Only ${allowed} is allowed here`)
 
-/** Sends lines of JSON, as many as there are. A failure cuts the response short. */
+/** Streams lines of JSON. A failure ends the response early. */
 export const sendLines = (response: ServerResponse, lines: Readable): Effect.Effect<void> =>
   Effect.callback((resume) => {
     response.writeHead(200, { "content-type": "application/x-ndjson" })
@@ -83,14 +83,14 @@ const sendHalf = (response: ServerResponse, answer: Answer): Effect.Effect<void>
     const body = Buffer.from(answer.text)
     response.once("close", () => resume(Effect.void))
     response.writeHead(answer.status, { "content-type": answer.contentType, "content-length": body.length })
-    // A reset throws away what still waits to be sent.
+    // A reset discards bytes that are not sent yet, so it follows the write.
     response.write(body.subarray(0, body.length >> 1), () => response.socket?.resetAndDestroy())
   })
 
-/** No JSON, whatever the head says. */
+/** A body that is no JSON. */
 const garbage = `{"reference": \0<<${"\u{fffd}".repeat(8)}`
 
-/** Sends an answer as a fault lets it through. */
+/** Sends an answer spoilt by a fault. */
 export const sendSpoilt = (response: ServerResponse, answer: Answer, spoiler: Spoiler): Effect.Effect<void> => {
   switch (spoiler) {
     case "drop_response":

@@ -1,6 +1,6 @@
 /**
- * One circuit for each provider, which submissions and status reads share: where no status can be read, no money should
- * be sent.
+ * One circuit for each provider. Submissions and status reads share it: while no status can be read, nothing is
+ * submitted.
  */
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
@@ -14,28 +14,28 @@ import type { Provider as ProviderName } from "../domain/Grant.ts"
 import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provider.ts"
 
 /**
- * Opens after five failures in a row, for a second at first and for half a minute at most. Kept in the process: to
- * share circuits between processes, provide a `CircuitBreaker` on a store of your own.
+ * Opens a circuit after five failures in a row, for one second at first and for 30 seconds at most. The process keeps
+ * the circuits in memory. To share them between processes, provide a `CircuitBreaker` on a store of your own.
  */
 export const layerCircuitBreaker: Layer.Layer<CircuitBreaker.CircuitBreaker> = CircuitBreaker.layer({
   tripPolicy: CircuitBreaker.consecutive(5),
   openDuration: Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
 }).pipe(Layer.provide(CircuitBreaker.layerStoreMemory()))
 
-/** An answer shows that the provider is there, a refusal too. What failed on our side shows nothing. */
+/** Any answer is a success of the provider, also a refusal. A local failure counts neither way. */
 export const classifyAttempt = (exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain>): CircuitBreaker.Outcome => {
   if (Exit.isSuccess(exit)) return CircuitBreaker.success
   const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
   return error?._tag === "NotSent" && error.isLocal === true ? CircuitBreaker.ignored : CircuitBreaker.failure()
 }
 
-/** A read that proves nothing still shows that the provider is there, unless the network failed. */
+/** Any answer is a success of the provider, also one that proves nothing. A network failure is a failure. */
 export const classifyRead = (exit: Exit.Exit<StatusAnswer>): CircuitBreaker.Outcome =>
   Exit.isSuccess(exit) && !(exit.value._tag === "NotProven" && exit.value.reason === "unreachable")
     ? CircuitBreaker.success
     : CircuitBreaker.failure()
 
-/** How many calls the circuit of a provider would let through now: all, one that probes, or none. */
+/** How many calls the circuit of a provider lets through now: `Infinity`, 1 for a probe, or 0. */
 export const passable = (
   breaker: CircuitBreaker.CircuitBreaker,
   provider: ProviderName
@@ -51,6 +51,6 @@ export const passable = (
           return state.probing ? 0 : 1
       }
     }),
-    // The breaker lets calls through where it cannot look.
+    // A breaker that cannot read its store lets calls through.
     Effect.orElseSucceed(() => Infinity)
   )

@@ -1,11 +1,14 @@
 import type * as Schema from "effect/Schema"
 
-/** As it goes into the history. */
+/** The justification of a transition, as the history stores it. */
 export interface Evidence {
   readonly [member: string]: Schema.Json
 }
 
-/** Levels of arrays and objects: PostgreSQL and JavaScript give up somewhere, and no honest answer comes near. */
+/**
+ * Levels of arrays and objects. PostgreSQL and JavaScript fail on very deep values; answers of providers have few
+ * levels.
+ */
 const deepest = 64
 
 /** UTF-16 code units of the JSON text. */
@@ -21,12 +24,12 @@ const isDeep = (value: Schema.Json): boolean => {
 }
 
 /**
- * What a provider answered, as evidence. An answer that the ledger could not keep, being too deep or too long, must not
- * keep the outcome from being recorded: it is left out, and the evidence says so.
+ * Makes evidence of a provider's answer. An answer that is too deep or too long for the ledger must not prevent the
+ * record of the outcome. It is left out, and `answer_omitted` gives the reason.
  */
 export const answered = (by: "submission" | "status_read", answer: Schema.Json): Evidence => {
-  // Adapters in JavaScript may forget it.
-  if (answer === undefined) return { by, answer_omitted: "there was none" }
+  // An adapter without type checks may leave it out.
+  if (answer === undefined) return { by, answer_omitted: "the adapter gave none" }
   if (isDeep(answer)) return { by, answer_omitted: `nested more than ${deepest} levels deep` }
   const { length } = JSON.stringify(answer)
   return length > longest ? { by, answer_omitted: `${length} characters long` } : { by, answer }

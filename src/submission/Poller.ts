@@ -1,5 +1,5 @@
 /**
- * The loop that worker and reconciler share: take what is due, handle it concurrently, wait, and do so again.
+ * The loop of worker and reconciler: takes due items, handles them concurrently, waits, and starts again.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -10,21 +10,21 @@ import type * as Scope from "effect/Scope"
 import { logFailure } from "./logFailure.ts"
 
 /**
- * The slots of one process. Some are reserved for each poller and stay free for it, so that slow work of one poller never
- * takes the last slot of another. The pollers share the rest, first come, first served.
+ * The slots of one process; each item under way occupies one. Some are reserved for each poller, so that slow work of
+ * one poller never takes the last slot of another. The pollers share the rest, first come, first served.
  */
 export interface Slots {
-  /** Places for each poller alone. */
+  /** Slots reserved for each poller. */
   readonly reserved: number
-  /** Places for all of them. */
+  /** Slots that all pollers share. */
   readonly shared: number
-  /** Shared slots that are taken. */
+  /** Shared slots that are occupied. */
   sharedUsed: number
 }
 
 /**
- * Reserves half of the slots, in equal parts, at least one for each poller. `validatePolicy` refuses to run more pollers than
- * there are slots.
+ * Reserves half of the slots, in equal parts, at least one for each poller. `validatePolicy` refuses a policy with more
+ * pollers than slots.
  */
 export const makeSlots = (slots: number, pollers: number): Slots => {
   const reserved = Math.max(1, Math.floor(slots / (2 * Math.max(1, pollers))))
@@ -33,23 +33,23 @@ export const makeSlots = (slots: number, pollers: number): Slots => {
 
 export interface PollerOptions<A, R> {
   readonly slots: Slots
-  /** Items at the same time in this poller. */
+  /** Most items under way at the same time in this poller. */
   readonly limit: number
   readonly pollInterval: Duration.Duration
-  /** How many may be taken now, of those for which there is slots. */
-  readonly allowance: (slots: number) => Effect.Effect<number, never, R>
-  /** Takes up to so many items. Never interrupted: what was taken is handled. */
+  /** How many items may be taken now, at most `free`, the number of free slots. */
+  readonly allowance: (free: number) => Effect.Effect<number, never, R>
+  /** Takes up to `limit` items. Never interrupted, so that every item taken is handled. */
   readonly take: (limit: number) => Effect.Effect<ReadonlyArray<A>, never, R>
   readonly handle: (item: A) => Effect.Effect<void, never, R>
 }
 
 export interface Poller {
-  /** Lets the poller look at once. */
+  /** Starts the next poll at once. */
   readonly wake: Effect.Effect<void>
 }
 
 /**
- * Runs for as long as its scope is open. Handlers run in `running`, and go on when the scope of the poller closes.
+ * Polls until its scope closes. Handlers run in `running`, and continue after the scope of the poller has closed.
  */
 export const runPoller = Effect.fnUntraced(function*<A, R>(
   options: PollerOptions<A, R>,
@@ -58,17 +58,18 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
   const { limit, slots } = options
   const wake = Latch.makeUnsafe(false)
   let used = 0
-  // There was perhaps more than could be taken: it is looked for as soon as there is slots for a batch.
+  // More items may be due than the last poll could take. The next poll starts as soon as enough slots are free.
   let isBehind = false
-  const beyondReserve = () => Math.max(0, used - slots.reserved)
+  const sharedInUse = () => Math.max(0, used - slots.reserved)
   const freeSlots = () => Math.min(limit - used, Math.max(0, slots.reserved - used) + slots.shared - slots.sharedUsed)
-  // A quarter of what this poller can have while others keep their shared slots, which may be for long.
+  // At least a quarter of the slots that this poller can have now are free. Shared slots of other pollers do not count,
+  // because they may stay occupied for long.
   const isWorthwhile = () => freeSlots() > 0 && freeSlots() * 4 >= used + freeSlots()
 
   const occupy = (count: number) => {
-    const before = beyondReserve()
+    const before = sharedInUse()
     used += count
-    slots.sharedUsed += beyondReserve() - before
+    slots.sharedUsed += sharedInUse() - before
   }
 
   const start = (item: A) => {
@@ -79,17 +80,17 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
     return FiberSet.run(running)(Effect.ensuring(options.handle(item), finish))
   }
 
-  const turn = Effect.gen(function*() {
+  const poll = Effect.gen(function*() {
     wake.closeUnsafe()
-    const left = freeSlots()
-    const allowed = left > 0 ? yield* options.allowance(left) : 0
-    // Other pollers took slots meanwhile, and may not take that of what is being asked for.
+    const free = freeSlots()
+    const allowed = free > 0 ? yield* options.allowance(free) : 0
+    // Other pollers may have taken slots meanwhile. Occupying them before `take` keeps the others from doing so.
     const asked = Math.max(0, Math.min(allowed, freeSlots()))
     occupy(asked)
     const items = asked > 0 ? yield* options.take(asked) : []
     occupy(items.length - asked)
     yield* Effect.forEach(items, start, { discard: true })
-    isBehind = left <= 0 || (allowed === left && items.length === asked)
+    isBehind = free <= 0 || (allowed === free && items.length === asked)
   })
 
   const pause = Effect.flatMap(
@@ -99,8 +100,11 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
 
   yield* Effect.forkScoped(
     Effect.forever(Effect.andThen(
-      // A circuit of somebody else's may fail in ways of its own. The next turn may go well.
-      Effect.catchCause(Effect.uninterruptible(turn), (cause) => logFailure("A turn went wrong", cause)),
+      // A `CircuitBreaker` of the application may throw. The next poll may succeed.
+      Effect.catchCause(
+        Effect.uninterruptible(poll),
+        (cause) => logFailure("Poll failed; the next poll tries again", cause)
+      ),
       Effect.suspend(() => isBehind && isWorthwhile() ? Effect.yieldNow : pause)
     ))
   )

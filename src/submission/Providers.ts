@@ -1,5 +1,5 @@
 /**
- * The upstream providers that this process can reach.
+ * The upstream providers of this process.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -8,8 +8,8 @@ import { Provider as ProviderName } from "../domain/Grant.ts"
 import { Provider } from "./Provider.ts"
 
 /**
- * Adapters by the name that provider connections give to their provider. A worker leaves the operations of all others to
- * workers that know them.
+ * Adapters by provider, under the name that provider connections use. A worker leaves operations of other providers to
+ * the workers that have an adapter for them.
  */
 export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderName, Provider["Service"]>>()(
   "financial-agents-gateway/submission/Providers"

@@ -1,6 +1,7 @@
 /**
- * Finds claims whose holder never said what became of them: it crashed, or hangs, or lost the database. A mutation may
- * have been sent, and nobody can know, so the operation is `indeterminate`, and nothing else.
+ * Moves stale claims to `indeterminate`: claims whose holder crashed, hangs, or lost the database before it recorded an
+ * outcome. The request may have been sent, and this cannot be known. So the rescuer never moves a claim to another
+ * state.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -11,24 +12,25 @@ import { logFailure } from "./logFailure.ts"
 import { SubmissionPolicy } from "./SubmissionPolicy.ts"
 import { withinStore } from "./withinStore.ts"
 
+/** Most operations in one statement. */
 const batch = 100
 
-/** An outage must not keep people from learning of what it left behind: nobody claims or reads then. */
+/** The rescuer reviews apart from the workers: during an outage of a provider they neither claim nor read. */
 const reviewInterval = Duration.minutes(1)
 
 export class Rescuer extends Context.Service<Rescuer, {
-  /** Rescues every stale claim, of any provider and any worker, and yields how many there were. */
+  /** Rescues every stale claim, of any provider and any worker. Yields their number. */
   readonly runOnce: Effect.Effect<number>
-  /** Puts under review what has been unsettled for too long, whoever its provider is, and yields how many there were. */
+  /** Puts operations of any provider under review that are unsettled for too long. Yields their number. */
   readonly review: Effect.Effect<number>
 }>()("financial-agents-gateway/submission/Rescuer") {
-  /** For tests and for schedulers of one's own: rescues when it is told to. */
+  /** Rescues only when `runOnce` is called: for tests and for schedulers of your own. */
   static readonly layerManual: Layer.Layer<Rescuer, never, SubmissionQueue> = Layer.effect(
     Rescuer,
     Effect.suspend(() => make)
   )
 
-  /** Looks every `rescueInterval`, until its scope closes. */
+  /** Rescues every `rescueInterval` and reviews every minute, until its scope closes. */
   static readonly layer: Layer.Layer<never, never, SubmissionQueue> = Layer.effectDiscard(
     Effect.gen(function*() {
       const { review, runOnce } = yield* make
@@ -45,13 +47,15 @@ const make = Effect.gen(function*() {
     Effect.tap((operations) =>
       operations.length === 0
         ? Effect.void
-        : Effect.annotateLogs(Effect.logWarning("Rescued stale submissions: their outcome is not known"), {
+        : Effect.annotateLogs(Effect.logWarning("Rescued stale claims: the outcome of these operations is not known"), {
           operations
         })
     ),
     Effect.map((operations) => operations.length),
-    // Whatever it was, the next look may go well.
-    Effect.catchCause((cause) => Effect.as(logFailure("Could not look for stale submissions", cause), 0))
+    // After any failure, the rescuer tries again.
+    Effect.catchCause((cause) =>
+      Effect.as(logFailure("Could not rescue stale claims; the rescuer tries again", cause), 0)
+    )
   )
   const runOnce = Effect.gen(function*() {
     let total = 0
@@ -60,7 +64,9 @@ const make = Effect.gen(function*() {
   })
   const { reviewAfter } = yield* SubmissionPolicy
   const review = withinStore(queue.reviewAged(batch, reviewAfter)).pipe(
-    Effect.catchCause((cause) => Effect.as(logFailure("Could not look for operations to review", cause), 0))
+    Effect.catchCause((cause) =>
+      Effect.as(logFailure("Could not put aged operations under review; the rescuer tries again", cause), 0)
+    )
   )
   return Rescuer.of({ runOnce, review })
 })

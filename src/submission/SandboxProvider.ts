@@ -1,5 +1,5 @@
 /**
- * The adapter for the sandbox provider, and the shortest example of what an adapter has to say.
+ * The adapter for the sandbox provider, and the shortest example of an adapter.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -19,15 +19,18 @@ import { byStatus, type Decode, evidenceOf, firstOf, onBody } from "./http/HttpD
 import * as HttpProvider from "./http/HttpProvider.ts"
 import { type AnswerNames, type NotSent, Provider, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provider.ts"
 
-/** Where the sandbox is, and how it is spoken to. See `HttpProviderOptions`. */
+/** Options of the adapter. See `HttpProviderOptions`. */
 export interface SandboxProviderOptions
   extends Pick<HttpProvider.HttpProviderOptions, "baseUrl" | "credentials" | "deadlines">
 {
-  /** The sandbox refuses late requests, so that a window can be declared; by default none is. */
+  /**
+   * Declares a window as in `HttpProviderOptions`, which is possible because the sandbox refuses late requests. None by
+   * default.
+   */
   readonly notFoundIsFinalAfter?: Duration.Input
 }
 
-// The wire's schemas, narrowed to what each status means.
+// The schemas of the protocol, narrowed to the meaning of each status.
 const answerOf = <S extends string>(status: S) =>
   Schema.Struct({ ...SandboxAnswer.fields, reference: ProviderReference, status: Schema.Literal(status) })
 const succeeded = answerOf("succeeded")
@@ -67,13 +70,14 @@ const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus
     pending,
     (body, answer) => SubmissionAnswer.Acknowledged({ names: namesOf(body), evidence: evidenceOf(answer) })
   ),
-  // Documented: refused for ever, nothing was carried out.
+  // The protocol documents that these are final and that nothing was carried out.
   400: refusal(SandboxProblem),
   422: refusal(SandboxProblem),
   409: firstOf(
-    // Documented: nothing was carried out, and nothing will be. Not to be tried again: our clocks may differ.
+    // The protocol documents that this is final and that nothing was carried out. The worker does not try again,
+    // although its own clock may still allow it: the clocks may differ.
     refusal(problem("too_late")),
-    // Somebody has sent this key already: what became of that is not said here.
+    // The key was sent before. The outcome of that submission is not in this answer.
     onBody(problem("duplicate_key"), () => Effect.fail(new Uncertain({ reason: "the provider knows the key already" })))
   )
 })

@@ -1,5 +1,5 @@
 /**
- * What the end of a submission says of its operation.
+ * The outcome and the evidence that follow from the end of a submission.
  */
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
@@ -18,19 +18,20 @@ import { answered, type Evidence } from "./Evidence.ts"
 import { describeDefect } from "./logFailure.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "./Provider.ts"
 
-/** An outcome with what proves it. */
+/** An outcome with its evidence. */
 export interface Settlement {
   readonly outcome: Outcome
   readonly evidence: Evidence
   readonly reference: ProviderReference | null
-  /** Whether it was sent, as far as anybody can know: false only where it is proven that it was not. */
+  /** False only when it is proven that nothing was sent. */
   readonly isSent: boolean
 }
 
 /**
- * Judges how the attempts at a submission ended. `isSending` tells whether one was under way, and so whether an
- * interruption may have come after the first byte. Whatever is not proof of something else is `indeterminate`
- * (specification, "States and transitions" 3), and so is an answer that names another operation than `id`.
+ * Determines the settlement from the exit of the attempts. `isSending` tells whether an attempt was under way, so that
+ * an interruption may have come after the first byte. Without evidence of another outcome the operation is
+ * `indeterminate` (specification, "States and transitions", rule 3). An answer that names another operation than `id`
+ * is no evidence.
  */
 export const settlementOf = (
   id: OperationId,
@@ -71,7 +72,8 @@ export const settlementOf = (
 }
 
 /**
- * What the provider gave as code and message if it can be published, else words of our own.
+ * The code and message of the provider if they can be published, otherwise `provider_rejected` with a message of the
+ * gateway.
  */
 export const publicFailure = (given: { readonly code: string; readonly message: string }): OperationFailure => {
   const { code, message } = given
@@ -83,7 +85,7 @@ export const publicFailure = (given: { readonly code: string; readonly message: 
 
 const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
   const { names } = answer
-  // What was claimed has no reference yet: a reference can contradict only what the ledger has when this is recorded.
+  // A claimed operation has no reference yet. If another one is stored meanwhile, `SubmissionQueue.record` finds it.
   const contradiction = findContradiction(names, { id, reference: null })
   if (contradiction !== null) {
     const { expected, member, named } = contradiction
@@ -99,9 +101,9 @@ const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
     case "Rejected":
       return { outcome: { state: "failed", failure: publicFailure(answer) }, evidence, reference, isSent: true }
     default:
-      // Of an adapter that nobody checked.
+      // An adapter without type checks may answer with another tag.
       answer satisfies never
-      return uncertain("the adapter gave an answer that is none")
+      return uncertain("the adapter gave an answer of an unknown kind")
   }
 }
 
@@ -121,7 +123,7 @@ const notSent = ({ isLocal, isPermanent, reason }: Pick<NotSent, "reason" | "isL
   return unsent({ code: "provider_unreachable", message }, reason)
 }
 
-/** The outcome is unknown. An answer of the provider, if there was one, is kept beside the reason. */
+/** The outcome is unknown. The evidence keeps the provider's answer, if there was one, beside the reason. */
 export const uncertain = (reason: string, answer?: Schema.Json): Settlement => ({
   outcome: { state: "indeterminate" },
   evidence: { ...answer === undefined ? { by: "submission" } : answered("submission", answer), reason },

@@ -1,5 +1,5 @@
 /**
- * How patient and how busy the workers are.
+ * Time limits and concurrency of worker, rescuer and reconciler.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -7,33 +7,35 @@ import type { ReadSchedule } from "../domain/Submission.ts"
 
 interface SubmissionPolicyShape {
   /**
-   * Submissions, and status reads, at the same time in this process. Half of these places are reserved for the providers,
-   * in equal parts, so that slow providers do not delay others.
+   * Slots of this process: most submissions, and most status reads, at the same time. Half of the slots are reserved
+   * for the providers, in equal parts, so that slow providers do not delay others.
    */
   readonly concurrency: number
-  /** The same for one provider. */
+  /** Most submissions, and most status reads, at the same time for one provider. */
   readonly providerConcurrency: number
-  /** How long after the claim bytes may leave. What could not be sent by then has failed: `provider_unreachable`. */
+  /** How long after the claim bytes may leave. An operation that was not sent by then fails: `provider_unreachable`. */
   readonly sendWithin: Duration.Duration
-  /** How long one attempt may take. After that its outcome is uncertain. */
+  /** How long one attempt may take. After that its outcome is `Uncertain`. */
   readonly attemptTimeout: Duration.Duration
-  /** The first pause after an attempt that sent nothing. It doubles with each. */
+  /** The first pause after an attempt that sent nothing. It doubles with each attempt, up to five seconds. */
   readonly retryDelay: Duration.Duration
   /** Age at which a claim is stale. Longer than `sendWithin` and `attemptTimeout` together. */
   readonly rescueAfter: Duration.Duration
+  /** How long one status read may take. */
   readonly readTimeout: Duration.Duration
+  /** When the status of an unsettled operation is read again. */
   readonly readSchedule: ReadSchedule
-  /** How long an operation waits whose grant, client or provider connection is not good, before it is looked at again. */
+  /** How long an operation waits whose grant, client or provider connection does not allow it, before the next try. */
   readonly idle: Duration.Duration
-  /** How long to wait for work that nobody announced. */
+  /** Longest pause between two polls. An announcement of accepted work ends the pause. */
   readonly pollInterval: Duration.Duration
-  /** How often stale claims are looked for. */
+  /** Pause between two searches for stale claims. */
   readonly rescueInterval: Duration.Duration
-  /** How long running submissions may go on once the worker is asked to stop. */
+  /** How long running submissions may continue after the worker is asked to stop. */
   readonly drainTimeout: Duration.Duration
-  /** How long one statement may take before its outcome counts as unknown. */
+  /** How long one statement may take. After that its effect counts as unknown. */
   readonly storeTimeout: Duration.Duration
-  /** How long a worker may take to start: on a ledger that was moved it holds everything that is accepted first. */
+  /** How long a worker may take to start. On a ledger that was moved, it first holds all accepted operations. */
   readonly prepareTimeout: Duration.Duration
   /** Age in a state that puts an operation under review. Age never changes the state itself. */
   readonly reviewAfter: {
@@ -43,7 +45,7 @@ interface SubmissionPolicyShape {
   }
 }
 
-/** What holds unless a layer says otherwise. */
+/** The policy of an application that provides none. */
 export const defaultPolicy: SubmissionPolicyShape = {
   concurrency: 64,
   providerConcurrency: 32,
@@ -66,20 +68,20 @@ export const defaultPolicy: SubmissionPolicyShape = {
   }
 }
 
-/** Provide `{ ...defaultPolicy, … }` to change it. Every worker on a database should have the same. */
+/** Provide `{ ...defaultPolicy, … }` to change it. All workers on a database should have the same policy. */
 export const SubmissionPolicy: Context.Reference<SubmissionPolicyShape> = Context.Reference(
   "financial-agents-gateway/submission/SubmissionPolicy",
   { defaultValue: () => defaultPolicy }
 )
 
 /**
- * What is wrong with a policy, or null: a claim must not be rescued while its holder may still send, and each of so many
- * providers needs a place of its own.
+ * Returns the reason why a policy is invalid, or null. A claim must not become stale while its holder may still send,
+ * and each provider needs a slot of its own. `providers` is their number.
  */
 export const validatePolicy = (policy: SubmissionPolicyShape, providers: number): string | null => {
   const spans = Object.values(policy).flatMap((value) => Duration.isDuration(value) ? [value] : [])
   if (!spans.every((span) => Duration.isFinite(span) && Duration.isPositive(span))) {
-    return "every time must be finite and longer than nothing"
+    return "every duration must be finite and longer than 0"
   }
   const longestSend = Duration.sum(policy.sendWithin, policy.attemptTimeout)
   if (!Duration.isGreaterThan(policy.rescueAfter, longestSend)) {
@@ -91,6 +93,6 @@ export const validatePolicy = (policy: SubmissionPolicyShape, providers: number)
     return "concurrency and providerConcurrency must be whole numbers greater than 0"
   }
   return concurrency < providers
-    ? `concurrency must be at least ${providers}: each of ${providers} providers needs a place`
+    ? `concurrency must be at least ${providers}: each of ${providers} providers needs a slot`
     : null
 }

@@ -1,5 +1,5 @@
 /**
- * The moving parts of the write side in one layer: worker, rescuer and reconciler.
+ * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome.
  */
 import * as Layer from "effect/Layer"
 import type { UnsafeDatabase } from "../domain/Submission.ts"
@@ -12,8 +12,9 @@ import { Rescuer } from "./Rescuer.ts"
 import { SubmissionWorker } from "./SubmissionWorker.ts"
 
 /**
- * Moves operations by themselves for as long as its scope is open. Run it in as many processes as you like, beside the
- * gateway or apart from it: they need nothing but the database. `SubmissionPolicy` says how patient it is.
+ * Submits and settles operations until its scope closes. Run it in any number of processes, in the gateway or apart
+ * from it: they coordinate through the database alone. `SubmissionPolicy` sets time limits and concurrency. Dies when
+ * the policy is invalid.
  */
 export const layer: Layer.Layer<never, UnsafeDatabase | StoreUnavailable, SubmissionQueue | Providers> = Layer.mergeAll(
   SubmissionWorker.layer,

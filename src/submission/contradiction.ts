@@ -2,25 +2,26 @@ import type { OperationId } from "../domain/Operation.ts"
 import type { ProviderReference } from "../domain/Submission.ts"
 import type { AnswerNames } from "./Provider.ts"
 
-/** Where an answer names another operation than the one that was asked for. */
+/** An answer names another operation than the one that was asked for, by this member. */
 export interface Contradiction {
   readonly member: keyof AnswerNames
-  /** What the ledger has, and what the answer names: for logs, so in printable ASCII and cut. */
+  /** The ledger's name and the answer's name. For logs: in printable ASCII, and cut to 64 UTF-16 code units. */
   readonly expected: string
   readonly named: string
 }
 
-/** UTF-16 code units of a name that are logged. */
+/** UTF-16 code units of a name in a log. */
 const longest = 64
 
-/** Providers choose references and ids: no line break, no terminal sequence and no long text of theirs is logged. */
+/** Removes line breaks and terminal sequences and cuts long text, because providers choose references and ids. */
 const loggable = (name: unknown): string =>
   typeof name === "string" ? name.slice(0, longest).replace(/[^\x20-\x7e]/g, "?") : `(${typeof name})`
 
 /**
- * Whether an answer names another operation, by its id or by its reference, or null. What it does not name contradicts
- * nothing; nor does a reference where the ledger has none yet. `names` itself is missing only where an adapter was written
- * without types: then it is not known what the answer names, and it counts as a contradiction.
+ * Finds the member by which an answer names another operation: its id or its reference. Null when there is none. A
+ * member that is null contradicts nothing, and neither does a reference while the ledger has none. `names` is missing
+ * only when an adapter is written without types. That counts as a contradiction, because the named operation is not
+ * known.
  */
 export const findContradiction = (
   names: AnswerNames | null | undefined,

@@ -3,8 +3,8 @@ import { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { SubmissionPolicy } from "./SubmissionPolicy.ts"
 
 /**
- * Gives up waiting for the store after `storeTimeout`, also where the caller itself must not be interrupted. What the
- * statement did is not known then.
+ * Runs a statement with a time limit, also where the caller itself must not be interrupted. After `StoreUnavailable`,
+ * the effect of the statement is not known.
  */
 export const withinStore = <A, E, R>(
   statement: Effect.Effect<A, E, R>,

@@ -9,13 +9,13 @@ import { OperationId, type OperationState } from "../../../src/domain/Operation.
 import { type DueRead, isProviderReference, type ProviderReference } from "../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { decideAfterRead } from "../../../src/submission/decideAfterRead.ts"
 import {
   type AnswerNames,
   namesNothing,
   StatusAnswer,
   type SubmissionAnswer
 } from "../../../src/submission/Provider.ts"
-import { decideStatusRead } from "../../../src/submission/Reconciler.ts"
 import { settlementOf } from "../../../src/submission/Settlement.ts"
 import { accept, conformance, fieldsOf, outcome, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { heldOperation, inspect, issueAtNewProvider, pass, queued, recording, reference } from "../../fixtures/Queue.ts"
@@ -125,7 +125,7 @@ describe("What follows from an answer", () => {
   it("is nothing but a review when a status read names another operation id, or another reference than the stored one", () => {
     fc.assert(
       fc.property(anyDue, anyStatusAnswer, (due, answer) => {
-        const decision = decideStatusRead(due, answer)
+        const decision = decideAfterRead(due, answer)
         const isContradicted = "names" in answer && contradicts(answer.names, due.reference)
         assert.strictEqual(decision._tag === "Contradicted", isContradicted)
         if (decision._tag !== "Postpone" && decision._tag !== "Record") return
@@ -142,7 +142,7 @@ describe("What follows from an answer", () => {
     for (const stored of [null, ...references]) {
       const due = { operation: { id: own }, state: "indeterminate", revision: 3, reference: stored } as DueRead
       const answer = StatusAnswer.Proven({ state: "succeeded", names: namesNothing, evidence })
-      assert.deepInclude(decideStatusRead(due, answer), { _tag: "Record", outcome: { state: "succeeded" } })
+      assert.deepInclude(decideAfterRead(due, answer), { _tag: "Record", outcome: { state: "succeeded" } })
     }
   })
 
@@ -150,7 +150,7 @@ describe("What follows from an answer", () => {
     const due = { operation: { id: own }, state: "indeterminate", revision: 3, reference: null } as unknown as DueRead
     for (const names of [undefined, null, {}, { reference: null }, { operation_id: null }]) {
       const status = { _tag: "Proven", state: "succeeded", evidence, names } as unknown as StatusAnswer
-      assert.strictEqual(decideStatusRead(due, status)._tag, "Contradicted")
+      assert.strictEqual(decideAfterRead(due, status)._tag, "Contradicted")
       const answer = { _tag: "Succeeded", evidence, names } as unknown as SubmissionAnswer
       assert.strictEqual(settlementOf(own, Exit.succeed(answer), true).outcome.state, "indeterminate")
     }
@@ -174,7 +174,7 @@ describe("What follows from an answer", () => {
     const due = { operation: { id: own }, state: "submitted", revision: 3, reference: references[0] } as DueRead
     const named = `\u001b[31mline\n${"x".repeat(1000)}` as ProviderReference
     const names = { reference: named, operation_id: null }
-    const decision = decideStatusRead(due, StatusAnswer.Proven({ state: "succeeded", names, evidence }))
+    const decision = decideAfterRead(due, StatusAnswer.Proven({ state: "succeeded", names, evidence }))
     assert.deepStrictEqual(decision, {
       _tag: "Contradicted",
       contradiction: { member: "reference", expected: "r1", named: `?[31mline?${"x".repeat(54)}` }

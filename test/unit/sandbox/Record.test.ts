@@ -129,7 +129,7 @@ describe("The record", () => {
         yield* Effect.scoped(
           Effect.flatMap(start({ record }), ({ record }) => Effect.map(record, (all) => assert.lengthOf(all, 1)))
         ).pipe(Effect.provide(Logger.layer([logger])))
-        assert.match(String(warnings[0]), /torn last line/)
+        assert.match(String(warnings[0]), /incomplete last line/)
         assert.strictEqual(fs.readFileSync(record, "utf8"), whole)
       }
     }))

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Random } from "effect"
 import { readDelay } from "../../../src/domain/Submission.ts"
+import { decideAfterRead } from "../../../src/submission/decideAfterRead.ts"
 import { namesNothing, StatusAnswer } from "../../../src/submission/Provider.ts"
-import { decideStatusRead } from "../../../src/submission/Reconciler.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
 import { makeWorld, reference, unclear, unreachable } from "../../fixtures/submission/World.ts"
@@ -44,7 +44,7 @@ describe("What follows from a status read", () => {
   it.each(rows.map(([answer, state, expected]) => [name(answer).trim(), state, expected, answer] as const))(
     "%s, of what is %s: %s",
     (_, state, expected, answer) => {
-      const decision = decideStatusRead({ ...unacknowledged, state }, answer)
+      const decision = decideAfterRead({ ...unacknowledged, state }, answer)
       const actual = decision._tag === "Record" ? decision.outcome.state : decision._tag
       assert.strictEqual(actual, expected === "stays" ? "Postpone" : expected)
     }
@@ -52,19 +52,19 @@ describe("What follows from a status read", () => {
 
   it("never takes for lost what the provider itself acknowledged, by a name or by having it once", () => {
     for (const state of ["indeterminate", "accepted"] as const) {
-      assert.strictEqual(decideStatusRead({ ...unacknowledged, state, reference }, never)._tag, "Postpone")
-      assert.strictEqual(decideStatusRead({ ...unacknowledged, state, revision: 4 }, never)._tag, "Postpone")
+      assert.strictEqual(decideAfterRead({ ...unacknowledged, state, reference }, never)._tag, "Postpone")
+      assert.strictEqual(decideAfterRead({ ...unacknowledged, state, revision: 4 }, never)._tag, "Postpone")
     }
   })
 
   it("says what proved it", () => {
-    const decision = decideStatusRead({ ...unacknowledged, state: "indeterminate" }, succeeded)
+    const decision = decideAfterRead({ ...unacknowledged, state: "indeterminate" }, succeeded)
     assert.deepInclude(decision, { evidence: { by: "status_read", answer: evidence } })
   })
 
   it("keeps the reference that a read brought, also where nothing moves", () => {
     for (const state of ["submitted", "indeterminate"] as const) {
-      assert.deepInclude(decideStatusRead({ ...unacknowledged, state }, pending), { reference })
+      assert.deepInclude(decideAfterRead({ ...unacknowledged, state }, pending), { reference })
     }
   })
 })

@@ -1,0 +1,49 @@
+import * as Effect from "effect/Effect"
+import type * as FiberSet from "effect/FiberSet"
+import type { Provider as ProviderName } from "../domain/Grant.ts"
+import { passable } from "./Circuit.ts"
+import { makeSlots, runPoller } from "./Poller.ts"
+import type { SubmissionServices } from "./SubmissionServices.ts"
+
+/** Work that exists for each provider: sending its operations, or reading their status. */
+export interface ProviderTask<A> {
+  /** Takes up to `limit` items of a provider from the store. */
+  readonly take: (provider: ProviderName, limit: number) => Effect.Effect<ReadonlyArray<A>>
+  readonly handle: (item: A) => Effect.Effect<void>
+}
+
+/**
+ * Takes and handles up to `limit` items of a provider once, all at the same time. Yields their number when all are
+ * done.
+ */
+export const runOnce = <A>({ handle, take }: ProviderTask<A>) =>
+  Effect.fnUntraced(function*(provider: ProviderName, limit: number) {
+    const items = yield* take(provider, limit)
+    yield* Effect.forEach(items, handle, { concurrency: "unbounded", discard: true })
+    return items.length
+  })
+
+/**
+ * Starts one poller for each provider, and yields the pollers by provider. They share the slots of the policy. A poller
+ * takes no more items than the circuit of its provider lets through.
+ */
+export const runPollers = Effect.fnUntraced(function*<A>(
+  { breaker, policy, providers }: SubmissionServices,
+  { handle, take }: ProviderTask<A>,
+  running: FiberSet.FiberSet<void, never>
+) {
+  const slots = makeSlots(policy.concurrency, providers.size)
+  const pollers = yield* Effect.forEach(providers.keys(), (provider) =>
+    Effect.map(
+      runPoller({
+        slots,
+        limit: policy.providerConcurrency,
+        pollInterval: policy.pollInterval,
+        allowance: (free) => Effect.map(passable(breaker, provider), (calls) => Math.min(free, calls)),
+        take: (limit) => take(provider, limit),
+        handle
+      }, running),
+      (poller) => [provider, poller] as const
+    ))
+  return new Map(pollers)
+})

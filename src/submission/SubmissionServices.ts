@@ -1,0 +1,19 @@
+import * as Effect from "effect/Effect"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { Providers } from "./Providers.ts"
+import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
+
+/** The services that worker and reconciler share. */
+export type SubmissionServices = Effect.Success<typeof submissionServices>
+
+/** Collects the services. Dies with the reason when the policy is invalid for this number of providers. */
+export const submissionServices = Effect.gen(function*() {
+  const queue = yield* SubmissionQueue
+  const providers = yield* Providers
+  const breaker = yield* CircuitBreaker.CircuitBreaker
+  const policy = yield* SubmissionPolicy
+  const invalid = validatePolicy(policy, providers.size)
+  if (invalid !== null) return yield* Effect.die(new Error(invalid))
+  return { queue, providers, breaker, policy }
+})

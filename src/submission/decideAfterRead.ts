@@ -1,0 +1,101 @@
+/**
+ * Decides the consequence of a status read (specification, "States and transitions").
+ */
+import type { Outcome } from "../domain/Operation.ts"
+import { type DueRead, isProviderReference, type ProviderReference } from "../domain/Submission.ts"
+import { type Contradiction, findContradiction } from "./contradiction.ts"
+import { answered, type Evidence } from "./Evidence.ts"
+import type { AnswerNames, StatusAnswer } from "./Provider.ts"
+import { publicFailure } from "./Settlement.ts"
+
+/** The consequence of a status read. */
+export type ReadDecision =
+  /** The state stays. A reference that the answer gave is kept. */
+  | { readonly _tag: "Postpone"; readonly reference: ProviderReference | null }
+  /** The answer proves nothing. The operation is put under review. */
+  | { readonly _tag: "Contradicted"; readonly contradiction: Contradiction }
+  /** The held operation was never received, and may be claimed again. */
+  | { readonly _tag: "Release" }
+  | {
+    readonly _tag: "Record"
+    readonly outcome: Outcome
+    readonly evidence: Evidence
+    readonly reference: ProviderReference | null
+  }
+
+const postpone: ReadDecision = { _tag: "Postpone", reference: null }
+
+/**
+ * Decides the consequence of a status read. Evidence moves the operation, a network failure makes a `submitted`
+ * operation `indeterminate`, and in every other case the state stays. `answer` is null when the circuit let no read
+ * through.
+ *
+ * An answer that names another operation id, or another reference than the stored one, proves nothing. An answer that
+ * names neither counts: the adapter asked for exactly this operation (see `AnswerNames`).
+ */
+export const decideAfterRead = (
+  due: Pick<DueRead, "operation" | "state" | "revision" | "reference">,
+  answer: StatusAnswer | null
+): ReadDecision => {
+  const contradiction = answer === null || namesNoOperation(answer)
+    ? null
+    : findContradiction(answer.names, { id: due.operation.id, reference: due.reference })
+  return contradiction === null ? decideByRule(due, answer) : { _tag: "Contradicted", contradiction }
+}
+
+/** A read that failed, or whose answer was not understood, names no operation. */
+const namesNoOperation = (answer: StatusAnswer): answer is Exclude<StatusAnswer, { readonly names: AnswerNames }> =>
+  answer._tag === "NotProven" && answer.reason !== "not_found"
+
+/** For an answer about this operation. */
+const decideByRule = (
+  due: Pick<DueRead, "state" | "revision" | "reference">,
+  answer: StatusAnswer | null
+): ReadDecision => {
+  switch (answer?._tag) {
+    case undefined:
+      return postpone
+    case "Proven": {
+      const evidence = answered("status_read", answer.evidence)
+      const reference = isProviderReference(answer.names.reference) ? answer.names.reference : null
+      if (answer.state === "submitted" && due.state === "submitted") return { _tag: "Postpone", reference }
+      const outcome: Outcome = answer.state === "failed"
+        ? { state: "failed", failure: publicFailure(answer) }
+        : { state: answer.state }
+      return { _tag: "Record", outcome, evidence, reference }
+    }
+    case "NeverReceived":
+      if (wasAcknowledged(due)) return postpone
+      if (due.state === "accepted") return { _tag: "Release" }
+      return due.state === "indeterminate"
+        ? {
+          _tag: "Record",
+          outcome: { state: "failed", failure: neverReceived },
+          evidence: answered("status_read", answer.evidence),
+          reference: null
+        }
+        : postpone
+    case "NotProven":
+      return due.state === "submitted" && answer.reason === "unreachable"
+        ? {
+          _tag: "Record",
+          outcome: { state: "indeterminate" },
+          evidence: { by: "status_read", reason: answer.detail },
+          reference: null
+        }
+        : postpone
+  }
+}
+
+/**
+ * Whether the provider acknowledged the operation before. An operation that was never `submitted` becomes
+ * `indeterminate` at the third revision: accepted, submitting, indeterminate. A later revision therefore means that it
+ * was `submitted`.
+ */
+const wasAcknowledged = ({ reference, revision }: Pick<DueRead, "revision" | "reference">): boolean =>
+  reference !== null || revision > 3
+
+const neverReceived = {
+  code: "provider_never_received",
+  message: "The provider never received the operation, and would not accept it any more."
+}
