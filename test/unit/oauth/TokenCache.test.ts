@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Hash, Redacted } from "effect"
+import { Deferred, Duration, Effect, Fiber, Hash, Layer, Redacted } from "effect"
 import { Digest } from "effect/crypto"
 import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
@@ -34,9 +34,20 @@ const makeScene = Effect.fnUntraced(function*(options: {
       count++
       return (options.verify ?? (() => Effect.succeed(options.token ?? verified())))(token)
     })
+  let digests = 0
+  const countedDigest = Layer.effect(
+    Digest.Digest,
+    Effect.map(Digest.Digest, ({ digest, digestHex }) => {
+      const counted = <A>(effect: Effect.Effect<A>) => Effect.tap(effect, () => Effect.sync(() => digests++))
+      return Digest.Digest.of({
+        digest: (algorithm, data) => counted(digest(algorithm, data)),
+        digestHex: (algorithm, data) => counted(digestHex(algorithm, data))
+      })
+    })
+  ).pipe(Layer.provide(Digest.layerWebCrypto))
   const cached = yield* makeTokenCache(verify, { timeToLive: options.timeToLive ?? "60 seconds", clockTolerance: 5 })
-    .pipe(Effect.provide(Digest.layerWebCrypto))
-  return { count: () => count, verify: (token: string) => cached(Redacted.make(token)) }
+    .pipe(Effect.provide(countedDigest))
+  return { count: () => count, digests: () => digests, verify: (token: string) => cached(Redacted.make(token)) }
 })
 
 describe("The results that are kept of tokens", () => {
@@ -119,11 +130,12 @@ describe("The results that are kept of tokens", () => {
   it.effect("are shared by all who ask at the same time, and do not die with the first of them", () =>
     Effect.gen(function*() {
       const gate = yield* Deferred.make<void>()
-      const { count, verify } = yield* makeScene({
+      const { count, digests, verify } = yield* makeScene({
         verify: () => Effect.as(Deferred.await(gate), verified())
       })
       const fibers = yield* Effect.forEach([1, 2, 3], () => Effect.forkChild(verify("a")))
-      yield* untilTrue(() => count() === 1)
+      // Each of them asks for the result once its digest is there. The first one must not leave before the others ask.
+      yield* untilTrue(() => count() === 1 && digests() === 3)
       yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
       yield* Fiber.interrupt(fibers[0]!)
       yield* Deferred.succeed(gate, undefined)
