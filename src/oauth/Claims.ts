@@ -3,7 +3,7 @@
  */
 import * as Schema from "effect/Schema"
 import { ClientId, PairwiseSubject, Scope } from "../domain/Grant.ts"
-import type { JsonMembers } from "../http/JsonExchange.ts"
+import type { JsonObject } from "../http/JsonBody.ts"
 import type { IssuerSettings } from "./Issuer.ts"
 import type { Confirmation, VerifiedToken } from "./VerifiedToken.ts"
 
@@ -52,7 +52,7 @@ const isGrantName: (value: unknown) => value is string = Schema.is(ClientId)
 const unbound: Confirmation = { jkt: null, x5t: null }
 
 /** A confirmation that we do not know is one that we cannot check, and one that names nothing confirms nobody. */
-const readConfirmation = (claims: JsonMembers): Confirmation | null => {
+const readConfirmation = (claims: JsonObject): Confirmation | null => {
   if (!("cnf" in claims)) return unbound
   const decoded = decodeConfirmations(claims["cnf"])
   if (decoded._tag === "None") return null
@@ -84,7 +84,7 @@ export const isTimely = (
  * asks learns not which.
  */
 export const readClaims = (
-  claims: JsonMembers,
+  claims: JsonObject,
   kind: "token" | "introspection",
   rules: ClaimRules,
   now: number

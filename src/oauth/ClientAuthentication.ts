@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Redacted from "effect/Redacted"
 import { importJWK, type JWK, SignJWT } from "jose"
-import { isMembers } from "../http/JsonExchange.ts"
+import { isJsonObject } from "../http/JsonBody.ts"
 
 /** The gateway as a client of the authorization server (RFC 7662 §2.1). */
 export type ClientAuthentication =
@@ -66,7 +66,7 @@ const algorithmOf = ({ alg, crv, kty }: JWK): string | null => {
 const makeAssertions = Effect.fnUntraced(function*(clientId: string, redacted: Redacted.Redacted<JWK>, issuer: string) {
   const random = yield* SecureRandom.SecureRandom
   const jwk = Redacted.value(redacted)
-  const algorithm = isMembers(jwk) ? algorithmOf(jwk) : null
+  const algorithm = isJsonObject(jwk) ? algorithmOf(jwk) : null
   if (algorithm === null) {
     return yield* fault(`The key for ${issuer} must be a private key with an asymmetric algorithm.`)
   }

@@ -4,7 +4,8 @@
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
-import { exchangeJson, type JsonMembers, ServerFailure } from "../http/JsonExchange.ts"
+import type { JsonObject } from "../http/JsonBody.ts"
+import { exchangeJson, ServerFailure } from "../http/JsonExchange.ts"
 import { validateEndpoint } from "./Issuer.ts"
 
 /** Of its metadata, what a resource server needs. */
@@ -26,7 +27,7 @@ const metadataUrl = (issuer: string): string => {
 /** Where OpenID providers have it: the well-known part comes last (OpenID Connect Discovery §4). */
 const openIdMetadataUrl = (issuer: string): string => `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`
 
-const readUrl = (issuer: string, document: JsonMembers, name: string): Effect.Effect<string | null, ServerFailure> => {
+const readUrl = (issuer: string, document: JsonObject, name: string): Effect.Effect<string | null, ServerFailure> => {
   const url = document[name]
   if (url === undefined) return Effect.succeed(null)
   const fault = typeof url === "string" ? validateEndpoint(issuer, url) : "is not a URL"

@@ -10,7 +10,7 @@ import * as Base64Url from "effect/encoding/Base64Url"
 import * as Redacted from "effect/Redacted"
 import { calculateJwkThumbprint, decodeProtectedHeader, type JWK, jwtVerify, type JWTVerifyOptions } from "jose"
 import { type Credential, InvalidDpopProof, NonceRequired } from "../domain/Credential.ts"
-import { isMembers, type JsonMembers } from "../http/JsonExchange.ts"
+import { isJsonObject, type JsonObject } from "../http/JsonBody.ts"
 import { isCompactJwt, longestJwt } from "./CompactJwt.ts"
 import type { DpopNonces } from "./DpopNonces.ts"
 import { defaultAlgorithms, validateAlgorithms } from "./Issuer.ts"
@@ -78,7 +78,7 @@ const readKey = Effect.fnUntraced(function*(proof: string, algorithms: ReadonlyA
     return yield* refuse("has an algorithm that is not accepted")
   }
   if (crit !== undefined) return yield* refuse("has an extension that is not understood")
-  if (!isMembers(jwk)) return yield* refuse("brings no public key")
+  if (!isJsonObject(jwk)) return yield* refuse("brings no public key")
   const thumbprint = yield* Effect.orElseSucceed(
     Effect.tryPromise(() => calculateJwkThumbprint(jwk as JWK)),
     () => null
@@ -97,13 +97,13 @@ const verifySignature = (proof: string, { algorithm, key }: Key, now: number, to
     clockTolerance: tolerance
   }
   return Effect.tryPromise(() => jwtVerify(proof, key, options)).pipe(
-    Effect.map(({ payload }): JsonMembers => payload),
+    Effect.map(({ payload }): JsonObject => payload),
     Effect.catch(() => refuse("is not signed by its key, or has expired"))
   )
 }
 
 /** Checks 3, 8, 9 and 11: what the claims say of the request and of the token. Yields `jti` and `iat`. */
-const readClaims = Effect.fnUntraced(function*(claims: JsonMembers, credential: Credential, ath: string) {
+const readClaims = Effect.fnUntraced(function*(claims: JsonObject, credential: Credential, ath: string) {
   const { htm, htu, iat, jti } = claims
   if (typeof jti !== "string" || jti.length < 1 || jti.length > 256) {
     return yield* refuse("needs an identifier of 1 to 256 characters")

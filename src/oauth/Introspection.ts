@@ -13,7 +13,8 @@ import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Redacted from "effect/Redacted"
 import * as Semaphore from "effect/Semaphore"
 import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
-import { exchangeJson, failureOf, type JsonMembers, ServerFailure, tooLate } from "../http/JsonExchange.ts"
+import type { JsonObject } from "../http/JsonBody.ts"
+import { exchangeJson, ServerFailure, timedOut, withIssuer } from "../http/JsonExchange.ts"
 import { type ClaimRules, readClaims } from "./Claims.ts"
 import {
   type AuthenticateClient,
@@ -92,7 +93,7 @@ const placesForUnknown = 32
 const queueFactor = 8
 
 /** Whether the type of the token says what its binding says (RFC 9449 §6.2). Nothing need be said. */
-const isConsistent = ({ token_type }: JsonMembers, { confirmation: { jkt } }: VerifiedToken): boolean =>
+const isConsistent = ({ token_type }: JsonObject, { confirmation: { jkt } }: VerifiedToken): boolean =>
   token_type === undefined
   || typeof token_type === "string" && token_type.toLowerCase() === (jkt === null ? "bearer" : "dpop")
 
@@ -103,11 +104,11 @@ const otherTypes = /^(?:refresh|offline|id)(?:[_+-].*)?$/i
  * Servers introspect all of their tokens, and some tell by members of their own which it is: `token_use` (Ory Hydra) or
  * `typ`. A refresh token is for the authorization server alone (RFC 6749 §1.5), whatever its audience.
  */
-const isAccessToken = ({ token_use, typ }: JsonMembers): boolean =>
+const isAccessToken = ({ token_use, typ }: JsonObject): boolean =>
   (token_use === undefined || token_use === "access_token") && !(typeof typ === "string" && otherTypes.test(typ))
 
 /** Nothing but `true` makes a token good. */
-const readAnswer = (answer: JsonMembers, rules: ClaimRules, now: number): VerifiedToken | null => {
+const readAnswer = (answer: JsonObject, rules: ClaimRules, now: number): VerifiedToken | null => {
   const isGood = answer["active"] === true && isAccessToken(answer)
   const token = isGood ? readClaims(answer, "introspection", rules, now) : null
   return token !== null && isConsistent(answer, token) ? token : null
@@ -179,13 +180,13 @@ const makeAsk = Effect.fnUntraced(
       timeout,
       probe
     })
-    const share = makeSharing<JsonMembers, ServerFailure>(Duration.times(timeout, 1 / 4))
+    const share = makeSharing<JsonObject, ServerFailure>(Duration.times(timeout, 1 / 4))
 
     return (digest: string, token: Redacted.Redacted<string>) =>
       share(digest, (sent) => (known.has(digest) ? knownLane : unknownLane).ask(exchange(token, sent))).pipe(
-        Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(tooLate) }),
+        Effect.timeoutOrElse({ duration: timeout, orElse: () => Effect.fail(timedOut) }),
         Effect.tapError(({ status }) => absences.has(status) ? endpoint.lookAgain : Effect.void),
-        Effect.mapError((failure) => new AuthorizationUnavailable({ cause: failureOf(issuer, failure) }))
+        Effect.mapError((failure) => new AuthorizationUnavailable({ cause: withIssuer(issuer, failure) }))
       )
   }
 )

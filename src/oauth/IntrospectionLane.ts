@@ -15,7 +15,7 @@ import * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Schedule from "effect/Schedule"
 import type * as Semaphore from "effect/Semaphore"
-import { isOutage, ServerFailure, tooLate } from "../http/JsonExchange.ts"
+import { isOutage, ServerFailure, timedOut } from "../http/JsonExchange.ts"
 
 /**
  * Opens after three failed probes in a row, for a second at first and for half a minute at most. Probes that are a minute
@@ -65,7 +65,7 @@ export const makeLane = ({ breaker, most, name, places, probe, timeout }: LaneSe
   let probing: Deferred.Deferred<void> | null = null
 
   const inTime = <A>(question: Effect.Effect<A, ServerFailure>) =>
-    Effect.timeoutOrElse(question, { duration: timeout, orElse: () => Effect.fail(tooLate) })
+    Effect.timeoutOrElse(question, { duration: timeout, orElse: () => Effect.fail(timedOut) })
 
   /** Where the state cannot be read, questions go through. */
   const state = Effect.catch(

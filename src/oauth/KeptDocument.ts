@@ -6,7 +6,7 @@ import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import { failureOf, ServerFailure } from "../http/JsonExchange.ts"
+import { ServerFailure, withIssuer } from "../http/JsonExchange.ts"
 
 /** Times in milliseconds. */
 const minute = 60_000
@@ -69,7 +69,7 @@ export const makeKept = <A>({ fetch, issuer, retriesAtOnce = 0, what }: KeptSett
   let failure = new ServerFailure({ reason: `${issuer}: its ${what} were not fetched yet`, status: null })
   let flight: Flight | null = null
 
-  const tooSlow = failureOf(issuer, new ServerFailure({ reason: `its ${what} did not come in time`, status: null }))
+  const tooSlow = withIssuer(issuer, new ServerFailure({ reason: `its ${what} did not come in time`, status: null }))
 
   const pauseNow = () => {
     if (fetchedAt > -Infinity) return pause
@@ -85,7 +85,7 @@ export const makeKept = <A>({ fetch, issuer, retriesAtOnce = 0, what }: KeptSett
     }
     failures++
     const error = exit.cause.reasons.map((reason) => "error" in reason ? reason.error : undefined)[0]
-    failure = failureOf(issuer, error ?? new ServerFailure({ reason: `its ${what} could not be read`, status: null }))
+    failure = withIssuer(issuer, error ?? new ServerFailure({ reason: `its ${what} could not be read`, status: null }))
     return Effect.logWarning(
       `The ${what} of ${issuer} could not be fetched; those of the last hour stay in use`,
       exit.cause

@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
-import { failureOf, ServerFailure } from "../http/JsonExchange.ts"
+import { ServerFailure, withIssuer } from "../http/JsonExchange.ts"
 import type { IssuerSettings } from "./Issuer.ts"
 import { makeKept, monotonicMillis } from "./KeptDocument.ts"
 import { makeKeySource } from "./KeySource.ts"
@@ -42,7 +42,7 @@ export const makeKeySet = Effect.fnUntraced(function*(
       .map(({ key }) => key)
 
   const unavailable = (cause: ServerFailure) => Effect.fail(new AuthorizationUnavailable({ cause }))
-  const ambiguous = failureOf(
+  const ambiguous = withIssuer(
     issuer,
     new ServerFailure({ reason: "its key set has several keys of the name that a token gives", status: 200 })
   )

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import { importJWK, type JWK } from "jose"
-import { isMembers } from "../http/JsonExchange.ts"
+import { isJsonObject } from "../http/JsonBody.ts"
 
 /** A key, and for what it may be used. */
 export interface PublicKey {
@@ -42,7 +42,7 @@ const isModest = ({ e, n }: JWK): boolean =>
 
 /** Whether the JSON value is a public key for signatures of this algorithm, as far as can be seen without importing it. */
 const isKeyFor = (jwk: unknown, algorithm: string): jwk is JWK => {
-  if (!isMembers(jwk) || privateMembers.some((member) => member in jwk)) return false
+  if (!isJsonObject(jwk) || privateMembers.some((member) => member in jwk)) return false
   const { crv, kty } = keyTypeOf(algorithm)
   const { alg, key_ops, kid, use } = jwk
   return jwk["kty"] === kty
