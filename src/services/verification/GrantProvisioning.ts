@@ -60,7 +60,7 @@ const isProvider = Schema.is(Provider)
  * What a token shows of a grant: tokens of one sighting say the same of it, so that one of them speaks for all. Owner and
  * provider are part of it, lest a token that contradicts what is known be taken for one that was seen.
  */
-class Sighting implements Equal.Equal {
+class RegistrationKey implements Equal.Equal {
   readonly name: string
   /** Forgotten once it is used. */
   registration: GrantRegistration | null
@@ -73,7 +73,7 @@ class Sighting implements Equal.Equal {
   }
 
   [Equal.symbol](that: unknown): boolean {
-    return that instanceof Sighting && that.name === this.name
+    return that instanceof RegistrationKey && that.name === this.name
   }
 
   [Hash.symbol](): number {
@@ -115,7 +115,7 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
     )
   }
   const sightings = yield* Cache.makeWith(
-    (sighting: Sighting) => {
+    (sighting: RegistrationKey) => {
       const registration = sighting.registration!
       sighting.registration = null
       return Effect.asVoid(register(registration))
@@ -148,6 +148,6 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
       granted_at: grantedAt(token, now, clockTolerance),
       learned_from: "token"
     }
-    yield* Cache.get(sightings, new Sighting(grant_id, registration))
+    yield* Cache.get(sightings, new RegistrationKey(grant_id, registration))
   })
 })

@@ -27,7 +27,7 @@ import {
   type IntrospectionIssuer,
   type IssuersOptions,
   type JwtIssuer,
-  makeOAuth,
+  makeOAuthVerifier,
   type SenderOptions
 } from "./OAuthVerifier.ts"
 
@@ -98,7 +98,7 @@ export class GrantVerifier extends Context.Service<GrantVerifier, {
 
 /** Tokens of the gateway's own have a form of their own. They are bound to nobody. */
 const makeBeside = Effect.fnUntraced(function*(options: IssuersOptions & { readonly own?: GrantVerifier["Service"] }) {
-  const verifyOAuth = yield* makeOAuth(options)
+  const verifyOAuth = yield* makeOAuthVerifier(options)
   const own = options.senderConstrained === "required" ? undefined : options.own
   return GrantVerifier.of({
     verify: (credential) => {

@@ -20,11 +20,11 @@ import {
 import type { ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
 import { makeConfirm } from "../../oauth/Confirmation.ts"
 import { makeDpopNonces } from "../../oauth/DpopNonces.ts"
-import { defaultDpopSettings, makeDpopProofs, validateDpopSettings } from "../../oauth/DpopProof.ts"
-import { makeIntrospection, validateIntrospectionSettings } from "../../oauth/Introspection.ts"
+import { defaultDpopSettings, makeDpopProofVerifier, validateDpopSettings } from "../../oauth/DpopProof.ts"
+import { makeIntrospectionVerifier, validateIntrospectionSettings } from "../../oauth/Introspection.ts"
 import { layerIntrospectionCircuit } from "../../oauth/IntrospectionLane.ts"
 import { type IssuerOptions, issuerSettings } from "../../oauth/Issuer.ts"
-import { claimedIssuer, makeAccessTokens, validateAccessTokenSettings } from "../../oauth/JwtAccessToken.ts"
+import { claimedIssuer, makeAccessTokenVerifier, validateAccessTokenSettings } from "../../oauth/JwtAccessToken.ts"
 import type { VerifyToken } from "../../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../../oauth/VerifiedToken.ts"
 import type { AcceptedCredentialsShape, ForwardedCertificates } from "./AcceptedCredentials.ts"
@@ -120,7 +120,7 @@ const validateIssuers = (issuers: ReadonlyArray<AnyIssuer>): string | null => {
 const makeJwt = Effect.fnUntraced(function*(options: JwtIssuer) {
   const settings = { ...issuerSettings(options), signatureTimeToLive: options.signatureTimeToLive ?? "1 minute" }
   yield* orMisconfigured(validateAccessTokenSettings(settings))
-  return yield* makeAccessTokens(settings)
+  return yield* makeAccessTokenVerifier(settings)
 })
 
 const makeIntrospected = Effect.fnUntraced(function*(options: IntrospectionIssuer) {
@@ -133,7 +133,7 @@ const makeIntrospected = Effect.fnUntraced(function*(options: IntrospectionIssue
   }
   yield* orMisconfigured(validateIntrospectionSettings(settings))
   return yield* Effect.catchTag(
-    makeIntrospection(settings),
+    makeIntrospectionVerifier(settings),
     "InvalidClientAuthentication",
     ({ reason }) => Effect.fail(new AuthorizationMisconfigured({ reason }))
   ).pipe(Effect.provideContext(yield* Layer.build(layerIntrospectionCircuit)))
@@ -162,7 +162,7 @@ const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrain
     nonces: dpop.nonceKey === undefined ? null : yield* makeDpopNonces(dpop.nonceKey)
   }
   yield* orMisconfigured(validateDpopSettings(settings))
-  const confirm = makeConfirm({ senderConstrained, verifyProof: yield* makeDpopProofs(settings) })
+  const confirm = makeConfirm({ senderConstrained, verifyDpopProof: yield* makeDpopProofVerifier(settings) })
   const replay = yield* ProofReplay
   /** A proof counts as used once everything else is in order. */
   const check = Effect.fnUntraced(function*(token: VerifiedToken, credential: Credential) {
@@ -186,7 +186,7 @@ export const acceptedBy = (options: IssuersOptions): AcceptedCredentialsShape =>
  * Makes a verifier for the tokens of these issuers. It yields whose grant a token names, and never whether that grant is
  * still good.
  */
-export const makeOAuth = Effect.fnUntraced(function*(options: IssuersOptions) {
+export const makeOAuthVerifier = Effect.fnUntraced(function*(options: IssuersOptions) {
   yield* orMisconfigured(validateIssuers(options.issuers))
   const issuers = new Map(
     yield* Effect.forEach(
