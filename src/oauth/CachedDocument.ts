@@ -59,6 +59,10 @@ export const monotonicMillis = Effect.map(
   (nanos) => Number(nanos / 1_000_000n)
 )
 
+/** The pause after so many failed fetches without a success. */
+const initialPause = (failures: number, retriesAtOnce: number): number =>
+  failures <= retriesAtOnce ? 0 : Math.min(pause, firstPause * 2 ** (failures - retriesAtOnce - 1))
+
 /**
  * Makes a cached document. At most one fetch starts in 30 seconds; before the first success, the pauses are 1, 2, 4, 8 and
  * 16 seconds, then 30. All requests share one fetch, and the end of a request does not interrupt it.
@@ -74,11 +78,6 @@ export const makeCachedDocument = <A>(
   let running: RunningFetch | null = null
 
   const timedOut = withIssuer(issuer, new ServerFailure({ reason: `its ${what} did not come in time`, status: null }))
-
-  const currentPause = () => {
-    if (fetchedAt > -Infinity) return pause
-    return failures <= retriesAtOnce ? 0 : Math.min(pause, firstPause * 2 ** (failures - retriesAtOnce - 1))
-  }
 
   const record = (startedAt: number, exit: Exit.Exit<A, ServerFailure>) => {
     if (Exit.isSuccess(exit)) {
@@ -113,9 +112,11 @@ export const makeCachedDocument = <A>(
     })
 
   const startFetch = (now: number) =>
-    Effect.suspend(() =>
-      running === null && now - attemptedAt >= currentPause() ? Effect.uninterruptible(start(now)) : Effect.void
-    )
+    Effect.suspend(() => {
+      const currentPause = document === null ? initialPause(failures, retriesAtOnce) : pause
+      const isDue = running === null && now - attemptedAt >= currentPause
+      return isDue ? Effect.uninterruptible(start(now)) : Effect.void
+    })
 
   return {
     usable: (now) => now - fetchedAt < usableFor ? document : null,

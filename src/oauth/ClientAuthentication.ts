@@ -10,7 +10,7 @@ import * as Redacted from "effect/Redacted"
 import { importJWK, type JWK, SignJWT } from "jose"
 import { isJsonObject } from "../http/JsonBody.ts"
 
-/** The gateway's client credentials at an authorization server (RFC 7662 §2.1). */
+/** How the gateway authenticates as a client of an authorization server (RFC 7662 §2.1). */
 export type ClientAuthentication =
   | {
     readonly method: "client_secret_basic"

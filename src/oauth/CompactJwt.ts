@@ -3,7 +3,7 @@
  */
 
 /** Most characters of a token or DPoP proof. Longer ones are refused undecoded. */
-export const longestJwt = 8192
+export const maxJwtLength = 8192
 
 /**
  * Canonical base64url without padding: the unused bits of the last character are zero (RFC 4648 §3.5). Otherwise one token
@@ -13,5 +13,5 @@ const segment = String.raw`(?=[\w-])(?:[\w-]{4})*(?:[\w-][AQgw]|[\w-]{2}[AEIMQUY
 
 const compact = new RegExp(`^${segment}\\.${segment}\\.${segment}$`)
 
-/** Whether the text has the form of a JWT: three nonempty parts, and at most `longestJwt` characters. */
-export const isCompactJwt = (text: string): boolean => text.length <= longestJwt && compact.test(text)
+/** Whether the text has the form of a JWT: three nonempty parts, and at most `maxJwtLength` characters. */
+export const isCompactJwt = (text: string): boolean => text.length <= maxJwtLength && compact.test(text)

@@ -28,8 +28,8 @@ const encoder = new TextEncoder()
 
 /**
  * Derives nonces by HMAC-SHA-256 of the minute, under a key that all processes share. A nonce is valid for one to two
- * minutes. The nonce of the next minute is valid too, because another process, whose clock is ahead, may have issued it: so
- * it is valid for up to a minute more. Dies unless the key is 32 bytes long.
+ * minutes. The nonce of the next minute is valid too, because another process, whose clock is ahead, may have issued it. So
+ * a nonce may be valid for up to a minute more. Dies unless the key is 32 bytes long.
  *
  * Nonces need no comparison in constant time, because every client can request them.
  */

@@ -11,7 +11,7 @@ import * as Redacted from "effect/Redacted"
 import { calculateJwkThumbprint, decodeProtectedHeader, type JWK, jwtVerify, type JWTVerifyOptions } from "jose"
 import { type Credential, InvalidDpopProof, NonceRequired } from "../domain/Credential.ts"
 import { isJsonObject, type JsonObject } from "../http/JsonBody.ts"
-import { isCompactJwt, longestJwt } from "./CompactJwt.ts"
+import { isCompactJwt, maxJwtLength } from "./CompactJwt.ts"
 import type { DpopNonces } from "./DpopNonces.ts"
 import { defaultAlgorithms, validateAlgorithms } from "./Issuer.ts"
 import { importPublicKey } from "./PublicKey.ts"
@@ -143,7 +143,7 @@ export const makeDpopProofVerifier = Effect.fnUntraced(function*(
   return Effect.fnUntraced(function*(credential, jkt) {
     if (credential.proof === null) return yield* refuse("is missing")
     const proof = Redacted.value(credential.proof)
-    if (proof.length > longestJwt) return yield* refuse("is too long")
+    if (proof.length > maxJwtLength) return yield* refuse("is too long")
     // Several values of a header arrive joined by commas (RFC 9110 §5.3), and fail here.
     if (!isCompactJwt(proof)) return yield* refuse("is not one JWT")
     const key = yield* readKey(proof, algorithms, jkt)

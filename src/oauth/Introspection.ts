@@ -103,8 +103,8 @@ const isAccessToken = ({ token_use, typ }: JsonObject): boolean =>
 
 /** Reads an answer. Null unless `active` is `true` and the token is an access token with valid claims. */
 const readAnswer = (answer: JsonObject, rules: ClaimRules, now: number): VerifiedToken | null => {
-  const isActive = answer["active"] === true && isAccessToken(answer)
-  const token = isActive ? readClaims(answer, "introspection", rules, now) : null
+  const isActiveAccessToken = answer["active"] === true && isAccessToken(answer)
+  const token = isActiveAccessToken ? readClaims(answer, "introspection", rules, now) : null
   return token !== null && isConsistent(answer, token) ? token : null
 }
 

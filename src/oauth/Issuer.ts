@@ -66,7 +66,7 @@ const validateUrl = (text: string): string | null => {
 }
 
 /**
- * Returns why a URL is invalid for an endpoint or the key set of an issuer, as the end of a sentence; null if it is valid.
+ * Returns why a URL is invalid for an endpoint or the key set of an issuer, as the end of a sentence; null if valid.
  * Plain HTTP is valid only if the issuer uses it too. A query is allowed (RFC 6749 §3.2).
  */
 export const validateEndpoint = (issuer: string, url: string): string | null => {
@@ -77,13 +77,13 @@ export const validateEndpoint = (issuer: string, url: string): string | null => 
     : null
 }
 
-/** Returns why the signature algorithms of `whom` are invalid, as one sentence for the operator; null if they are valid. */
-export const validateAlgorithms = (algorithms: ReadonlyArray<string>, whom: string): string | null => {
-  if (algorithms.length === 0) return `${whom} need at least one signature algorithm.`
+/** Returns why the signature algorithms of `signer` are invalid, as one sentence for the operator; null if valid. */
+export const validateAlgorithms = (algorithms: ReadonlyArray<string>, signer: string): string | null => {
+  if (algorithms.length === 0) return `${signer} need at least one signature algorithm.`
   const unknown = algorithms.find((algorithm) => !supportedAlgorithms.includes(algorithm))
   return unknown === undefined
     ? null
-    : `${unknown} is not accepted for signatures of ${whom}: choose from ${supportedAlgorithms.join(", ")}.`
+    : `${unknown} is not accepted for signatures of ${signer}: choose from ${supportedAlgorithms.join(", ")}.`
 }
 
 /** Returns what is invalid in the settings, as one sentence for the operator; null if they are valid. */

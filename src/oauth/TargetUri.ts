@@ -12,8 +12,8 @@ const normalizeEscapes = (path: string): string =>
   })
 
 /**
- * Normalizes a target URI, without query and fragment: scheme and host in lower case, no default port, no dot segments,
- * and no needless escapes (RFC 3986 §6.2.2 and §6.2.3; RFC 9449 §4.3 requires both). Null if the text is no HTTP URI, or
+ * Normalizes a target URI, and removes query and fragment. The result has scheme and host in lower case, no default port,
+ * no dot segments, and no needless escapes (RFC 3986 §6.2.2 and §6.2.3; RFC 9449 §4.3 requires both). Null if the text is no HTTP URI, or
  * has a user. Backslashes and blanks are refused first, because `URL` would repair them.
  */
 export const normalizeTargetUri = (text: string): string | null => {

@@ -94,6 +94,22 @@ const latestGrantTime = (
     ? null
     : DateTime.subtract(DateTime.min(DateTime.makeUnsafe(issued_at * 1000), now), { seconds: clockTolerance })
 
+/** Registers a grant. Logs a conflict and too many scopes, and fails with `InvalidCredential`. */
+const registerOrRefuse = (grants: Grants["Service"], registration: GrantRegistration) => {
+  const refuse = (warning: string) => ({ id }: { readonly id: GrantId }) =>
+    Effect.andThen(
+      Effect.annotateLogs(Effect.logWarning(warning), { issuer: registration.issuer, grant_id: id }),
+      Effect.fail(new InvalidCredential())
+    )
+  return grants.register(registration).pipe(
+    Effect.catchTags({
+      GrantConflict: refuse("Token refused: it contradicts the registered grant"),
+      ScopesExceeded: refuse(`Token refused for its scopes: ${scopeBounds}`)
+    }),
+    Effect.asVoid
+  )
+}
+
 /**
  * Makes the registration of the grant of a verified token. Equal tokens share one registration for ten minutes. A revoked
  * grant stays revoked. Registering fails with `InvalidCredential` if the token names no owner or provider, contradicts its
@@ -106,24 +122,11 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
   const grants = yield* Grants
   const { grantLifetime = defaultLifetime, ownerClaim = "resource_owner", providerClaim = "provider" } = options
 
-  const register = (registration: GrantRegistration) => {
-    const refuse = (warning: string) => ({ id }: { readonly id: GrantId }) =>
-      Effect.andThen(
-        Effect.annotateLogs(Effect.logWarning(warning), { issuer: registration.issuer, grant_id: id }),
-        Effect.fail(new InvalidCredential())
-      )
-    return grants.register(registration).pipe(
-      Effect.catchTags({
-        GrantConflict: refuse("Token refused: it contradicts the registered grant"),
-        ScopesExceeded: refuse(`Token refused for its scopes: ${scopeBounds}`)
-      })
-    )
-  }
   const registrations = yield* Cache.makeWith(
     (key: RegistrationKey) => {
       const registration = key.registration!
       key.registration = null
-      return Effect.asVoid(register(registration))
+      return registerOrRefuse(grants, registration)
     },
     { capacity, timeToLive: (exit) => Exit.isSuccess(exit) ? timeToLive : 0 }
   )

@@ -109,7 +109,7 @@ const validateIssuers = (issuers: ReadonlyArray<AnyIssuer>): string | null => {
   if (issuers.length === 0) return "There must be at least one issuer."
   if (new Set(issuers.map(({ issuer }) => issuer)).size < issuers.length) return "An issuer is named twice."
   if (issuers.filter(({ tokens }) => tokens === "introspection").length > 1) {
-    return "Only one issuer can be asked about tokens: an opaque token does not say whom to ask."
+    return "Only one issuer can use introspection, because an opaque token does not name its issuer."
   }
   if (issuers.length === 1) return null
   const prefixes = issuers.map(({ clientPrefix = "" }) => clientPrefix)

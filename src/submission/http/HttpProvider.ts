@@ -3,7 +3,7 @@
  * provider's answers.
  *
  * - **One attempt.** The adapter follows no redirect and repeats nothing. The operation's id is the idempotency key.
- * - **Proven or uncertain.** `NotSent` proves that no byte of the request left: the adapter failed before it sent, the
+ * - **Proven or uncertain.** `NotSent` proves that no byte of the request left. Either the adapter failed before it sent, or the
  *   connection was never made, or the client (`ProviderHttpClient`) held the first byte back. Every other failure, every
  *   defect, and every undeclared answer is `Uncertain`.
  * - **No content in logs.** Reasons, spans and logs contain no credential, no payload and no URL.

@@ -1,8 +1,8 @@
 /**
  * Recognizes the failures of HTTP clients that prove that no byte of the request left.
  *
- * The clients wrap the errors of Node's sockets: undici passes them on, `fetch` wraps them in a `TypeError`, and a host
- * with several addresses in an `AggregateError`. Every other failure may have happened after the first byte.
+ * The errors of Node's sockets arrive as they are from undici, and in a `TypeError` from `fetch`. For a host with several
+ * addresses, they arrive in an `AggregateError`. Every other failure may have happened after the first byte.
  */
 import * as Cause from "effect/Cause"
 import * as HttpClientError from "effect/http/HttpClientError"
