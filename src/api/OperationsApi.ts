@@ -10,19 +10,12 @@ import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
+import { isInstant } from "../domain/Timestamp.ts"
 import { Admission, Authorization, StrictRequest } from "./Middleware.ts"
 import { responses } from "./Problems.ts"
 
 /** The largest page (specification, "Limits"), and the default. */
 export const maxPageSize = 100
-
-const rfc3339 =
-  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
-
-/** Whether the text names an instant that exists: `Date.parse` takes February 30 for March 2. */
-export const isInstant = (text: string): boolean =>
-  rfc3339.test(text) && !Number.isNaN(Date.parse(text))
-  && new Date(text.slice(0, 10)).toJSON()?.startsWith(text.slice(0, 10)) === true
 
 /**
  * An instant that bounds a list: RFC 3339 with any offset. Operations are dated in milliseconds, so a finer bound is

@@ -23,6 +23,7 @@ import {
   ResourceOwner,
   Scope
 } from "../domain/Grant.ts"
+import { isInstant } from "../domain/Timestamp.ts"
 import { Blocker, GrantBlockers, revocationPatience, TerminatedBlocker } from "../services/GrantBlockers.ts"
 import { Grants } from "../services/Grants.ts"
 import { id, Lifetime } from "./Flags.ts"
@@ -30,9 +31,7 @@ import { CommandFailed, print } from "./Output.ts"
 
 /** With its offset: what lacks one would mean another instant on another machine. */
 const Instant = Schema.String.check(
-  Schema.isPattern(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/u, {
-    expected: "an RFC 3339 date-time such as 2026-01-31T12:00:00Z"
-  })
+  Schema.makeFilter(isInstant, { expected: "an RFC 3339 date-time such as 2026-01-31T12:00:00Z" })
 ).pipe(Schema.decodeTo(Schema.DateTimeUtcFromString))
 
 const encodeGrant = Schema.encodeSync(Grant)

@@ -13,7 +13,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { isInstant } from "../api/OperationsApi.ts"
+import { isInstant } from "../domain/Timestamp.ts"
 import { layerAesGcm, type PayloadKey, PayloadKeyId } from "../services/PayloadCipher.ts"
 import { CommandFailed } from "./Output.ts"
 

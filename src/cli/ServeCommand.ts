@@ -25,9 +25,9 @@ import {
   WriterPool
 } from "../node/Database.ts"
 import { defaultMaxConnections } from "../node/NodeListener.ts"
+import { BaseUrl, normalizeBaseUrl } from "../server/BaseUrl.ts"
 import { GatewayServer } from "../server/Gateway.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
-import { BaseUrl, normalizeBaseUrl } from "../server/ProblemResponses.ts"
 import { Grants } from "../services/Grants.ts"
 import { migrate } from "../services/Migrations.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"

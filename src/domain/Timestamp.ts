@@ -1,10 +1,21 @@
 /**
- * Instants as they stand on the wire.
+ * Instants in RFC 3339: recognizing and formatting them.
  */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+
+const rfc3339 =
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
+
+/**
+ * Whether the text is an RFC 3339 date-time with upper-case `T` and `Z`, and names an existing instant. `Date.parse`
+ * alone accepts February 30, and takes it for March 2.
+ */
+export const isInstant = (text: string): boolean =>
+  rfc3339.test(text) && !Number.isNaN(Date.parse(text))
+  && new Date(text.slice(0, 10)).toJSON()?.startsWith(text.slice(0, 10)) === true
 
 const millisecondsADay = 86_400_000
 const twoDigits = Array.from({ length: 60 }, (_, n) => String(n).padStart(2, "0"))

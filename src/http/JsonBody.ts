@@ -1,13 +1,36 @@
 /**
- * Bodies of JSON as other servers answer with them, before anything is parsed.
+ * JSON bodies of HTTP responses: their content type, a reader with a size limit, and a strict parser.
  */
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 
-/** Whether a `Content-Type` is JSON: `application/json`, or a type with the suffix `+json` (RFC 6839 §3.1). */
-export const isJson = (contentType: string | undefined): boolean =>
+/** The members of a JSON object. */
+export interface JsonObject {
+  readonly [name: string]: unknown
+}
+
+/** Whether a JSON value is an object. */
+export const isJsonObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** The body is too large, or it is not JSON. */
+export class InvalidBody extends Data.TaggedError("InvalidBody")<{
+  /** For logs. Contains nothing of the body. */
+  readonly reason: string
+}> {}
+
+const isJsonType = (contentType: string | undefined): boolean =>
   contentType !== undefined && /^application\/(?:[\w!#$&^.+-]+\+)?json[ \t]*(?:;|$)/i.test(contentType)
 
-/** The chunks of a body in one piece, which is `size` bytes long. */
-export const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
+/**
+ * Fails with `InvalidBody` unless a `Content-Type` is JSON: `application/json`, or a type with the suffix `+json`
+ * (RFC 6839 §3.1).
+ */
+export const requireJsonType = (contentType: string | undefined): Effect.Effect<void, InvalidBody> =>
+  isJsonType(contentType) ? Effect.void : Effect.fail(new InvalidBody({ reason: "the content type is not JSON" }))
+
+const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
   const all = new Uint8Array(size)
   let offset = 0
   for (const chunk of chunks) {
@@ -16,3 +39,27 @@ export const concat = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Ar
   }
   return all
 }
+
+/** Reads a body of at most `maxSize` bytes. Stops reading and fails with `InvalidBody` when the body is larger. */
+export const readBody = <E>(
+  body: Stream.Stream<Uint8Array, E>,
+  maxSize: number
+): Effect.Effect<Uint8Array, E | InvalidBody> =>
+  Effect.suspend(() => {
+    const chunks: Array<Uint8Array> = []
+    let size = 0
+    return Stream.runForEach(body, (chunk) => {
+      size += chunk.length
+      chunks.push(chunk)
+      return size > maxSize
+        ? Effect.fail(new InvalidBody({ reason: `a body of more than ${maxSize} bytes` }))
+        : Effect.void
+    }).pipe(Effect.map(() => concat(chunks, size)))
+  })
+
+/** Parses JSON in UTF-8. Fails with `InvalidBody` on malformed UTF-8 and on malformed JSON. */
+export const parseJson = (bytes: Uint8Array): Effect.Effect<unknown, InvalidBody> =>
+  Effect.try({
+    try: () => JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as unknown,
+    catch: () => new InvalidBody({ reason: "the body is not JSON" })
+  })

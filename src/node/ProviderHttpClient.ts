@@ -1,5 +1,6 @@
 /**
- * The HTTP client for submissions to providers: undici, bare, with a say in when the first byte leaves.
+ * The HTTP client for submissions to providers: undici without middleware. It asks the `SendGate` before the first byte
+ * leaves.
  */
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import type { Agent, Dispatcher } from "@effect/platform-node/Undici"
@@ -11,18 +12,18 @@ import * as Redacted from "effect/Redacted"
 import { constants } from "node:crypto"
 import { SendGate } from "../submission/http/SendGate.ts"
 
-/** How connections to providers are made. */
+/** Settings of the connections to providers. */
 export interface ProviderHttpClientOptions {
-  /** Until the connection can be written to, TLS included; measured in steps of half a second. Default: 5 seconds. */
+  /** Limit for connecting, TLS handshake included; undici measures in steps of half a second. Default: 5 seconds. */
   readonly connectTimeout?: Duration.Input
   /**
-   * Connections to one origin, each with one request at a time; more requests wait, and their deadlines run. Default:
-   * 64. Not less than the submissions and status reads that run at once.
+   * Most connections to one origin, each with one request at a time. Further requests wait, and their deadlines run.
+   * Default: 64. Set it to at least the number of concurrent submissions and status reads.
    */
   readonly connections?: number
-  /** How long an idle connection is kept. The shorter, the rarer the provider closes it first. Default: 2 seconds. */
+  /** How long an idle connection stays open. If it is short, the provider rarely closes first. Default: 2 seconds. */
   readonly keepAlive?: Duration.Input
-  /** Certificates, as PEM: whom to trust instead of the usual authorities, and how to show who we are (mutual TLS). */
+  /** PEM: `ca` replaces Node's certificate authorities; `cert` and `key` authenticate the gateway (mutual TLS). */
   readonly tls?: {
     readonly ca?: string | ReadonlyArray<string>
     readonly cert?: string
@@ -30,7 +31,7 @@ export interface ProviderHttpClientOptions {
   }
 }
 
-/** Carries the gate through undici, which hands its options on. */
+/** Carries the gate through undici, which passes its options to interceptors. */
 const gateKey = Symbol("financial-agents-gateway/node/ProviderHttpClient/gate")
 
 const makeAgent = (options: ProviderHttpClientOptions) => {
@@ -41,11 +42,11 @@ const makeAgent = (options: ProviderHttpClientOptions) => {
     pipelining: 1,
     allowH2: false,
     keepAliveTimeout: keepAlive,
-    // What the provider says of its patience only shortens ours.
+    // A `Keep-Alive` header of the provider can shorten the time, not extend it.
     keepAliveMaxTimeout: keepAlive,
     connect: {
       timeout: Duration.toMillis(options.connectTimeout ?? "5 seconds"),
-      // With a renegotiation, a certificate might be refused after the request was written.
+      // After a renegotiation, the client could refuse a certificate when the request is already written.
       secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
       ...(ca === undefined ? {} : { ca: typeof ca === "string" ? ca : [...ca] }),
       ...(cert === undefined ? {} : { cert }),
@@ -56,13 +57,13 @@ const makeAgent = (options: ProviderHttpClientOptions) => {
 }
 
 /**
- * Asks for leave right before undici writes: it starts a request and writes its head in the same turn, and starts it
- * anew if ever it should write it again.
+ * Asks the gate right before undici writes. undici calls `onRequestStart` and writes the head in the same turn of the event
+ * loop. If it writes a request again, it calls `onRequestStart` again.
  */
-const withLeave = (handler: Dispatcher.DispatchHandler, gate: SendGate): Dispatcher.DispatchHandler => ({
+const withGate = (handler: Dispatcher.DispatchHandler, gate: SendGate): Dispatcher.DispatchHandler => ({
   onRequestStart: (controller, context) => {
     handler.onRequestStart?.(controller, context)
-    if (!controller.aborted && !gate.pass()) controller.abort(new Error("the request must not leave any more"))
+    if (!controller.aborted && !gate.pass()) controller.abort(new Error("the send gate is closed"))
   },
   onRequestUpgrade: (...args) => handler.onRequestUpgrade?.(...args),
   onResponseStarted: () => handler.onResponseStarted?.(),
@@ -74,15 +75,15 @@ const withLeave = (handler: Dispatcher.DispatchHandler, gate: SendGate): Dispatc
   onRequestSent: () => handler.onRequestSent?.()
 })
 
-const askBeforeSending: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
+const checkGate: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
   const gate = (options as { readonly [gateKey]?: SendGate })[gateKey]
   if (gate === undefined) return dispatch(options, handler)
   gate.watch()
-  return dispatch(options, withLeave(handler, gate))
+  return dispatch(options, withGate(handler, gate))
 }
 
-/** Hands the gate that the adapter provides on to undici. */
-const carryDeparture = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
+/** Passes the gate of the adapter to undici. */
+const passGateToUndici = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
   HttpClient.transformResponse(client, (response) =>
     Effect.flatMap(SendGate, (gate) =>
       gate === null
@@ -93,16 +94,16 @@ const carryDeparture = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
         }))))
 
 /**
- * A client for `HttpProvider` on Node. It connects within a deadline, sends each request once, never pipelines, follows
- * no redirect, speaks HTTP/1.1 alone, and writes the first byte of a submission only if it may still leave: what waits
- * for a connection or connects when the deadline comes is proven not to have been sent.
+ * An HTTP client for `HttpProvider` on Node. It connects within a deadline, sends each request once, never pipelines,
+ * follows no redirect, and uses HTTP/1.1 only. It writes the first byte of a submission only if the send gate is open. A
+ * request that waits for a connection, or connects, when the deadline passes is proven not to have been sent.
  */
 export const layer = (options: ProviderHttpClientOptions = {}): Layer.Layer<HttpClient.HttpClient> =>
-  HttpClient.layerMergedContext(Effect.map(NodeHttpClient.makeUndici, carryDeparture)).pipe(
+  HttpClient.layerMergedContext(Effect.map(NodeHttpClient.makeUndici, passGateToUndici)).pipe(
     Layer.provide(
       Layer.effect(
         NodeHttpClient.Dispatcher,
-        Effect.map(makeAgent(options), (agent) => agent.compose(askBeforeSending))
+        Effect.map(makeAgent(options), (agent) => agent.compose(checkGate))
       )
     )
   )

@@ -1,5 +1,5 @@
 /**
- * The certificate of a client, as the proxy that ended its TLS connection forwards it.
+ * Reads the client certificate that a TLS-terminating proxy forwards in a header.
  */
 import * as WebCrypto from "effect/crypto/WebCrypto"
 import * as Effect from "effect/Effect"
@@ -7,13 +7,13 @@ import * as Base64 from "effect/encoding/Base64"
 import * as Base64Url from "effect/encoding/Base64Url"
 import * as Result from "effect/Result"
 
-/** Characters of the header. Chains are not forwarded here, and a certificate is rarely longer than 4,000. */
-const longest = 16_384
+/** Most characters of the header. It contains no chain, and a certificate is rarely longer than 4,000 characters. */
+const maxLength = 16_384
 
-/** A byte sequence (RFC 8941 §3.3.5), as RFC 9440 §2.2 has it: no parameters, and one certificate. */
+/** `Client-Cert` of RFC 9440 §2.2: a byte sequence (RFC 8941 §3.3.5) without parameters, of one certificate. */
 const byteSequence = /^:([A-Za-z0-9+/]+={0,2}):$/
 
-/** What nginx makes of it (`$ssl_client_escaped_cert`), once decoded. */
+/** The decoded value of nginx's `$ssl_client_escaped_cert`. */
 const pem = /^-----BEGIN CERTIFICATE-----\r?\n([A-Za-z0-9+/=\r\n]+)-----END CERTIFICATE-----(?:\r?\n)?$/
 
 const decodePem = (value: string): string | undefined => {
@@ -24,7 +24,7 @@ const decodePem = (value: string): string | undefined => {
   }
 }
 
-/** The whole is one ASN.1 sequence, as a certificate in DER is: so a part of one, or two, are none. */
+/** Whether the bytes are exactly one ASN.1 sequence, as a DER certificate is. Refuses partial and several certificates. */
 const isSequence = (der: Uint8Array): boolean => {
   const [tag, first = 0] = der
   if (tag !== 0x30) return false
@@ -34,9 +34,9 @@ const isSequence = (der: Uint8Array): boolean => {
   return octets >= 1 && octets <= 3 && der.length === 2 + octets + length
 }
 
-/** The certificate in DER; null where the value is malformed. */
+/** The certificate in DER; null if the value is malformed. */
 const decodeCertificate = (value: string): Uint8Array<ArrayBuffer> | null => {
-  if (value.length > longest) return null
+  if (value.length > maxLength) return null
   const base64 = byteSequence.exec(value)?.[1] ?? decodePem(value)
   if (base64 === undefined) return null
   const decoded = Result.getOrUndefined(Base64.decode(base64))
@@ -44,11 +44,11 @@ const decodeCertificate = (value: string): Uint8Array<ArrayBuffer> | null => {
 }
 
 /**
- * The SHA-256 thumbprint (RFC 8705 §3.1) of the certificate in a header: `Client-Cert` of RFC 9440, or PEM in
- * URL-encoding, as nginx forwards it. Null where the value is malformed, too long, or holds more than one: it is then as
- * if no certificate had come, and no token that is bound to one is good.
+ * Computes the SHA-256 thumbprint (RFC 8705 §3.1) of the certificate in a header: `Client-Cert` of RFC 9440, or URL-encoded
+ * PEM, as nginx forwards it. Null if the value is malformed, too long, or has several certificates. The request then counts
+ * as one without a certificate, and the gateway refuses every certificate-bound token.
  *
- * Only for headers of a proxy that is trusted, and that removes what its clients send under that name.
+ * Use it only for headers of a trusted proxy that removes the header from its clients' requests.
  */
 export const readForwardedCertificate = (value: string): Effect.Effect<string | null> =>
   Effect.suspend(() => {

@@ -1,19 +1,23 @@
 /**
- * Whether a token is in the hands of whom it was issued to (RFC 7800): jose and most libraries leave this to others.
+ * Checks that the sender of a sender-constrained token holds its key or certificate (RFC 7800). jose does not check this.
  */
 import * as Effect from "effect/Effect"
 import { type Credential, InvalidCredential, type InvalidDpopProof, type NonceRequired } from "../domain/Credential.ts"
 import type { DpopProofUse, VerifyDpopProof } from "./DpopProof.ts"
 import type { VerifiedToken } from "./VerifiedToken.ts"
 
+/** Settings of the confirmation. */
 export interface ConfirmationSettings {
-  /** Whether every token must be bound to its sender. */
+  /** `required`: every token must be sender-constrained. */
   readonly senderConstrained: "required" | "optional"
-  /** Null where DPoP is not supported: no token that is bound to a key is good then. */
-  readonly verifyProof: VerifyDpopProof | null
+  /** Null if DPoP is not supported. Every key-bound token is then invalid. */
+  readonly verifyDpopProof: VerifyDpopProof | null
 }
 
-/** Yields the use of the proof that still has to be the first (last of all checks); null where there is no proof. */
+/**
+ * Confirms the sender of a token. Yields the use of the DPoP proof, which the caller must check for replay after all other
+ * checks; null without a DPoP proof.
+ */
 export type Confirm = (
   token: VerifiedToken,
   credential: Credential
@@ -22,21 +26,24 @@ export type Confirm = (
 const invalid = Effect.fail(new InvalidCredential())
 
 /**
- * A token that is bound to a key comes with a proof, under the scheme `DPoP` (RFC 9449 §7.1), and never as a bearer token
- * (§7.2); one that is bound to a certificate comes over a connection with it (RFC 8705 §3); one that is bound to both
- * needs both. A token that is not bound to a key comes without a proof: its sender is mistaken about it, or somebody
- * took the binding away.
+ * Makes the check of the sender:
  *
- * Thumbprints are compared as they are: they are digests of what is public, there is nothing to learn from the time.
+ * - A key-bound token needs the scheme `DPoP` and a DPoP proof (RFC 9449 §7.1). As a bearer token it is invalid (§7.2).
+ * - A certificate-bound token needs a connection with that certificate (RFC 8705 §3).
+ * - A token that is bound to both needs both.
+ * - A token that is not key-bound must come without a DPoP proof. Otherwise the client is wrong about its token, or an
+ *   attacker removed the confirmation.
+ *
+ * Thumbprints need no comparison in constant time, because they are digests of public values.
  */
-export const makeConfirm = ({ senderConstrained, verifyProof }: ConfirmationSettings): Confirm =>
+export const makeConfirm = ({ senderConstrained, verifyDpopProof }: ConfirmationSettings): Confirm =>
 (
   { confirmation: { jkt, x5t } },
   credential
 ) => {
   if (x5t !== null && x5t !== credential.certificate) return invalid
   if (jkt !== null) {
-    return verifyProof === null || credential.scheme !== "DPoP" ? invalid : verifyProof(credential, jkt)
+    return verifyDpopProof === null || credential.scheme !== "DPoP" ? invalid : verifyDpopProof(credential, jkt)
   }
   if (credential.scheme === "DPoP" || credential.proof !== null) return invalid
   return x5t === null && senderConstrained === "required" ? invalid : Effect.succeed(null)

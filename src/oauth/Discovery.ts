@@ -1,43 +1,44 @@
 /**
- * What an authorization server says of itself (RFC 8414).
+ * Reads the metadata of an authorization server (RFC 8414).
  */
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
-import { exchangeJson, type JsonMembers, ServerFailure } from "../http/JsonExchange.ts"
+import type { JsonObject } from "../http/JsonBody.ts"
+import { exchangeJson, ServerFailure } from "../http/JsonExchange.ts"
 import { validateEndpoint } from "./Issuer.ts"
 
-/** Of its metadata, what a resource server needs. */
+/** The members of the metadata that a resource server needs. */
 export interface ServerMetadata {
   readonly issuer: string
   readonly jwks_uri: string | null
   readonly introspection_endpoint: string | null
 }
 
-/** For metadata and key sets. */
+/** Limits of a fetch of metadata or of a key set. */
 export const documentLimits = { timeout: "3 seconds", size: 1024 * 1024 } as const
 
-/** Where the metadata is: the well-known part comes between host and path (RFC 8414 §3). */
+/** URL of the metadata: the well-known part stands between host and path (RFC 8414 §3). */
 const metadataUrl = (issuer: string): string => {
   const { origin, pathname } = new URL(issuer)
   return `${origin}/.well-known/oauth-authorization-server${pathname.replace(/\/$/, "")}`
 }
 
-/** Where OpenID providers have it: the well-known part comes last (OpenID Connect Discovery §4). */
+/** URL of the metadata of an OpenID provider: the well-known part comes last (OpenID Connect Discovery §4). */
 const openIdMetadataUrl = (issuer: string): string => `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`
 
-const readUrl = (issuer: string, document: JsonMembers, name: string): Effect.Effect<string | null, ServerFailure> => {
+const readUrl = (issuer: string, document: JsonObject, name: string): Effect.Effect<string | null, ServerFailure> => {
   const url = document[name]
   if (url === undefined) return Effect.succeed(null)
-  const fault = typeof url === "string" ? validateEndpoint(issuer, url) : "is not a URL"
-  return fault === null
+  const invalid = typeof url === "string" ? validateEndpoint(issuer, url) : "is not a URL"
+  return invalid === null
     ? Effect.succeed(url as string)
-    : Effect.fail(new ServerFailure({ reason: `the ${name} of its metadata ${fault}`, status: 200 }))
+    : Effect.fail(new ServerFailure({ reason: `the ${name} of its metadata ${invalid}`, status: 200 }))
 }
 
 /**
- * Reads the metadata of an issuer that was found without fault. Fails unless it names that issuer exactly (RFC 8414
- * §3.3): it could speak for another one.
+ * Fetches the metadata of an issuer whose URL is valid. Falls back to the URL of OpenID providers on 404. Fails unless the
+ * metadata names that issuer exactly (RFC 8414 §3.3), because it could be that of another one.
  */
 export const discover = Effect.fnUntraced(function*(issuer: string) {
   const client = yield* HttpClient.HttpClient

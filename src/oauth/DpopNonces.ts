@@ -1,5 +1,5 @@
 /**
- * Nonces for DPoP proofs (RFC 9449 §8 and §9) that nobody has to store: every process that has the key knows them.
+ * Nonces for DPoP proofs (RFC 9449 §8 and §9), without storage: every process with the key derives the same nonces.
  */
 import * as Clock from "effect/Clock"
 import * as WebCrypto from "effect/crypto/WebCrypto"
@@ -7,18 +7,19 @@ import * as Effect from "effect/Effect"
 import * as Base64Url from "effect/encoding/Base64Url"
 import * as Redacted from "effect/Redacted"
 
-/** Milliseconds after which there is another nonce. */
+/** Milliseconds after which the nonce changes. */
 const rotation = 60_000
 
-/** How many bytes the key has. */
+/** Bytes of the key. */
 export const nonceKeyLength = 32
 
+/** Issues and checks nonces. */
 export interface DpopNonces {
-  /** What to hand out now. */
+  /** The nonce to issue now. */
   readonly current: Effect.Effect<string>
   /**
-   * What a nonce is worth. `current` and `previous` are good; for `previous` a fresh one should be handed out with the
-   * answer. Everything else is `unknown`: too old, or never ours.
+   * Classifies a nonce. `current` and `previous` are valid; the answer to `previous` should issue the current one. Every
+   * other nonce is `unknown`: expired, or never issued by the gateway.
    */
   readonly check: (nonce: unknown) => Effect.Effect<"current" | "previous" | "unknown">
 }
@@ -26,11 +27,11 @@ export interface DpopNonces {
 const encoder = new TextEncoder()
 
 /**
- * HMAC-SHA-256 of the minute under the key, which all processes share. A nonce is good for one to two minutes, and a
- * minute more where clocks differ: that of the minute to come is accepted from whoever has handed it out already.
- * Dies when the key is not 32 bytes long.
+ * Derives nonces by HMAC-SHA-256 of the minute, under a key that all processes share. A nonce is valid for one to two
+ * minutes. The nonce of the next minute is valid too, because another process, whose clock is ahead, may have issued it. So
+ * a nonce may be valid for up to a minute more. Dies unless the key is 32 bytes long.
  *
- * Nonces are told to anyone who asks, so there is nothing to be gained from how long it takes to compare them.
+ * Nonces need no comparison in constant time, because every client can request them.
  */
 export const makeDpopNonces = Effect.fnUntraced(function*(
   key: Redacted.Redacted<Uint8Array>
@@ -38,7 +39,7 @@ export const makeDpopNonces = Effect.fnUntraced(function*(
   const { subtle } = yield* WebCrypto.WebCrypto
   const bytes = new Uint8Array(Redacted.value(key))
   if (bytes.length !== nonceKeyLength) {
-    return yield* Effect.die(new RangeError(`the key for nonces must be ${nonceKeyLength} bytes long`))
+    return yield* Effect.die(new RangeError(`the key for DPoP nonces must be ${nonceKeyLength} bytes long`))
   }
   const hmac = yield* Effect.promise(() =>
     subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["sign"])
@@ -48,14 +49,14 @@ export const makeDpopNonces = Effect.fnUntraced(function*(
       Base64Url.encode(new Uint8Array(await subtle.sign("HMAC", hmac, encoder.encode(`dpop-nonce ${minute}`))))
     )
 
-  let known = { minute: NaN, previous: "", current: "", next: "" }
+  let derived = { minute: NaN, previous: "", current: "", next: "" }
 
   const now = Effect.flatMap(Clock.currentTimeMillis, (millis) => {
     const minute = Math.floor(millis / rotation)
-    if (known.minute === minute) return Effect.succeed(known)
+    if (derived.minute === minute) return Effect.succeed(derived)
     return Effect.map(
       Effect.all([nonceOf(minute - 1), nonceOf(minute), nonceOf(minute + 1)]),
-      ([previous, current, next]) => known = { minute, previous, current, next }
+      ([previous, current, next]) => derived = { minute, previous, current, next }
     )
   })
 

@@ -1,5 +1,5 @@
 /**
- * DPoP proofs (RFC 9449 §4): that whoever sends a token has the key that it was issued to.
+ * Verifies DPoP proofs (RFC 9449 §4), which prove that the sender of a token holds the key that it was issued to.
  */
 import * as Clock from "effect/Clock"
 import * as Digest from "effect/crypto/Digest"
@@ -10,24 +10,28 @@ import * as Base64Url from "effect/encoding/Base64Url"
 import * as Redacted from "effect/Redacted"
 import { calculateJwkThumbprint, decodeProtectedHeader, type JWK, jwtVerify, type JWTVerifyOptions } from "jose"
 import { type Credential, InvalidDpopProof, NonceRequired } from "../domain/Credential.ts"
-import { isMembers, type JsonMembers } from "../http/JsonExchange.ts"
-import { isCompactJwt, longestJwt } from "./CompactJwt.ts"
+import { isJsonObject, type JsonObject } from "../http/JsonBody.ts"
+import { isCompactJwt, maxJwtLength } from "./CompactJwt.ts"
 import type { DpopNonces } from "./DpopNonces.ts"
 import { defaultAlgorithms, validateAlgorithms } from "./Issuer.ts"
 import { importPublicKey } from "./PublicKey.ts"
 import { normalizeTargetUri } from "./TargetUri.ts"
 
+/** Settings of the verification of DPoP proofs. */
 export interface DpopSettings {
   readonly algorithms: ReadonlyArray<string>
-  /** How old a proof may be, besides the difference of the clocks. It is also for how long its use is remembered, so it bounds the memory. */
+  /**
+   * Greatest age of a DPoP proof, apart from `clockTolerance`. The use of a DPoP proof is remembered for as long, so it also
+   * bounds that memory.
+   */
   readonly maxAge: Duration.Duration
-  /** How far the clock of a client may be from ours, in both directions. */
+  /** Greatest difference of a client's clock and the gateway's, in both directions. */
   readonly clockTolerance: Duration.Duration
-  /** Null where proofs need no nonce. */
+  /** Null if DPoP proofs need no nonce. */
   readonly nonces: DpopNonces | null
 }
 
-/** One minute, five seconds, the algorithms of FAPI 2.0, and no nonces. */
+/** The algorithms of FAPI 2.0, 60 seconds, 5 seconds, and no nonces. */
 export const defaultDpopSettings: DpopSettings = {
   algorithms: defaultAlgorithms,
   maxAge: Duration.seconds(60),
@@ -35,7 +39,7 @@ export const defaultDpopSettings: DpopSettings = {
   nonces: null
 }
 
-/** What is wrong with the settings, as one sentence; or null. */
+/** Returns what is invalid in the settings, as one sentence for the operator; null if they are valid. */
 export const validateDpopSettings = ({ algorithms, clockTolerance, maxAge }: DpopSettings): string | null => {
   const [age, tolerance] = [Duration.toSeconds(maxAge), Duration.toSeconds(clockTolerance)]
   if (!(age >= 1 && age <= 300)) return "A DPoP proof may be between 1 and 300 seconds old."
@@ -45,16 +49,17 @@ export const validateDpopSettings = ({ algorithms, clockTolerance, maxAge }: Dpo
   return validateAlgorithms(algorithms, "DPoP proofs")
 }
 
-/** A proof that is good, unless it has been used before. */
+/** Identifies a verified DPoP proof, to detect its replay. */
 export interface DpopProofUse {
+  /** The identifier that the client gave to the DPoP proof, unique for its key. */
   readonly jti: string
-  /** Thumbprint of the key: a `jti` is unique to it, and to nobody else. */
+  /** SHA-256 thumbprint of its key (RFC 7638). */
   readonly jkt: string
-  /** From then on the proof is too old: its use need not be remembered any longer. */
+  /** From this instant on, the DPoP proof is refused for its age, and its use need not be remembered. */
   readonly expires_at: DateTime.Utc
 }
 
-/** Checks the proof of a credential whose token is bound to the key with this thumbprint. */
+/** Verifies the DPoP proof of a credential whose token is bound to the key with the thumbprint `jkt`. */
 export type VerifyDpopProof = (
   credential: Credential,
   jkt: string
@@ -62,12 +67,12 @@ export type VerifyDpopProof = (
 
 const refuse = (reason: string) => Effect.fail(new InvalidDpopProof({ reason }))
 
-interface Key {
+interface DpopKey {
   readonly algorithm: string
   readonly key: CryptoKey
 }
 
-/** Checks 4 to 7 and 12 of RFC 9449 §4.3, all but the signature: what the header says, and that its key is the one. */
+/** Checks 4 to 7 and 12 of RFC 9449 §4.3, except the signature: the header, and that its key is that of the token. */
 const readKey = Effect.fnUntraced(function*(proof: string, algorithms: ReadonlyArray<string>, jkt: string) {
   const { alg, crit, jwk, typ } = yield* Effect.catch(
     Effect.try(() => decodeProtectedHeader(proof)),
@@ -78,7 +83,7 @@ const readKey = Effect.fnUntraced(function*(proof: string, algorithms: ReadonlyA
     return yield* refuse("has an algorithm that is not accepted")
   }
   if (crit !== undefined) return yield* refuse("has an extension that is not understood")
-  if (!isMembers(jwk)) return yield* refuse("brings no public key")
+  if (!isJsonObject(jwk)) return yield* refuse("brings no public key")
   const thumbprint = yield* Effect.orElseSucceed(
     Effect.tryPromise(() => calculateJwkThumbprint(jwk as JWK)),
     () => null
@@ -88,8 +93,8 @@ const readKey = Effect.fnUntraced(function*(proof: string, algorithms: ReadonlyA
   return imported === null ? yield* refuse("brings no public key for its algorithm") : imported
 })
 
-/** Whatever jose throws says something of the proof, so it goes no further. */
-const verifySignature = (proof: string, { algorithm, key }: Key, now: number, tolerance: number) => {
+/** Verifies the signature. Drops the errors of jose, because their messages quote the DPoP proof. */
+const verifySignature = (proof: string, { algorithm, key }: DpopKey, now: number, tolerance: number) => {
   const options: JWTVerifyOptions = {
     algorithms: [algorithm],
     typ: "dpop+jwt",
@@ -97,13 +102,13 @@ const verifySignature = (proof: string, { algorithm, key }: Key, now: number, to
     clockTolerance: tolerance
   }
   return Effect.tryPromise(() => jwtVerify(proof, key, options)).pipe(
-    Effect.map(({ payload }): JsonMembers => payload),
+    Effect.map(({ payload }): JsonObject => payload),
     Effect.catch(() => refuse("is not signed by its key, or has expired"))
   )
 }
 
-/** Checks 3, 8, 9 and 11: what the claims say of the request and of the token. Yields `jti` and `iat`. */
-const readClaims = Effect.fnUntraced(function*(claims: JsonMembers, credential: Credential, ath: string) {
+/** Checks 3, 8, 9 and 11: the claims about the request and the token. Yields `jti` and `iat`. */
+const readClaims = Effect.fnUntraced(function*(claims: JsonObject, credential: Credential, ath: string) {
   const { htm, htu, iat, jti } = claims
   if (typeof jti !== "string" || jti.length < 1 || jti.length > 256) {
     return yield* refuse("needs an identifier of 1 to 256 characters")
@@ -119,17 +124,17 @@ const readClaims = Effect.fnUntraced(function*(claims: JsonMembers, credential: 
 const encoder = new TextEncoder()
 
 /**
- * Makes the checks 1 to 12 of RFC 9449 §4.3, for settings without fault (`validateDpopSettings`). That the proof is used for the
- * first time is for the caller to check, last of all: a proof that is refused must not use up its identifier.
+ * Makes a verifier that runs the checks 1 to 12 of RFC 9449 §4.3. The settings must be valid (`validateDpopSettings`). The
+ * caller must check for replay, after all other checks: a refused DPoP proof must not use up its identifier.
  */
-export const makeDpopProofs = Effect.fnUntraced(function*(
+export const makeDpopProofVerifier = Effect.fnUntraced(function*(
   settings: DpopSettings
 ): Effect.fn.Return<VerifyDpopProof, never, Digest.Digest> {
   const digests = yield* Digest.Digest
   const { algorithms, nonces } = settings
   const [maxAge, tolerance] = [Duration.toSeconds(settings.maxAge), Duration.toSeconds(settings.clockTolerance)]
 
-  /** Check 10. The nonce is asked for only where everything else is as it should be. */
+  /** Check 10. It runs last, so that only an otherwise valid DPoP proof is answered with a nonce. */
   const checkNonce = Effect.fnUntraced(function*(nonce: unknown) {
     if (nonces === null || (yield* nonces.check(nonce)) !== "unknown") return
     return yield* new NonceRequired({ nonce: yield* nonces.current })
@@ -138,8 +143,8 @@ export const makeDpopProofs = Effect.fnUntraced(function*(
   return Effect.fnUntraced(function*(credential, jkt) {
     if (credential.proof === null) return yield* refuse("is missing")
     const proof = Redacted.value(credential.proof)
-    if (proof.length > longestJwt) return yield* refuse("is too long")
-    // Several values of the header come with a comma between them (RFC 9110 §5.3).
+    if (proof.length > maxJwtLength) return yield* refuse("is too long")
+    // Several values of a header arrive joined by commas (RFC 9110 §5.3), and fail here.
     if (!isCompactJwt(proof)) return yield* refuse("is not one JWT")
     const key = yield* readKey(proof, algorithms, jkt)
     const now = (yield* Clock.currentTimeMillis) / 1000

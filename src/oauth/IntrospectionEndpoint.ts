@@ -1,20 +1,21 @@
 /**
- * Where an authorization server is asked about tokens.
+ * Finds the introspection endpoint of an authorization server.
  */
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import { ServerFailure } from "../http/JsonExchange.ts"
+import { makeCachedDocument, monotonicMillis } from "./CachedDocument.ts"
 import { discover } from "./Discovery.ts"
-import { makeKept, monotonicMillis } from "./KeptDocument.ts"
 
+/** The introspection endpoint of one issuer. */
 export interface IntrospectionEndpoint {
-  /** The endpoint that the metadata of the last hour names. */
+  /** Yields the configured endpoint, or that of metadata which was fetched in the last hour. */
   readonly locate: Effect.Effect<string, ServerFailure>
-  /** Has the metadata read again, because the endpoint may have moved. Nothing waits for it. */
-  readonly lookAgain: Effect.Effect<void>
+  /** Starts to fetch the metadata again in the background, because the endpoint may have moved. */
+  readonly rediscover: Effect.Effect<void>
   /**
-   * Asks the server for its metadata: a question without a token. Null where the endpoint is configured, because the
-   * server need not have metadata then, or not where the gateway reaches it.
+   * Fetches the metadata: a probe without a token. Null if the endpoint is configured, because the server may then have no
+   * metadata that the gateway can reach.
    */
   readonly probe: Effect.Effect<unknown, ServerFailure> | null
 }
@@ -26,16 +27,16 @@ const findEndpoint = Effect.fnUntraced(function*(issuer: string) {
 })
 
 /**
- * Finds the endpoint by metadata, unless it is configured. Metadata is read again after ten minutes, beside the questions
- * of the time; metadata that cannot be read, is of another issuer or names no endpoint does not replace what was found.
+ * Finds the endpoint in the metadata, unless it is configured. Metadata is fetched again after ten minutes, and requests do
+ * not wait for it. Metadata that cannot be read, is of another issuer or names no endpoint does not replace the last one.
  */
-export const makeEndpoint = (
+export const makeIntrospectionEndpoint = (
   { endpoint, issuer }: { readonly endpoint: string | null; readonly issuer: string },
   client: HttpClient.HttpClient
 ): IntrospectionEndpoint => {
-  if (endpoint !== null) return { locate: Effect.succeed(endpoint), lookAgain: Effect.void, probe: null }
+  if (endpoint !== null) return { locate: Effect.succeed(endpoint), rediscover: Effect.void, probe: null }
   const find = Effect.provideService(findEndpoint(issuer), HttpClient.HttpClient, client)
-  const kept = makeKept({
+  const endpointInUse = makeCachedDocument({
     issuer,
     what: "metadata",
     fetch: find,
@@ -44,12 +45,14 @@ export const makeEndpoint = (
   return {
     locate: Effect.gen(function*() {
       const now = yield* monotonicMillis
-      const known = kept.usable(now)
-      if (known !== null) return yield* Effect.as(kept.isFresh(now) ? Effect.void : kept.begin(now), known)
-      yield* kept.refresh(now)
-      return kept.usable(yield* monotonicMillis) ?? (yield* kept.failure())
+      const known = endpointInUse.usable(now)
+      if (known !== null) {
+        return yield* Effect.as(endpointInUse.isFresh(now) ? Effect.void : endpointInUse.startFetch(now), known)
+      }
+      yield* endpointInUse.refresh(now)
+      return endpointInUse.usable(yield* monotonicMillis) ?? (yield* endpointInUse.failure())
     }),
-    lookAgain: Effect.flatMap(monotonicMillis, kept.begin),
+    rediscover: Effect.flatMap(monotonicMillis, endpointInUse.startFetch),
     probe: find
   }
 }

@@ -1,94 +1,91 @@
 /**
- * A lane for questions to an authorization server: how many may be asked at once, and when to ask none.
+ * A lane for introspection requests to an authorization server: a concurrency limit, a bounded queue and a circuit breaker.
  *
- * No question decides about others, because a stranger may have chosen its token so that the server fails on it. A
- * question that fails in a way in which servers fail (5xx, 429, silence) only makes the gateway ask a question of its own,
- * the probe: about the token that was verified last, which this server has answered before. Three probes in a row that
- * fail open the circuit of the lane, and one that is answered closes it.
+ * No client's request opens or closes the circuit, because an attacker may choose a token on which the server fails. A
+ * request that fails like an outage (5xx, 429, no response) only starts a probe. A probe introspects the token that was
+ * verified last, which this server has answered before. Three consecutive failed probes open the circuit of the lane, and
+ * one answered probe closes it.
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Layer from "effect/Layer"
+import type * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
-import * as Schedule from "effect/Schedule"
 import type * as Semaphore from "effect/Semaphore"
-import { isOutage, ServerFailure, tooLate } from "../http/JsonExchange.ts"
+import { isOutage, ServerFailure, timedOut } from "../http/JsonExchange.ts"
+import { layerCircuit } from "../http/layerCircuit.ts"
 
 /**
- * Opens after three failed probes in a row, for a second at first and for half a minute at most. Probes that are a minute
- * apart are not in a row. Kept in the process: what one gateway cannot reach, another may.
+ * Opens after three consecutive failed probes, for one second at first and 30 seconds at most. Probes that are a minute
+ * apart are not consecutive. The state stays in the process, because another gateway may reach the server.
  */
-export const layerIntrospectionCircuit: Layer.Layer<CircuitBreaker.CircuitBreaker> = CircuitBreaker.layer({
-  tripPolicy: CircuitBreaker.consecutive(3),
-  openDuration: Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
-}).pipe(Layer.provide(CircuitBreaker.layerStoreMemory({ idleTimeToLive: "1 minute" })))
+export const layerIntrospectionCircuit: Layer.Layer<CircuitBreaker.CircuitBreaker> = layerCircuit({
+  failures: 3,
+  idleTimeToLive: "1 minute"
+})
 
-/** What a probe shows: any answer, a refusal too, that the server is there; a mistake of our own, nothing. */
-export const classify = (exit: Exit.Exit<unknown, ServerFailure>): CircuitBreaker.Outcome => {
+/** Classifies a probe. Every answer of the server is a success, a refusal too. An error of the gateway does not count. */
+export const classifyProbe = (exit: Exit.Exit<unknown, ServerFailure>): CircuitBreaker.Outcome => {
   if (Exit.isSuccess(exit)) return CircuitBreaker.success
   const error = exit.cause.reasons.find(Cause.isFailReason)?.error
   if (error === undefined) return CircuitBreaker.ignored
   return isOutage(error) ? CircuitBreaker.failure() : CircuitBreaker.success
 }
 
+/** Settings of a lane. */
 export interface LaneSettings {
-  /** Names the lane, also in the log. */
+  /** Key of the circuit, and name of the lane in logs. */
   readonly name: string
   readonly breaker: CircuitBreaker.CircuitBreaker
-  /** A question takes one place of each, in this order. */
-  readonly places: ReadonlyArray<Semaphore.Semaphore>
-  /** How many questions may be asked or wait for a place. */
-  readonly most: number
-  /** For one question, the wait for its place included. */
+  /** Concurrency limits. A request takes one permit of each, in this order. */
+  readonly limits: ReadonlyArray<Semaphore.Semaphore>
+  /** Most requests that run or wait for a permit. */
+  readonly maxRequests: number
+  /** Limit for one request; waiting for a permit counts. */
   readonly timeout: Duration.Duration
-  /** Yields a question that the server is known to answer, or null. */
+  /** Yields the probe: a request that a healthy server answers. Null if there is none yet. */
   readonly probe: Effect.Effect<Effect.Effect<unknown, ServerFailure> | null>
 }
 
+/** Limits the requests to an authorization server. */
 export interface Lane {
-  /** Asks the question. Fails without asking it when the lane is full or its circuit is open. */
-  readonly ask: <A>(question: Effect.Effect<A, ServerFailure>) => Effect.Effect<A, ServerFailure>
+  /** Sends the request. Fails without sending it if the lane is full or its circuit is open. */
+  readonly send: <A>(request: Effect.Effect<A, ServerFailure>) => Effect.Effect<A, ServerFailure>
 }
 
-const notAsked = (reason: string) =>
-  Effect.fail(new ServerFailure({ reason: `not asked, because ${reason}`, status: null }))
+const notSent = (reason: string) =>
+  Effect.fail(new ServerFailure({ reason: `the request was not sent, because ${reason}`, status: null }))
 
-/**
- * Makes a lane. While there is nothing to probe with, its circuit is left out of account, and its places alone bound the
- * cost: a made-up token would be no probe, because a server that fails on made-up tokens would keep the circuit open.
- */
-export const makeLane = ({ breaker, most, name, places, probe, timeout }: LaneSettings): Lane => {
-  let inside = 0
-  let probing: Deferred.Deferred<void> | null = null
+const inTime = <A>(request: Effect.Effect<A, ServerFailure>, timeout: Duration.Duration) =>
+  Effect.timeoutOrElse(request, { duration: timeout, orElse: () => Effect.fail(timedOut) })
 
-  const inTime = <A>(question: Effect.Effect<A, ServerFailure>) =>
-    Effect.timeoutOrElse(question, { duration: timeout, orElse: () => Effect.fail(tooLate) })
+/** The circuit of a lane. If its state cannot be read, it counts as closed. */
+const makeCircuit = ({ breaker, name, timeout }: LaneSettings) => {
+  let running: Deferred.Deferred<void> | null = null
 
-  /** Where the state cannot be read, questions go through. */
   const state = Effect.catch(
     breaker.state(name),
     () => Effect.succeed<CircuitBreaker.State>({ _tag: "Closed", key: name })
   )
 
-  const report = Effect.flatMap(state, ({ _tag }) =>
+  const logIfOpen = Effect.flatMap(state, ({ _tag }) =>
     _tag === "Closed"
       ? Effect.void
-      : Effect.logWarning(`Circuit open: ${name}. The server does not answer the gateway's own questions`))
+      : Effect.logWarning(`Circuit open: ${name}. The authorization server does not answer the gateway's probes`))
 
-  /** Starts the probe, or joins the one that is under way. It goes on when the request that started it has gone. */
-  const startProbe = (question: Effect.Effect<unknown, ServerFailure>) =>
+  /** Starts a probe, or joins the running one. The end of the request that started it does not interrupt it. */
+  const startProbe = (probe: Effect.Effect<unknown, ServerFailure>) =>
     Effect.uninterruptible(Effect.suspend(() => {
-      if (probing !== null) return Effect.succeed(probing)
-      const ended = probing = Deferred.makeUnsafe<void>()
-      return inTime(question).pipe(
-        breaker.execute({ key: name, classify }),
-        Effect.tapErrorTag("ServerFailure", (failure) => isOutage(failure) ? report : Effect.void),
+      if (running !== null) return Effect.succeed(running)
+      const ended = running = Deferred.makeUnsafe<void>()
+      return inTime(probe, timeout).pipe(
+        breaker.execute({ key: name, classify: classifyProbe }),
+        Effect.tapErrorTag("ServerFailure", (failure) => isOutage(failure) ? logIfOpen : Effect.void),
         Effect.exit,
         Effect.ensuring(Effect.sync(() => {
-          probing = null
+          running = null
           Deferred.doneUnsafe(ended, Effect.void)
         })),
         Effect.forkDetach,
@@ -96,34 +93,46 @@ export const makeLane = ({ breaker, most, name, places, probe, timeout }: LaneSe
       )
     }))
 
-  const suspect = Effect.flatMap(probe, (question) => question === null ? Effect.void : startProbe(question))
+  return { state, startProbe }
+}
 
-  /** Lets the question pass a closed circuit, and has one that may close again probed first. */
-  const pass = Effect.gen(function*() {
-    const question = yield* probe
-    if (question === null) return
+/**
+ * Makes a lane. While there is no probe, the lane ignores its circuit, and only its limits bound the cost. An invented token
+ * would be no probe: a server that fails on invented tokens would keep the circuit open.
+ */
+export const makeLane = (settings: LaneSettings): Lane => {
+  const { limits, maxRequests, probe, timeout } = settings
+  const { startProbe, state } = makeCircuit(settings)
+  let inside = 0
+
+  const startProbeIfAny = Effect.flatMap(probe, (request) => request === null ? Effect.void : startProbe(request))
+
+  /** Passes if the circuit is closed. After the open time, it first waits for a probe. */
+  const passCircuit = Effect.gen(function*() {
+    const request = yield* probe
+    if (request === null) return
     const before = yield* state
     if (before._tag === "Closed") return
     if (before._tag === "Open" && Duration.isGreaterThan(before.retryAfter, Duration.zero)) {
-      return yield* notAsked("it did not answer lately")
+      return yield* notSent("the server did not answer recently")
     }
-    yield* Effect.flatMap(startProbe(question), Deferred.await)
-    if ((yield* state)._tag !== "Closed") return yield* notAsked("it still does not answer")
+    yield* Effect.flatMap(startProbe(request), Deferred.await)
+    if ((yield* state)._tag !== "Closed") return yield* notSent("the server still does not answer")
   })
 
   return {
-    ask: (question) =>
+    send: (request) =>
       Effect.suspend(() => {
-        if (inside >= most) return notAsked("too many questions are under way")
+        if (inside >= maxRequests) return notSent("too many requests are waiting")
         inside++
-        let isAsked = false
-        const asked = Effect.suspend(() => {
-          isAsked = true
-          return question
+        let isSent = false
+        const sent = Effect.suspend(() => {
+          isSent = true
+          return request
         })
-        const placed = places.reduceRight((question, place) => place.withPermit(question), asked)
-        return inTime(Effect.andThen(pass, placed)).pipe(
-          Effect.tapError((failure) => isAsked && isOutage(failure) ? suspect : Effect.void),
+        const limited = limits.reduceRight((request, limit) => limit.withPermit(request), sent)
+        return inTime(Effect.andThen(passCircuit, limited), timeout).pipe(
+          Effect.tapError((failure) => isSent && isOutage(failure) ? startProbeIfAny : Effect.void),
           Effect.ensuring(Effect.sync(() => {
             inside--
           }))

@@ -1,25 +1,25 @@
 /**
- * An authorization server as the gateway is configured to trust it.
+ * Configuration of an authorization server whose access tokens the gateway accepts.
  */
 import * as Duration from "effect/Duration"
 
-/** What to say of an authorization server whose access tokens are accepted. */
+/** Options of an authorization server whose access tokens are accepted. */
 export interface IssuerOptions {
-  /** Its issuer identifier (RFC 8414 §2), letter for letter. */
+  /** Issuer identifier (RFC 8414 §2), exactly as its tokens and metadata contain it. */
   readonly issuer: string
-  /** What its tokens must be meant for (`aud`): the base URL of the gateway. */
+  /** Audience that its tokens must name (`aud`): the base URL of the gateway. */
   readonly audience: string
-  /** Of its signatures. Default: `defaultAlgorithms`. */
+  /** Accepted signature algorithms. Default: `defaultAlgorithms`. */
   readonly algorithms?: ReadonlyArray<string>
-  /** How far its clock may be from ours, a minute at most. Default: 5 seconds. */
+  /** Greatest difference of its clock and the gateway's, at most 60 seconds. Default: 5 seconds. */
   readonly clockTolerance?: Duration.Input
   /** The claim that names the grant. Default: `grant_id`. */
   readonly grantClaim?: string
-  /** Where its keys are. Default: its metadata says so. */
+  /** URL of its key set. Default: the `jwks_uri` of its metadata. */
   readonly jwksUri?: string
 }
 
-/** The same, with the defaults filled in. */
+/** `IssuerOptions` with all defaults. */
 export interface IssuerSettings {
   readonly issuer: string
   readonly audience: string
@@ -30,10 +30,10 @@ export interface IssuerSettings {
   readonly jwksUri: string | null
 }
 
-/** What FAPI 2.0 allows (Security Profile §5.4), under the old name and the new of Ed25519 (RFC 9864). */
+/** The algorithms of FAPI 2.0 (Security Profile §5.4). `EdDSA` and `Ed25519` (RFC 9864) are the old and the new name of one. */
 export const defaultAlgorithms: ReadonlyArray<string> = ["ES256", "EdDSA", "Ed25519", "PS256"]
 
-/** What may be configured: signatures with key pairs, because a shared secret would let its holders sign. */
+/** Algorithms that may be configured. All use key pairs, because every holder of a shared secret could sign tokens. */
 export const supportedAlgorithms: ReadonlyArray<string> = [
   ...defaultAlgorithms,
   "ES384",
@@ -45,7 +45,7 @@ export const supportedAlgorithms: ReadonlyArray<string> = [
 
 const loopbackHosts: ReadonlySet<string> = new Set(["127.0.0.1", "[::1]", "localhost"])
 
-/** Fills in the defaults. See `validateIssuerSettings` for what is wrong with the result. */
+/** Adds the defaults. Check the result with `validateIssuerSettings`. */
 export const issuerSettings = (options: IssuerOptions): IssuerSettings => ({
   issuer: options.issuer,
   audience: options.audience,
@@ -55,7 +55,7 @@ export const issuerSettings = (options: IssuerOptions): IssuerSettings => ({
   jwksUri: options.jwksUri ?? null
 })
 
-/** Why a URL may not be that of an issuer, as the end of a sentence; or null. */
+/** Returns why a URL is invalid for an issuer, as the end of a sentence; null if it is valid. */
 const validateUrl = (text: string): string | null => {
   if (!/^[\x21-\x7e]{1,255}$/.test(text) || !URL.canParse(text)) return "is not a URL"
   const { hostname, password, protocol, username } = new URL(text)
@@ -66,37 +66,37 @@ const validateUrl = (text: string): string | null => {
 }
 
 /**
- * Why a URL may not be used for the endpoint or the keys of an issuer, as the end of a sentence; or null. Plain HTTP
- * is for issuers that speak it themselves. A query is allowed (RFC 6749 §3.2).
+ * Returns why a URL is invalid for an endpoint or the key set of an issuer, as the end of a sentence; null if valid.
+ * Plain HTTP is valid only if the issuer uses it too. A query is allowed (RFC 6749 §3.2).
  */
 export const validateEndpoint = (issuer: string, url: string): string | null => {
-  const fault = validateUrl(url)
-  if (fault !== null) return fault
+  const invalid = validateUrl(url)
+  if (invalid !== null) return invalid
   return new URL(url).protocol === "http:" && new URL(issuer).protocol === "https:"
     ? "must be https, like its issuer"
     : null
 }
 
-/** What is wrong with the algorithms for signatures of `whom`, as a sentence; or null. */
-export const validateAlgorithms = (algorithms: ReadonlyArray<string>, whom: string): string | null => {
-  if (algorithms.length === 0) return `${whom} need at least one signature algorithm.`
+/** Returns why the signature algorithms of `signer` are invalid, as one sentence for the operator; null if valid. */
+export const validateAlgorithms = (algorithms: ReadonlyArray<string>, signer: string): string | null => {
+  if (algorithms.length === 0) return `${signer} need at least one signature algorithm.`
   const unknown = algorithms.find((algorithm) => !supportedAlgorithms.includes(algorithm))
   return unknown === undefined
     ? null
-    : `${unknown} is not accepted for signatures of ${whom}: choose from ${supportedAlgorithms.join(", ")}.`
+    : `${unknown} is not accepted for signatures of ${signer}: choose from ${supportedAlgorithms.join(", ")}.`
 }
 
-/** What is wrong with the settings, as one sentence; or null. */
+/** Returns what is invalid in the settings, as one sentence for the operator; null if they are valid. */
 export const validateIssuerSettings = (settings: IssuerSettings): string | null => {
   const { algorithms, audience, clockTolerance, grantClaim, issuer, jwksUri } = settings
-  const fault = validateUrl(issuer) ?? (issuer.includes("?") ? "must have no query" : null)
-  if (fault !== null) return `The issuer ${JSON.stringify(issuer)} ${fault}.`
+  const invalidIssuer = validateUrl(issuer) ?? (issuer.includes("?") ? "must have no query" : null)
+  if (invalidIssuer !== null) return `The issuer ${JSON.stringify(issuer)} ${invalidIssuer}.`
   if (audience === "") return `The audience of the tokens of ${issuer} must not be empty.`
   if (!(clockTolerance >= 0 && clockTolerance <= 60)) {
     return `The clock tolerance for ${issuer} must be between 0 and 60 seconds.`
   }
   if (grantClaim === "") return `The grant claim of the tokens of ${issuer} must have a name.`
-  const keysFault = jwksUri === null ? null : validateEndpoint(issuer, jwksUri)
-  if (keysFault !== null) return `The key set of ${issuer} at ${JSON.stringify(jwksUri)} ${keysFault}.`
+  const invalidKeySet = jwksUri === null ? null : validateEndpoint(issuer, jwksUri)
+  if (invalidKeySet !== null) return `The key set of ${issuer} at ${JSON.stringify(jwksUri)} ${invalidKeySet}.`
   return validateAlgorithms(algorithms, issuer)
 }

@@ -1,5 +1,5 @@
 /**
- * JWT access tokens (RFC 9068).
+ * Verifies JWT access tokens (RFC 9068).
  */
 import * as Clock from "effect/Clock"
 import type * as Digest from "effect/crypto/Digest"
@@ -15,15 +15,16 @@ import { type IssuerSettings, validateIssuerSettings } from "./Issuer.ts"
 import { type KeySet, makeKeySet } from "./KeySet.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
 
+/** Settings of the verification of JWT access tokens. */
 export interface AccessTokenSettings extends IssuerSettings {
   /**
-   * How long the result of a signature's verification is kept, a minute at most; zero to keep none. Expiry is checked
-   * at each use, and the grant by each read.
+   * How long a verified signature is cached, at most 60 seconds; zero disables the cache. Every use of a cached token checks
+   * its expiry, and every read checks its grant.
    */
   readonly signatureTimeToLive: Duration.Input
 }
 
-/** What is wrong with the settings, as one sentence; or null. */
+/** Returns what is invalid in the settings, as one sentence for the operator; null if they are valid. */
 export const validateAccessTokenSettings = (settings: AccessTokenSettings): string | null => {
   const kept = Duration.fromInputUnsafe(settings.signatureTimeToLive)
   return validateIssuerSettings(settings) ?? (Duration.isGreaterThan(kept, longestTimeToLive)
@@ -33,7 +34,7 @@ export const validateAccessTokenSettings = (settings: AccessTokenSettings): stri
 
 const invalid = Effect.fail(new InvalidCredential())
 
-/** The issuer that a JWT names, before anything is verified: to choose who verifies it, and for nothing else. */
+/** The issuer that an unverified JWT names; null if it is no JWT or names none. Use it only to select the verifier. */
 export const claimedIssuer = (token: string): string | null => {
   if (!isCompactJwt(token)) return null
   try {
@@ -50,8 +51,8 @@ interface Header {
 }
 
 /**
- * What of the header is used: algorithm and name of the key. Keys that a header brings along or points to (`jwk`, `jku`,
- * `x5c`, `x5u`) are never looked at, and an extension that must be understood (`crit`) is one that we do not.
+ * Reads algorithm and key id from the header; null if the header is not accepted. It ignores keys in the header (`jwk`,
+ * `jku`, `x5c`, `x5u`) and refuses every critical extension (`crit`), because the gateway supports none.
  */
 const readHeader = (token: string, algorithms: ReadonlyArray<string>): Header | null => {
   try {
@@ -65,8 +66,8 @@ const readHeader = (token: string, algorithms: ReadonlyArray<string>): Header | 
 }
 
 /**
- * Nothing is asked of the authorization server for a token that names another. Whatever jose throws, the token is not
- * good: its messages quote the claims, so they go no further.
+ * Verifies one token. A token of another issuer is refused before any key is fetched. Every error of jose becomes
+ * `InvalidCredential`, because its messages quote the claims.
  */
 const verifyJwt = (keys: KeySet, settings: AccessTokenSettings): VerifyToken =>
   Effect.fnUntraced(function*(redacted) {
@@ -91,13 +92,14 @@ const verifyJwt = (keys: KeySet, settings: AccessTokenSettings): VerifyToken =>
   })
 
 /**
- * Makes a verifier for the access tokens of one issuer: type, algorithm, signature, issuer, audience, times and the form
- * of all claims that are used (RFC 9068 §4). It says whom a token is bound to, and does not check it: see
- * `Confirmation`. The settings must be without fault (`validateAccessTokenSettings`).
+ * Makes a verifier for the access tokens of one issuer. It checks type, algorithm, signature, issuer, audience, times and
+ * the form of all claims that the gateway uses (RFC 9068 §4). It yields the confirmation of a sender-constrained token
+ * without checking it: `makeConfirm` does. The settings must be valid (`validateAccessTokenSettings`).
  *
- * `InvalidCredential` for whatever is wrong with a token; `AuthorizationUnavailable` when keys cannot be fetched.
+ * The verifier fails with `InvalidCredential` on an invalid token, and with `AuthorizationUnavailable` if keys cannot be
+ * fetched.
  */
-export const makeAccessTokens = Effect.fnUntraced(function*(
+export const makeAccessTokenVerifier = Effect.fnUntraced(function*(
   settings: AccessTokenSettings
 ): Effect.fn.Return<VerifyToken, never, HttpClient.HttpClient | Digest.Digest> {
   const keys = yield* makeKeySet(settings)

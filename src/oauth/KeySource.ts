@@ -1,5 +1,5 @@
 /**
- * Where the keys of an authorization server come from.
+ * Fetches the keys of an authorization server.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -10,13 +10,13 @@ import { discover, documentLimits } from "./Discovery.ts"
 import type { IssuerSettings } from "./Issuer.ts"
 import { importPublicKey, type PublicKey } from "./PublicKey.ts"
 
-/** How long metadata says where the keys are, in nanoseconds: an hour. */
+/** How long a discovered `jwks_uri` is used, in nanoseconds: one hour. */
 const metadataFor = 3_600_000_000_000n
 
-/** No authorization server has more. It bounds what each fetch costs us. */
+/** Most keys that are imported. It bounds the cost of a fetch; authorization servers have fewer keys. */
 const mostKeys = 100
 
-/** A server may list one key several times, with other members beside it. */
+/** Removes copies: a server may list one key several times, with different other members. */
 const withoutCopies = (keys: ReadonlyArray<PublicKey>): ReadonlyArray<PublicKey> => {
   const isCopy = (a: PublicKey, b: PublicKey) =>
     a.kid === b.kid && a.algorithm === b.algorithm && a.material === b.material
@@ -24,9 +24,9 @@ const withoutCopies = (keys: ReadonlyArray<PublicKey>): ReadonlyArray<PublicKey>
 }
 
 /**
- * Fetches the keys that can verify signatures of these algorithms; what is no such key is left out. Fails when none is
- * left, because a server that has lost its keys has not revoked its tokens. Metadata is discovered anew when it is older
- * than an hour, and after keys could not be fetched from where it said.
+ * Fetches the keys that can verify signatures of these algorithms, and ignores all others. Fails if no key remains, because
+ * a server that loses its keys does not thereby revoke its tokens. Metadata is read again after an hour, and after a
+ * failed fetch.
  */
 export const makeKeySource = (
   { algorithms, issuer, jwksUri }: Pick<IssuerSettings, "issuer" | "algorithms" | "jwksUri">

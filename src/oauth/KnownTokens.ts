@@ -1,33 +1,33 @@
 /**
- * Which tokens the authorization server has called active of late: questions about them are kept apart from those about
- * tokens that anyone may have made up.
+ * Remembers the tokens that the authorization server recently reported as active. Introspection gives requests about them a
+ * lane of their own, apart from tokens that an attacker may have invented.
  */
 import type * as Redacted from "effect/Redacted"
 
-/** How many tokens a generation holds. */
+/** Most tokens of one generation. */
 const generationSize = 10_000
 
-/** Milliseconds after which a generation ends. */
+/** Length of a generation, in milliseconds. */
 const generationLength = 30 * 60_000
 
-/** Digests are SHA-256 of tokens; times are milliseconds since the epoch. */
+/** Recently active tokens. Digests are SHA-256 of tokens; times are milliseconds since the epoch. */
 export interface KnownTokens {
   readonly has: (digest: string) => boolean
-  /** Takes in a token that was verified now. */
+  /** Adds a token that was verified at `now`. */
   readonly remember: (
     digest: string,
     token: { readonly token: Redacted.Redacted<string>; readonly expiresAt: number },
     now: number
   ) => void
-  /** Drops a token that is active no more. */
+  /** Removes a token that is no longer active. */
   readonly forget: (digest: string) => void
-  /** The token that was verified last, until it expires or is dropped. It is the only one whose text is kept. */
+  /** The token that was verified last; null once it expires or is removed. Only this token is kept as text. */
   readonly latest: (now: number) => { readonly digest: string; readonly token: Redacted.Redacted<string> } | null
 }
 
 /**
- * Keeps two generations of digests, 20,000 at most. A new generation begins after half an hour or 10,000 tokens, and the older
- * one is forgotten whole. So a token that is used stays known, and its use changes the sets once in a generation.
+ * Keeps two generations of digests, 20,000 at most. A new generation starts after 30 minutes or 10,000 tokens, and the older
+ * one is dropped. A token in use therefore stays known, and changes the sets once per generation.
  */
 export const makeKnownTokens = (): KnownTokens => {
   let current = new Set<string>()

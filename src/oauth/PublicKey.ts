@@ -1,20 +1,20 @@
 /**
- * Keys that verify signatures, as JSON Web Keys (RFC 7517): public halves of key pairs, and no other.
+ * Imports public keys from JSON Web Keys (RFC 7517), to verify signatures. Private and symmetric keys are refused.
  */
 import * as Effect from "effect/Effect"
 import { importJWK, type JWK } from "jose"
-import { isMembers } from "../http/JsonExchange.ts"
+import { isJsonObject } from "../http/JsonBody.ts"
 
-/** A key, and for what it may be used. */
+/** A public key for one algorithm. */
 export interface PublicKey {
   readonly kid: string | undefined
   readonly algorithm: string
   readonly key: CryptoKey
-  /** Equal for equal keys. */
+  /** The key parameters as text: equal for equal keys. */
   readonly material: string
 }
 
-/** Members that belong to no public key (RFC 7518 §6, RFC 9964 §3). */
+/** Members of private and symmetric keys (RFC 7518 §6, RFC 9964 §3). */
 const privateMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"]
 
 const keyTypeOf = (algorithm: string): { readonly kty: string; readonly crv?: string } => {
@@ -33,21 +33,21 @@ const keyTypeOf = (algorithm: string): { readonly kty: string; readonly crv?: st
   }
 }
 
-/** Bits of an RSA modulus: fewer are weak, and more would let anybody make us calculate for long. */
+/** Bits of an RSA modulus. Fewer are weak; with more, a client could make each verification slow. */
 const modulusBits = { least: 2048, most: 8192 }
 
-/** From what base64url takes for so many bits; the exact length is checked once the key is imported. */
-const isModest = ({ e, n }: JWK): boolean =>
+/** Bounds the length of the base64url text before the import. `isStrong` checks the exact bits after it. */
+const isBoundedRsa = ({ e, n }: JWK): boolean =>
   typeof n === "string" && typeof e === "string" && n.length <= Math.ceil(modulusBits.most / 6) + 1 && e.length <= 6
 
-/** Whether the JSON value is a public key for signatures of this algorithm, as far as can be seen without importing it. */
+/** Whether the members of a JSON value are those of a public key for signatures of this algorithm. */
 const isKeyFor = (jwk: unknown, algorithm: string): jwk is JWK => {
-  if (!isMembers(jwk) || privateMembers.some((member) => member in jwk)) return false
+  if (!isJsonObject(jwk) || privateMembers.some((member) => member in jwk)) return false
   const { crv, kty } = keyTypeOf(algorithm)
   const { alg, key_ops, kid, use } = jwk
   return jwk["kty"] === kty
     && (crv === undefined || jwk["crv"] === crv)
-    && (kty !== "RSA" || isModest(jwk))
+    && (kty !== "RSA" || isBoundedRsa(jwk))
     && (alg === undefined || alg === algorithm)
     && (use === undefined || use === "sig")
     && (key_ops === undefined || Array.isArray(key_ops) && key_ops.includes("verify"))
@@ -60,10 +60,10 @@ const isStrong = ({ algorithm }: CryptoKey): boolean => {
   return bits >= modulusBits.least && bits <= modulusBits.most
 }
 
-/** Imports a key for one algorithm. Null when it is none, or too weak for it. */
+/** Imports a public key for one algorithm. Null if the value is no such key, or the key is too weak. */
 export const importPublicKey = (jwk: unknown, algorithm: string): Effect.Effect<PublicKey | null> => {
   if (!isKeyFor(jwk, algorithm)) return Effect.succeed(null)
-  // What else a key says of itself is not for the import: `ext`, and operations of which one is enough.
+  // Import the key parameters alone: `ext` and `key_ops` would restrict the imported key.
   const { crv, e, kid, kty, n, x, y } = jwk
   const bare = Object.fromEntries(Object.entries({ crv, e, kty, n, x, y }).filter(([, value]) => value !== undefined))
   return Effect.tryPromise(() => importJWK(bare as JWK, algorithm)).pipe(

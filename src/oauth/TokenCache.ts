@@ -1,6 +1,5 @@
 /**
- * What was verified of a token, for a short time: signatures and answers of authorization servers, and never the
- * standing of a grant.
+ * Caches verified tokens for a short time: signatures and introspection responses, never the standing of a grant.
  */
 import * as Cache from "effect/Cache"
 import * as Clock from "effect/Clock"
@@ -20,15 +19,15 @@ export type VerifyToken = (
   token: Redacted.Redacted<string>
 ) => Effect.Effect<VerifiedToken, InvalidCredential | AuthorizationUnavailable>
 
-/** How many results are kept; the one that was not used for longest makes room. */
+/** Most cached results. The least recently used one is removed first. */
 const capacity = 10_000
 
-/** The longest that a result may be kept. */
+/** Longest time that a result may be cached. */
 export const longestTimeToLive: Duration.Duration = Duration.seconds(60)
 
 const encoder = new TextEncoder()
 
-/** SHA-256 of a token stands for it. The token itself is forgotten once its verification has begun. */
+/** Cache key: the SHA-256 of a token. It drops the token itself when its verification starts. */
 class TokenKey implements Equal.Equal {
   readonly digest: string
   token: Redacted.Redacted<string> | null
@@ -47,7 +46,7 @@ class TokenKey implements Equal.Equal {
   }
 }
 
-/** What was verified, and when (milliseconds since the epoch). */
+/** A verified token. `verifiedAt` is in milliseconds since the epoch. */
 interface Result {
   readonly token: VerifiedToken
   readonly verifiedAt: number
@@ -57,11 +56,11 @@ const timeToLive = (longest: number, { token, verifiedAt }: Result): number =>
   Math.max(0, Math.min(longest, token.expires_at * 1000 - verifiedAt))
 
 /**
- * Keeps the results of `verify` for `timeToLive`, a minute at most, and never beyond the expiry of the token, which is
- * checked at each use. Failures are not kept. Who asks for the same token at the same time shares one verification.
+ * Caches the results of `verify` for `timeToLive`, at most 60 seconds and never beyond the expiry of the token. Each use
+ * checks the expiry. Failures are not cached. Concurrent requests with the same token share one verification.
  *
- * With a `timeToLive` of zero, `verify` is asked each time: to share even the answer that is under way would be to use
- * one that was given before the question.
+ * If `timeToLive` is zero, each request calls `verify`. Requests then share no running verification, because its answer may
+ * be older than the request.
  */
 export const makeTokenCache = Effect.fnUntraced(function*(
   verify: VerifyToken,

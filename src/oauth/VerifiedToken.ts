@@ -1,6 +1,6 @@
 import type { Scope } from "../domain/Grant.ts"
 
-/** To whom a token is bound (RFC 7800). Null where it is bound to no such thing. */
+/** Confirmation of a token (`cnf`, RFC 7800): the key and the certificate that its sender must hold. Null: none. */
 export interface Confirmation {
   /** SHA-256 thumbprint of the key of DPoP proofs (RFC 9449 §6). */
   readonly jkt: string | null
@@ -8,20 +8,21 @@ export interface Confirmation {
   readonly x5t: string | null
 }
 
-/** What an authorization server says in a token, or of one, once that is verified. */
+/** The verified content of an access token or of an introspection response. */
 export interface VerifiedToken {
   readonly issuer: string
-  /** As the authorization server calls it. */
+  /** Client id at the authorization server, without the gateway's prefix. */
   readonly client_id: string
   /** Pairwise (OpenID Connect Core §8.1). */
   readonly subject: string
-  /** The grant, by the authorization server's own name for it. */
+  /** Id of the grant at the authorization server. */
   readonly grant: string
   readonly scopes: ReadonlyArray<Scope>
-  /** Seconds since the epoch; null where it does not say. */
+  /** Seconds since the epoch; null if the claim is absent. */
   readonly issued_at: number | null
+  /** Seconds since the epoch. */
   readonly expires_at: number
   readonly confirmation: Confirmation
-  /** All that it says, for what a deployment looks for beyond. */
+  /** All claims, for those that a deployment defines itself. */
   readonly claims: { readonly [name: string]: unknown }
 }

@@ -42,8 +42,9 @@ import {
 import { type Operation, type OperationType, pollAfterSeconds } from "../domain/Operation.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { BaseUrl } from "./BaseUrl.ts"
 import { failingFields } from "./Fields.ts"
-import { BaseUrl, Problems } from "./ProblemResponses.ts"
+import { Problems } from "./ProblemResponses.ts"
 import { refuseForNow, refuseGrant } from "./Refusals.ts"
 
 /** Longest body of a financial request, in bytes. */

@@ -15,24 +15,10 @@ import {
 import { problemClasses, type ProblemField, type ProblemKind, problemMediaType } from "../api/Problems.ts"
 import type { Scope } from "../domain/Grant.ts"
 import { AcceptedCredentials } from "../services/verification/AcceptedCredentials.ts"
+import { BaseUrl } from "./BaseUrl.ts"
 import { makeChallenge } from "./Challenges.ts"
 import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
 import { maskTokens } from "./TokenMask.ts"
-
-/** Where clients reach the gateway, without a trailing slash. Problem types are URLs below it. */
-export class BaseUrl extends Context.Service<BaseUrl, string>()("financial-agents-gateway/server/BaseUrl") {
-  /** Dies on what is no base URL: a gateway that misnames itself must not start. */
-  static readonly layer = (url: string): Layer.Layer<BaseUrl> => Layer.sync(BaseUrl, () => normalizeBaseUrl(url))
-}
-
-/** An absolute http or https URL without query, fragment, user and trailing slash. Throws on anything else. */
-export const normalizeBaseUrl = (text: string): string => {
-  const url = URL.canParse(text) ? new URL(text) : null
-  if (url === null || !/^https?:$/.test(url.protocol) || url.search + url.hash + url.username + url.password !== "") {
-    throw new Error(`the base URL must be a plain http or https URL, such as https://gateway.example: ${text}`)
-  }
-  return url.href.replace(/(?<!\/)\/+$/, "")
-}
 
 /** What makes one occurrence of a problem differ from the next. */
 export interface ProblemOptions {

@@ -9,8 +9,9 @@ import type { ProblemDescription, ProtectedResourceMetadata } from "../api/Syste
 import { operationsRead } from "../domain/Grant.ts"
 import { Readiness } from "../services/Readiness.ts"
 import { AcceptedCredentials, type AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
+import { BaseUrl } from "./BaseUrl.ts"
 import { Lifecycle } from "./Lifecycle.ts"
-import { BaseUrl, Problems } from "./ProblemResponses.ts"
+import { Problems } from "./ProblemResponses.ts"
 
 const ok = { status: "ok" } as const
 

@@ -6,21 +6,18 @@ import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Layer from "effect/Layer"
+import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
-import * as Schedule from "effect/Schedule"
 import type { Provider as ProviderName } from "../domain/Grant.ts"
+import { layerCircuit } from "../http/layerCircuit.ts"
 import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provider.ts"
 
 /**
  * Opens a circuit after five failures in a row, for one second at first and for 30 seconds at most. The process keeps
  * the circuits in memory. To share them between processes, provide a `CircuitBreaker` on a store of your own.
  */
-export const layerCircuitBreaker: Layer.Layer<CircuitBreaker.CircuitBreaker> = CircuitBreaker.layer({
-  tripPolicy: CircuitBreaker.consecutive(5),
-  openDuration: Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
-}).pipe(Layer.provide(CircuitBreaker.layerStoreMemory()))
+export const layerCircuitBreaker: Layer.Layer<CircuitBreaker.CircuitBreaker> = layerCircuit({ failures: 5 })
 
 /** Any answer is a success of the provider, also a refusal. A local failure counts neither way. */
 export const classifyAttempt = (exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain>): CircuitBreaker.Outcome => {

@@ -1,31 +1,32 @@
 /**
- * Which credentials the verifiers at hand accept, for challenges and for the metadata of the protected resource.
+ * The credentials that the configured verifier accepts, for challenges and for the metadata of the protected resource.
  */
 import * as Context from "effect/Context"
 
+/** Value of `AcceptedCredentials`. */
 export interface AcceptedCredentialsShape {
   /** Issuers whose access tokens are accepted (RFC 9728 §2). */
   readonly authorizationServers: ReadonlyArray<string>
-  /** Algorithms of DPoP proofs; null where DPoP is not supported. */
+  /** Algorithms of DPoP proofs; null if DPoP is not supported. */
   readonly dpopAlgorithms: ReadonlyArray<string> | null
-  /** Whether every token must be bound to its sender. */
+  /** `required`: every token must be sender-constrained. */
   readonly senderConstrained: "required" | "optional"
-  /** How the certificate of a client comes here, where TLS ends before; null where none does. */
+  /** How a TLS-terminating proxy forwards client certificates; null if there is no such proxy. */
   readonly certificates: ForwardedCertificates | null
 }
 
-/** The header in which a proxy forwards the certificate that its client showed it. */
+/** Client certificates that a TLS-terminating proxy forwards in a header. */
 export interface ForwardedCertificates {
-  /** In lower case. The proxy must remove it from what clients send. */
+  /** Name of the header, in lower case. The proxy must remove this header from the requests of its clients. */
   readonly header: string
   /**
-   * Addresses of the proxies that are believed, or blocks of them in CIDR notation; IPv4 or IPv6. The gateway does not
-   * start with what is neither.
+   * Trusted proxies: IPv4 or IPv6 addresses, or blocks in CIDR notation. The gateway does not start if an entry is
+   * neither.
    */
   readonly proxies: ReadonlyArray<string>
 }
 
-/** Bearer tokens of the gateway itself, unless a verifier says otherwise. */
+/** Default: the gateway's own bearer tokens. `GrantVerifier.layerIssuers` provides another value. */
 export const AcceptedCredentials: Context.Reference<AcceptedCredentialsShape> = Context.Reference(
   "financial-agents-gateway/services/verification/AcceptedCredentials",
   {

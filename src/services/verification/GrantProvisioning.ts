@@ -1,5 +1,5 @@
 /**
- * Grants that the gateway learns of by the tokens that name them.
+ * Registers grants from the verified tokens that name them.
  */
 import * as Cache from "effect/Cache"
 import * as DateTime from "effect/DateTime"
@@ -25,21 +25,21 @@ import type { VerifiedToken } from "../../oauth/VerifiedToken.ts"
 import { type GrantRegistration, Grants } from "../Grants.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
-/** What a token must say for its grant to be registered, and for how long the grant is good. */
+/** Settings of grant provisioning: the claims that a token needs, and the lifetime of its grant. */
 export interface GrantProvisioning {
   /** The claim that names the resource owner. Default: `resource_owner`. */
   readonly ownerClaim?: string
   /** The claim that names the provider. Default: `provider`. */
   readonly providerClaim?: string
   /**
-   * How long a grant stays good after a token last showed it, or up to an hour less. A day at least; default: 90 days.
-   * Tokens expire by themselves; this is for the work that goes on between them. Events of the authorization server have
-   * the last word on the end of a grant (`GrantRegistration.learned_from`).
+   * How long a grant stays valid after its last token, or up to an hour less. At least one day; default: 90 days. Tokens
+   * have their own expiry; this lifetime is for operations that continue between tokens. Events of the authorization server
+   * override it (`GrantRegistration.learned_from`).
    */
   readonly grantLifetime?: Duration.Input
 }
 
-/** What is wrong with the settings, as a sentence; or null. */
+/** Returns what is invalid in the settings, as one sentence for the operator; null if they are valid. */
 export const validateGrantProvisioning = ({ grantLifetime = defaultLifetime }: GrantProvisioning): string | null => {
   const lifetime = Duration.fromInputUnsafe(grantLifetime)
   return Duration.isGreaterThanOrEqualTo(lifetime, Duration.days(1)) && isGrantLifetime(lifetime)
@@ -49,31 +49,31 @@ export const validateGrantProvisioning = ({ grantLifetime = defaultLifetime }: G
 
 const defaultLifetime = Duration.days(90)
 
-/** How many sightings are remembered, and for how long. */
+/** Most cached registrations, and how long each is cached. */
 const capacity = 10_000
-const rememberedFor = Duration.minutes(10)
+const timeToLive = Duration.minutes(10)
 
 const isOwner = Schema.is(ResourceOwner)
 const isProvider = Schema.is(Provider)
 
 /**
- * What a token shows of a grant: tokens of one sighting say the same of it, so that one of them speaks for all. Owner and
- * provider are part of it, lest a token that contradicts what is known be taken for one that was seen.
+ * Cache key: equal tokens share one registration. It contains owner and provider, so that a token which contradicts its
+ * grant is not taken for a registered one.
  */
-class Sighting implements Equal.Equal {
+class RegistrationKey implements Equal.Equal {
   readonly name: string
-  /** Forgotten once it is used. */
+  /** Null once it is used, so that the cache does not keep it. */
   registration: GrantRegistration | null
 
   constructor(id: GrantId, registration: GrantRegistration) {
     const { provider, resource_owner, scopes } = registration
-    // No name has a blank within.
+    // None of these contains a blank.
     this.name = [id, resource_owner, provider, ...scopes.toSorted()].join(" ")
     this.registration = registration
   }
 
   [Equal.symbol](that: unknown): boolean {
-    return that instanceof Sighting && that.name === this.name
+    return that instanceof RegistrationKey && that.name === this.name
   }
 
   [Hash.symbol](): number {
@@ -82,17 +82,38 @@ class Sighting implements Equal.Equal {
 }
 
 /**
- * When a token shows its grant to have been given, at the latest: its `iat` is of a clock that may be ahead of the one by
- * which revocations are dated, and so may be the clock here.
+ * The latest possible grant time: `iat` or now, less the clock tolerance. Both the clock of `iat` and that of the gateway may
+ * be ahead of the clock that dates revocations.
  */
-const grantedAt = ({ issued_at }: VerifiedToken, now: DateTime.Utc, clockTolerance: number): DateTime.Utc | null =>
+const latestGrantTime = (
+  { issued_at }: VerifiedToken,
+  now: DateTime.Utc,
+  clockTolerance: number
+): DateTime.Utc | null =>
   issued_at === null
     ? null
     : DateTime.subtract(DateTime.min(DateTime.makeUnsafe(issued_at * 1000), now), { seconds: clockTolerance })
 
+/** Registers a grant. Logs a conflict and too many scopes, and fails with `InvalidCredential`. */
+const registerOrRefuse = (grants: Grants["Service"], registration: GrantRegistration) => {
+  const refuse = (warning: string) => ({ id }: { readonly id: GrantId }) =>
+    Effect.andThen(
+      Effect.annotateLogs(Effect.logWarning(warning), { issuer: registration.issuer, grant_id: id }),
+      Effect.fail(new InvalidCredential())
+    )
+  return grants.register(registration).pipe(
+    Effect.catchTags({
+      GrantConflict: refuse("Token refused: it contradicts the registered grant"),
+      ScopesExceeded: refuse(`Token refused for its scopes: ${scopeBounds}`)
+    }),
+    Effect.asVoid
+  )
+}
+
 /**
- * Makes what registers the grant of a verified token, unless that was done lately. Tokens that show the same at the same
- * time share one registration. A revoked grant stays revoked.
+ * Makes the registration of the grant of a verified token. Equal tokens share one registration for ten minutes. A revoked
+ * grant stays revoked. Registering fails with `InvalidCredential` if the token names no owner or provider, contradicts its
+ * grant, or has too many scopes.
  */
 export const makeGrantProvisioning = Effect.fnUntraced(function*(
   options: GrantProvisioning,
@@ -101,26 +122,13 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
   const grants = yield* Grants
   const { grantLifetime = defaultLifetime, ownerClaim = "resource_owner", providerClaim = "provider" } = options
 
-  const register = (registration: GrantRegistration) => {
-    const refuse = (warning: string) => ({ id }: { readonly id: GrantId }) =>
-      Effect.andThen(
-        Effect.annotateLogs(Effect.logWarning(warning), { issuer: registration.issuer, grant_id: id }),
-        Effect.fail(new InvalidCredential())
-      )
-    return grants.register(registration).pipe(
-      Effect.catchTags({
-        GrantConflict: refuse("A token contradicts what is known of its grant"),
-        ScopesExceeded: refuse(`A token is refused for its scopes: ${scopeBounds}`)
-      })
-    )
-  }
-  const sightings = yield* Cache.makeWith(
-    (sighting: Sighting) => {
-      const registration = sighting.registration!
-      sighting.registration = null
-      return Effect.asVoid(register(registration))
+  const registrations = yield* Cache.makeWith(
+    (key: RegistrationKey) => {
+      const registration = key.registration!
+      key.registration = null
+      return registerOrRefuse(grants, registration)
     },
-    { capacity, timeToLive: (exit) => Exit.isSuccess(exit) ? rememberedFor : 0 }
+    { capacity, timeToLive: (exit) => Exit.isSuccess(exit) ? timeToLive : 0 }
   )
 
   return Effect.fnUntraced(function*(
@@ -130,7 +138,7 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
     const now = yield* DateTime.now
     const [resource_owner, provider] = [token.claims[ownerClaim], token.claims[providerClaim]]
     if (!isOwner(resource_owner) || !isProvider(provider)) {
-      yield* Effect.annotateLogs(Effect.logWarning("A token names no resource owner or no provider"), {
+      yield* Effect.annotateLogs(Effect.logWarning("Token refused: it names no resource owner or no provider"), {
         issuer: token.issuer,
         claims: [ownerClaim, providerClaim]
       })
@@ -145,9 +153,9 @@ export const makeGrantProvisioning = Effect.fnUntraced(function*(
       provider,
       scopes: token.scopes,
       expires_at: DateTime.addDuration(now, grantLifetime),
-      granted_at: grantedAt(token, now, clockTolerance),
+      granted_at: latestGrantTime(token, now, clockTolerance),
       learned_from: "token"
     }
-    yield* Cache.get(sightings, new Sighting(grant_id, registration))
+    yield* Cache.get(registrations, new RegistrationKey(grant_id, registration))
   })
 })

@@ -1,5 +1,5 @@
 /**
- * From a credential to the identity of a grant.
+ * Verifies a credential and yields the identity of its grant.
  */
 import * as Cache from "effect/Cache"
 import * as Context from "effect/Context"
@@ -27,36 +27,36 @@ import {
   type IntrospectionIssuer,
   type IssuersOptions,
   type JwtIssuer,
-  makeOAuth,
+  makeOAuthVerifier,
   type SenderOptions
 } from "./OAuthVerifier.ts"
 
-/** A standby may lack a token that was issued a moment ago, and must not call it invalid. */
+/** Reads the primary only: a standby may lack a token that was just issued, and would make it invalid. */
 const identityOfToken = `
   SELECT t.grant_id, t.client_id, g.subject
   FROM access_tokens t JOIN grants g ON g.id = t.grant_id AND g.client_id = t.client_id
   WHERE ${onPrimary} AND t.digest = decode($1, 'hex')`
 
-/** Why a credential is not accepted, or cannot be. */
+/** Why a credential is refused, or cannot be verified. */
 export type Refusal = InvalidCredential | InvalidDpopProof | NonceRequired | AuthorizationUnavailable
 
 /**
- * Yields the identity of the grant that a credential names. It says nothing of whether that grant is still good:
- * `OperationStore` checks that in the statement that reads, so an implementation may cache what it verified, and
- * never a status.
+ * Yields the identity of the grant that a credential names. It does not check the standing of the grant:
+ * `OperationStore` checks that in the statement that reads. An implementation may therefore cache verified credentials, but
+ * never the standing of a grant.
  *
- * Replace it to accept other credentials. `verify` must not log what it is given. What it accepts beyond bearer tokens
- * stands in `AcceptedCredentials`: credentials of the scheme DPoP come to it only when that says so.
+ * Replace it to accept other credentials. `verify` must not log its argument. Provide `AcceptedCredentials` with it:
+ * credentials of the scheme DPoP reach `verify` only if `AcceptedCredentials` has DPoP algorithms.
  */
 export class GrantVerifier extends Context.Service<GrantVerifier, {
   readonly verify: (credential: Credential) => Effect.Effect<GrantIdentity, Refusal | StoreUnavailable>
 }>()("financial-agents-gateway/services/verification/GrantVerifier") {
-  /** Verifies the opaque tokens that `Grants.issue` hands out. */
+  /** Verifies the gateway's own opaque tokens (`Grants.issue`). */
   static readonly layer: Layer.Layer<GrantVerifier, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
     GrantVerifier,
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      return yield* makeOpaque((digest) =>
+      return yield* makeOpaqueVerifier((digest) =>
         Effect.map(orUnavailable(sql.unsafe<GrantIdentity>(identityOfToken, [digest])), ([identity]) => identity)
       )
     })
@@ -67,56 +67,61 @@ export class GrantVerifier extends Context.Service<GrantVerifier, {
     GrantVerifier,
     Effect.gen(function*() {
       const memory = yield* MemoryLedger
-      return yield* makeOpaque((digest) => Effect.sync(() => memory.tokens.get(digest)))
+      return yield* makeOpaqueVerifier((digest) => Effect.sync(() => memory.tokens.get(digest)))
     })
   )
 
-  /** Verifies the JWT access tokens of one authorization server (RFC 9068), bound to their sender or not. */
+  /** Verifies the JWT access tokens of one authorization server (RFC 9068), sender-constrained or not. */
   static readonly layerJwt = (options: JwtIssuer & SenderOptions) =>
     GrantVerifier.layerIssuers({ ...options, issuers: [options] })
 
-  /** Asks one authorization server about each token (RFC 7662). */
+  /** Introspects each token at one authorization server (RFC 7662). */
   static readonly layerIntrospection = (options: IntrospectionIssuer & SenderOptions) =>
     GrantVerifier.layerIssuers({ ...options, issuers: [options] })
 
   /**
-   * Verifies the tokens of several authorization servers, and with `own` those that `Grants.issue` hands out, beside
-   * them. Also tells clients what is accepted (`AcceptedCredentials`). Fails with `AuthorizationMisconfigured`.
+   * Verifies the tokens of several authorization servers, and with `own` also the gateway's own tokens (`Grants.issue`).
+   * Provides `AcceptedCredentials` too. Fails with `AuthorizationMisconfigured`.
    */
   static readonly layerIssuers = (options: IssuersOptions & { readonly own?: GrantVerifier["Service"] }) =>
     Layer.mergeAll(
-      Layer.effect(GrantVerifier, makeBeside(options)),
+      Layer.effect(GrantVerifier, makeIssuersVerifier(options)),
       Layer.succeed(AcceptedCredentials, acceptedBy(options))
     )
 
-  /** Knows exactly these credentials. For tests, and for applications that bring their own sessions. */
+  /** Accepts exactly these tokens. For tests, and for applications with their own sessions. */
   static readonly layerFixed = (identities: ReadonlyMap<string, GrantIdentity>): Layer.Layer<GrantVerifier> =>
     Layer.succeed(GrantVerifier, {
       verify: ({ token }) => orInvalid(identities.get(Redacted.value(token)))
     })
 }
 
-/** Tokens of the gateway's own have a form of their own. They are bound to nobody. */
-const makeBeside = Effect.fnUntraced(function*(options: IssuersOptions & { readonly own?: GrantVerifier["Service"] }) {
-  const verifyOAuth = yield* makeOAuth(options)
-  const own = options.senderConstrained === "required" ? undefined : options.own
-  return GrantVerifier.of({
-    verify: (credential) => {
-      const token = Redacted.value(credential.token)
-      if (!accessTokenPattern.test(token)) return verifyOAuth(credential, token)
-      return own === undefined || credential.scheme !== "Bearer" ? orInvalid(undefined) : own.verify(credential)
-    }
-  })
-})
+/**
+ * Sends each token to its verifier: the gateway's own tokens have a recognizable form. They are never sender-constrained, so
+ * they are refused if all tokens must be.
+ */
+const makeIssuersVerifier = Effect.fnUntraced(
+  function*(options: IssuersOptions & { readonly own?: GrantVerifier["Service"] }) {
+    const verifyOAuth = yield* makeOAuthVerifier(options)
+    const own = options.senderConstrained === "required" ? undefined : options.own
+    return GrantVerifier.of({
+      verify: (credential) => {
+        const token = Redacted.value(credential.token)
+        if (!accessTokenPattern.test(token)) return verifyOAuth(credential, token)
+        return own === undefined || credential.scheme !== "Bearer" ? orInvalid(undefined) : own.verify(credential)
+      }
+    })
+  }
+)
 
 const orInvalid = (identity: GrantIdentity | undefined): Effect.Effect<GrantIdentity, InvalidCredential> =>
   identity === undefined ? Effect.fail(new InvalidCredential()) : Effect.succeed(identity)
 
 /**
- * A token names one grant for ever (the database refuses to change it), so up to 10,000 identities are kept, for a
- * minute each, under the token's SHA-256.
+ * Verifies opaque tokens. The grant of a token never changes (the database refuses it), so up to 10,000 identities are
+ * cached for one minute each, under the token's SHA-256.
  */
-const makeOpaque = Effect.fnUntraced(function*(
+const makeOpaqueVerifier = Effect.fnUntraced(function*(
   lookup: (digest: string) => Effect.Effect<GrantIdentity | undefined, StoreUnavailable>
 ) {
   const digests = yield* Digest.Digest

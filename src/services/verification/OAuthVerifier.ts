@@ -1,6 +1,6 @@
 /**
- * Verifies access tokens of authorization servers: whose a token is, whether it is in the hands of whom it was issued to,
- * and which grant of the gateway stands behind it. `src/oauth` knows what tokens and proofs are; here they meet the rows.
+ * Verifies access tokens of authorization servers: the token itself, its sender, and the grant that it names. `src/oauth`
+ * verifies tokens and DPoP proofs; this file connects them to grants and to the replay check.
  */
 import * as Digest from "effect/crypto/Digest"
 import * as Data from "effect/Data"
@@ -8,6 +8,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { type Credential, InvalidCredential, InvalidDpopProof } from "../../domain/Credential.ts"
 import {
   ClientId,
@@ -20,20 +21,20 @@ import {
 import type { ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
 import { makeConfirm } from "../../oauth/Confirmation.ts"
 import { makeDpopNonces } from "../../oauth/DpopNonces.ts"
-import { defaultDpopSettings, makeDpopProofs, validateDpopSettings } from "../../oauth/DpopProof.ts"
-import { makeIntrospection, validateIntrospectionSettings } from "../../oauth/Introspection.ts"
+import { defaultDpopSettings, makeDpopProofVerifier, validateDpopSettings } from "../../oauth/DpopProof.ts"
+import { makeIntrospectionVerifier, validateIntrospectionSettings } from "../../oauth/Introspection.ts"
 import { layerIntrospectionCircuit } from "../../oauth/IntrospectionLane.ts"
 import { type IssuerOptions, issuerSettings } from "../../oauth/Issuer.ts"
-import { claimedIssuer, makeAccessTokens, validateAccessTokenSettings } from "../../oauth/JwtAccessToken.ts"
+import { claimedIssuer, makeAccessTokenVerifier, validateAccessTokenSettings } from "../../oauth/JwtAccessToken.ts"
 import type { VerifyToken } from "../../oauth/TokenCache.ts"
 import type { VerifiedToken } from "../../oauth/VerifiedToken.ts"
 import type { AcceptedCredentialsShape, ForwardedCertificates } from "./AcceptedCredentials.ts"
 import { type GrantProvisioning, makeGrantProvisioning, validateGrantProvisioning } from "./GrantProvisioning.ts"
 import { ProofReplay } from "./ProofReplay.ts"
 
-/** The gateway cannot verify tokens as it was told to. */
+/** The configuration of the authorization servers is invalid. */
 export class AuthorizationMisconfigured extends Data.TaggedError("AuthorizationMisconfigured")<{
-  /** A sentence for whoever configures it. It names no secret. */
+  /** One sentence for the operator. Contains no secret. */
   readonly reason: string
 }> {
   override get message() {
@@ -41,56 +42,56 @@ export class AuthorizationMisconfigured extends Data.TaggedError("AuthorizationM
   }
 }
 
-/** What the gateway makes of the clients and grants of an issuer. */
-interface Trust {
+/** How the gateway maps the clients and grants of an issuer. */
+interface GrantMapping {
   /**
-   * Stands in front of the issuer's client ids wherever the gateway names clients. With several issuers each has its own,
-   * so that none can speak for the clients of another. Default: nothing; its clients are then those of the gateway's own
-   * tokens that have the same ids.
+   * Prefix of the issuer's client ids in the gateway. With several issuers, each needs its own prefix, so that no issuer can
+   * issue tokens for the clients of another. Default: none; a client then equals the client with the same id in the
+   * gateway's own tokens.
    */
   readonly clientPrefix?: string
-  /** Registers the grants of tokens that are seen for the first time. Default: your events do (`Grants.register`). */
+  /** Registers grants from their tokens. Default: only your events register grants (`Grants.register`). */
   readonly grantProvisioning?: GrantProvisioning
 }
 
 /** An issuer of JWT access tokens (RFC 9068). */
-export interface JwtIssuer extends IssuerOptions, Trust {
+export interface JwtIssuer extends IssuerOptions, GrantMapping {
   readonly tokens?: "jwt"
-  /** How long the result of a signature's verification is kept: a minute at most, which is the default. */
+  /** How long a verified signature is cached, at most 60 seconds. Default: 60 seconds. */
   readonly signatureTimeToLive?: Duration.Input
 }
 
-/** An issuer that is asked about each token (RFC 7662). */
-export interface IntrospectionIssuer extends Omit<IssuerOptions, "algorithms" | "jwksUri">, Trust {
+/** An issuer whose tokens are introspected (RFC 7662). */
+export interface IntrospectionIssuer extends Omit<IssuerOptions, "algorithms" | "jwksUri">, GrantMapping {
   readonly tokens: "introspection"
-  /** Default: what the issuer's metadata says. */
+  /** URL of the introspection endpoint. Default: that of the issuer's metadata. */
   readonly endpoint?: string
   readonly client: ClientAuthentication
-  /** For one question, the wait for its place included. Default: 1.5 seconds, which is less than what a request has. */
+  /** Limit for one introspection; waiting for a permit counts. Default: 1.5 seconds, less than the time of a request. */
   readonly timeout?: Duration.Input
-  /** How long an answer may be used again, a minute at most. Default: not at all. */
+  /** How long an answer is cached, at most 60 seconds. Default: zero, no cache. */
   readonly answerTimeToLive?: Duration.Input
 }
 
-/** What must be shown of the sender of a token. */
+/** How the sender of a token is checked. */
 export interface SenderOptions {
-  /** `required` refuses tokens that are bound to no sender (FAPI 2.0 Security Profile §5.3.4). Default: `optional`. */
+  /** `required` refuses tokens that are not sender-constrained (FAPI 2.0 Security Profile §5.3.4). Default: `optional`. */
   readonly senderConstrained?: "required" | "optional"
-  /** For DPoP proofs. */
+  /** Settings for DPoP proofs. */
   readonly dpop?: {
     readonly algorithms?: ReadonlyArray<string>
-    /** How old a proof may be, besides the difference of the clocks. Default: a minute. */
+    /** Greatest age of a DPoP proof, apart from `clockTolerance`. Default: one minute. */
     readonly maxAge?: Duration.Input
-    /** How far the clock of a client may be from ours, in both directions. Default: 5 seconds. */
+    /** Greatest difference of a client's clock and the gateway's, in both directions. Default: 5 seconds. */
     readonly clockTolerance?: Duration.Input
-    /** 32 bytes that all processes share: proofs need a nonce then (RFC 9449 §9). */
+    /** 32 bytes that all processes share. With a key, DPoP proofs need a nonce (RFC 9449 §9). */
     readonly nonceKey?: Redacted.Redacted<Uint8Array>
   }
-  /** Where TLS ends in front of the gateway: who forwards the certificates of clients (RFC 8705). Default: nobody. */
+  /** The proxies that end TLS and forward client certificates (RFC 8705). Default: none. */
   readonly certificates?: ForwardedCertificates
 }
 
-/** Several issuers at once. */
+/** Options for one or more issuers. */
 export interface IssuersOptions extends SenderOptions {
   readonly issuers: ReadonlyArray<JwtIssuer | IntrospectionIssuer>
 }
@@ -100,12 +101,15 @@ type AnyIssuer = JwtIssuer | IntrospectionIssuer
 const orMisconfigured = (reason: string | null) =>
   reason === null ? Effect.void : Effect.fail(new AuthorizationMisconfigured({ reason }))
 
-/** What is wrong with issuers that are each without fault, as a sentence; or null. */
+/**
+ * Returns what is invalid in the combination of issuers, as one sentence for the operator; null if it is valid. Each issuer
+ * is validated on its own.
+ */
 const validateIssuers = (issuers: ReadonlyArray<AnyIssuer>): string | null => {
   if (issuers.length === 0) return "There must be at least one issuer."
   if (new Set(issuers.map(({ issuer }) => issuer)).size < issuers.length) return "An issuer is named twice."
   if (issuers.filter(({ tokens }) => tokens === "introspection").length > 1) {
-    return "Only one issuer can be asked about tokens: an opaque token does not say whom to ask."
+    return "Only one issuer can use introspection, because an opaque token does not name its issuer."
   }
   if (issuers.length === 1) return null
   const prefixes = issuers.map(({ clientPrefix = "" }) => clientPrefix)
@@ -117,13 +121,13 @@ const validateIssuers = (issuers: ReadonlyArray<AnyIssuer>): string | null => {
     : null
 }
 
-const makeJwt = Effect.fnUntraced(function*(options: JwtIssuer) {
+const makeJwtVerifier = Effect.fnUntraced(function*(options: JwtIssuer) {
   const settings = { ...issuerSettings(options), signatureTimeToLive: options.signatureTimeToLive ?? "1 minute" }
   yield* orMisconfigured(validateAccessTokenSettings(settings))
-  return yield* makeAccessTokens(settings)
+  return yield* makeAccessTokenVerifier(settings)
 })
 
-const makeIntrospected = Effect.fnUntraced(function*(options: IntrospectionIssuer) {
+const makeIntrospectedVerifier = Effect.fnUntraced(function*(options: IntrospectionIssuer) {
   const settings = {
     ...issuerSettings(options),
     endpoint: options.endpoint ?? null,
@@ -133,7 +137,7 @@ const makeIntrospected = Effect.fnUntraced(function*(options: IntrospectionIssue
   }
   yield* orMisconfigured(validateIntrospectionSettings(settings))
   return yield* Effect.catchTag(
-    makeIntrospection(settings),
+    makeIntrospectionVerifier(settings),
     "InvalidClientAuthentication",
     ({ reason }) => Effect.fail(new AuthorizationMisconfigured({ reason }))
   ).pipe(Effect.provideContext(yield* Layer.build(layerIntrospectionCircuit)))
@@ -144,14 +148,16 @@ const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
   const isPrefix = clientPrefix === "" || isClientId(clientPrefix)
   yield* orMisconfigured(isPrefix ? null : `The client prefix of ${issuer} must be visible ASCII characters.`)
   yield* orMisconfigured(grantProvisioning === undefined ? null : validateGrantProvisioning(grantProvisioning))
-  const verify: VerifyToken = yield* options.tokens === "introspection" ? makeIntrospected(options) : makeJwt(options)
+  const verify: VerifyToken = yield* options.tokens === "introspection"
+    ? makeIntrospectedVerifier(options)
+    : makeJwtVerifier(options)
   const register = grantProvisioning === undefined
     ? () => Effect.void
     : yield* makeGrantProvisioning(grantProvisioning, issuerSettings(options))
   return { clientPrefix, register, verify, isIntrospected: options.tokens === "introspection" }
 })
 
-const isClientId = (text: string) => /^[\x21-\x7e]{1,255}$/.test(text)
+const isClientId = Schema.is(ClientId)
 
 const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrained = "optional" }: SenderOptions) {
   const settings = {
@@ -162,9 +168,9 @@ const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrain
     nonces: dpop.nonceKey === undefined ? null : yield* makeDpopNonces(dpop.nonceKey)
   }
   yield* orMisconfigured(validateDpopSettings(settings))
-  const confirm = makeConfirm({ senderConstrained, verifyProof: yield* makeDpopProofs(settings) })
+  const confirm = makeConfirm({ senderConstrained, verifyDpopProof: yield* makeDpopProofVerifier(settings) })
   const replay = yield* ProofReplay
-  /** A proof counts as used once everything else is in order. */
+  /** Checks the sender, and then that its DPoP proof was not used before. */
   const check = Effect.fnUntraced(function*(token: VerifiedToken, credential: Credential) {
     const use = yield* confirm(token, credential)
     if (use !== null && !(yield* replay.remember(use))) {
@@ -174,7 +180,7 @@ const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrain
   return { check, algorithms: settings.algorithms }
 })
 
-/** What the verifier accepts, for `AcceptedCredentials`. */
+/** The credentials that the verifier accepts, for `AcceptedCredentials`. */
 export const acceptedBy = (options: IssuersOptions): AcceptedCredentialsShape => ({
   authorizationServers: options.issuers.map(({ issuer }) => issuer),
   dpopAlgorithms: options.dpop?.algorithms ?? defaultDpopSettings.algorithms,
@@ -183,10 +189,10 @@ export const acceptedBy = (options: IssuersOptions): AcceptedCredentialsShape =>
 })
 
 /**
- * Makes a verifier for the tokens of these issuers. It yields whose grant a token names, and never whether that grant is
- * still good.
+ * Makes a verifier for the tokens of these issuers. It yields the identity of the grant that a token names, and does not
+ * check the standing of that grant. Fails with `AuthorizationMisconfigured`.
  */
-export const makeOAuth = Effect.fnUntraced(function*(options: IssuersOptions) {
+export const makeOAuthVerifier = Effect.fnUntraced(function*(options: IssuersOptions) {
   yield* orMisconfigured(validateIssuers(options.issuers))
   const issuers = new Map(
     yield* Effect.forEach(
@@ -199,15 +205,15 @@ export const makeOAuth = Effect.fnUntraced(function*(options: IssuersOptions) {
   const digests = yield* Digest.Digest
 
   return Effect.fnUntraced(function*(credential: Credential, token: string) {
-    const named = claimedIssuer(token)
-    // A token of no issuer that we know goes to nobody: it may be somebody else's secret.
-    const issuer = named === null ? introspected : issuers.get(named)
+    const claimed = claimedIssuer(token)
+    // A token of an unknown issuer is sent to no server, because it may be another service's secret.
+    const issuer = claimed === null ? introspected : issuers.get(claimed)
     if (issuer === undefined) return yield* new InvalidCredential()
     const verified = yield* issuer.verify(credential.token)
-    const client = issuer.clientPrefix + verified.client_id
-    if (!isClientId(client)) return yield* new InvalidCredential()
+    const client_id = issuer.clientPrefix + verified.client_id
+    if (!isClientId(client_id)) return yield* new InvalidCredential()
     yield* sender.check(verified, credential)
-    const [client_id, subject] = [ClientId.make(client), PairwiseSubject.make(verified.subject)]
+    const subject = PairwiseSubject.make(verified.subject)
     const grant_id = yield* Effect.provideService(
       externalGrantId(Issuer.make(verified.issuer), client_id, ExternalId.make(verified.grant)),
       Digest.Digest,

@@ -1,5 +1,5 @@
 /**
- * DPoP proofs that were shown before: each is good for one request (RFC 9449 §11.1).
+ * Detects the replay of DPoP proofs: each is valid for one request (RFC 9449 §11.1).
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -12,52 +12,43 @@ import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
+import type { DpopProofUse } from "../../oauth/DpopProof.ts"
 import { orUnavailable, storeFailure, type StoreUnavailable } from "../StoreUnavailable.ts"
 
-/** What identifies a proof, whose signature was verified. */
-export interface DpopProofUse {
-  /** SHA-256 thumbprint of its key (RFC 7638). */
-  readonly jkt: string
-  /** The name that its maker gave it, unique for that key. */
-  readonly jti: string
-  /** From when on it is refused for its age, whoever shows it. */
-  readonly expires_at: DateTime.Utc
-}
-
-/** Rows of one statement, so that none takes long. */
+/** Most rows that one statement deletes, so that it stays short. */
 const batch = 1000
 const interval = Duration.seconds(30)
 
-/** For how long an expired proof is kept: the clock that expired it is not the one that accepts it. */
+/** How long an expired DPoP proof is kept: the clock that deletes it may be ahead of the clock that accepts it. */
 const slack = Duration.seconds(60)
 
 /**
- * Remembers proofs until they are too old to be accepted anyway. After `StoreUnavailable` nobody knows whether a proof was
- * remembered: the client makes another one.
+ * Remembers the uses of DPoP proofs until they expire. After `StoreUnavailable` it is unknown whether a DPoP proof was
+ * remembered, and the client must create another one.
  */
 export class ProofReplay extends Context.Service<ProofReplay, {
-  /** Whether the proof is shown for the first time. Of any number of calls at once, in any process, one yields true. */
-  readonly remember: (proof: DpopProofUse) => Effect.Effect<boolean, StoreUnavailable>
+  /** Remembers the use. True if it is the first: of all concurrent calls in all processes, exactly one yields true. */
+  readonly remember: (use: DpopProofUse) => Effect.Effect<boolean, StoreUnavailable>
 }>()("financial-agents-gateway/services/verification/ProofReplay") {
   /**
-   * Shared by all processes on the database. Every 30 seconds or so it deletes what expired, until its scope closes, so
-   * that the table holds the proofs of a few minutes. It needs a session that may write.
+   * Stores the uses in the database, for all processes. Until its scope closes, it deletes expired rows about every 30
+   * seconds, so that the table contains a few minutes. It needs a session that may write.
    */
   static readonly layer: Layer.Layer<ProofReplay, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
     ProofReplay,
     Effect.suspend(() => makeSql)
   )
 
-  /** For a gateway that is one process: what it remembers ends with it. */
+  /** Keeps the uses in memory, for a gateway of one process. They are lost when it ends. */
   static readonly layerMemory: Layer.Layer<ProofReplay> = Layer.effect(ProofReplay, Effect.suspend(() => makeMemory))
 }
 
-/** Runs a sweep from time to time. Not all processes at once, though they were started together. */
+/** Repeats a sweep, at random intervals of 24 to 36 seconds: processes that start together do not sweep together. */
 const sweepForever = (sweep: Effect.Effect<number, StoreUnavailable>): Effect.Effect<void, never, Scope.Scope> => {
   const sweepAll = Effect.gen(function*() {
     while ((yield* sweep) === batch);
   }).pipe(
-    // Whatever it was, the next one may go well. A defect is named and not quoted: its message may hold anything.
+    // The next sweep may succeed. The log names a defect without its message, which may contain secrets.
     Effect.catchCause((cause) => {
       const error = Cause.squash(cause)
       return Effect.annotateLogs(Effect.logWarning("Could not delete expired DPoP proofs"), {
@@ -97,7 +88,10 @@ const makeSql = Effect.gen(function*() {
 const rememberStatement = `
   INSERT INTO dpop_proofs (digest, expires_at) VALUES (decode($1, 'hex'), $2) ON CONFLICT DO NOTHING RETURNING true`
 
-/** Of two processes that sweep at once, one finds the rows gone. An advisory lock would let any role stop all sweeps. */
+/**
+ * If two processes sweep at once, one of them deletes nothing. There is no advisory lock, because every role could take it
+ * and stop all sweeps.
+ */
 const sweepStatement = `
   DELETE FROM dpop_proofs WHERE digest = ANY (ARRAY(
     SELECT digest FROM dpop_proofs

@@ -1,34 +1,34 @@
 /**
- * From a provider's answer to its meaning: by status and by the schema of the body. What is not declared means nothing.
+ * Decodes a provider's answer by its status and the schema of its body. An answer that the adapter does not declare has no
+ * meaning.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import type * as Headers from "effect/http/Headers"
 import * as Schema from "effect/Schema"
 
-/** A complete answer of the provider. Redirects and bodies that are not JSON never become one. */
+/** A complete answer of the provider, with a JSON body or none. Redirects never become one. */
 export interface HttpAnswer {
   readonly status: number
   readonly headers: Headers.Headers
-  /** Null when the answer says that it has no body (204, or a `Content-Length` of 0). */
+  /** Null if the response declares that it has no body (204, or a `Content-Length` of 0). */
   readonly body: Schema.Json
 }
 
-/** The answer is none of those that were declared. */
+/** The adapter does not declare this answer. */
 export class NotUnderstood extends Data.TaggedError("NotUnderstood")<{
-  /** Why; without anything of the body. */
+  /** For logs. Contains nothing of the body. */
   readonly reason: string
 }> {}
 
-/** Tells what an answer means. A defect, or no end within the deadline for bodies, is the same as `NotUnderstood`. */
+/** Decodes an answer. A defect, or a decoder that exceeds the deadline for bodies, counts as `NotUnderstood`. */
 export type Decode<A, E = never> = (answer: HttpAnswer) => Effect.Effect<A, NotUnderstood | E>
 
 /**
- * What an answer of one status means, when its body fits the schema.
+ * Decodes an answer whose body fits the schema.
  *
- * Further members of the body are allowed, because providers add some; every member that the meaning rests on belongs
- * into the schema. The meaning may be an effect, which may fail: with `NotSent`, for a provider that documents that it
- * did nothing.
+ * The body may have further members, because providers add some. Declare every member that `meaning` depends on in the
+ * schema. `meaning` may return an effect that fails with `NotSent`, if the provider documents that it did nothing.
  */
 export const onBody = <T, A, E = never>(
   schema: Schema.ConstraintDecoder<T>,
@@ -39,7 +39,7 @@ export const onBody = <T, A, E = never>(
     Effect.suspend((): Effect.Effect<A, NotUnderstood | E> => {
       const body = decode(answer.body)
       if (body._tag === "None") {
-        return Effect.fail(new NotUnderstood({ reason: `status ${answer.status} with another body than declared` }))
+        return Effect.fail(new NotUnderstood({ reason: `status ${answer.status}, with a body that is not declared` }))
       }
       const result = meaning(body.value, answer)
       return Effect.isEffect(result) ? result : Effect.succeed(result)
@@ -49,7 +49,7 @@ export const onBody = <T, A, E = never>(
 type Meaning<D> = D extends Decode<infer A, unknown> ? A : never
 type Refusal<D> = D extends (answer: HttpAnswer) => Effect.Effect<unknown, infer E> ? Exclude<E, NotUnderstood> : never
 
-/** The first meaning that fits. */
+/** Tries the decoders in order, and yields the result of the first one that understands the answer. */
 export const firstOf = <D extends readonly [Decode<unknown, unknown>, ...ReadonlyArray<Decode<unknown, unknown>>]>(
   ...decodes: D
 ): Decode<Meaning<D[number]>, Refusal<D[number]>> =>
@@ -61,7 +61,7 @@ export const firstOf = <D extends readonly [Decode<unknown, unknown>, ...Readonl
   ) as ReturnType<Decode<Meaning<D[number]>, Refusal<D[number]>>>
 }
 
-/** What answers mean, by their status. */
+/** Decodes answers by their status. */
 export const byStatus = <D extends Decode<unknown, unknown>>(
   meanings: Readonly<Record<number, D>>
 ): Decode<Meaning<D>, Refusal<D>> =>
@@ -70,5 +70,5 @@ export const byStatus = <D extends Decode<unknown, unknown>>(
     ? meanings[answer.status]!(answer) as ReturnType<Decode<Meaning<D>, Refusal<D>>>
     : Effect.fail(new NotUnderstood({ reason: `status ${answer.status}, which is not declared` }))
 
-/** The answer as evidence: what the provider said, to be kept in the history. */
+/** The evidence that an answer gives for a transition: its status and body. The history keeps it. */
 export const evidenceOf = ({ body, status }: HttpAnswer): Schema.Json => ({ status, body })

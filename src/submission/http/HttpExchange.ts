@@ -1,5 +1,5 @@
 /**
- * One request and its answer: one attempt, without redirects, within deadlines.
+ * Sends one request to a provider and reads its answer: in one attempt, without redirects, within deadlines.
  */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
@@ -12,75 +12,75 @@ import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import type * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
-import { concat, isJson } from "../../http/JsonBody.ts"
+import { parseJson, readBody, requireJsonType } from "../../http/JsonBody.ts"
+import { fetchInit } from "../../http/RequestDefaults.ts"
+import { describeFailure } from "../../http/RequestFailure.ts"
 import type { HttpAnswer } from "./HttpDecoding.ts"
-import { describeFailure, provesNothingSent } from "./HttpFailure.ts"
+import { provesNothingSent } from "./provesNothingSent.ts"
 import { type ClosableSendGate, SendGate } from "./SendGate.ts"
 
-/** What an exchange may cost. */
+/** Limits of one exchange. */
 export interface ExchangeLimits {
-  /** From the start of the request to the end of the head of the response, the connecting included. */
+  /** From the start of the request to the end of the response head; connecting counts. */
   readonly headers: Duration.Duration
-  /** From there to the end of the body. */
+  /** From the end of the response head to the end of the body. */
   readonly body: Duration.Duration
-  /** Bytes of a body. */
+  /** Bytes of the response body. */
   readonly bodySize: number
 }
 
-/** There is no answer. */
+/** The exchange yielded no usable answer. */
 export class NoAnswer extends Data.TaggedError("NoAnswer")<{
   /**
-   * `not_sent`: proof that no byte left. `network`: the provider did not answer, or not to the end. `answer`: it did,
-   * in a way that means nothing.
+   * `not_sent`: it is proven that no byte left. `network`: no answer, or only a part of one, arrived. `answer`: an answer
+   * arrived that the adapter cannot use.
    */
   readonly failure: "not_sent" | "network" | "answer"
-  /** Names no credential, no payload and no URL. */
+  /** For logs. Contains no credential, no payload and no URL. */
   readonly reason: string
-  /** When there was at least the head of an answer. */
+  /** Status of the response; null if not even its head arrived. */
   readonly status: number | null
 }> {}
 
-const text = Duration.format
+const format = Duration.format
 
-const readBody = (response: HttpClientResponse.HttpClientResponse, { body, bodySize }: ExchangeLimits) => {
-  const { status } = response
-  let size = 0
-  return response.stream.pipe(
-    Stream.tap((chunk) => {
-      size += chunk.length
-      return size > bodySize
-        ? Effect.fail(new NoAnswer({ failure: "answer", reason: `a body of more than ${bodySize} bytes`, status }))
-        : Effect.void
-    }),
-    Stream.runCollect,
+const unusable = (reason: string, status: number) => new NoAnswer({ failure: "answer", reason, status })
+
+const readBytes = ({ status, stream }: HttpClientResponse.HttpClientResponse, { body, bodySize }: ExchangeLimits) =>
+  readBody(stream, bodySize).pipe(
     Effect.timeoutOrElse({
       duration: body,
       orElse: () =>
         Effect.fail(
-          new NoAnswer({ failure: "network", reason: `the body was not complete within ${text(body)}`, status })
+          new NoAnswer({ failure: "network", reason: `the body was not complete within ${format(body)}`, status })
         )
     }),
-    Effect.map((chunks) => concat(chunks, size))
+    Effect.catchTag("InvalidBody", ({ reason }) => Effect.fail(unusable(reason, status)))
   )
-}
 
-/** An empty body is one only if the answer says so: else it may be the rest of one that was cut off. */
+/**
+ * Parses the body. An empty body counts as complete only if the response declares it, by status 204 or `Content-Length: 0`.
+ * Any other empty body may have been cut off.
+ */
 const parseBody = (
   { headers, status }: HttpClientResponse.HttpClientResponse,
   bytes: Uint8Array
 ): Effect.Effect<Schema.Json, NoAnswer> => {
   if (status === 204 || bytes.length === 0 && headers["content-length"] === "0") return Effect.succeed(null)
-  const garbage = (reason: string) => new NoAnswer({ failure: "answer", reason: `status ${status}, ${reason}`, status })
-  if (!isJson(headers["content-type"])) return Effect.fail(garbage("the content type is not JSON"))
-  return Effect.try({
-    try: () => JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as Schema.Json,
-    catch: () => garbage("the body is not JSON")
-  })
+  return requireJsonType(headers["content-type"]).pipe(
+    Effect.andThen(parseJson(bytes)),
+    Effect.mapBoth({
+      onSuccess: (body) => body as Schema.Json,
+      onFailure: ({ reason }) => unusable(`status ${status}, ${reason}`, status)
+    })
+  )
 }
 
-/** The client's middleware may have followed a redirect, which changes the method of most requests. */
+/**
+ * Refuses redirects and statuses that are not final. A different method shows that middleware of the client followed a
+ * redirect, because most redirects change it.
+ */
 const checkHead = (
   request: HttpClientRequest.HttpClientRequest,
   { request: { method }, status }: HttpClientResponse.HttpClientResponse
@@ -88,10 +88,10 @@ const checkHead = (
   if (status >= 200 && status < 300 && method === request.method) return Effect.void
   if (status >= 400 && status < 600 && method === request.method) return Effect.void
   const reason = status >= 300 && status < 400 || method !== request.method ? "a redirect" : "not a final status"
-  return Effect.fail(new NoAnswer({ failure: "answer", reason: `status ${status}, ${reason}`, status }))
+  return Effect.fail(unusable(`status ${status}, ${reason}`, status))
 }
 
-/** What of the failure of a client is an answer is already known as such. The rest is the network's, or worse. */
+/** Keeps a `NoAnswer`. Every other failure or defect of the client counts as `not_sent` if it proves that, else `network`. */
 const toNoAnswer = (cause: Cause.Cause<unknown>, status: number | null): NoAnswer => {
   const known = cause.reasons.find(Cause.isFailReason)?.error
   return known instanceof NoAnswer ? known : new NoAnswer({
@@ -113,7 +113,7 @@ const sendRequest = (
       duration: headers,
       orElse: () =>
         Effect.fail(
-          new NoAnswer({ failure: "network", reason: `no response within ${text(headers)}`, status: null })
+          new NoAnswer({ failure: "network", reason: `no response within ${format(headers)}`, status: null })
         )
     }),
     Effect.catchCause((cause) => Effect.fail(toNoAnswer(cause, null)))
@@ -125,14 +125,14 @@ const readResponse = (
   limits: ExchangeLimits
 ): Effect.Effect<HttpAnswer, NoAnswer> =>
   Effect.suspend(() => checkHead(request, response)).pipe(
-    // Some clients fail at the body of a response that can have none.
-    Effect.andThen(Effect.suspend(() => response.status === 204 ? noBytes : readBody(response, limits))),
+    // Some clients fail when they read the body of a response with status 204.
+    Effect.andThen(Effect.suspend(() => response.status === 204 ? noBytes : readBytes(response, limits))),
     Effect.flatMap((bytes) => parseBody(response, bytes)),
     Effect.map((body) => ({ status: response.status, headers: response.headers, body })),
     Effect.catchCause((cause) => Effect.fail(toNoAnswer(cause, response.status)))
   )
 
-/** Closing the scope aborts what is still under way, also when the fiber is interrupted. */
+/** Closing the scope aborts a request in progress, also when the fiber is interrupted. */
 const attempt = (
   client: HttpClient.HttpClient,
   request: HttpClientRequest.HttpClientRequest,
@@ -142,8 +142,8 @@ const attempt = (
     Effect.flatMap(sendRequest(client, request, limits), (response) => readResponse(request, response, limits))
   )
 
-/** A client that watches the gate knows better than anything that can be read from its failures. */
-const withGate = (
+/** Corrects the failure by the state of the gate, which proves more than the failure of a client. */
+const applyGate = (
   { failure, reason, status }: NoAnswer,
   gate: ClosableSendGate,
   wasRepeated: boolean
@@ -163,9 +163,8 @@ const withGate = (
 }
 
 /**
- * Sends a request and reads its answer. `credentialHeaders` are shown as redacted by those who log requests.
- *
- * Interruption aborts the request.
+ * Sends a request and reads its answer. Logs and spans show the headers of `credentialHeaders` as redacted. Interruption
+ * aborts the request.
  */
 export const exchange = Effect.fnUntraced(function*(
   client: HttpClient.HttpClient,
@@ -178,21 +177,20 @@ export const exchange = Effect.fnUntraced(function*(
   const redacted = Context.get(context, Headers.CurrentRedactedNames)
   const init = Context.getOrUndefined(context, FetchHttpClient.RequestInit)
   let attempts = 0
-  // Every attempt of a client asks whether to trace it: never, because its span would bear the URL, with all that may
-  // stand in it. A second attempt ends here, before it has made a connection.
+  // The HTTP client calls this before each attempt. No attempt is traced, because its span would contain the URL. A second
+  // attempt fails here, before it connects.
   const isUntraced = () => {
     if (++attempts > 1) throw new Error("the HTTP client must not repeat a request")
     return true
   }
   return yield* attempt(client, request, limits).pipe(
     Effect.ensuring(Effect.sync(() => gate.close())),
-    Effect.mapError((failure) => withGate(failure, gate, attempts > 1)),
+    Effect.mapError((failure) => applyGate(failure, gate, attempts > 1)),
     Effect.provideService(SendGate, gate),
     Effect.provideService(HttpClient.TracerDisabledWhen, isUntraced),
-    // Else they would not ask.
+    // If propagation were disabled, the HTTP client would not call `isUntraced`.
     Effect.provideService(Tracer.DisablePropagation, false),
     Effect.provideService(Headers.CurrentRedactedNames, [...redacted, ...credentialHeaders]),
-    // fetch follows redirects unless it is told not to.
-    Effect.provideService(FetchHttpClient.RequestInit, { ...init, redirect: "manual", cache: "no-store" })
+    Effect.provideService(FetchHttpClient.RequestInit, { ...init, ...fetchInit })
   )
 })

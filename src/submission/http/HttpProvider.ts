@@ -1,18 +1,18 @@
 /**
- * The base of adapters for providers that speak JSON over HTTP: what is left to say for each is how its requests look
- * and what its answers mean.
+ * The base of adapters for providers that use JSON over HTTP. An adapter declares its requests and the meaning of the
+ * provider's answers.
  *
- * - **One attempt.** No redirect is followed and nothing is repeated. The operation's id is the idempotency key.
- * - **Proof or doubt.** `NotSent` is proof that no byte of the request left: the adapter failed before it sent, the
- *   connection was never made, or the client watched the first byte (`ProviderHttpClient` does) and kept it. Every other
- *   failure, every defect, and every answer that is not declared is `Uncertain`.
- * - **Silence.** Reasons, spans and logs name no credential, no payload and no URL.
+ * - **One attempt.** The adapter follows no redirect and repeats nothing. The operation's id is the idempotency key.
+ * - **Proven or uncertain.** `NotSent` proves that no byte of the request left. Either the adapter failed before it sent, or the
+ *   connection was never made, or the client (`ProviderHttpClient`) held the first byte back. Every other failure, every
+ *   defect, and every undeclared answer is `Uncertain`.
+ * - **No content in logs.** Reasons, spans and logs contain no credential, no payload and no URL.
  *
- * Use `ProviderHttpClient` on Node. Other clients must be bare: one that retries, follows redirects, caches or hedges
- * sends what this adapter never sees, and no care taken here can mend that. Where it can be noticed (middleware of
- * Effect's `HttpClient` that repeats a submission), the repetition fails before it is sent, and the outcome is
- * `Uncertain`. `fetch` by its standard repeats a request that is answered by 421. A `FetchHttpClient.RequestInit` that
- * was given to the layer of the client is not heard, because redirects have to be turned off for each request.
+ * Use `ProviderHttpClient` on Node. Other clients must be bare. A client that retries, follows redirects, caches or hedges
+ * sends requests that this adapter cannot see or prevent. `fetch`, by its standard, repeats a request that is answered
+ * with 421. If middleware of Effect's `HttpClient` repeats a submission, the adapter detects it: the repetition fails before
+ * it is sent, and the outcome is `Uncertain`. The adapter ignores a `FetchHttpClient.RequestInit` in the layer of the
+ * client, because it must turn redirects off for each request.
  */
 import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
@@ -24,6 +24,7 @@ import * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
+import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
 import { namesNothing, NotSent, Provider, StatusAnswer, type SubmissionAnswer, Uncertain } from "../Provider.ts"
 import { type Decode, evidenceOf, type HttpAnswer, NotUnderstood } from "./HttpDecoding.ts"
 import { exchange, type ExchangeLimits, NoAnswer } from "./HttpExchange.ts"
@@ -34,57 +35,56 @@ import {
   type HttpHeaders,
   type HttpStatusRead,
   type HttpSubmission,
-  NotEncodable,
-  parseBaseUrl
+  NotEncodable
 } from "./HttpRequest.ts"
 import { makeSendGate } from "./SendGate.ts"
 
-/** What an adapter has to say of its provider. */
+/** Options of an adapter. */
 export interface HttpProviderOptions {
-  /** Where the provider is, such as `https://api.bank.example/v2`. Without user, query or fragment. */
+  /** URL of the provider, such as `https://api.bank.example/v2`. Without user, query or fragment. */
   readonly baseUrl: string | URL
   /**
-   * Headers that prove to the provider on whose behalf a request is made, found by the operation's owner and provider
-   * binding. A failure before a submission is `NotSent`. Takes at most the deadline for headers.
+   * Finds the headers that authenticate a request to the provider, by the operation's resource owner and provider
+   * connection. If it fails, a submission is `NotSent`. It has the deadline for headers.
    */
   readonly credentials?: (operation: ProviderOperation) => Effect.Effect<HttpCredentials, unknown>
   readonly submit: {
     readonly request: (operation: ProviderOperation, payload: Schema.Json) => HttpSubmission
     /**
-     * What an answer means. A status that is not declared is uncertain, 4xx and 429 and 503 too: declare as `Rejected`
-     * what the provider documents as refused for ever, and fail with `NotSent` where it documents that it did nothing.
+     * Decodes an answer. An undeclared status is uncertain; 4xx, 429 and 503 are too. Declare as `Rejected` the answers
+     * that the provider documents as final refusals. Fail with `NotSent` where it documents that it did nothing.
      */
     readonly decode: Decode<SubmissionAnswer, NotSent | Uncertain>
   }
   readonly status: {
     readonly request: (operation: ProviderOperation, reference: ProviderReference | null) => HttpStatusRead
     /**
-     * What an answer means. `NotProven` with `not_found` is what `notFoundIsFinalAfter` applies to; a 404 that is not
-     * declared counts as not found and is never final, because anything between here and there may answer so.
-     * Ask by the operation's id or by its reference, and give as `names` what the body says of either.
+     * Decodes an answer. `notFoundIsFinalAfter` applies to `NotProven` with `not_found`. An undeclared 404 counts as not
+     * found and is never final, because any proxy on the way may send it. Query by the operation's id or by its
+     * reference, and set `names` to the id and reference that the body names.
      */
     readonly decode: Decode<StatusAnswer>
   }
-  /** Header that bears the operation's id in submissions. Default: `Idempotency-Key`. */
+  /** Header of submissions that contains the operation's id. Default: `Idempotency-Key`. */
   readonly idempotencyKeyHeader?: string
-  /** Header that bears, in submissions, `send_before` in RFC 3339. Default: none is sent. */
+  /** Header of submissions that contains `send_before` in RFC 3339. Default: none. */
   readonly sendBeforeHeader?: string
   /**
-   * Default: 20 seconds from the start of a request to the head of the response, and 10 from there to its end. How long
-   * connecting may take is the client's to say.
+   * Default: 20 seconds from the start of a request to the head of the response, and 10 seconds from there to its end. The
+   * client sets its own limit for connecting.
    */
   readonly deadlines?: { readonly headers?: Duration.Input; readonly body?: Duration.Input }
-  /** Bytes of a response's body; more is no answer. Default: 1 MiB. */
+  /** Most bytes of a response body; a larger one is no answer. Default: 1 MiB. */
   readonly maxBodySize?: number
   /**
-   * The consistency window that the provider documents: an operation that it does not know so long after the last
-   * moment at which it can have been sent was never received. Add the greatest difference of the clocks. Default: there
-   * is no such window, and "not found" proves nothing.
+   * The consistency window that the provider documents. If the provider does not know an operation so long after
+   * `send_before`, it never received the operation. Add the greatest difference of the clocks. Default: no window, and
+   * "not found" proves nothing.
    */
   readonly notFoundIsFinalAfter?: Duration.Input
 }
 
-/** What the adapter failed at before it had anything to send. */
+/** The adapter failed before it had a request to send. */
 class NotPrepared extends Data.TaggedError("NotPrepared")<{ readonly reason: string; readonly isPermanent?: true }> {}
 
 interface Adapter {
@@ -96,10 +96,17 @@ interface Adapter {
 
 const seconds = Duration.seconds
 
+const requireBaseUrl = (baseUrl: string | URL): string => {
+  const url = parseBaseUrl(baseUrl)
+  if (url !== null) return url
+  // The message omits the URL, which may contain a password.
+  throw new TypeError("the base URL of a provider must be http or https, without user, query and fragment")
+}
+
 const makeAdapter = (client: HttpClient.HttpClient, options: HttpProviderOptions): Adapter => ({
   options,
   client,
-  baseUrl: parseBaseUrl(options.baseUrl),
+  baseUrl: requireBaseUrl(options.baseUrl),
   limits: {
     headers: Duration.fromInputUnsafe(options.deadlines?.headers ?? seconds(20)),
     body: Duration.fromInputUnsafe(options.deadlines?.body ?? seconds(10)),
@@ -107,12 +114,15 @@ const makeAdapter = (client: HttpClient.HttpClient, options: HttpProviderOptions
   }
 })
 
-/** Whatever goes wrong before there is a request, nothing was sent. What went wrong may tell too much to be repeated. */
-const prepare = <A>(what: string, effect: Effect.Effect<A, unknown>): Effect.Effect<A, NotPrepared> =>
+/**
+ * Turns every failure and defect before there is a request into `NotPrepared`: nothing was sent. It quotes only
+ * `NotEncodable`, because other errors may contain secrets.
+ */
+const prepare = <A>(failed: string, effect: Effect.Effect<A, unknown>): Effect.Effect<A, NotPrepared> =>
   Effect.catchCause(effect, (cause) => {
-    const known = cause.reasons.map((reason) => "error" in reason ? reason.error : null)
+    const encoding = cause.reasons.map((reason) => "error" in reason ? reason.error : null)
       .find((error) => error instanceof NotEncodable)
-    return Effect.fail(new NotPrepared({ reason: known === undefined ? what : `${what}: ${known.reason}` }))
+    return Effect.fail(new NotPrepared({ reason: encoding === undefined ? failed : `${failed}: ${encoding.reason}` }))
   })
 
 const findCredentials = ({ limits, options }: Adapter, operation: ProviderOperation) => {
@@ -126,8 +136,11 @@ const findCredentials = ({ limits, options }: Adapter, operation: ProviderOperat
   )
 }
 
-/** Decoders are the adapter's own: whatever goes wrong in one, the outcome is open, and the details are not for logs. */
-const understand = <A, E extends NotSent | Uncertain = never>(
+/**
+ * Decodes an answer. If the decoder dies, exceeds its deadline or does not understand the answer, the outcome is open. The
+ * reason omits the details of a defect, which may contain secrets.
+ */
+const decodeAnswer = <A, E extends NotSent | Uncertain = never>(
   decode: Decode<A, E>,
   answer: HttpAnswer,
   { limits }: Adapter
@@ -138,7 +151,7 @@ const understand = <A, E extends NotSent | Uncertain = never>(
     Effect.timeoutOrElse({ duration: limits.body, orElse: () => Effect.die(null) }),
     Effect.catchCause((cause): Effect.Effect<never, E | NoAnswer> => {
       const [reason, ...others] = cause.reasons
-      if (reason?._tag !== "Fail" || others.length > 0) return unclear(`status ${status}, whose decoding failed`)
+      if (reason?._tag !== "Fail" || others.length > 0) return unclear(`status ${status}, and decoding it failed`)
       return reason.error instanceof NotUnderstood ? unclear(reason.error.reason) : Effect.fail(reason.error as E)
     })
   )
@@ -171,7 +184,7 @@ const submit = (adapter: Adapter) =>
           )
         )
       const request = yield* encode(credentials).pipe(
-        // Other credentials may do later, and no others do where it fails without any.
+        // If encoding succeeds without credentials, other credentials may work later. If not, no credentials can.
         Effect.catchTag("NotPrepared", (failure) =>
           Effect.flatMap(Effect.exit(encode({})), (exit) =>
             Effect.fail(
@@ -184,7 +197,7 @@ const submit = (adapter: Adapter) =>
       }
       const gate = makeSendGate(clock, notAfter)
       const answer = yield* exchange(client, request, limits, gate, Object.keys(credentials))
-      return yield* understand(options.submit.decode, answer, adapter)
+      return yield* decodeAnswer(options.submit.decode, answer, adapter)
     },
     Effect.catchTags({
       NotPrepared: ({ isPermanent, reason }) =>
@@ -194,7 +207,7 @@ const submit = (adapter: Adapter) =>
     })
   )
 
-/** Statuses by which a gateway says that it could not reach whom it stands for (RFC 9110 §15.6). */
+/** Statuses of a gateway or proxy that could not reach its server (RFC 9110 §15.6). */
 const gatewayStatuses: ReadonlySet<number | null> = new Set([502, 503, 504])
 
 const notProven = ({ failure, reason, status }: NoAnswer): StatusAnswer => {
@@ -203,7 +216,10 @@ const notProven = ({ failure, reason, status }: NoAnswer): StatusAnswer => {
   return StatusAnswer.NotProven({ reason: unreachable ? "unreachable" : "unclear", detail: reason })
 }
 
-/** `askedAt` is the start of the read: what the provider knew is at least as new. */
+/**
+ * Turns "not found" into `NeverReceived` after the consistency window. `askedAt` is the start of the read; the provider's
+ * answer reflects that instant or a later one.
+ */
 const orNeverReceived = (
   status: StatusAnswer,
   answer: HttpAnswer,
@@ -238,7 +254,7 @@ const readStatus = (adapter: Adapter) =>
       const askedAt = yield* DateTime.now
       const gate = makeSendGate(yield* Clock.Clock, null)
       const answer = yield* exchange(client, request, limits, gate, Object.keys(credentials))
-      const status = yield* understand(options.status.decode, answer, adapter)
+      const status = yield* decodeAnswer(options.status.decode, answer, adapter)
       return orNeverReceived(status, answer, askedAt, operation, options.notFoundIsFinalAfter)
     },
     Effect.catchTags({
@@ -246,17 +262,17 @@ const readStatus = (adapter: Adapter) =>
       NoAnswer: (failure) => Effect.succeed(notProven(failure))
     }),
     Effect.catchDefect(() =>
-      Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: "an unexpected failure" }))
+      Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: "an unexpected error" }))
     )
   )
 
-/** The adapter. Dies when the base URL is none. */
+/** Makes an adapter. Dies if the base URL is invalid. */
 export const make = (options: HttpProviderOptions): Effect.Effect<Provider["Service"], never, HttpClient.HttpClient> =>
   Effect.map(HttpClient.HttpClient, (client) => {
     const adapter = makeAdapter(client, options)
     return Provider.of({ submit: submit(adapter), readStatus: readStatus(adapter) })
   })
 
-/** The adapter as the `Provider` of an application. */
+/** Provides the adapter as the `Provider` of an application. */
 export const layer = (options: HttpProviderOptions): Layer.Layer<Provider, never, HttpClient.HttpClient> =>
   Layer.effect(Provider, make(options))

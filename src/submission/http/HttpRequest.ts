@@ -1,24 +1,25 @@
 /**
- * The requests of an adapter: what it asks for, checked and encoded before anything is sent.
+ * Checks and encodes the requests of an adapter before anything is sent.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
-import * as HttpBody from "effect/http/HttpBody"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
+import { RedactedBody } from "../../http/RedactedBody.ts"
+import { acceptJson } from "../../http/RequestDefaults.ts"
 
 /** Header names and values. */
 export type HttpHeaders = Readonly<Record<string, string>>
 
-/** Headers that must not be seen by anyone but the provider. */
+/** Headers that only the provider may see. */
 export type HttpCredentials = Readonly<Record<string, Redacted.Redacted<string>>>
 
-/** A request for a mutation. */
+/** A request that submits an operation. */
 export interface HttpSubmission {
-  /** `POST` when not given. */
+  /** Default: `POST`. */
   readonly method?: "POST" | "PUT" | "PATCH"
-  /** Below the base URL; begins with `/`. Encode what is put in with `encodeURIComponent`. */
+  /** Path below the base URL; begins with `/`. Encode inserted values with `encodeURIComponent`. */
   readonly path: string
   readonly headers?: HttpHeaders
   readonly body: Schema.Json
@@ -26,15 +27,15 @@ export interface HttpSubmission {
 
 /** A status read. */
 export interface HttpStatusRead {
-  /** Below the base URL; begins with `/`. Encode what is put in with `encodeURIComponent`. */
+  /** Path below the base URL; begins with `/`. Encode inserted values with `encodeURIComponent`. */
   readonly path: string
   readonly headers?: HttpHeaders
 }
 
-/** The request cannot be made: nothing of it was sent. */
+/** The request cannot be encoded. Nothing of it was sent. */
 export class NotEncodable extends Data.TaggedError("NotEncodable")<{ readonly reason: string }> {}
 
-/** Headers by which the connection is run, or the message is framed: these are the client's. */
+/** Headers that control the connection or frame the message. Only the HTTP client may set them. */
 const reservedHeaders: ReadonlySet<string> = new Set([
   "connection",
   "content-length",
@@ -47,25 +48,9 @@ const reservedHeaders: ReadonlySet<string> = new Set([
   "upgrade"
 ])
 
-/** A payload that shows nothing of itself to those who log requests. */
-class SilentBody extends HttpBody.Uint8Array {
-  override toJSON(): unknown {
-    return { _id: "effect/HttpBody", _tag: "Uint8Array", body: "<redacted>" }
-  }
-}
-
 const notEncodable = (reason: string) => Effect.fail(new NotEncodable({ reason }))
 
-/** Where providers are: `http` or `https`, an optional path, and nothing else. Throws a `TypeError`. */
-export const parseBaseUrl = (baseUrl: string | URL): string => {
-  const url = new URL(baseUrl)
-  if (!/^https?:$/.test(url.protocol) || url.username + url.password + url.search + url.hash !== "") {
-    throw new TypeError("the base URL of a provider has scheme, host and path, and no user, query or fragment")
-  }
-  return url.href.replace(/(?<!\/)\/+$/, "")
-}
-
-/** A reference such as `..` must not lead to another resource. */
+/** Appends a path to the base URL. Refuses dot segments: a reference such as `..` must not lead to another resource. */
 const resolve = (baseUrl: string, path: string): Effect.Effect<string, NotEncodable> => {
   const text = baseUrl + path
   if (!path.startsWith("/") || !URL.canParse(text) || /[\\#\s]/.test(path)) return notEncodable("the path is invalid")
@@ -78,14 +63,14 @@ const resolve = (baseUrl: string, path: string): Effect.Effect<string, NotEncoda
 
 const checkHeaders = (headers: HttpHeaders): Effect.Effect<void, NotEncodable> => {
   for (const [name, value] of Object.entries(headers)) {
-    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) return notEncodable("the name of a header is invalid")
-    if (reservedHeaders.has(name.toLowerCase())) return notEncodable(`the header ${name} is not the adapter's to set`)
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) return notEncodable("a header name is invalid")
+    if (reservedHeaders.has(name.toLowerCase())) return notEncodable(`the adapter must not set the header ${name}`)
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) return notEncodable(`the value of the header ${name} is invalid`)
   }
   return Effect.void
 }
 
-/** Later headers win. */
+/** Sets headers. Later headers replace earlier ones of the same name. */
 const withHeaders = Effect.fnUntraced(function*(
   request: HttpClientRequest.HttpClientRequest,
   ...all: ReadonlyArray<HttpHeaders>
@@ -101,25 +86,20 @@ const withHeaders = Effect.fnUntraced(function*(
 const reveal = (credentials: HttpCredentials): HttpHeaders =>
   Object.fromEntries(Object.entries(credentials).map(([name, value]) => [name, Redacted.value(value)]))
 
-// Compressed answers could not be told from garbage, nor be limited, in the same way by every client.
-const accept = { accept: "application/json", "accept-encoding": "identity" }
-
-/** `headers` are those of the adapter itself: they win over all others. */
+/** Encodes a submission. `headers` are those of the adapter itself, and replace all others of the same name. */
 export const encodeSubmission = Effect.fnUntraced(
   function*(baseUrl: string, submission: HttpSubmission, credentials: HttpCredentials, headers: HttpHeaders) {
     const { body, method = "POST", path } = submission
     const url = yield* resolve(baseUrl, path)
-    const bytes = new TextEncoder().encode(JSON.stringify(body))
-    const request = HttpClientRequest.make(method)(url, {
-      body: new SilentBody(bytes, "application/json", bytes.length)
-    })
-    return yield* withHeaders(request, accept, submission.headers ?? {}, reveal(credentials), headers)
+    const request = HttpClientRequest.make(method)(url, { body: RedactedBody.json(body) })
+    return yield* withHeaders(request, acceptJson, submission.headers ?? {}, reveal(credentials), headers)
   }
 )
 
+/** Encodes a status read. */
 export const encodeStatusRead = Effect.fnUntraced(
   function*(baseUrl: string, { headers = {}, path }: HttpStatusRead, credentials: HttpCredentials) {
     const request = HttpClientRequest.get(yield* resolve(baseUrl, path))
-    return yield* withHeaders(request, accept, headers, reveal(credentials))
+    return yield* withHeaders(request, acceptJson, headers, reveal(credentials))
   }
 )

@@ -1,39 +1,39 @@
 /**
- * What an HTTP client and the adapter agree on about the moment at which the first byte of a request leaves.
+ * The gate between an adapter and its HTTP client: the client asks it before the first byte of a request leaves.
  */
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 
-/** How a client that can tell the moment takes part. `ProviderHttpClient` does. */
+/** The gate for an HTTP client that controls when it writes the first byte, such as `ProviderHttpClient`. */
 export interface SendGate {
-  /** The client will ask before the first byte leaves: until then it is proven that none has. */
+  /** Declares that the client calls `pass` before the first byte leaves. Until then, no byte has left. */
   readonly watch: () => void
   /**
-   * May the first byte leave now? To be asked in the same turn of the event loop that writes it. Says yes at most once,
-   * so that nothing between the adapter and the network can send twice.
+   * Whether the first byte may leave now. Call it in the turn of the event loop that writes the byte. It returns true at
+   * most once, so that nothing between the adapter and the network can send twice.
    */
   readonly pass: () => boolean
 }
 
 /**
- * The gate of the request that is being sent; null when nobody cares. A client that knows nothing of it loses
- * nothing but precision: its failures are told apart by what they are.
+ * The gate of the current request; null outside of `exchange`. With a client that does not use the gate, the adapter
+ * judges failures by their kind alone, which proves less often that nothing was sent.
  */
 export const SendGate: Context.Reference<SendGate | null> = Context.Reference<SendGate | null>(
   "financial-agents-gateway/submission/http/SendGate",
   { defaultValue: () => null }
 )
 
-/** A gate as the adapter sees it. */
+/** The gate for the adapter. */
 export interface ClosableSendGate extends SendGate {
   /**
-   * Forbids the gate from now on. `at_rest`: no byte has left, and none will. `gone`: it may be under way.
-   * `unwatched`: the client tells nothing. `late`: no byte has left, because `notAfter` had passed.
+   * Closes the gate for good. `at_rest`: no byte has left, and none will. `gone`: bytes may have left. `unwatched`: the
+   * client does not use the gate. `late`: no byte has left, because `notAfter` had passed.
    */
   readonly close: () => "at_rest" | "late" | "gone" | "unwatched"
 }
 
-/** `notAfter` in milliseconds of the clock; null: any time will do. */
+/** Makes a gate. No byte may leave at or after `notAfter`, in milliseconds of the clock; null sets no limit. */
 export const makeSendGate = (clock: Clock.Clock, notAfter: number | null): ClosableSendGate => {
   let state: ReturnType<ClosableSendGate["close"]> | "waiting" = "unwatched"
   return {

@@ -6,7 +6,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Layer, Logger, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { ServerFailure } from "../../../src/http/JsonExchange.ts"
-import { classify } from "../../../src/oauth/IntrospectionLane.ts"
+import { classifyProbe } from "../../../src/oauth/IntrospectionLane.ts"
 import { type AgentClient, clientSecret } from "../../fixtures/authorization/AuthorizationServer.ts"
 import {
   authorize,
@@ -360,10 +360,14 @@ describe("A probe", () => {
   const failed = (status: number | null) => Exit.fail(new ServerFailure({ reason: "", status }))
 
   it("fails with 5xx, 429 and silence, and every other answer shows that the server is there", () => {
-    for (const status of [null, ...outages]) assert.strictEqual(classify(failed(status))._tag, "Failure", `${status}`)
-    for (const status of [200, ...refusals]) assert.strictEqual(classify(failed(status))._tag, "Success", `${status}`)
-    assert.strictEqual(classify(Exit.succeed({ active: false }))._tag, "Success")
-    assert.strictEqual(classify(Exit.die(new Error()))._tag, "Ignored")
+    for (const status of [null, ...outages]) {
+      assert.strictEqual(classifyProbe(failed(status))._tag, "Failure", `${status}`)
+    }
+    for (const status of [200, ...refusals]) {
+      assert.strictEqual(classifyProbe(failed(status))._tag, "Success", `${status}`)
+    }
+    assert.strictEqual(classifyProbe(Exit.succeed({ active: false }))._tag, "Success")
+    assert.strictEqual(classifyProbe(Exit.die(new Error()))._tag, "Ignored")
   })
 })
 

@@ -96,13 +96,26 @@ const misbehaviours: ReadonlyArray<readonly [name: string, behaviour: Behaviour]
 
 const limits = { deadlines: { headers: 120, body: 80 }, maxBodySize: 4096 }
 
+/** Submits. On a busy machine the deadline may pass before a byte has left: then it submits with a longer one. */
+const submitUntilItArrives = Effect.fnUntraced(function*(
+  server: Effect.Success<ReturnType<typeof rawServer>>,
+  misbehaviour: string
+) {
+  for (let attempts = 1;; attempts++) {
+    const scale = 2 ** (attempts - 1)
+    const deadlines = { headers: limits.deadlines.headers * scale, body: limits.deadlines.body * scale }
+    const result = yield* submitTo(optionsFor(server.url, { ...limits, deadlines }))
+    if (server.bytes() > 0 || misbehaviour.includes("connected to") || attempts === 7) return { ...result, attempts }
+  }
+})
+
 for (const [name, client] of clients) {
   describe(`Over ${name}`, () => {
     for (const [misbehaviour, behaviour] of misbehaviours) {
       it.live(`a provider that ${misbehaviour} leaves the outcome uncertain, unless not one byte of the request came`, () =>
         Effect.gen(function*() {
           const server = yield* rawServer(behaviour)
-          const { _tag, reason } = yield* submitTo(optionsFor(server.url, limits))
+          const { _tag, attempts, reason } = yield* submitUntilItArrives(server, misbehaviour)
           if (_tag === "NotSent") assert.strictEqual(server.bytes(), 0, reason)
           else assert.strictEqual(_tag, "Uncertain", reason)
           if (!misbehaviour.includes("connected to")) {
@@ -110,7 +123,8 @@ for (const [name, client] of clients) {
             assert.isAtLeast(server.bytes(), 1)
           }
           // The standard of fetch has it repeat what is answered by 421, where no one else can keep it from it.
-          assert.isAtMost(server.requests.length, name === "fetch" && misbehaviour.includes("421") ? 2 : 1)
+          const perAttempt = name === "fetch" && misbehaviour.includes("421") ? 2 : 1
+          assert.isAtMost(server.requests.length, perAttempt * attempts)
         }).pipe(Effect.provide(client())))
 
       it.live(`a provider that ${misbehaviour} proves nothing by a status read`, () =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Schema } from "effect"
 import * as fc from "fast-check"
-import { formatTimestamp, Timestamp } from "../../../src/domain/Timestamp.ts"
+import { formatTimestamp, isInstant, Timestamp } from "../../../src/domain/Timestamp.ts"
 
 describe("An instant on the wire", () => {
   it("is written as RFC 3339 in UTC with milliseconds, for every instant that a Date can hold", () => {
@@ -22,5 +22,17 @@ describe("An instant on the wire", () => {
     const instant = DateTime.makeUnsafe("2026-01-31T12:00:00.007Z")
     assert.strictEqual(encode(instant), "2026-01-31T12:00:00.007Z")
     assert.isTrue(DateTime.Equivalence(decode(encode(instant)), instant))
+  })
+
+  it("is an existing RFC 3339 date-time with an offset", () => {
+    for (const text of ["2026-01-31T12:00:00Z", "2024-02-29T23:59:59.123456789+05:30"]) assert.isTrue(isInstant(text))
+    const others = [
+      "2026-02-30T12:00:00Z",
+      "2026-01-31",
+      "2026-01-31T12:00:00",
+      "2026-01-31T24:00:00Z",
+      "2026-01-31t12:00:00z"
+    ]
+    for (const text of others) assert.isFalse(isInstant(text), text)
   })
 })

@@ -10,7 +10,7 @@ const key = "k".repeat(43)
 const certificate = "c".repeat(43)
 
 /** Knows one key, and one good proof. */
-const verifyProof: VerifyDpopProof = (credential, jkt) =>
+const verifyDpopProof: VerifyDpopProof = (credential, jkt) =>
   credential.proof === null || jkt !== key
     ? Effect.fail(new InvalidDpopProof({ reason: "is bad" }))
     : Effect.succeed({ jti: "proof-1", jkt, expires_at: DateTime.makeUnsafe(0) })
@@ -18,9 +18,9 @@ const verifyProof: VerifyDpopProof = (credential, jkt) =>
 const verdictOn = (
   confirmation: Partial<Confirmation>,
   credential: Credential,
-  settings: { senderConstrained?: "required" | "optional"; verifyProof?: VerifyDpopProof | null } = {}
+  settings: { senderConstrained?: "required" | "optional"; verifyDpopProof?: VerifyDpopProof | null } = {}
 ) => {
-  const confirm = makeConfirm({ senderConstrained: "optional", verifyProof, ...settings })
+  const confirm = makeConfirm({ senderConstrained: "optional", verifyDpopProof, ...settings })
   const token = { confirmation: { jkt: null, x5t: null, ...confirmation } } as VerifiedToken
   return Effect.match(confirm(token, credential), {
     onSuccess: (use) => use === null ? "accepted" : `accepted with ${use.jti}`,
@@ -91,6 +91,6 @@ describe("The binding of a token to its sender", () => {
 
   it.effect("to a key is no good where DPoP is not supported", () =>
     each([[{ jkt: key }, proven, "InvalidCredential"], [{ jkt: key }, plain, "InvalidCredential"]], {
-      verifyProof: null
+      verifyDpopProof: null
     }))
 })

@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import { Digest } from "effect/crypto"
 import { TestClock } from "effect/testing"
 import type { Credential } from "../../../src/domain/Credential.ts"
-import { defaultDpopSettings, type DpopSettings, makeDpopProofs } from "../../../src/oauth/DpopProof.ts"
+import { defaultDpopSettings, type DpopSettings, makeDpopProofVerifier } from "../../../src/oauth/DpopProof.ts"
 import {
   audience,
   type Changes,
@@ -22,7 +22,7 @@ export const token = "the-token"
 export const url = `${audience}/v1/operations`
 
 export const makeVerify = (settings: Partial<DpopSettings> = {}) =>
-  Effect.provide(makeDpopProofs({ ...defaultDpopSettings, ...settings }), Digest.layerWebCrypto)
+  Effect.provide(makeDpopProofVerifier({ ...defaultDpopSettings, ...settings }), Digest.layerWebCrypto)
 
 interface Request {
   readonly header?: Changes

@@ -3,7 +3,8 @@ import { Cause, type Clock, Effect, Layer, ManagedRuntime } from "effect"
 import { HttpClientError, HttpClientRequest } from "effect/http"
 import * as fc from "fast-check"
 import type * as net from "node:net"
-import { describeFailure, provesNothingSent } from "../../../src/submission/http/HttpFailure.ts"
+import { describeFailure } from "../../../src/http/RequestFailure.ts"
+import { provesNothingSent } from "../../../src/submission/http/provesNothingSent.ts"
 import { makeSendGate } from "../../../src/submission/http/SendGate.ts"
 import {
   clients,
@@ -128,7 +129,10 @@ describe("The failure of a client", () => {
     fc.assert(
       fc.property(fc.oneof(proof, doubt), (error) => {
         for (const cause of [transport(error), Cause.die(error), Cause.fail(error)]) {
-          assert.match(describeFailure(cause), /^the client failed \((?:TransportError|defect)(?:, [A-Z0-9_]+)?\)$/)
+          assert.match(
+            describeFailure(cause),
+            /^the request failed \((?:TransportError|unexpected error)(?:, [A-Z0-9_]+)?\)$/
+          )
         }
       })
     )

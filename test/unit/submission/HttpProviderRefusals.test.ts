@@ -127,7 +127,7 @@ describe("Middleware that repeats", () => {
   it.live("a failure that nobody knows is uncertain, and its message is not told", () =>
     Effect.gen(function*() {
       const { _tag, reason } = yield* submitTo(optionsFor("http://127.0.0.1:1"))
-      assert.deepStrictEqual([_tag, reason], ["Uncertain", "the client failed (TransportError)"])
+      assert.deepStrictEqual([_tag, reason], ["Uncertain", "the request failed (TransportError)"])
     }).pipe(
       Effect.provide(NodeHttpClient.layerFetch),
       Effect.provideService(FetchHttpClient.Fetch, () => Promise.reject(new Error("secret http://user:pw@bank")))

@@ -1,14 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { makeSharing, type Question } from "../../../src/oauth/SharedQuestions.ts"
+import { type DeduplicatedRequest, makeRequestDeduplication } from "../../../src/oauth/RequestDeduplication.ts"
 
 /** Questions that leave at once or on a signal, and are answered with their number, in order. */
 const makeScene = () => {
-  const share = makeSharing<number, string>(Duration.seconds(1))
+  const share = makeRequestDeduplication<number, string>(Duration.seconds(1))
   const answers: Array<Deferred.Deferred<number, string>> = []
   let leave: Deferred.Deferred<void> | null = null
-  const question: Question<number, string> = (sent) =>
+  const question: DeduplicatedRequest<number, string> = (sent) =>
     Effect.suspend(() => {
       const answer = Deferred.makeUnsafe<number, string>()
       answers.push(answer)

@@ -1,0 +1,43 @@
+/**
+ * Describes failed requests for logs, without the request.
+ */
+import type * as Cause from "effect/Cause"
+import * as HttpClientError from "effect/http/HttpClientError"
+import * as Predicate from "effect/Predicate"
+
+/** The deepest wrapper of an error that is read. Errors may be circular. */
+export const maxErrorDepth = 8
+
+/** Reads a member of a thrown value. Undefined if there is none, or if reading it throws: it may be a getter. */
+export const readMember = (value: unknown, name: string): unknown => {
+  try {
+    return Predicate.hasProperty(value, name) ? value[name] : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The code of a failed system call, which may be wrapped several times. */
+const findCode = (error: unknown, depth = 0): string | undefined => {
+  if (depth > maxErrorDepth || error === undefined || error === null) return undefined
+  const code = readMember(error, "code")
+  if (typeof code === "string" && /^[A-Z][A-Z0-9_]{1,63}$/.test(code)) return code
+  const aggregated = error instanceof AggregateError ? findCode(error.errors[0], depth + 1) : undefined
+  return aggregated ?? findCode(readMember(error, "cause"), depth + 1)
+}
+
+/**
+ * Describes a failed request by its kind and code, such as "the request failed (TransportError, ECONNREFUSED)". It never
+ * quotes the message of an error, which may contain the URL, and never the request.
+ */
+export const describeFailure = (cause: Cause.Cause<unknown>): string => {
+  for (const reason of cause.reasons) {
+    if (reason._tag === "Interrupt") continue
+    const error = reason._tag === "Fail" ? reason.error : reason.defect
+    const code = findCode(error)
+    const isClientError = reason._tag === "Fail" && HttpClientError.isHttpClientError(error)
+    const kind = isClientError ? error.reason._tag : "unexpected error"
+    return `the request failed (${code === undefined ? kind : `${kind}, ${code}`})`
+  }
+  return "the request was interrupted"
+}

@@ -1,0 +1,137 @@
+/**
+ * Caches a document of an authorization server: its metadata or its key set. The document is fetched on demand, at a limited
+ * rate, and stays in use for an hour while it cannot be fetched again. A fetch without a usable document must fail, because
+ * only a success replaces the cached document.
+ */
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { ServerFailure, withIssuer } from "../http/JsonExchange.ts"
+
+/** All times are in milliseconds. */
+const minute = 60_000
+/** How long a document is used without a new fetch. */
+const freshFor = 10 * minute
+/** How long after the last successful fetch a document is used, if it cannot be fetched again. */
+const usableFor = 60 * minute
+/** Least time between the starts of two fetches. */
+const pause = 30_000
+/** Before the first success: the pause after the first failure. It doubles up to `pause`. */
+const firstPause = 1_000
+/** How long a request waits for a fetch, from the start of the fetch. Waiting requests count towards the request limit. */
+const maxWait = 1_000
+
+/** Settings of a cached document. */
+export interface CachedDocumentSettings<A> {
+  readonly issuer: string
+  /** Name of the document for logs, in the plural. */
+  readonly what: string
+  readonly fetch: Effect.Effect<A, ServerFailure>
+  /** How many failed fetches before the first success are repeated without a pause. Default: none. */
+  readonly retriesAtOnce?: number
+}
+
+/** A cached document. All times are values of `monotonicMillis`. */
+export interface CachedDocument<A> {
+  /** The document; null if the last successful fetch is more than an hour ago. */
+  readonly usable: (now: number) => A | null
+  /** Whether the document was fetched within the last ten minutes. */
+  readonly isFresh: (now: number) => boolean
+  /** Whether the last fetch failed or is still running. The server may then have a newer document. */
+  readonly isBehind: () => boolean
+  /** Why there is no newer document, if `isBehind`. */
+  readonly failure: () => ServerFailure
+  /** Starts a fetch in the background, unless one is running or the pause since the last one is not over. */
+  readonly startFetch: (now: number) => Effect.Effect<void>
+  /** Starts a fetch like `startFetch`, and waits for the running fetch until one second after its start. */
+  readonly refresh: (now: number) => Effect.Effect<void>
+}
+
+interface RunningFetch {
+  readonly startedAt: number
+  readonly ended: Deferred.Deferred<void>
+}
+
+/** Milliseconds of the monotonic clock, which no clock adjustment changes. */
+export const monotonicMillis = Effect.map(
+  Effect.flatMap(Clock.Clock, (clock) => clock.monotonicTimeNanos),
+  (nanos) => Number(nanos / 1_000_000n)
+)
+
+/** The pause after so many failed fetches without a success. */
+const initialPause = (failures: number, retriesAtOnce: number): number =>
+  failures <= retriesAtOnce ? 0 : Math.min(pause, firstPause * 2 ** (failures - retriesAtOnce - 1))
+
+/**
+ * Makes a cached document. At most one fetch starts in 30 seconds; before the first success, the pauses are 1, 2, 4, 8 and
+ * 16 seconds, then 30. All requests share one fetch, and the end of a request does not interrupt it.
+ */
+export const makeCachedDocument = <A>(
+  { fetch, issuer, retriesAtOnce = 0, what }: CachedDocumentSettings<A>
+): CachedDocument<A> => {
+  let document: A | null = null
+  let fetchedAt = -Infinity
+  let attemptedAt = -Infinity
+  let failures = 0
+  let failure = new ServerFailure({ reason: `${issuer}: its ${what} were not fetched yet`, status: null })
+  let running: RunningFetch | null = null
+
+  const timedOut = withIssuer(issuer, new ServerFailure({ reason: `its ${what} did not come in time`, status: null }))
+
+  const record = (startedAt: number, exit: Exit.Exit<A, ServerFailure>) => {
+    if (Exit.isSuccess(exit)) {
+      document = exit.value
+      fetchedAt = startedAt
+      failures = 0
+      return Effect.void
+    }
+    failures++
+    const error = exit.cause.reasons.map((reason) => "error" in reason ? reason.error : undefined)[0]
+    failure = withIssuer(issuer, error ?? new ServerFailure({ reason: `its ${what} could not be read`, status: null }))
+    return Effect.logWarning(
+      `The ${what} of ${issuer} could not be fetched; those of the last hour stay in use`,
+      exit.cause
+    )
+  }
+
+  const start = (startedAt: number) =>
+    Effect.suspend(() => {
+      const ended = Deferred.makeUnsafe<void>()
+      running = { startedAt, ended }
+      attemptedAt = startedAt
+      return fetch.pipe(
+        Effect.exit,
+        Effect.flatMap((exit) => record(startedAt, exit)),
+        Effect.ensuring(Effect.sync(() => {
+          running = null
+          Deferred.doneUnsafe(ended, Effect.void)
+        })),
+        Effect.forkDetach
+      )
+    })
+
+  const startFetch = (now: number) =>
+    Effect.suspend(() => {
+      const currentPause = document === null ? initialPause(failures, retriesAtOnce) : pause
+      const isDue = running === null && now - attemptedAt >= currentPause
+      return isDue ? Effect.uninterruptible(start(now)) : Effect.void
+    })
+
+  return {
+    usable: (now) => now - fetchedAt < usableFor ? document : null,
+    isFresh: (now) => now - fetchedAt < freshFor,
+    isBehind: () => failures > 0 || running !== null,
+    failure: () => running === null ? failure : timedOut,
+    startFetch,
+    refresh: (now) =>
+      Effect.andThen(
+        startFetch(now),
+        Effect.suspend(() => {
+          if (running === null) return Effect.void
+          const left = running.startedAt + maxWait - now
+          return left > 0 ? Effect.timeoutOption(Deferred.await(running.ended), left) : Effect.void
+        })
+      )
+  }
+}
