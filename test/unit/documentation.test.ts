@@ -1,9 +1,18 @@
+/**
+ * The documentation agrees with the code and with itself: each rule is read out of the Markdown files and compared.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
 
 const read = (file: string) => fs.readFileSync(file, "utf8")
+
+/** The anchors of the headings of a Markdown file, as GitHub makes them. */
+const anchorsOf = (file: string) =>
+  [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+    heading!.toLowerCase().replaceAll(/[^\w -]/g, "").replaceAll(" ", "-")
+  )
 
 describe("The documentation", () => {
   it("shows the transition table as it is", () => {
@@ -13,7 +22,17 @@ describe("The documentation", () => {
     assert.deepStrictEqual(Object.fromEntries(rows), transitions)
   })
 
-  it("links to files that are there", () => {
+  it("draws the transition table as it is", () => {
+    const [, diagram] = /```mermaid\nstateDiagram-v2\n(.*?)```/s.exec(read("docs/operations.md")) ?? []
+    const drawn = [...diagram!.matchAll(/^ {2}(\S+) --> (\S+)$/gm)].map(([, from, to]) => `${from} --> ${to}`)
+    assert.lengthOf(drawn, diagram!.trim().split("\n").length, "each line is an arrow")
+    const expected = operationStates.flatMap((from) =>
+      (transitions[from].length === 0 ? ["[*]"] : transitions[from]).map((to) => `${from} --> ${to}`)
+    )
+    assert.sameMembers(drawn, ["[*] --> accepted", ...expected])
+  })
+
+  it("links to files and headings that are there", () => {
     for (
       const file of [
         "README.md",
@@ -28,8 +47,10 @@ describe("The documentation", () => {
         "docs/mutations.md"
       ]
     ) {
-      for (const [, target] of read(file).matchAll(/\]\((?!https?:)([^)#]+)\)/g)) {
-        assert.isTrue(fs.existsSync(path.join(path.dirname(file), target!)), `${file} links to ${target}`)
+      for (const [, target, anchor] of read(file).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)) {
+        const linked = target === "" ? file : path.join(path.dirname(file), target!)
+        assert.isTrue(fs.existsSync(linked), `${file} links to ${target}`)
+        if (anchor !== undefined) assert.include(anchorsOf(linked), anchor, `${file} links to ${target}#${anchor}`)
       }
     }
   })
