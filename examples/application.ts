@@ -41,8 +41,7 @@ class AppApi extends HttpApi.make("application").add(
 const Greetings = HttpApiBuilder.group(
   AppApi,
   "greetings",
-  (handlers) =>
-    handlers.handle("hello", () => Effect.succeed({ message: "The gateway is at /v1/operations." }))
+  (handlers) => handlers.handle("hello", () => Effect.succeed({ message: "The gateway is at /v1/operations." }))
 )
 
 // The ledger: in memory here, `.layer` with a SqlClient in production.

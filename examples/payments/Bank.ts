@@ -61,7 +61,7 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
           Pending,
           (body, answer) => SubmissionAnswer.Acknowledged({ names: namesOf(body), evidence: evidenceOf(answer) })
         ),
-        // The bank documents these codes as final refusals. 409 also answers a key that it has seen: that proves nothing.
+        // The bank documents these codes as final refusals. 409 also answers a known key: that proves nothing.
         409: refused(TooLate),
         422: refused(Refusal)
       })
