@@ -1,5 +1,6 @@
 /**
- * The documentation agrees with the code and with itself: each rule is read out of the Markdown files and compared.
+ * The documentation agrees with the code: the transition table and diagram, links to files and headings, and the tests of
+ * the threat model. The tests parse the documents.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
@@ -15,14 +16,14 @@ const anchorsOf = (file: string) =>
   )
 
 describe("The documentation", () => {
-  it("shows the transition table as it is", () => {
+  it("shows the transition table of the code", () => {
     const rows = [...read("docs/operations.md").matchAll(/^\| (\w+) \| ([\w, ]+) \|$/gm)]
       .filter(([, from]) => (operationStates as ReadonlyArray<string>).includes(from!))
       .map(([, from, to]) => [from, to === "none" ? [] : to!.split(", ")])
     assert.deepStrictEqual(Object.fromEntries(rows), transitions)
   })
 
-  it("draws the transition table as it is", () => {
+  it("draws the transitions of the code, and no other arrow", () => {
     const [, diagram] = /```mermaid\nstateDiagram-v2\n(.*?)```/s.exec(read("docs/operations.md")) ?? []
     const drawn = [...diagram!.matchAll(/^ {2}(\S+) --> (\S+)$/gm)].map(([, from, to]) => `${from} --> ${to}`)
     assert.lengthOf(drawn, diagram!.trim().split("\n").length, "each line is an arrow")
@@ -32,7 +33,7 @@ describe("The documentation", () => {
     assert.sameMembers(drawn, ["[*] --> accepted", ...expected])
   })
 
-  it("links to files and headings that are there", () => {
+  it("links only to files and headings that exist", () => {
     for (
       const file of [
         "README.md",
