@@ -1,5 +1,5 @@
 /**
- * An application that has a server of its own, sessions of its own, and mounts the gateway's endpoints beside its own.
+ * An application with its own server and sessions mounts the gateway's endpoints beside its own.
  *
  *     npm exec -- node examples/application.ts
  *     curl -H 'Authorization: Bearer alice-session' http://127.0.0.1:3001/v1/operations
@@ -41,8 +41,7 @@ class AppApi extends HttpApi.make("application").add(
 const Greetings = HttpApiBuilder.group(
   AppApi,
   "greetings",
-  (handlers) =>
-    handlers.handle("hello", () => Effect.succeed({ message: "The gateway is next door, at /v1/operations." }))
+  (handlers) => handlers.handle("hello", () => Effect.succeed({ message: "The gateway is at /v1/operations." }))
 )
 
 // The ledger: in memory here, `.layer` with a SqlClient in production.
@@ -50,16 +49,16 @@ const Ledger = Layer.mergeAll(Grants.layerMemory, OperationLedger.layerMemory, O
   Layer.provideMerge(MemoryLedger.layer)
 )
 
-/** The application's sessions. The gateway is told which grant stands behind one, and nothing else of it. */
+/** The application's sessions. The gateway receives only the identity of a session's grant. */
 const sessions = new Map<string, GrantIdentity>()
 
-/** A verifier of one's own replaces the gateway's: from a session to the identity of a grant. */
+/** Replaces the gateway's verifier: finds the identity of a grant from a session. */
 const SessionVerifier = Layer.succeed(GrantVerifier, {
   verify: ({ token }) =>
     Effect.mapError(Effect.fromNullishOr(sessions.get(Redacted.value(token))), () => new InvalidCredential())
 })
 
-/** Alice logs in, and has asked for a payment. */
+/** Creates a session for Alice, and accepts a payment that she requested. */
 const Alice = Layer.effectDiscard(Effect.gen(function*() {
   const grants = yield* Grants
   const ledger = yield* OperationLedger
@@ -80,7 +79,7 @@ const Alice = Layer.effectDiscard(Effect.gen(function*() {
   })
 }))
 
-/** Both APIs on one router. */
+/** Serves both APIs on one router. */
 export const Application = HttpRouter.serve(
   Layer.mergeAll(GatewayRoutes, HttpApiBuilder.layer(AppApi).pipe(Layer.provide(Greetings))),
   { disableLogger: true, disableListenLog: true }

@@ -1,5 +1,5 @@
 /**
- * A client program: lists what a grant owns, then follows the operations that are not settled.
+ * A client program: lists the operations that a grant can read, then follows those that are not settled.
  *
  *     GATEWAY_URL=http://127.0.0.1:3000 ACCESS_TOKEN=fingw_… npm exec -- node examples/client.ts
  */
@@ -15,7 +15,7 @@ import type { Operation } from "../src/domain/Operation.ts"
 
 const line = ({ id, revision, state, type }: Operation) => `${id}  ${type.padEnd(18)} ${state} (revision ${revision})`
 
-/** Prints all operations, then every change of those that can still change, for as long as it is let. */
+/** Prints all operations, then every change of the unsettled ones, until they are settled. */
 export const program = Effect.gen(function*() {
   const gateway = yield* GatewayClient
   const operations = yield* Stream.runCollect(gateway.listAll({ page_size: 50 }))
@@ -28,14 +28,14 @@ export const program = Effect.gen(function*() {
     { concurrency: "unbounded", discard: true }
   )
 }).pipe(
-  // A problem says what to do. With a revoked grant, for one, there is no point in asking again.
+  // The detail of a problem says what to do. With a revoked grant, for example, repeating the request cannot succeed.
   Effect.catchIf(
     (error) => "code" in error,
     (problem) => Console.error(`${problem.title}: ${problem.detail} (${problem.code}, request ${problem.request_id})`)
   )
 )
 
-/** The client, configured by the environment. */
+/** The client, with its settings from the environment. */
 export const ClientFromEnvironment = Layer.unwrap(Effect.gen(function*() {
   const baseUrl = yield* Config.String("GATEWAY_URL").pipe(Config.withDefault("http://127.0.0.1:3000"))
   const accessToken = yield* Config.Redacted("ACCESS_TOKEN")

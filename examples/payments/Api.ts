@@ -1,5 +1,5 @@
 /**
- * The contract of the application: its own endpoint, behind the gateway's middleware.
+ * The contract of the application: its own mutation endpoint, behind the gateway's middleware.
  */
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
@@ -9,12 +9,12 @@ import { Admission, Authorization, Conformance } from "../../src/api/Middleware.
 import { acceptanceErrors, AcceptedOperation, mutationHeaders, MutationRequest } from "../../src/api/MutationRequest.ts"
 import { Scope } from "../../src/domain/Grant.ts"
 
-/** What taking a payment requires. Reading what became of it requires `operations:read`, as ever. */
+/** The scope that a payment requires. Reading its operation requires `operations:read`, as always. */
 export const paymentsWrite = Scope.make("payments:write")
 
 const text = (pattern: RegExp, expected: string) => Schema.String.check(Schema.isPattern(pattern, { expected }))
 
-/** Money is text: a number would be rounded by whoever reads it next. */
+/** Amounts are text, because clients and servers may round JSON numbers. */
 export const Payment = Schema.Struct({
   amount: text(/^(?=.*[1-9])(?:0|[1-9][0-9]{0,9})\.[0-9]{2}$/u, "an amount above zero, such as \"12.50\""),
   currency: text(/^[A-Z]{3}$/u, "a currency code of ISO 4217, such as EUR"),

@@ -1,5 +1,5 @@
 /**
- * The application as layers: its endpoint and the gateway's on one router, and the workers beside them.
+ * The application as layers: its endpoint and the gateway's endpoints on one router, and the workers beside them.
  */
 import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
@@ -21,22 +21,22 @@ import * as Submission from "../../src/submission/SubmissionProcesses.ts"
 import * as Bank from "./Bank.ts"
 import { PaymentsRoutes } from "./Handlers.ts"
 
-/** The name by which grants are bound to the bank. */
+/** The provider name of the bank in provider connections. */
 export const bankName = "bank"
 
-/** The services that read, on connections that cannot write. */
+/** The services that read, on read-only connections. */
 export const Reads = Layer.merge(
   Layer.mergeAll(OperationStore.layer, GrantVerifier.layer).pipe(Layer.provide([ReaderPool, ListPool])),
   Readiness.layer.pipe(Layer.provide(ProbePool))
 )
 
-/** Whoever accepts, and tells the workers so. */
+/** The services that accept operations and issue grants. They notify the workers of each acceptance. */
 export const Writes = Layer.mergeAll(OperationLedger.layer, Grants.layer).pipe(
   Layer.provide(PgAcceptanceSignal.layer),
   Layer.provide(WriterPool)
 )
 
-/** Sends what was accepted and settles it. It may as well run in processes of its own: leave it out here, then. */
+/** Sends accepted operations and settles them. To run the workers in separate processes, leave this layer out here. */
 export const Workers = (bankUrl: string, bankToken: Redacted.Redacted<string>) =>
   Submission.layer.pipe(
     Layer.provide(Providers.layer({ [bankName]: Bank.layer(bankUrl, bankToken) })),
@@ -46,7 +46,7 @@ export const Workers = (bankUrl: string, bankToken: Redacted.Redacted<string>) =
     Layer.provide(WorkerPool)
   )
 
-/** Both APIs. When it stops, it lets nobody in any more and those inside finish. */
+/** Serves both APIs. When it stops, it refuses new requests and finishes the running ones. */
 export const Server = Layer.effectDiscard(
   Effect.flatMap(Lifecycle, (lifecycle) => Effect.addFinalizer(() => lifecycle.drain))
 ).pipe(

@@ -1,6 +1,6 @@
 /**
- * The adapter for the bank: how its requests look, and what its answers mean. The bank is the sandbox here; its protocol
- * is described in `src/sandbox/Protocol.ts`.
+ * The adapter for the bank: it builds requests and decodes answers. The bank is the sandbox here;
+ * `src/sandbox/Protocol.ts` describes its protocol.
  */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -10,7 +10,7 @@ import { byStatus, evidenceOf, firstOf, onBody } from "../../src/submission/http
 import * as HttpProvider from "../../src/submission/http/HttpProvider.ts"
 import { StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
 
-// The bank echoes the key under which it was asked, which is the operation's id, and its own reference.
+// The bank echoes the idempotency key, which is the operation's id, and adds its own reference.
 const Names = Schema.Struct({ reference: ProviderReference, idempotency_key: Schema.String })
 const Pending = Schema.Struct({ ...Names.fields, status: Schema.Literal("pending") })
 const Succeeded = Schema.Struct({ ...Names.fields, status: Schema.Literal("succeeded") })
@@ -24,7 +24,7 @@ const Refusal = Schema.Struct({ code: Schema.String, message: Schema.String, ide
 const TooLate = Schema.Struct({ ...Refusal.fields, code: Schema.Literal("too_late") })
 const NotFound = Schema.Struct({ ...Refusal.fields, code: Schema.Literal("not_found") })
 
-/** Which payment an answer is about, as it says itself: the ledger believes no answer about another one. */
+/** The payment that an answer names. An answer that names another payment proves nothing. */
 const namesOf = <R extends ProviderReference | null>(body: {
   readonly reference: R
   readonly idempotency_key: string
@@ -42,13 +42,13 @@ const refused = <A extends typeof Refusal.Type>(schema: Schema.Codec<A, unknown>
       })
   )
 
-/** The bank at this address. Whatever it answers that is not declared here leaves the outcome open. */
+/** The bank at this address. After an answer that is not declared here, the outcome stays uncertain. */
 export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
   HttpProvider.layer({
     baseUrl,
-    // A bank with credentials for each customer would be given those of `operation.provider_connection_id`.
+    // If your bank has credentials for each customer, choose them by `operation.provider_connection_id`.
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(token)}`) }),
-    // The bank refuses what comes later than this, so nothing can be carried out behind the ledger's back.
+    // The bank refuses a request that arrives later. It thus carries out no payment that the ledger records as failed.
     sendBeforeHeader: "Send-Before",
     submit: {
       request: ({ type }, payload) => ({ path: "/mutations", body: { type, payload } }),
@@ -61,7 +61,7 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
           Pending,
           (body, answer) => SubmissionAnswer.Acknowledged({ names: namesOf(body), evidence: evidenceOf(answer) })
         ),
-        // Documented by the bank as refused for ever. It says 409 for a key that it knows, too: that proves nothing.
+        // The bank documents these codes as final refusals. 409 also answers a known key: that proves nothing.
         409: refused(TooLate),
         422: refused(Refusal)
       })
@@ -89,7 +89,7 @@ export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
               evidence: evidenceOf(answer)
             }))
         ),
-        // The bank may not know it yet, so this proves nothing.
+        // The bank may not have received the payment yet, so this proves nothing.
         404: onBody(
           NotFound,
           (body) =>

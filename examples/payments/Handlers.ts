@@ -1,5 +1,5 @@
 /**
- * The endpoint, implemented. Whatever is said of idempotency is said by the ledger.
+ * The implementation of the endpoint. The ledger implements idempotency.
  */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -22,7 +22,7 @@ const Payments = HttpApiBuilder.group(
   })
 )
 
-/** For the router of the application. */
+/** The routes of the endpoint, for the router of the application. */
 export const PaymentsRoutes = HttpApiBuilder.layer(PaymentsApi).pipe(
   Layer.provide(Payments),
   Layer.provide([MutationEndpoints.layer, MutationRequestLayer, AuthorizationLayer, AdmissionLayer, ConformanceLayer]),

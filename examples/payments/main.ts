@@ -1,10 +1,10 @@
 /**
- * An application that takes payments, and tells what became of them.
+ * An application that accepts payments through a mutation endpoint, and serves their operations.
  *
  *     npm exec -- node examples/payments/main.ts
  *
- * It runs on an embedded PostgreSQL in `.data/payments` unless DATABASE_URL names another, and pays through a sandbox of
- * its own unless BANK_URL names a bank (with BANK_TOKEN). PORT is 3002 by default.
+ * It runs on an embedded PostgreSQL in `.data/payments`, or on the one that DATABASE_URL names. It pays through its own
+ * sandbox, or through the bank at BANK_URL (with BANK_TOKEN). The default of PORT is 3002.
  */
 import { NodeCrypto, NodeHttpServer, NodeRuntime, NodeServices } from "@effect/platform-node"
 import * as Cause from "effect/Cause"
@@ -49,7 +49,7 @@ const settings = Effect.gen(function*() {
 
 type Settings = Effect.Success<typeof settings>
 
-/** The sandbox keeps its record beside the database, so that it remembers for as long as the ledger does. */
+/** The workers. The sandbox keeps its record beside the database, so that record and ledger last equally long. */
 const Working = ({ bankToken, bankUrl, dataDir }: Settings) =>
   Option.match(bankUrl, {
     onSome: (url) => Workers(url, bankToken),
@@ -59,7 +59,7 @@ const Working = ({ bankToken, bankUrl, dataDir }: Settings) =>
       )
   })
 
-/** The server of the gateway, with its limits. */
+/** The gateway's HTTP listener, with its limits. */
 const Listener = ({ port, url }: Settings) =>
   Layer.unwrap(Effect.contextWith((context: Context.Context<never>) => {
     const run = Effect.runForkWith(context)
@@ -75,18 +75,18 @@ const Listener = ({ port, url }: Settings) =>
   }))
 
 const invitation = (url: string, token: string) => `
-Payments are taken at ${url}. Pay, and pay once more with the same key: it is the same operation.
+The payments endpoint is at ${url}. Pay, then repeat the request with the same key: you get the same operation.
 
   curl -i ${url}/v1/payments -H 'Authorization: Bearer ${token}' \\
     -H 'Idempotency-Key: "rent-of-may"' -H 'Content-Type: application/json' \\
     -d '{"amount":"750.00","currency":"EUR","creditor":{"name":"Landlord","iban":"DE89370400440532013000"}}'
 
-Read what became of it:
+Read its outcome:
 
   curl -i ${url}/v1/operations -H 'Authorization: Bearer ${token}'
 `
 
-/** A grant that may pay and read, and how to use it. */
+/** Issues a grant that may pay and read, and prints how to use it. */
 const invite = Effect.fn(function*(url: string) {
   const grants = yield* Grants
   const { access_token } = yield* grants.issue({
@@ -100,13 +100,13 @@ const invite = Effect.fn(function*(url: string) {
   yield* Console.log(invitation(url, Redacted.value(access_token)))
 })
 
-/** What can be replaced, as in any application that is made of layers. */
+/** The layers that a test can replace. */
 export interface Parts {
   readonly writes: typeof Writes
   readonly working: typeof Working
 }
 
-/** The program: it runs until it is interrupted. */
+/** The program. It runs until it is interrupted. */
 export const makeProgram = (parts: Parts) =>
   Effect.gen(function*() {
     const known = yield* settings
@@ -117,7 +117,7 @@ export const makeProgram = (parts: Parts) =>
       Layer.provide([Reads, parts.writes]),
       Layer.provide([Lifecycle.layer(), BaseUrl.layer(url)])
     )
-    // The schema comes first: what follows relies on it.
+    // Migrations come first: the server and the workers need the schema.
     yield* Effect.andThen(Effect.provide(migrate, MigrationPool), Layer.launch(Running)).pipe(
       Effect.provide(Database.layer({ databaseUrl, dataDir: path.join(dataDir, "postgres") }))
     )
@@ -131,10 +131,10 @@ export const makeProgram = (parts: Parts) =>
     ])
   )
 
-/** Nothing is replaced. */
+/** The layers of the application itself. */
 export const parts: Parts = { writes: Writes, working: Working }
 
-/** A signal is how a server is asked to stop: having stopped, it did what it was asked. */
+/** Exits with 0 if a signal interrupted the program, because the stop was requested. */
 const teardown: Runtime.Teardown = (exit, onExit) =>
   onExit(Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause) ? 0 : 1)
 

@@ -1,3 +1,7 @@
+/**
+ * The documentation agrees with the code: the transition table and diagram, links to files and headings, and the tests of
+ * the threat model. The tests parse the documents.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -5,15 +9,31 @@ import { operationStates, transitions } from "../../src/domain/Operation.ts"
 
 const read = (file: string) => fs.readFileSync(file, "utf8")
 
+/** The anchors of the headings of a Markdown file, as GitHub makes them. */
+const anchorsOf = (file: string) =>
+  [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+    heading!.toLowerCase().replaceAll(/[^\w -]/g, "").replaceAll(" ", "-")
+  )
+
 describe("The documentation", () => {
-  it("shows the transition table as it is", () => {
+  it("shows the transition table of the code", () => {
     const rows = [...read("docs/operations.md").matchAll(/^\| (\w+) \| ([\w, ]+) \|$/gm)]
       .filter(([, from]) => (operationStates as ReadonlyArray<string>).includes(from!))
       .map(([, from, to]) => [from, to === "none" ? [] : to!.split(", ")])
     assert.deepStrictEqual(Object.fromEntries(rows), transitions)
   })
 
-  it("links to files that are there", () => {
+  it("draws the transitions of the code, and no other arrow", () => {
+    const [, diagram] = /```mermaid\nstateDiagram-v2\n(.*?)```/s.exec(read("docs/operations.md")) ?? []
+    const drawn = [...diagram!.matchAll(/^ {2}(\S+) --> (\S+)$/gm)].map(([, from, to]) => `${from} --> ${to}`)
+    assert.lengthOf(drawn, diagram!.trim().split("\n").length, "each line is an arrow")
+    const expected = operationStates.flatMap((from) =>
+      (transitions[from].length === 0 ? ["[*]"] : transitions[from]).map((to) => `${from} --> ${to}`)
+    )
+    assert.sameMembers(drawn, ["[*] --> accepted", ...expected])
+  })
+
+  it("links only to files and headings that exist", () => {
     for (
       const file of [
         "README.md",
@@ -28,8 +48,10 @@ describe("The documentation", () => {
         "docs/mutations.md"
       ]
     ) {
-      for (const [, target] of read(file).matchAll(/\]\((?!https?:)([^)#]+)\)/g)) {
-        assert.isTrue(fs.existsSync(path.join(path.dirname(file), target!)), `${file} links to ${target}`)
+      for (const [, target, anchor] of read(file).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)) {
+        const linked = target === "" ? file : path.join(path.dirname(file), target!)
+        assert.isTrue(fs.existsSync(linked), `${file} links to ${target}`)
+        if (anchor !== undefined) assert.include(anchorsOf(linked), anchor, `${file} links to ${target}#${anchor}`)
       }
     }
   })
