@@ -1,3 +1,7 @@
+/**
+ * The documentation agrees with the code: the transition table, links to files, and the tests of the threat model. The
+ * tests parse the documents.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -6,14 +10,14 @@ import { operationStates, transitions } from "../../src/domain/Operation.ts"
 const read = (file: string) => fs.readFileSync(file, "utf8")
 
 describe("The documentation", () => {
-  it("shows the transition table as it is", () => {
+  it("shows the transition table of the code", () => {
     const rows = [...read("docs/operations.md").matchAll(/^\| (\w+) \| ([\w, ]+) \|$/gm)]
       .filter(([, from]) => (operationStates as ReadonlyArray<string>).includes(from!))
       .map(([, from, to]) => [from, to === "none" ? [] : to!.split(", ")])
     assert.deepStrictEqual(Object.fromEntries(rows), transitions)
   })
 
-  it("links to files that are there", () => {
+  it("links only to files that exist", () => {
     for (
       const file of [
         "README.md",
