@@ -1,16 +1,20 @@
+/**
+ * The gateway refuses 20,000 variants of DPoP proofs, and `oauth4webapi` gives a second opinion on each. The variants
+ * start from a real authorization server's token.
+ */
 import { describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { proofDifferences } from "../../fixtures/authorization/Differences.ts"
 import { makeProof, now, type ProofRequest } from "../../fixtures/authorization/Proofs.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import { gatherMaterials } from "./Materials.ts"
-import { proofMutations } from "./ProofForgeries.ts"
+import { proofVariants } from "./ProofVariants.ts"
 import { assertAllAccepted, assertAllRefused, verifierOf } from "./Verdicts.ts"
 
-/** Together with the tokens (`MutatedTokens.test.ts`): 100,000. */
+/** Together with the tokens of `TokenVariants.test.ts`: 100,000. */
 const count = 20_000
 
-/** Changes to a good proof that leave it good. */
+/** Changes to a valid DPoP proof that keep it valid. */
 const variations: ReadonlyArray<Partial<ProofRequest>> = [
   {},
   { header: { typ: "DPOP+JWT" } },
@@ -22,15 +26,15 @@ const variations: ReadonlyArray<Partial<ProofRequest>> = [
   { claims: { nonce: "of-another-server", extra: [] } }
 ]
 
-describe("Of 20,000 DPoP proofs that come close to a good one", () => {
+describe("Of 20,000 variants of a valid DPoP proof", () => {
   it.live(
-    "none is accepted, none makes the verifier fail, and oauth4webapi agrees, with eight justified exceptions",
+    "none is accepted, none makes the verifier fail, and oauth4webapi agrees with eight justified exceptions",
     () =>
       Effect.gen(function*() {
         const materials = yield* gatherMaterials
         yield* assertAllRefused({
           materials,
-          mutations: proofMutations(materials),
+          variants: proofVariants(materials),
           count,
           refusal: "InvalidDpopProof",
           differences: proofDifferences
@@ -39,7 +43,7 @@ describe("Of 20,000 DPoP proofs that come close to a good one", () => {
     120_000
   )
 
-  it.live("all are made of proofs that both accept, also where what is written otherwise means the same", () =>
+  it.live("each starts from a DPoP proof that both accept, in every equivalent spelling", () =>
     Effect.gen(function*() {
       const materials = yield* gatherMaterials
       const { agentKey: key, bound: token, url } = materials
