@@ -8,10 +8,10 @@ const document = fs.readFileSync("docs/fapi.md", "utf8")
 
 /** The rows of the tables whose last column names the tests of a duty. */
 const duties = document.split(/^#{2,3} /m).slice(1)
-  .filter((section) => section.includes("| Held by |"))
+  .filter((section) => section.includes("| Verified by |"))
   .flatMap((section) => [...section.matchAll(/^\| (?!---)(.+?) \| (.*?) \| (.+) \|$/gm)])
-  .map(([, duty, , held]) => ({ duty: duty!, held: held!.split("<br>") }))
-  .filter(({ held }) => held[0] !== "Held by")
+  .map(([, duty, , verified]) => ({ duty: duty!, verified: verified!.split("<br>") }))
+  .filter(({ verified }) => verified[0] !== "Verified by")
 
 const readTest = (link: string) => {
   const [, name, file, rule] = /^\[(\w+)\]\((\.\.\/test\/[\w/]+\.test\.ts)\): (.+)$/.exec(link) ?? []
@@ -50,7 +50,7 @@ describe("The table of FAPI 2.0 duties", () => {
   })
 
   it("names tests that exist, by their titles", () => {
-    const links = duties.flatMap(({ held }) => held.filter((entry) => !entry.startsWith("the operator: ")))
+    const links = duties.flatMap(({ verified }) => verified.filter((entry) => !entry.startsWith("the operator: ")))
     assert.isAbove(links.length, 90)
     for (const { file, rule } of links.map(readTest)) {
       assert.isTrue(fs.existsSync(file), file)
