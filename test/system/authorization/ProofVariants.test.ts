@@ -14,8 +14,8 @@ import { assertAllAccepted, assertAllRefused, verifierOf } from "./Verdicts.ts"
 /** Together with the tokens of `TokenVariants.test.ts`: 100,000. */
 const count = 20_000
 
-/** Changes to a valid DPoP proof that keep it valid. */
-const variations: ReadonlyArray<Partial<ProofRequest>> = [
+/** Changes to a valid DPoP proof that keep it valid. Built at use, because a DPoP proof ages while other tests run. */
+const variationsNow = (): ReadonlyArray<Partial<ProofRequest>> => [
   {},
   { header: { typ: "DPOP+JWT" } },
   { header: { typ: "application/dpop+jwt" } },
@@ -49,7 +49,7 @@ describe("Of 20,000 variants of a valid DPoP proof", () => {
       const { agentKey: key, bound: token, url } = materials
       yield* assertAllAccepted(
         materials,
-        variations.map((variation) => ({
+        variationsNow().map((variation) => ({
           attempt: { scheme: "DPoP", token, proof: makeProof({ key, token, url, ...variation }) },
           what: JSON.stringify(variation)
         }))
