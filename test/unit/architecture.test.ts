@@ -69,7 +69,7 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("oauth imports only domain and http", () => {
+  it("oauth imports only domain and http of this project", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "oauth",

@@ -46,7 +46,7 @@ export const variant = (kind: string, note: unknown, make: Variant["make"]): Var
   make
 })
 
-/** Seed of the variants, from `VARIANT_SEED`. The seed of a failure repeats its variants, though keys are always new. */
+/** Seed of the variants, from `VARIANT_SEED`. The seed of a failure repeats its variants, with new keys. */
 export const variantSeed = (): number => Number(process.env["VARIANT_SEED"] ?? 20261121)
 
 /** An attempt with a bearer token alone. */

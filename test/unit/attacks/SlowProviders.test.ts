@@ -1,6 +1,6 @@
 /**
- * Slow providers do not delay the operations of another provider: each has places of its own. The tests run the worker and
- * the reconciler on a clock of their own, against adapters that take as long as the test says.
+ * Slow providers do not delay the operations of another provider, because each has places of its own. The tests run the
+ * worker and the reconciler on the test's clock. The adapters take as long as the test says.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Clock, Duration, Effect, Exit } from "effect"

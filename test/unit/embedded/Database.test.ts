@@ -34,7 +34,7 @@ describe("The pools of a process", () => {
       assert.strictEqual(new Set(clients).size, 5)
     }))
 
-  it.effect("renew a connection that writes after half a minute at most, because it may be dead without notice", () =>
+  it.effect("keep no writing connection for longer than half a minute, because it may be dead without notice", () =>
     Effect.gen(function*() {
       const { ReaderPool: _, ...writing } = pools
       for (const pool of Object.values(writing)) {

@@ -75,7 +75,7 @@ describe("A DPoP proof", () => {
       assert.strictEqual(yield* verdictOn({ htm: "POST" }, { credential: { method: "POST" } }), "accepted")
     }))
 
-  it.effect("names the URL, in any equivalent spelling and without its query (check 9)", () =>
+  it.effect("names the URL, in any equivalent spelling and with any query (check 9)", () =>
     Effect.gen(function*() {
       yield* eachVerdict("htu", [
         url,

@@ -120,7 +120,7 @@ describe("Instructions in the payload", () => {
       assert.deepInclude((yield* read(url, "rejected")).json, { status: "failed", ...why })
     }))
 
-  it.effect("keep a submission pending without end", () =>
+  it.effect("can keep a submission pending without end", () =>
     Effect.gen(function*() {
       const { truth, url } = yield* start()
       assert.strictEqual((yield* submit(url, "a", told({ outcome: "pending" }))).status, 202)

@@ -143,7 +143,7 @@ describe("A store that is unavailable", () => {
       }), { lifecycle: { deadline: 20 } })
   })
 
-  it.live("stops working for a client that has disconnected", () => {
+  it.live("and hangs is interrupted once the client disconnects", () => {
     const asked = Promise.withResolvers<void>()
     const interrupted = Promise.withResolvers<void>()
     const find = () =>

@@ -118,7 +118,7 @@ layer(hasty, { excludeTestServices: true })("A request that does not arrive in t
       })
   )
 
-  it.effect("does not include a request with a slow response", () =>
+  it.effect("is not a request with a slow response", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const slow = yield* Effect.forEach(Array.from({ length: 50 }), () => send("/openapi.json"), { concurrency: 50 })

@@ -50,7 +50,7 @@ describe("The circuit of a provider", () => {
       yield* until(() => world.attempts.length === 5)
       isDown = false
       const ids = yield* world.acceptMany(25)
-      // The circuit is half open after a second. The probe takes three seconds, and the worker claims nothing meanwhile.
+      // The circuit is half open after a second. The probe takes three seconds. Meanwhile the worker claims nothing.
       yield* TestClock.adjust("2500 millis")
       assert.lengthOf(world.attempts, 6)
       const claimed = [...world.memory.operations.values()].filter(({ operation }) => operation.state === "submitting")
