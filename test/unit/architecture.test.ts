@@ -1,3 +1,7 @@
+/**
+ * The rooms of `src` import only what the architecture allows. The tests read every import and bundle the client for
+ * the browser.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { build } from "esbuild"
 import * as fs from "node:fs"
@@ -22,19 +26,19 @@ const violations = (files: (file: string) => boolean, allowed: (module: string) 
 
 const effectModule = /^effect\/(?<name>[a-z][A-Za-z-]*)(?:\/|$)/
 
-/** Families of Effect that reach outside of the program. */
+/** Effect modules that reach outside of the program. */
 const isPure = (module: string) => {
   const family = effectModule.exec(module)?.groups?.["name"]
   return module.startsWith("effect/") && (family === undefined || ["crypto", "encoding"].includes(family))
 }
 
 describe("The rooms of the source", () => {
-  it("are seen by this test at all", () => {
+  it("are found by this test", () => {
     assert.isAbove(imports.length, 300)
     assert.deepInclude(imports, ["server/OperationsHandlers.ts", "services/OperationStore.ts"])
   })
 
-  it("domain imports pure Effect modules, and nothing else of ours", () => {
+  it("domain imports only pure Effect modules and itself", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "domain",
@@ -55,7 +59,7 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("http is what oauth and providers need of HTTP, and knows nothing of either", () => {
+  it("http imports neither oauth nor providers", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "http",
@@ -65,7 +69,7 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("oauth knows tokens, DPoP proofs and authorization servers, and of ours only domain and http", () => {
+  it("oauth imports only domain and http of this project", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "oauth",
@@ -77,7 +81,7 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("services know nothing of HTTP", () => {
+  it("services import no HTTP", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "services",
@@ -89,7 +93,7 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("services/internal holds rules of both stores: it imports neither, and no SQL", () => {
+  it("services/internal holds rules that both stores share: it imports neither store, and no SQL", () => {
     assert.deepStrictEqual(
       violations(
         (file) => file.startsWith("services/internal/"),
@@ -112,7 +116,7 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("submission knows neither the API nor the platform: its providers speak HTTP through Effect's client", () => {
+  it("submission imports neither the API nor the platform: its providers use Effect's HTTP client", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "submission",
@@ -125,7 +129,7 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("the sandbox is a provider: it imports nothing of the gateway but its domain", () => {
+  it("the sandbox is a provider: it imports only domain of the gateway", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "sandbox",
@@ -147,14 +151,14 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("only services speak SQL; node opens the connections for them", () => {
+  it("only services send SQL; node opens the connections for them", () => {
     assert.deepStrictEqual(
       violations((file) => !["services", "node"].includes(room(file)), (module) => !module.startsWith("effect/sql")),
       []
     )
   })
 
-  it("only main and node know the platform", () => {
+  it("only main and node import the platform", () => {
     assert.deepStrictEqual(
       violations((file) => file !== "main.ts" && room(file) !== "node", (module) => !module.startsWith("@effect/")),
       []

@@ -1,3 +1,7 @@
+/**
+ * The served API description follows Redocly's recommended rules and declares exactly the specified paths, statuses and
+ * members. The tests read it as served.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import * as OpenApi from "effect/http-api/OpenApi"
@@ -40,7 +44,7 @@ interface Schema {
   readonly additionalProperties?: unknown
 }
 
-/** As the gateway serves it. */
+/** The API description as the gateway serves it. */
 const document = JSON.parse(JSON.stringify(OpenApi.fromApi(Api.annotate(OpenApi.Servers, [{ url: baseUrl }])))) as {
   readonly openapi: string
   readonly info: { readonly version: string }
@@ -51,7 +55,7 @@ const document = JSON.parse(JSON.stringify(OpenApi.fromApi(Api.annotate(OpenApi.
 
 const operations = Object.entries(document.paths).map(([template, { get }]) => ({ template, ...get }))
 
-/** The codes that any endpoint may answer with. */
+/** The problem codes that every endpoint may return. */
 const anywhere: ReadonlyArray<Code> = [
   "malformed_request",
   "not_acceptable",
@@ -114,7 +118,7 @@ describe("The API description", () => {
     }
   })
 
-  it("carries version 1.0.0, and the two tags with their purpose", () => {
+  it("has version 1.0.0, and two tags with their purpose", () => {
     assert.match(document.openapi, /^3\.1\./)
     assert.strictEqual(document.info.version, "1.0.0")
     assert.deepStrictEqual(document.tags.toSorted((a, b) => a.name < b.name ? -1 : 1), [
@@ -126,7 +130,7 @@ describe("The API description", () => {
     ])
   })
 
-  it("describes these paths, all of them to be read and none to be written", () => {
+  it("describes exactly these paths, all read-only", () => {
     assert.sameMembers(Object.keys(document.paths), Object.keys(more))
     for (const methods of Object.values(document.paths)) assert.deepStrictEqual(Object.keys(methods), ["get"])
     for (const { requestBody, tags, template } of operations) {
@@ -135,24 +139,27 @@ describe("The API description", () => {
     }
   })
 
-  it("asks for a credential under /v1 and nowhere else", () => {
+  it("requires a credential only under /v1", () => {
     for (const { security, template } of operations) {
       assert.deepStrictEqual(security, template.startsWith("/v1/") ? [{ bearer: [] }, { dpop: [] }] : [])
     }
   })
 
-  it.each(operations)("declares every status of $template, and every code by an example", ({ responses, template }) => {
-    const codes = [...anywhere, ...more[template]!]
-    const statuses = new Set([
-      ...successes[template] ?? ["200"],
-      ...codes.map((code) => `${problemTable[code].status}`)
-    ])
-    assert.sameMembers(Object.keys(responses), [...statuses])
-    const examples = Object.values(responses).flatMap(({ content = {} }) =>
-      Object.keys(content["application/problem+json"]?.examples ?? {})
-    )
-    assert.sameMembers(examples, codes)
-  })
+  it.each(operations)(
+    "declares every status of $template, and an example for every code",
+    ({ responses, template }) => {
+      const codes = [...anywhere, ...more[template]!]
+      const statuses = new Set([
+        ...successes[template] ?? ["200"],
+        ...codes.map((code) => `${problemTable[code].status}`)
+      ])
+      assert.sameMembers(Object.keys(responses), [...statuses])
+      const examples = Object.values(responses).flatMap(({ content = {} }) =>
+        Object.keys(content["application/problem+json"]?.examples ?? {})
+      )
+      assert.sameMembers(examples, codes)
+    }
+  )
 
   it.each(operations)("declares the headers of every response of $template", ({ responses, template }) => {
     for (const [status, { headers }] of Object.entries(responses)) {
@@ -166,7 +173,7 @@ describe("The API description", () => {
     }
   })
 
-  it("takes X-Request-Id everywhere, and these parameters besides", () => {
+  it("has the parameter X-Request-Id everywhere, and exactly these others", () => {
     const named = (template: string) =>
       document.paths[template]!.get.parameters.map(({ in: place, name, required }) =>
         `${place} ${name}${required ? "" : "?"}`
@@ -193,7 +200,7 @@ describe("The API description", () => {
     assert.deepStrictEqual(schemaOf("X-Request-Id"), { type: "string", pattern: "^[A-Za-z0-9._~-]{8,128}$" })
   })
 
-  it("has closed objects alone, with problems of exactly the members of the specification, all required", () => {
+  it("has only closed objects, and problems with exactly the specified members, all required", () => {
     const members = [
       "type",
       "title",
@@ -209,7 +216,7 @@ describe("The API description", () => {
     for (const [name, schema] of Object.entries(document.components.schemas)) {
       if (schema.type !== "object") continue
       assert.isFalse(schema.additionalProperties, name)
-      // What is not supported is left out (RFC 9728 §3.2).
+      // Unsupported parameters are left out (RFC 9728 §3.2).
       if (name !== "ProtectedResourceMetadata") {
         assert.sameMembers([...schema.required!], Object.keys(schema.properties!), name)
       }
@@ -221,7 +228,7 @@ describe("The API description", () => {
     assert.sameMembers(Object.keys(ProblemField!.properties!), ["message", "path"])
   })
 
-  it("brings examples that fit their schemas", () => {
+  it("has examples that match their schemas", () => {
     const ajv = new Ajv2020({ strict: false, formats: { "date-time": true, uri: true, uuid: true } })
     ajv.addSchema(document, "gateway")
     let count = 0

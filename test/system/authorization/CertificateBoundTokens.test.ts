@@ -1,3 +1,7 @@
+/**
+ * Tokens bound to a certificate read only over a connection on which a trusted proxy saw that certificate. The tests
+ * use a real authorization server and the real PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { certificate, forwardedPem } from "../../fixtures/authorization/Agent.ts"
@@ -28,7 +32,7 @@ const setup = (proxies: ReadonlyArray<string>, header = "client-cert"): Setup =>
   })
 })
 
-/** As long as a certificate, and of the same form. */
+/** Bytes of the same length and outer form as a certificate. */
 const another = `${certificate.slice(0, 200)}${certificate.slice(200, 210).split("").toReversed().join("")}${
   certificate.slice(210)
 }`
@@ -38,7 +42,7 @@ const target = "/v1/operations"
 layer(authorizedGateway(setup(["127.0.0.1"])), { excludeTestServices: true })(
   "Tokens that are bound to a certificate",
   (it) => {
-    it.effect("read over a connection on which a trusted proxy saw it", () =>
+    it.effect("read if a trusted proxy forwards that certificate", () =>
       Effect.gen(function*() {
         const { holder, operation } = yield* settled("mutual")
         assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
@@ -67,7 +71,7 @@ layer(authorizedGateway(setup(["127.0.0.1"])), { excludeTestServices: true })(
         }
       }))
 
-    it.effect("are not good with the thumbprint alone, though everybody can calculate it", () =>
+    it.effect("are 401 with only the thumbprint, which is public", () =>
       Effect.gen(function*() {
         const { tokens: { access } } = yield* authorize("mutual")
         const { send } = yield* Gateway
@@ -78,7 +82,7 @@ layer(authorizedGateway(setup(["127.0.0.1"])), { excludeTestServices: true })(
         assertProblemOf(answer, "invalid_token")
       }))
 
-    it.effect("are the only ones besides those of DPoP, where binding is required", () =>
+    it.effect("are accepted where a confirmation is required, as DPoP-bound tokens are", () =>
       Effect.gen(function*() {
         const { tokens: { access } } = yield* authorize("unbound")
         const { send } = yield* Gateway
@@ -92,7 +96,7 @@ layer(authorizedGateway(setup(["127.0.0.1"])), { excludeTestServices: true })(
 layer(authorizedGateway(setup(["::1", "127.0.0.0/8"], "x-forwarded-certificate")), { excludeTestServices: true })(
   "A certificate that a proxy forwards as PEM",
   (it) => {
-    it.effect("is the same certificate", () =>
+    it.effect("is accepted as the same certificate", () =>
       Effect.gen(function*() {
         const { tokens: { access } } = yield* authorize("mutual")
         const { send } = yield* Gateway
@@ -103,9 +107,9 @@ layer(authorizedGateway(setup(["::1", "127.0.0.0/8"], "x-forwarded-certificate")
 )
 
 layer(authorizedGateway(setup(["192.0.2.1"])), { excludeTestServices: true })(
-  "A certificate in a header that no trusted proxy sent",
+  "A certificate header that no trusted proxy sent",
   (it) => {
-    it.effect("is as good as none", () =>
+    it.effect("is ignored", () =>
       Effect.gen(function*() {
         assertProblemOf(yield* read(yield* authorize("mutual")), "invalid_token")
       }))

@@ -1,3 +1,7 @@
+/**
+ * Tokens bound to a key read only with a fresh DPoP proof of that key. The tests use a real authorization server,
+ * `oauth4webapi` and the real PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { decodeJwt } from "jose"
@@ -38,7 +42,7 @@ const url = baseUrl + target
 /** The order of the curve P-256. */
 const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 
-/** The other signature that fits as well: anybody can calculate it, for `s` and `-s` are as good. */
+/** The second valid signature of the same content. It needs no key: `s` and `-s` verify alike. */
 const twin = (jwt: string): string => {
   const bytes = Buffer.from(jwt.slice(jwt.lastIndexOf(".") + 1), "base64url")
   const s = order - BigInt(`0x${bytes.subarray(32).toString("hex")}`)
@@ -49,7 +53,7 @@ const twin = (jwt: string): string => {
 const withProof = (token: string, proof: string) => ({ headers: { authorization: `DPoP ${token}`, dpop: proof } })
 
 layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are bound to a key", (it) => {
-  it.effect("read with a proof of that key, a new one for each request", () =>
+  it.effect("read with a new DPoP proof of that key for each request", () =>
     Effect.gen(function*() {
       const { holder, operation } = yield* settled("bound")
       assert.deepStrictEqual(decodeJwt(holder.tokens.access)["cnf"], {
@@ -59,12 +63,12 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       assert.strictEqual((yield* read(holder, `${target}/${operation.id}`)).status, 200)
     }))
 
-  it.effect("read with the proofs of oauth4webapi", () =>
+  it.effect("read with the DPoP proofs of oauth4webapi", () =>
     Effect.gen(function*() {
       assert.strictEqual((yield* readByLibrary(yield* authorize("bound"))).status, 200)
     }))
 
-  it.effect("are 401 as bearer tokens, with a proof and without", () =>
+  it.effect("are 401 as bearer tokens, with a DPoP proof and without", () =>
     Effect.gen(function*() {
       const holder = yield* authorize("bound")
       const { send } = yield* Gateway
@@ -77,7 +81,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       )
     }))
 
-  it.effect("are 401 without a proof; the challenge of DPoP says so and names the algorithms", () =>
+  it.effect("are 401 without a DPoP proof; the DPoP challenge names the error and the algorithms", () =>
     Effect.gen(function*() {
       const { tokens: { access } } = yield* authorize("bound")
       const { send } = yield* Gateway
@@ -88,7 +92,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       assert.match(challenge, /algs="ES256 EdDSA Ed25519 PS256"/)
     }))
 
-  it.effect("that came back without their binding are 401 under the scheme DPoP", () =>
+  it.effect("that lost their confirmation are 401 under the scheme DPoP", () =>
     Effect.gen(function*() {
       const { agent, tokens: { access } } = yield* authorize("unbound")
       const { send } = yield* Gateway
@@ -96,7 +100,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       assertProblemOf(yield* send(target, withProof(access, proof)), "invalid_token")
     }))
 
-  it.effect("of the gateway itself are bound to nobody, so that no proof makes them good under the scheme DPoP", () =>
+  it.effect("of the gateway itself are not bound, so they are 401 under the scheme DPoP with any DPoP proof", () =>
     Effect.gen(function*() {
       const { token } = yield* issue()
       const { send } = yield* Gateway
@@ -110,30 +114,30 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       ["another method", { method: "POST" }],
       ["another path", { url: `${baseUrl}/v1/operations/019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f` }],
       ["another host", { url: `https://evil.test${target}` }],
-      ["where the connection really leads", { url: `http://127.0.0.1${target}` }],
+      ["the address of the connection", { url: `http://127.0.0.1${target}` }],
       ["another token", { claims: { ath: "x" } }],
       ["no token", { claims: { ath: undefined } }],
-      ["two minutes ago", { claims: { iat: now() - 120 } }],
-      ["two minutes ahead", { claims: { iat: now() + 120 } }],
-      ["nobody in particular", { claims: { jti: undefined } }],
+      ["a time two minutes ago", { claims: { iat: now() - 120 } }],
+      ["a time two minutes ahead", { claims: { iat: now() + 120 } }],
+      ["no identifier", { claims: { jti: undefined } }],
       ["another type", { header: { typ: "JWT" } }],
       ["no algorithm", { header: { alg: "none" } }]
     ] as const
-  )("are 401 with a proof for %s", ([, proof]) =>
+  )("are 401 with a DPoP proof for %s", ([, proof]) =>
     Effect.gen(function*() {
       const answer = yield* read(yield* authorize("bound"), target, proof)
       assertProblemOf(answer, "invalid_dpop_proof")
       assert.include(answer.headers["www-authenticate"], "error=\"invalid_dpop_proof\"")
     }))
 
-  it.effect("are 401 with the proof of another key", () =>
+  it.effect("are 401 with the DPoP proof of another key", () =>
     Effect.gen(function*() {
       const holder = yield* authorize("bound")
       const key = yield* Effect.promise(() => generateKey("ES256"))
       assertProblemOf(yield* read(holder, target, { key }), "invalid_dpop_proof")
     }))
 
-  it.effect("are 401 with two proofs, in one header or in two", () =>
+  it.effect("are 401 with two DPoP proofs, in one header or in two", () =>
     Effect.gen(function*() {
       const { agent, tokens: { access } } = yield* authorize("bound")
       const { send } = yield* Gateway
@@ -144,7 +148,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       }
     }))
 
-  it.effect("read whatever Host says: proofs are for the base URL", () =>
+  it.effect("read with any Host header: DPoP proofs are for the base URL", () =>
     Effect.gen(function*() {
       const holder = yield* authorize("bound")
       const { send } = yield* Gateway
@@ -152,7 +156,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       assert.strictEqual((yield* send(target, { headers: { ...headers, host: "evil.test" } })).status, 200)
     }))
 
-  it.effect("read whatever the query is: proofs are for the URL without it (RFC 9449 §4.3)", () =>
+  it.effect("read with any query: DPoP proofs are for the URL without it (RFC 9449 §4.3)", () =>
     Effect.gen(function*() {
       const holder = yield* authorize("bound")
       const withQuery = yield* read(holder, `${target}?page_size=1`)
@@ -164,7 +168,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       )
     }))
 
-  it.effect("read with HEAD and a proof for HEAD", () =>
+  it.effect("read with HEAD and a DPoP proof for HEAD", () =>
     Effect.gen(function*() {
       const holder = yield* authorize("bound")
       const { send } = yield* Gateway
@@ -175,7 +179,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       assert.strictEqual((yield* send(target, { ...presented(holder, target), method: "HEAD" })).status, 401)
     }))
 
-  it.effect("are 401 with a proof that was used, also under its other signature", () =>
+  it.effect("are 401 with a used DPoP proof, also under its second valid signature", () =>
     Effect.gen(function*() {
       const { agent, tokens: { access } } = yield* authorize("bound")
       const { send } = yield* Gateway
@@ -187,7 +191,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       }
     }))
 
-  it.effect("are 401 with a proof that was used at another gateway of the same database", () =>
+  it.effect("are 401 with a DPoP proof that was used at another gateway of the same database", () =>
     Effect.gen(function*() {
       const { agent, tokens: { access } } = yield* authorize("bound")
       const one = yield* Gateway
@@ -198,7 +202,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       assertProblemOf(yield* other.send(target, withProof(access, proof)), "invalid_dpop_proof")
     }))
 
-  it.effect("read once, of fifty requests at two gateways at once with the same proof", () =>
+  it.effect("read only once when fifty simultaneous requests at two gateways use the same DPoP proof", () =>
     Effect.gen(function*() {
       const { agent, tokens: { access } } = yield* authorize("bound")
       const gateways = [yield* Gateway, yield* anotherGateway(setup)]
@@ -212,7 +216,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       for (const answer of answers.filter(({ status }) => status !== 200)) assertProblemOf(answer, "invalid_dpop_proof")
     }))
 
-  it.effect("of two clients may have proofs with the same identifier: it is unique to a key", () =>
+  it.effect("of two clients may have DPoP proofs with the same identifier, which is unique per key", () =>
     Effect.gen(function*() {
       const jti = randomUUID()
       for (const holder of [yield* authorize("bound"), yield* authorize("bound")]) {
@@ -220,7 +224,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       }
     }))
 
-  it.effect("do not use a proof up that is refused for something else", () =>
+  it.effect("do not use up a DPoP proof that is refused for another reason", () =>
     Effect.gen(function*() {
       const holder = yield* authorize("bound")
       const jti = randomUUID()
@@ -228,7 +232,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Tokens that are 
       assert.strictEqual((yield* read(holder, target, { claims: { jti } })).status, 200)
     }))
 
-  it.effect("with a confirmation that nobody here can check are refused", () =>
+  it.effect("with a confirmation that the gateway cannot check are refused", () =>
     Effect.gen(function*() {
       const { tokens: { access } } = yield* authorize("unbound")
       const { keys } = yield* server()

@@ -1,3 +1,7 @@
+/**
+ * Where nonces are required, a DPoP proof must carry a current nonce of the gateway. The tests use a real authorization
+ * server and two gateways on one database.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import type { AgentClient } from "../../fixtures/authorization/AuthorizationServer.ts"
@@ -43,9 +47,9 @@ const nonceOf = (answer: Answer): string => {
 }
 
 layer(authorizedGateway(setup), { excludeTestServices: true })(
-  "Where nonces and bound tokens are required",
+  "Where nonces and sender-constrained tokens are required",
   (it) => {
-    it.effect("a proof without a nonce is told one, and reads with it, at any gateway that has the key", () =>
+    it.effect("a DPoP proof without a nonce is refused with one, which any gateway with the same key accepts", () =>
       Effect.gen(function*() {
         const holder = yield* authorize("bound")
         const nonce = nonceOf(yield* read(holder))
@@ -54,7 +58,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })(
         assert.strictEqual((yield* other.send(target, presented(holder, target, { nonce }))).status, 200)
       }))
 
-    it.effect("a nonce that was never ours is told another", () =>
+    it.effect("a DPoP proof with a foreign nonce is refused with a current one", () =>
       Effect.gen(function*() {
         const holder = yield* authorize("bound")
         for (const nonce of ["", "x", "A".repeat(43)]) nonceOf(yield* read(holder, target, { nonce }))
@@ -68,7 +72,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })(
         assert.strictEqual((yield* readByLibrary(holder)).status, 200)
       }))
 
-    it.effect("no nonce is told to whom cannot prove anything", () =>
+    it.effect("an invalid DPoP proof is refused without a nonce", () =>
       Effect.gen(function*() {
         const holder = yield* authorize("bound")
         const key = yield* Effect.promise(() => generateKey("ES256"))
@@ -77,7 +81,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })(
         assert.notProperty(answer.headers, "dpop-nonce")
       }))
 
-    it.effect("tokens that are bound to nobody are 401, those of the gateway itself included", () =>
+    it.effect("tokens without a confirmation are 401, including those of the gateway itself", () =>
       Effect.gen(function*() {
         assertProblemOf(yield* read(yield* authorize("unbound")), "invalid_token")
         const { token } = yield* issue()

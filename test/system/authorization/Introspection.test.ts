@@ -1,3 +1,7 @@
+/**
+ * Opaque tokens are introspected at their authorization server, whose failures are 503 and never 401. The tests use a
+ * real authorization server and the real PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { type Duration, Effect, Redacted } from "effect"
 import type { ClientAuthentication } from "../../../src/oauth/ClientAuthentication.ts"
@@ -56,7 +60,7 @@ const introspections = Effect.map(
   ({ requests }) => requests().filter((url) => url === "/token/introspection").length
 )
 
-/** Whatever the authorization server does, the client is told to come back, and never that its token is bad. */
+/** For every failure of the authorization server, the client is told to retry, and never that its token is bad. */
 const assertUnavailable = Effect.fnUntraced(function*(client_id: string, wrong: Effect.Effect<void>) {
   const holder = yield* authorize(client_id)
   yield* wrong
@@ -78,7 +82,7 @@ for (
   ] as ReadonlyArray<readonly [string, (server: AuthorizationServer) => ClientAuthentication]>
 ) {
   layer(authorizedGateway(setup(client)), { excludeTestServices: true })(
-    `Opaque tokens, about which the gateway asks with ${name},`,
+    `Opaque tokens that the gateway introspects with ${name}`,
     (it) => {
       it.effect("read their grant's operations", () =>
         Effect.gen(function*() {
@@ -87,7 +91,7 @@ for (
           assert.strictEqual((yield* read(holder, `/v1/operations/${operation.id}`)).status, 200)
         }))
 
-      it.effect("that are bound to a key read with a proof, and never as bearer tokens", () =>
+      it.effect("that are bound to a key read with a DPoP proof, and never as bearer tokens", () =>
         Effect.gen(function*() {
           const { holder, operation } = yield* settled("bound")
           assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
@@ -134,7 +138,7 @@ for (
           }
         }))
 
-      it.effect("are access tokens: refresh tokens that are meant for the gateway are refused, once the server says so", () =>
+      it.effect("are access tokens: refresh tokens for the gateway are refused if the server identifies them", () =>
         Effect.gen(function*() {
           const { describeRefreshTokens } = yield* server()
           const { send } = yield* Gateway
@@ -143,7 +147,7 @@ for (
             describeRefreshTokens(members)
             return send("/v1/operations", { token: refresh })
           }
-          // Nothing but these members speaks against them.
+          // Only these members identify them as refresh tokens.
           assert.strictEqual((yield* described({ token_use: "access_token" })).status, 200)
           for (const members of [{ token_use: "refresh_token" }, { typ: "Refresh" }, { token_type: "refresh_token" }]) {
             assertProblemOf(yield* described(members), "invalid_token")
@@ -155,7 +159,7 @@ for (
           assertProblemOf(yield* read(yield* authorize("opaque", { scope: "operations:write" })), "insufficient_scope")
         }))
 
-      it.effect("are asked about each time", () =>
+      it.effect("are introspected for each request", () =>
         Effect.gen(function*() {
           const { holder } = yield* settled("opaque")
           const before = yield* introspections
@@ -169,7 +173,7 @@ for (
 layer(authorizedGateway(setup(() => withSecret)), { excludeTestServices: true })(
   "Introspection, where the authorization server",
   (it) => {
-    it.effect("answers with failures, is 503 with Retry-After, and well again when it is", () =>
+    it.effect("answers with errors, is 503 with Retry-After until the server recovers", () =>
       Effect.gen(function*() {
         const { behave } = yield* server()
         const holder = yield* assertUnavailable("opaque", Effect.sync(() => behave("badly")))
@@ -177,17 +181,17 @@ layer(authorizedGateway(setup(() => withSecret)), { excludeTestServices: true })
         assert.strictEqual((yield* read(holder)).status, 200)
       }))
 
-    it.effect("does not answer, is 503 within the time that it is given", () =>
+    it.effect("does not answer, is 503 within the configured time", () =>
       Effect.gen(function*() {
         const { behave } = yield* server()
         const holder = yield* authorize("opaque")
         behave("never")
-        // The gateway's own deadline would be another problem.
+        // The gateway's own deadline would cause another problem code.
         assertProblemOf(yield* read(holder), "authorization_unavailable")
         behave("well")
       }))
 
-    it.effect("is down, is 503, and good again when it is up", () =>
+    it.effect("is down, is 503 until the server is up again", () =>
       Effect.gen(function*() {
         const { close, reopen } = yield* server()
         const holder = yield* assertUnavailable("opaque", close)
@@ -195,7 +199,7 @@ layer(authorizedGateway(setup(() => withSecret)), { excludeTestServices: true })
         assert.strictEqual((yield* read(holder)).status, 200)
       }))
 
-    it.effect("keeps failing, is not asked any more after a while, and then asked again", () =>
+    it.effect("keeps failing, pauses after several failures, and resumes later", () =>
       Effect.gen(function*() {
         const { behave } = yield* server()
         const { passTime } = yield* Surroundings
@@ -214,13 +218,13 @@ layer(authorizedGateway(setup(() => withSecret)), { excludeTestServices: true })
 layer(authorizedGateway(setup(() => ({ ...withSecret, secret: Redacted.make("wrong") }))), {
   excludeTestServices: true
 })("Introspection, where the gateway's own credentials are wrong,", (it) => {
-  it.effect("is 503: that says nothing of the token", () => assertUnavailable("opaque", Effect.void))
+  it.effect("is 503, because the token was not judged", () => assertUnavailable("opaque", Effect.void))
 })
 
 layer(authorizedGateway(setup(() => withSecret, "30 seconds")), { excludeTestServices: true })(
-  "Answers of introspection that are kept for half a minute",
+  "Introspection answers with a time to live of half a minute",
   (it) => {
-    it.effect("are used again until then, and asked for anew after it", () =>
+    it.effect("are reused for that time, and requested again after it", () =>
       Effect.gen(function*() {
         const { passTime } = yield* Surroundings
         const { holder } = yield* settled("opaque")

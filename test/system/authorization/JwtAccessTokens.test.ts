@@ -1,3 +1,7 @@
+/**
+ * JWT access tokens of a real authorization server read exactly the operations of their grant. The tests run the
+ * gateway against the real PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { decodeJwt } from "jose"
@@ -38,7 +42,7 @@ const setup: Setup = {
   accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }] })
 }
 
-/** What the server would say of a grant that it gave to this client. */
+/** The registration that the server would send for a grant of this client. */
 const claimsOf = (access: string) => decodeJwt(access) as Readonly<Record<string, unknown>>
 
 layer(authorizedGateway(setup), { excludeTestServices: true })("JWT access tokens", (it) => {
@@ -59,7 +63,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("JWT access token
       assertProblemOf(yield* read(yield* authorize("rs256")), "invalid_token")
     }))
 
-  it.effect("that were refreshed read the same operations, and the old ones do so until they expire", () =>
+  it.effect("that were refreshed read the same operations, as do the old ones until they expire", () =>
     Effect.gen(function*() {
       const { holder, operation } = yield* settled("es256")
       const tokens = yield* Effect.promise(() => holder.agent.refresh(holder.tokens))
@@ -68,7 +72,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("JWT access token
       assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
     }))
 
-  it.effect("of a new grant of the same owner to the same client read the operations of the old one", () =>
+  it.effect("of a new grant of the same owner and client read the operations of the old grant", () =>
     Effect.gen(function*() {
       const { holder, operation } = yield* settled("eddsa")
       const again = yield* authorize("eddsa", { account: holder.account })
@@ -76,7 +80,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("JWT access token
       assert.deepStrictEqual(idsOf(yield* read(again)), [operation.id])
     }))
 
-  it.effect("of one owner, given to two clients, have two subjects, and neither client sees what the other did", () =>
+  it.effect("of one owner for two clients have two subjects, and neither client sees the other's operations", () =>
     Effect.gen(function*() {
       const one = yield* settled("es256")
       const other = yield* settled("eddsa", { account: one.holder.account })
@@ -96,7 +100,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("JWT access token
       assert.include(answer.headers["www-authenticate"], "scope=\"operations:read\"")
     }))
 
-  it.effect("allow no more than they say, though their grant would allow it", () =>
+  it.effect("allow no more than their own scopes, even if their grant allows more", () =>
     Effect.gen(function*() {
       const { holder } = yield* settled("es256", { scope: "operations:read operations:write" })
       const { keys } = yield* server()
@@ -116,14 +120,14 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("JWT access token
       assertProblemOf(yield* read(holder), "invalid_token")
     }))
 
-  it.effect("of the client itself are refused: no owner granted them", () =>
+  it.effect("of the client itself are refused, because no owner granted them", () =>
     Effect.gen(function*() {
       const { agent } = yield* authorize("es256")
       const token = yield* Effect.promise(() => agent.ownToken(baseUrl))
       assertProblemOf(yield* Gateway.use(({ send }) => send("/v1/operations", { token })), "invalid_token")
     }))
 
-  it.effect("that have expired, beyond what clocks may differ, are refused", () =>
+  it.effect("that expired longer ago than the clock tolerance are refused", () =>
     Effect.gen(function*() {
       const { holder } = yield* settled("es256")
       const { keys } = yield* server()
@@ -133,7 +137,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("JWT access token
       assert.strictEqual((yield* send("/v1/operations", { token: expiring(now() + 60) })).status, 200)
     }))
 
-  it.effect("leave no trace of themselves in a response", () =>
+  it.effect("do not appear in any response", () =>
     Effect.gen(function*() {
       const holder = yield* authorize("es256")
       const [, claims, signature] = holder.tokens.access.split(".")
@@ -156,7 +160,7 @@ layer(
     })
   }),
   { excludeTestServices: true }
-)("JWT access tokens, where RS256 was opted in,", (it) => {
+)("JWT access tokens, where the configuration opts in to RS256,", (it) => {
   it.effect("are accepted with that algorithm, and with no other", () =>
     Effect.gen(function*() {
       const { holder, operation } = yield* settled("rs256")

@@ -1,3 +1,7 @@
+/**
+ * New keys are used at once, and old keys survive an outage for an hour. The tests rotate the keys of a real
+ * authorization server and move the gateway's clock.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { decodeJwt } from "jose"
@@ -21,7 +25,7 @@ const agents: ReadonlyArray<AgentClient> = [
 ]
 
 const setup: Setup = {
-  // Longer than keys are used when they cannot be fetched.
+  // Longer than keys are used without a fetch.
   servers: [{ agents, tokenLifetime: 3 * 3600 }],
   accept: ([server]) => ({
     issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {}, signatureTimeToLive: 0 }]
@@ -33,7 +37,7 @@ const path = "/v1/operations"
 const fetches = Effect.map(server(), ({ requests }) => requests().filter((url) => url === "/jwks").length)
 
 layer(authorizedGateway(setup), { excludeTestServices: true })("New keys of the authorization server", (it) => {
-  it.effect("are used for the tokens that they sign; old tokens are good as long as the old keys are published", () =>
+  it.effect("verify the tokens that they sign; old tokens are good while the old keys are published", () =>
     Effect.gen(function*() {
       const { retireKeys, rotateKeys } = yield* server()
       const { passTime } = yield* Surroundings
@@ -49,7 +53,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("New keys of the 
       assertProblemOf(yield* read(holder), "invalid_token")
     }))
 
-  it.effect("that nobody has are looked for once in 30 seconds, whatever floods in", () =>
+  it.effect("that do not exist are searched for once in 30 seconds under any flood", () =>
     Effect.gen(function*() {
       const { passTime } = yield* Surroundings
       const { send } = yield* Gateway
@@ -72,7 +76,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("New keys of the 
 })
 
 layer(authorizedGateway(setup), { excludeTestServices: true })("While the authorization server is down", (it) => {
-  it.effect("before it was ever reached, tokens are 503 with Retry-After; and good once it is up", () =>
+  it.effect("and was never reached, tokens are 503 with Retry-After until it is up", () =>
     Effect.gen(function*() {
       const { close, reopen } = yield* server()
       const { passTime } = yield* Surroundings
@@ -86,7 +90,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("While the author
       assert.strictEqual((yield* read(holder)).status, 200)
     }))
 
-  it.effect("its keys are used for an hour, and then tokens are 503", () =>
+  it.effect("its keys are used for an hour, and then its tokens are 503", () =>
     Effect.gen(function*() {
       const { close, reopen } = yield* server()
       const { passTime } = yield* Surroundings
@@ -103,7 +107,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("While the author
       assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
     }))
 
-  it.effect("a token of a key that it may have by now is 503, not 401", () =>
+  it.effect("a token of an unknown key is 503, not 401, because the key may be new", () =>
     Effect.gen(function*() {
       const { close, keys, reopen, rotateKeys } = yield* server()
       const { passTime } = yield* Surroundings
@@ -119,7 +123,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("While the author
       assert.strictEqual((yield* send("/v1/operations", { token })).status, 200)
     }))
 
-  it.effect("a token that is malformed, or of another issuer, is 401 all the same", () =>
+  it.effect("a malformed token, or one of another issuer, is still 401", () =>
     Effect.gen(function*() {
       const { close, keys, reopen } = yield* server()
       const { passTime } = yield* Surroundings
@@ -138,7 +142,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("While the author
 layer(authorizedGateway(setup), { excludeTestServices: true })(
   "While the authorization server does not answer",
   (it) => {
-    it.effect("tokens are 503 because of it, in time and at once after the first, and hold no place for the others", () =>
+    it.effect("its tokens are 503 authorization_unavailable in time, after the first at once, and do not fill the gateway", () =>
       Effect.gen(function*() {
         const { behave, requests } = yield* server()
         const { send } = yield* Gateway
@@ -147,7 +151,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })(
         const junk = signToken(strangers, "ES256", decodeJwt(holder.tokens.access), { kid: "nobody's" })
         behave("never")
         const before = requests().length
-        // The gateway's own deadline would be another problem.
+        // The gateway's own deadline would cause another problem code.
         const all = Array.from({ length: 20 }, (_, at) => at % 2 === 0 ? read(holder) : send(path, { token: junk }))
         for (let times = 0; times < 5; times++) {
           for (const answer of yield* Effect.all(all, { concurrency: "unbounded" })) {

@@ -1,6 +1,4 @@
-/**
- * What mutations start from: tokens that a real authorization server issued to real agents.
- */
+/** The materials of variants: tokens that a real authorization server issued to real agents. */
 import { Effect } from "effect"
 import { makeAgent } from "../../fixtures/authorization/Agent.ts"
 import {
@@ -13,7 +11,7 @@ import { thumbprintOf } from "../../fixtures/authorization/Proofs.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import type { Materials } from "./Variants.ts"
 
-/** Agents of every kind of JWT, and one whose tokens are bound to its key. */
+/** One agent for each kind of JWT, and one whose tokens are bound to its key. */
 export const agents = [
   { client_id: "es256", tokens: "ES256", authentication: "client_secret_basic", binding: "none" },
   { client_id: "eddsa", tokens: "EdDSA", authentication: "client_secret_basic", binding: "none" },
@@ -48,7 +46,7 @@ export const gather = Effect.fnUntraced(function*(server: AuthorizationServer, a
   return materials
 })
 
-/** What a real authorization server issues to these agents for the gateway. */
+/** The tokens that a real authorization server issues to these agents for the gateway. */
 export const gatherMaterials = Effect.flatMap(
   makeAuthorizationServer({ agents, resources: [baseUrl] }),
   (server) => gather(server, baseUrl)

@@ -1,3 +1,7 @@
+/**
+ * The gateway refuses 20,000 variants of DPoP proofs, and `oauth4webapi` gives a second opinion on each. The variants
+ * start from a real authorization server's token.
+ */
 import { describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { proofDifferences } from "../../fixtures/authorization/Differences.ts"
@@ -5,14 +9,14 @@ import { makeProof, now, type ProofRequest } from "../../fixtures/authorization/
 import { rounds } from "../../fixtures/Effort.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import { gatherMaterials } from "./Materials.ts"
-import { proofMutations } from "./ProofForgeries.ts"
+import { proofVariants } from "./ProofVariants.ts"
 import { assertAllAccepted, assertAllRefused, verifierOf } from "./Verdicts.ts"
 
 /** Together with the tokens (`TokenVariants.test.ts`): 100,000 in `npm run test:thorough`. */
 const count = rounds(4000, 20_000)
 
-/** Changes to a good proof that leave it good. */
-const variations: ReadonlyArray<Partial<ProofRequest>> = [
+/** Changes to a valid DPoP proof that keep it valid. Built at use, because a DPoP proof ages while other tests run. */
+const variationsNow = (): ReadonlyArray<Partial<ProofRequest>> => [
   {},
   { header: { typ: "DPOP+JWT" } },
   { header: { typ: "application/dpop+jwt" } },
@@ -23,15 +27,15 @@ const variations: ReadonlyArray<Partial<ProofRequest>> = [
   { claims: { nonce: "of-another-server", extra: [] } }
 ]
 
-describe("Of 20,000 DPoP proofs that come close to a good one", () => {
+describe("Of 20,000 variants of a valid DPoP proof", () => {
   it.live(
-    "none is accepted, none makes the verifier fail, and oauth4webapi agrees, with eight justified exceptions",
+    "none is accepted, none makes the verifier fail, and oauth4webapi agrees with eight justified exceptions",
     () =>
       Effect.gen(function*() {
         const materials = yield* gatherMaterials
         yield* assertAllRefused({
           materials,
-          mutations: proofMutations(materials),
+          variants: proofVariants(materials),
           count,
           refusal: "InvalidDpopProof",
           differences: proofDifferences
@@ -40,13 +44,13 @@ describe("Of 20,000 DPoP proofs that come close to a good one", () => {
     120_000
   )
 
-  it.live("all are made of proofs that both accept, also where what is written otherwise means the same", () =>
+  it.live("each starts from a DPoP proof that both accept, in every equivalent spelling", () =>
     Effect.gen(function*() {
       const materials = yield* gatherMaterials
       const { agentKey: key, bound: token, url } = materials
       yield* assertAllAccepted(
         materials,
-        variations.map((variation) => ({
+        variationsNow().map((variation) => ({
           attempt: { scheme: "DPoP", token, proof: makeProof({ key, token, url, ...variation }) },
           what: JSON.stringify(variation)
         }))

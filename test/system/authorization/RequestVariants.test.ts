@@ -1,3 +1,7 @@
+/**
+ * Requests with variants of tokens and DPoP proofs are never accepted, never 5xx, and never logged. The tests send them
+ * over HTTP to a gateway on the real PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fc from "fast-check"
@@ -8,9 +12,9 @@ import { Observer } from "../../fixtures/HttpObserver.ts"
 import { assertProblem, baseUrl } from "../../fixtures/HttpProblem.ts"
 import type { Answer } from "../../fixtures/HttpWire.ts"
 import { agents, gather } from "./Materials.ts"
-import { proofMutations } from "./ProofForgeries.ts"
-import { tokenMutations } from "./TokenForgeries.ts"
-import { type Attempt, type Materials, type Mutation, mutationSeed } from "./Variants.ts"
+import { proofVariants } from "./ProofVariants.ts"
+import { tokenVariants } from "./TokenVariants.ts"
+import { type Attempt, type Materials, type Variant, variantSeed } from "./Variants.ts"
 
 const count = 2000
 
@@ -21,11 +25,11 @@ const setup: Setup = {
   accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }] })
 }
 
-/** What a client of ours would send in a header: visible characters, space and tab, not at the ends; and not for long. */
+/** Header values that the test client can send: visible characters, and inner spaces and tabs, up to 8192 bytes. */
 const isFieldValue = (text: string) =>
   /^[\x21-\xff](?:[\t\x20-\xff]*[\x21-\xff])?$/.test(text) && !text.includes("\x7f") && text.length <= 8192
 
-/** Sends it by the book, or as bytes where no client would: what is not read to the end has no path for an answer. */
+/** Sends it through the client if that is possible, and as raw bytes otherwise. */
 const attemptOver = ({ send, wire }: Gateway["Service"], { proof, scheme, token }: Attempt): Effect.Effect<Answer> => {
   const headers = { authorization: `${scheme} ${token}`, ...proof === null ? {} : { dpop: proof } }
   if (Object.values(headers).every(isFieldValue)) return send(target, { headers })
@@ -53,10 +57,10 @@ const assertRefused = (answer: Answer) => {
   )
 }
 
-const tryAll = Effect.fnUntraced(function*(materials: Materials, mutations: fc.Arbitrary<Mutation>) {
+const tryAll = Effect.fnUntraced(function*(materials: Materials, variants: fc.Arbitrary<Variant>) {
   const gateway = yield* Gateway
-  const seed = mutationSeed()
-  const sample = fc.sample(mutations.filter(({ kind }) => !kind.includes("white space around it")), {
+  const seed = variantSeed()
+  const sample = fc.sample(variants.filter(({ kind }) => !kind.includes("white space around it")), {
     numRuns: count,
     seed
   })
@@ -74,7 +78,7 @@ const tryAll = Effect.fnUntraced(function*(materials: Materials, mutations: fc.A
   )
 })
 
-/** Good credentials read: what is refused beside them is refused for what it is. */
+/** Good credentials still read, so the variants were refused because of their own content. */
 const assertGoodOnesRead = Effect.fnUntraced(function*({ agentKey: key, bound, tokens, url }: Materials) {
   const { send } = yield* Gateway
   for (const token of tokens) assert.strictEqual((yield* send(target, { token })).status, 200)
@@ -82,7 +86,7 @@ const assertGoodOnesRead = Effect.fnUntraced(function*({ agentKey: key, bound, t
   assert.strictEqual((yield* send(target, { headers })).status, 200)
 })
 
-/** The parts of tokens and proofs that are long enough to be told from other text. */
+/** The parts of tokens and DPoP proofs that are long enough to be unique in other text. */
 const secretsOf = (attempts: ReadonlyArray<Attempt>): ReadonlySet<string> =>
   new Set(
     attempts.flatMap(({ proof, token }) => [token, proof ?? ""])
@@ -91,26 +95,26 @@ const secretsOf = (attempts: ReadonlyArray<Attempt>): ReadonlySet<string> =>
   )
 
 layer(authorizedGateway(setup), { excludeTestServices: true })("Of 2,000 requests over HTTP", (it) => {
-  it.effect("with tokens that come close to good ones, none is accepted, and none is answered with a 5xx", () =>
+  it.effect("with variants of tokens, none is accepted, and none gets a 5xx response", () =>
     Effect.gen(function*() {
       const materials = yield* gather(yield* server(), baseUrl)
-      yield* tryAll(materials, tokenMutations(materials))
+      yield* tryAll(materials, tokenVariants(materials))
       yield* assertGoodOnesRead(materials)
     }))
 
-  it.effect("with proofs that come close to good ones, none is accepted, and none is answered with a 5xx", () =>
+  it.effect("with variants of DPoP proofs, none is accepted, and none gets a 5xx response", () =>
     Effect.gen(function*() {
       const materials = yield* gather(yield* server(), baseUrl)
-      yield* tryAll(materials, proofMutations(materials))
+      yield* tryAll(materials, proofVariants(materials))
       yield* assertGoodOnesRead(materials)
     }))
 
-  it.effect("no log line holds any part of a token or of a proof", () =>
+  it.effect("none writes any part of a token or of a DPoP proof to the log", () =>
     Effect.gen(function*() {
       const materials = yield* gather(yield* server(), baseUrl)
       const before = (yield* Observer).lines.length
       const gateway = yield* Gateway
-      const sample = fc.sample(fc.oneof(tokenMutations(materials), proofMutations(materials)), { numRuns: 500 })
+      const sample = fc.sample(fc.oneof(tokenVariants(materials), proofVariants(materials)), { numRuns: 500 })
       const attempts = sample.map(({ make }) => make(materials))
       yield* Effect.forEach(attempts, (attempt) => attemptOver(gateway, attempt), { concurrency: 16 })
       const log = (yield* Observer).lines.slice(before).map(({ text }) => text).join("\n")
@@ -120,7 +124,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Of 2,000 request
 })
 
 layer(authorizedGateway({ ...setup, spans: true }), { excludeTestServices: true })("Trace spans", (it) => {
-  it.effect("hold no part of a token or of a proof, whether they are good or not", () =>
+  it.effect("hold no part of a token or of a DPoP proof, for good and refused requests", () =>
     Effect.gen(function*() {
       const materials = yield* gather(yield* server(), baseUrl)
       yield* assertGoodOnesRead(materials)

@@ -1,3 +1,7 @@
+/**
+ * The metadata of the protected resource leads a client from the URL to a token (RFC 9728). The tests follow it with
+ * `oauth4webapi` and a real authorization server.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as oauth from "oauth4webapi"
@@ -28,7 +32,7 @@ const setup: Setup = {
 }
 
 layer(authorizedGateway(setup), { excludeTestServices: true })("The metadata of the protected resource", (it) => {
-  it.effect("leads a client that knows nothing but the URL to a token that reads (RFC 9728)", () =>
+  it.effect("leads a client that knows only the URL to a token that reads (RFC 9728)", () =>
     Effect.gen(function*() {
       const { port, send } = yield* Gateway
       const refused = yield* send("/v1/operations")
@@ -79,7 +83,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("The metadata of 
       }
     }))
 
-  it.effect("tells in the OpenAPI document which schemes there are", () =>
+  it.effect("matches the security schemes of the OpenAPI document", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const document = json(yield* send("/openapi.json")) as {
@@ -91,7 +95,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("The metadata of 
       assert.lengthOf(document.paths["/v1/operations"]!.get.security, 2)
     }))
 
-  it.effect("is there without a token, and with any", () =>
+  it.effect("is served without a token, and with any token", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const target = "/.well-known/oauth-protected-resource"

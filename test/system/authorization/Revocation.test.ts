@@ -1,3 +1,7 @@
+/**
+ * A grant that is revoked at the authorization server stops reading at once, at every gateway. The tests revoke at a
+ * real server, whose events a webhook delivers.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ClientId, Issuer, PairwiseSubject } from "../../../src/domain/Grant.ts"
@@ -34,7 +38,7 @@ const byEvents: Setup = {
   accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl }] })
 }
 
-/** The owner, or the agent, ends the grant at the authorization server, which tells the gateway. */
+/** The owner or the agent revokes the grant at the authorization server, which sends an event to the gateway. */
 const revokeAtServer = ({ agent, tokens }: Authorized) =>
   Effect.andThen(
     Effect.promise(() => agent.revoke(tokens.refresh)),
@@ -45,7 +49,7 @@ layer(authorizedGateway(onFirstSight), { excludeTestServices: true })(
   "A revocation at the authorization server",
   (it) => {
     it.effect.each(["agent", "bearer"])(
-      "is 401 grant_revoked at the very next read, though the token is good: %s",
+      "is 401 grant_revoked at the next read, although the token is good: %s",
       (client_id) =>
         Effect.gen(function*() {
           yield* connectWebhook(yield* server())
@@ -69,7 +73,7 @@ layer(authorizedGateway(onFirstSight), { excludeTestServices: true })(
         assertProblemOf(yield* readThere, "grant_revoked")
       }))
 
-    it.effect("ends one grant: what the owner grants anew reads what was done under the old one", () =>
+    it.effect("ends one grant: a new grant of the owner reads the operations of the old one", () =>
       Effect.gen(function*() {
         yield* connectWebhook(yield* server())
         const { holder, operation } = yield* settled("bearer")
@@ -79,7 +83,7 @@ layer(authorizedGateway(onFirstSight), { excludeTestServices: true })(
         assertProblemOf(yield* read(holder), "grant_revoked")
       }))
 
-    it.effect("holds for a token that the gateway sees for the first time afterwards", () =>
+    it.effect("applies to a token that the gateway sees for the first time afterwards", () =>
       Effect.gen(function*() {
         yield* connectWebhook(yield* server())
         const holder = yield* authorize("bearer")
@@ -87,7 +91,7 @@ layer(authorizedGateway(onFirstSight), { excludeTestServices: true })(
         assertProblemOf(yield* read(holder), "grant_revoked")
       }))
 
-    it.effect("of all that a subject gave, or that a client was given, ends each of these grants", () =>
+    it.effect("of all grants of a subject or a client ends each of them", () =>
       Effect.gen(function*() {
         const { issuer } = yield* server()
         const grants = yield* Grants
@@ -102,7 +106,7 @@ layer(authorizedGateway(onFirstSight), { excludeTestServices: true })(
         assertProblemOf(yield* read(other.holder), "grant_revoked")
       }))
 
-    it.effect("leaves the grants of other clients alone", () =>
+    it.effect("does not affect the grants of other clients", () =>
       Effect.gen(function*() {
         yield* connectWebhook(yield* server())
         const one = yield* settled("bearer")
@@ -115,12 +119,12 @@ layer(authorizedGateway(onFirstSight), { excludeTestServices: true })(
 )
 
 layer(authorizedGateway(byEvents), { excludeTestServices: true })("Where grants are registered by events", (it) => {
-  it.effect("a token of which no event told is 401", () =>
+  it.effect("a token without an event is 401", () =>
     Effect.gen(function*() {
       assertProblemOf(yield* read(yield* authorize("bearer")), "invalid_token")
     }))
 
-  it.effect("a grant reads once its event was told, until it is revoked", () =>
+  it.effect("a grant reads from its event until its revocation", () =>
     Effect.gen(function*() {
       const { delivered } = yield* server()
       yield* connectWebhook(yield* server())

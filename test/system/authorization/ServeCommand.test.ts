@@ -1,3 +1,7 @@
+/**
+ * The command `serve` accepts tokens of the authorization servers in its environment. The tests run real processes, a
+ * real authorization server and the real PostgreSQL.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { decodeJwt } from "jose"
@@ -41,7 +45,7 @@ const start = Effect.fnUntraced(function*(env: Readonly<Record<string, string>>)
 })
 
 describe("The command serve, with the authorization servers of the environment", () => {
-  it.live("takes their tokens in every process, each proof once among all of them, and no grant that was revoked", () =>
+  it.live("accepts their tokens in every process, each DPoP proof only once in all processes, and no revoked grant", () =>
     Effect.gen(function*() {
       const database = yield* createDatabase()
       const server = yield* makeAuthorizationServer({ agents, resources: [baseUrl] })
@@ -64,7 +68,7 @@ describe("The command serve, with the authorization servers of the environment",
       assert.strictEqual(yield* get(one, { authorization: `Bearer ${access}` }), "invalid_token")
 
       const { grant_id } = decodeJwt(access)
-      // A name that begins with a hyphen is none of the flags: hence the sign between.
+      // The equals sign keeps a name that begins with a hyphen from being read as a flag.
       yield* result(
         ["grants", "revoke", "--issuer", server.issuer, "--client", "bound", `--grant=${String(grant_id)}`],
         { DATABASE_URL: urlOf(database) }
@@ -72,7 +76,7 @@ describe("The command serve, with the authorization servers of the environment",
       for (const port of [one, other]) assert.strictEqual(yield* get(port, prove()), "grant_revoked")
     }).pipe(Effect.provide(Platform)))
 
-  it.live("registers their grants with a role of its own, and reads with one that may not; it says where that is missing", () =>
+  it.live("registers their grants with a role of its own, reads with another, and reports a missing role", () =>
     Effect.gen(function*() {
       const { urlAs } = yield* rolesWith({ proofs: true })
       const server = yield* makeAuthorizationServer({ agents, resources: [baseUrl] })
@@ -109,7 +113,7 @@ describe("The command serve, with the authorization servers of the environment",
       assert.strictEqual(yield* read, "grant_revoked")
     }).pipe(Effect.provide(Platform)))
 
-  it.live("checks the proofs of all while first sights of one client wait for its revocation, and are 503 soon", () =>
+  it.live("still checks DPoP proofs of others while one client's grants wait for its revocation, and are soon 503", () =>
     Effect.gen(function*() {
       const database = yield* createDatabase()
       const server = yield* makeAuthorizationServer({ agents, resources: [baseUrl] })
@@ -117,7 +121,7 @@ describe("The command serve, with the authorization servers of the environment",
         DATABASE_URL: urlOf(database),
         OAUTH_ISSUERS: JSON.stringify([{ issuer: server.issuer, first_sight: {} }])
       })
-      /** Reads with a token that nobody has seen, by a proof of its own each time. */
+      /** Reads with a token that the gateway has not seen, and with a new DPoP proof each time. */
       const authorize = (client_id: string, account: string) =>
         Effect.promise(async () => {
           const agent = await makeAgent(server, client_id)
@@ -148,7 +152,7 @@ describe("The command serve, with the authorization servers of the environment",
       for (const read of unseen) assert.strictEqual(yield* read, 200)
     }).pipe(Effect.provide(Platform)))
 
-  it.live("asks them about opaque tokens, and shows none of its secrets", () =>
+  it.live("introspects opaque tokens, and reveals none of its secrets", () =>
     Effect.gen(function*() {
       const database = yield* createDatabase()
       const server = yield* makeAuthorizationServer({ agents, resources: [baseUrl] })
@@ -176,7 +180,7 @@ describe("The command serve, with the authorization servers of the environment",
       for (const secret of [access, clientSecret, "alice"]) assert.notInclude(output.stderr, secret)
     }).pipe(Effect.provide(Platform)))
 
-  it.live("does not start with what it cannot keep to, and says why without showing a secret", () =>
+  it.live("does not start with an invalid configuration, and gives the reason without a secret", () =>
     Effect.gen(function*() {
       const env = { DATABASE_URL: urlOf(yield* createDatabase()) }
       const issuer = { issuer: "https://as.test" }

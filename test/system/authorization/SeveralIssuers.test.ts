@@ -1,3 +1,7 @@
+/**
+ * Several issuers share one gateway without sharing clients, keys or failures. The tests use several real authorization
+ * servers.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
@@ -53,7 +57,7 @@ const setup: Setup = {
 const prefixes = ["first/", "second/", "third/"]
 
 layer(authorizedGateway(setup), { excludeTestServices: true })("Several issuers at once", (it) => {
-  it.effect("each have their clients, which share nothing but a name, beside those of the gateway's own tokens", () =>
+  it.effect("each have their own clients, even with equal names, beside those of the gateway's own tokens", () =>
     Effect.gen(function*() {
       const account = "the-same-owner"
       const holders = yield* Effect.forEach(prefixes, (prefix, index) =>
@@ -71,7 +75,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Several issuers 
       assert.deepStrictEqual(idsOf(answer), [operation.id])
     }))
 
-  it.effect("cannot sign for one another", () =>
+  it.effect("cannot sign for each other", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* server(0), yield* server(1)]
       const { tokens: { access } } = yield* authorize("bearer")
@@ -101,7 +105,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Several issuers 
       yield* third.reopen
     }))
 
-  it.effect("are not asked about tokens that are not theirs", () =>
+  it.effect("are asked only about their own tokens", () =>
     Effect.gen(function*() {
       const third = yield* server(2)
       const { send } = yield* Gateway
@@ -118,7 +122,7 @@ layer(authorizedGateway(setup), { excludeTestServices: true })("Several issuers 
       assert.strictEqual(third.requests().length, before)
     }))
 
-  it.effect("that could speak for one another, or that are named twice, keep the gateway from starting", () =>
+  it.effect("keep the gateway from starting if they could sign for each other or are named twice", () =>
     Effect.gen(function*() {
       const issuer = (name: string, clientPrefix: string) => ({
         issuer: `https://${name}.test`,

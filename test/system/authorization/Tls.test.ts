@@ -1,3 +1,7 @@
+/**
+ * The gateway talks to authorization servers only over trusted TLS of version 1.2 or later. The tests use TLS servers
+ * on loopback.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Logger } from "effect"
 import type { AddressInfo } from "node:net"
@@ -6,10 +10,10 @@ import { certificate } from "../../fixtures/authorization/Agent.ts"
 import { generateKeys, type PrivateKey, signToken } from "../../fixtures/authorization/Keys.ts"
 import { now } from "../../fixtures/authorization/Proofs.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
-import { bearer, type Materials } from "./Variants.ts"
+import { bearer } from "./Variants.ts"
 import { judge, verifierOf } from "./Verdicts.ts"
 
-/** Of the certificate for `localhost` that agents show; valid for a hundred years, and worth nothing anywhere. */
+/** The key of the agents' certificate for `localhost`, valid for a hundred years, for tests only. */
 const key = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgR5adS4rSHexK8RBO
 jJbpuS2tuOtrG9ETSQlGe7P3GFehRANCAATlrB90XTBko1G5Sca1Z8b1xzZ02bUY
@@ -19,7 +23,7 @@ vzxybfuX3LKJRkH2UgzjwCGXqicohikPG0dg8195U56nDTNw0AoYpzVd
 
 const cert = `-----BEGIN CERTIFICATE-----\n${certificate.replaceAll(/.{64}/g, "$&\n")}\n-----END CERTIFICATE-----\n`
 
-/** Remembers what it could decrypt. */
+/** A TLS server that records the requests that it decrypted. */
 const tlsServer = (options: tls.TlsOptions = {}) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly port: number; readonly received: () => string; readonly close: () => void }>(
@@ -43,9 +47,13 @@ const tlsServer = (options: tls.TlsOptions = {}) =>
     ({ close }) => Effect.sync(close)
   )
 
-/** A verifier and a token need no more of the materials than this. */
-const materialsFor = (issuer: string, keys: ReadonlyArray<PrivateKey>) =>
-  ({ issuer, audience: baseUrl, url: `${baseUrl}/v1/operations`, keys }) as unknown as Materials
+/** The part of the materials that a verifier and a token need. */
+const materialsFor = (issuer: string, keys: ReadonlyArray<PrivateKey>) => ({
+  issuer,
+  audience: baseUrl,
+  url: `${baseUrl}/v1/operations`,
+  keys
+})
 
 const judgeTokenOf = Effect.fnUntraced(function*(issuer: string) {
   const materials = materialsFor(issuer, yield* Effect.promise(() => generateKeys()))
@@ -66,14 +74,14 @@ const judgeTokenOf = Effect.fnUntraced(function*(issuer: string) {
 })
 
 describe("An authorization server", () => {
-  it.live("whose certificate nobody vouches for is asked nothing, and its tokens are 503", () =>
+  it.live("without a trusted certificate gets no request, and its tokens are 503", () =>
     Effect.gen(function*() {
       const { port, received } = yield* tlsServer()
       assert.strictEqual(yield* judgeTokenOf(`https://localhost:${port}`), "AuthorizationUnavailable")
       assert.strictEqual(received(), "")
     }))
 
-  it.live("that speaks no TLS of version 1.2 or later is asked nothing, and its tokens are 503", () =>
+  it.live("without TLS 1.2 or later gets no request, and its tokens are 503", () =>
     Effect.gen(function*() {
       const { port, received } = yield* tlsServer({
         minVersion: "TLSv1",

@@ -1,3 +1,7 @@
+/**
+ * The gateway refuses 80,000 variants of access tokens, and `oauth4webapi` gives a second opinion on each. The variants
+ * start from a real authorization server's tokens.
+ */
 import { describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { decodeJwt, decodeProtectedHeader } from "jose"
@@ -7,14 +11,14 @@ import { now } from "../../fixtures/authorization/Proofs.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import { gatherMaterials } from "./Materials.ts"
-import { tokenMutations } from "./TokenForgeries.ts"
+import { tokenVariants } from "./TokenVariants.ts"
 import { bearer } from "./Variants.ts"
 import { assertAllAccepted, assertAllRefused, verifierOf } from "./Verdicts.ts"
 
 /** Together with the proofs (`ProofVariants.test.ts`): 100,000 in `npm run test:thorough`. */
 const count = rounds(16_000, 80_000)
 
-/** Changes to a good token that leave it good. */
+/** Changes to a good token that keep it good. */
 const variations: ReadonlyArray<{ readonly header?: Members; readonly claims?: Members }> = [
   {},
   { header: { typ: "application/at+jwt" } },
@@ -28,15 +32,15 @@ const variations: ReadonlyArray<{ readonly header?: Members; readonly claims?: M
   { claims: { extra: { deep: [1] } } }
 ]
 
-describe("Of 80,000 access tokens that come close to a good one", () => {
+describe("Of 80,000 variants of a good access token", () => {
   it.live(
-    "none is accepted, none makes the verifier fail, and oauth4webapi agrees, with ten justified exceptions",
+    "none is accepted, none makes the verifier fail, and oauth4webapi agrees with ten justified exceptions",
     () =>
       Effect.gen(function*() {
         const materials = yield* gatherMaterials
         yield* assertAllRefused({
           materials,
-          mutations: tokenMutations(materials),
+          variants: tokenVariants(materials),
           count,
           refusal: "InvalidCredential",
           differences: tokenDifferences
@@ -45,7 +49,7 @@ describe("Of 80,000 access tokens that come close to a good one", () => {
     120_000
   )
 
-  it.live("all are made of tokens that both accept, also where what is written otherwise means the same", () =>
+  it.live("each starts from a token that both accept, in every equivalent spelling", () =>
     Effect.gen(function*() {
       const materials = yield* gatherMaterials
       const attempts = materials.tokens.flatMap((token) => {

@@ -1,57 +1,58 @@
 /**
- * Credentials that come close to good ones: what a mutation is, and those of the text of any JWT.
+ * Variants: credentials that differ little from valid ones and must be refused. This file has their type, and edits of
+ * the text of any JWT.
  */
 import * as fc from "fast-check"
 import type { PrivateKey } from "../../fixtures/authorization/Keys.ts"
 
-/** What is sent: a credential that no gateway should accept. */
+/** A credential to send. The gateway must refuse it. */
 export interface Attempt {
   readonly scheme: "Bearer" | "DPoP"
   readonly token: string
   readonly proof: string | null
 }
 
-/** What mutations start from. */
+/** The valid credentials and keys that variants start from. */
 export interface Materials {
   readonly issuer: string
   readonly audience: string
-  /** What is requested, with GET. */
+  /** The URL of the GET request. */
   readonly url: string
-  /** The keys with which the authorization server signs: a mutation may be one of what is signed. */
+  /** The signing keys of the authorization server, for variants with a valid signature. */
   readonly keys: ReadonlyArray<PrivateKey>
-  /** Keys of somebody else's, of the same kinds. */
+  /** Foreign keys of the same kinds. */
   readonly strangers: ReadonlyArray<PrivateKey>
-  /** The key that bound tokens are bound to. */
+  /** The agent's key, which bound tokens are bound to. */
   readonly agentKey: PrivateKey
   readonly agentThumbprint: string
-  /** Tokens that are good by themselves: signed with ES256, EdDSA and PS256. */
+  /** Good bearer tokens, signed with ES256, EdDSA and PS256. */
   readonly tokens: readonly [string, string, string]
   /** A token that is bound to the agent's key. */
   readonly bound: string
 }
 
-/** One way from good credentials to one that is not. */
-export interface Mutation {
-  /** Which rule it breaks: mutations of one kind are judged alike. */
+/** One way to make an invalid credential from valid ones. */
+export interface Variant {
+  /** The rule that it breaks. All variants of one kind must have the same verdict. */
   readonly kind: string
-  /** For people. */
+  /** Details for the message of a failure. */
   readonly note: string
   readonly make: (materials: Materials) => Attempt
 }
 
-export const mutation = (kind: string, note: unknown, make: Mutation["make"]): Mutation => ({
+export const variant = (kind: string, note: unknown, make: Variant["make"]): Variant => ({
   kind,
   note: JSON.stringify(note) ?? "",
   make
 })
 
-/** Another seed makes other mutations; that of a failure makes them again, for keys that are always new. */
-export const mutationSeed = (): number => Number(process.env["MUTATION_SEED"] ?? 20261121)
+/** Seed of the variants, from `VARIANT_SEED`. The seed of a failure repeats its variants, with new keys. */
+export const variantSeed = (): number => Number(process.env["VARIANT_SEED"] ?? 20261121)
 
-/** A bearer token is all there is. */
+/** An attempt with a bearer token alone. */
 export const bearer = (token: string): Attempt => ({ scheme: "Bearer", token, proof: null })
 
-/** A change to the text of a JWT. It must change what the text says, or how it says it. */
+/** A change to the text of a JWT. It must change the content or its encoding. */
 export interface Edit {
   readonly kind: string
   readonly note: string
@@ -64,14 +65,14 @@ const bytesOf = (segment: string) => Buffer.from(segment, "base64url")
 
 const signatureOf = (jwt: string) => jwt.slice(jwt.lastIndexOf(".") + 1)
 
-/** Another of the 64 characters in place of one. */
+/** Replaces one character with another of the 64. */
 const replaced: fc.Arbitrary<Edit> = fc.tuple(fc.nat(), fc.integer({ min: 1, max: 63 })).map(([place, shift]) => ({
-  kind: "a character is another",
+  kind: "with one character replaced",
   note: JSON.stringify({ place, shift }),
   apply: (jwt) => {
     const at = place % jwt.length
     const edited = replaceAt(jwt, at, shift)
-    // The last character of a signature has bits that say nothing: those are for `unusedBits`.
+    // The last character of a signature has unused bits: `unusedBits` changes those.
     return bytesOf(signatureOf(edited)).equals(bytesOf(signatureOf(jwt))) && at > jwt.lastIndexOf(".")
       ? replaceAt(jwt, at - 1, shift)
       : edited
@@ -84,9 +85,9 @@ const replaceAt = (jwt: string, at: number, shift: number): string => {
   return jwt.slice(0, at) + other + jwt.slice(at + 1)
 }
 
-/** The same bytes, written as no encoder would (RFC 4648 §3.5). */
+/** The same bytes, with unused bits that no encoder sets (RFC 4648 §3.5). */
 const unusedBits: fc.Arbitrary<Edit> = fc.integer({ min: 1, max: 15 }).map((bits) => ({
-  kind: "the signature ends in bits that say nothing",
+  kind: "with unused bits set in the signature",
   note: String(bits),
   apply: (jwt) => jwt.slice(0, -1) + alphabet[alphabet.indexOf(jwt.at(-1)!) ^ bits]!
 }))
@@ -99,7 +100,7 @@ const stranger = fc.oneof(
 const insertAt = (jwt: string, at: number, what: string): string => jwt.slice(0, at) + what + jwt.slice(at)
 
 const inserted: fc.Arbitrary<Edit> = fc.tuple(fc.nat(), stranger).map(([place, what]) => ({
-  kind: "a character too many",
+  kind: "with one character added",
   note: JSON.stringify({ place, what }),
   apply: (jwt) => insertAt(jwt, place % (jwt.length + 1), what)
 }))
@@ -107,12 +108,12 @@ const inserted: fc.Arbitrary<Edit> = fc.tuple(fc.nat(), stranger).map(([place, w
 const space = fc.constantFrom(" ", "\t", "\r\n", "\u00a0", "\u2028", "\ufeff")
 
 const spaced: fc.Arbitrary<Edit> = fc.tuple(fc.nat(), space).map(([place, what]) => ({
-  kind: "with white space within",
+  kind: "with white space inside",
   note: JSON.stringify({ place, what }),
   apply: (jwt) => insertAt(jwt, 1 + place % (jwt.length - 1), what)
 }))
 
-/** Over HTTP this is as if there were none: a field value has no white space around it (RFC 9110 §5.5). */
+/** HTTP removes this white space: a field value has none around it (RFC 9110 §5.5). */
 const surrounded: fc.Arbitrary<Edit> = fc.constantFrom([" ", ""], ["", " "], ["\t", ""], ["", "\r\n"]).map((
   [before, after]
 ) => ({
@@ -121,14 +122,14 @@ const surrounded: fc.Arbitrary<Edit> = fc.constantFrom([" ", ""], ["", " "], ["\
   apply: (jwt) => `${before!}${jwt}${after!}`
 }))
 
-/** As other encodings have it: padded, or in the other alphabet (RFC 7515 §2). */
+/** Other encodings of the signature: padded, or in the other alphabet (RFC 7515 §2). */
 const encodings: ReadonlyArray<(signature: string) => string> = [
   (signature) => `${signature}==`,
   (signature) => `${signature.replaceAll("-", "+").replaceAll("_", "/")}==`
 ]
 
 const encoded: fc.Arbitrary<Edit> = fc.nat(encodings.length - 1).map((index) => ({
-  kind: "the signature is encoded otherwise",
+  kind: "with another encoding of the signature",
   note: String(index),
   apply: (jwt) => {
     const start = jwt.lastIndexOf(".") + 1
@@ -137,7 +138,7 @@ const encoded: fc.Arbitrary<Edit> = fc.nat(encodings.length - 1).map((index) => 
 }))
 
 const removed: fc.Arbitrary<Edit> = fc.tuple(fc.nat(), fc.integer({ min: 1, max: 20 })).map(([place, count]) => ({
-  kind: "characters are missing",
+  kind: "with characters removed",
   note: JSON.stringify({ place, count }),
   apply: (jwt) => {
     const at = place % jwt.length
@@ -169,7 +170,7 @@ const segments: ReadonlyArray<(parts: ReadonlyArray<string>) => ReadonlyArray<st
 ]
 
 const rearranged: fc.Arbitrary<Edit> = fc.nat(segments.length - 1).map((index) => ({
-  kind: "the segments are others",
+  kind: "with other segments",
   note: String(index),
   apply: (jwt) => segments[index]!(jwt.split(".")).join(".")
 }))
@@ -194,7 +195,7 @@ const wrappings: ReadonlyArray<(jwt: string) => string> = [
 ]
 
 const wrapped: fc.Arbitrary<Edit> = fc.nat(wrappings.length - 1).map((index) => ({
-  kind: "the text is wrapped",
+  kind: "with the text wrapped",
   note: String(index),
   apply: (jwt) => wrappings[index]!(jwt)
 }))

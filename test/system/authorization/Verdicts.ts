@@ -1,6 +1,4 @@
-/**
- * What is made of a credential: by the verifier of the gateway, and by `oauth4webapi`, which was written by others.
- */
+/** Verdicts on a credential: by the verifier of the gateway, and by the independent `oauth4webapi`. */
 import { assert } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
@@ -11,18 +9,21 @@ import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
-import { type Attempt, type Materials, type Mutation, mutationSeed } from "./Variants.ts"
+import { type Attempt, type Materials, type Variant, variantSeed } from "./Variants.ts"
 
-/** The name of the error with which the gateway refuses; a defect is what becomes a 500. */
+/** The tag of the gateway's error. A defect becomes a 500. */
 export type Verdict = "accepted" | "InvalidCredential" | "InvalidDpopProof" | "AuthorizationUnavailable" | "defect"
 
 const algorithms = ["ES256", "EdDSA", "Ed25519", "PS256"]
 
-/** As the gateway has it by default. */
+/** The default of the gateway, in seconds. */
 const clockTolerance = 5
 
-/** The verifier of JWT access tokens, in process. Where signatures are kept, it verifies each good token once. */
-export const verifierOf = ({ audience, issuer }: Materials, signatureTimeToLive: "1 minute" | 0) =>
+/** The verifier of JWT access tokens, in process. With a time to live, it verifies the signature of a token once. */
+export const verifierOf = (
+  { audience, issuer }: Pick<Materials, "audience" | "issuer">,
+  signatureTimeToLive: "1 minute" | 0
+) =>
   GrantVerifier.layerJwt({ issuer, audience, signatureTimeToLive }).pipe(
     Layer.provide([ProofReplay.layerMemory, Grants.layerMemory, FetchHttpClient.layer]),
     Layer.provide(MemoryLedger.layer),
@@ -31,7 +32,7 @@ export const verifierOf = ({ audience, issuer }: Materials, signatureTimeToLive:
 
 /** The verdict of the gateway. */
 export const judge = (
-  { url }: Materials,
+  { url }: Pick<Materials, "url">,
   { proof, scheme, token }: Attempt
 ): Effect.Effect<Verdict, never, GrantVerifier> =>
   GrantVerifier.use(({ verify }) =>
@@ -52,7 +53,7 @@ export const judge = (
     })
   )
 
-/** Whether `oauth4webapi` would accept it. Null where it cannot be sent at all: a header takes no such characters. */
+/** Whether `oauth4webapi` accepts it. Null if a header cannot hold its characters, so that it cannot be sent. */
 export type Peer = (attempt: Attempt) => Promise<boolean | null>
 
 /** Reads the metadata of the issuer, once. */
@@ -81,26 +82,26 @@ const makeRequest = (url: string, headers: Record<string, string>): Request | nu
   }
 }
 
-/** How many at once: signatures are verified by threads of the machine. */
+/** Attempts at once. Signatures are verified by several threads. */
 const batch = 64
 
 /**
- * Makes so many attempts: each must be refused like this, and by `oauth4webapi` as well but for these differences, of
- * which each must show. The seed is in the message of a failure (see `mutationSeed`).
+ * Makes `count` attempts. The gateway must refuse each with `refusal`. `oauth4webapi` must refuse each except for these
+ * differences, and each difference must occur. The message of a failure has the seed (see `variantSeed`).
  */
 export const assertAllRefused = Effect.fnUntraced(function*(options: {
   readonly materials: Materials
-  readonly mutations: fc.Arbitrary<Mutation>
+  readonly variants: fc.Arbitrary<Variant>
   readonly count: number
   readonly refusal: Verdict
   readonly differences: Readonly<Record<string, string>>
 }) {
-  const { count, differences, materials, mutations, refusal } = options
+  const { count, differences, materials, variants, refusal } = options
   const peer = yield* Effect.promise(() => makePeer(materials))
-  const seed = mutationSeed()
+  const seed = variantSeed()
   const accepted = new Set<string>()
   for (let done = 0; done < count; done += batch) {
-    const sample = fc.sample(mutations, { numRuns: Math.min(batch, count - done), seed: seed + done })
+    const sample = fc.sample(variants, { numRuns: Math.min(batch, count - done), seed: seed + done })
     const attempts = sample.map(({ make }) => make(materials))
     const verdicts = yield* Effect.forEach(attempts, (attempt) => judge(materials, attempt), { concurrency: batch })
     const byPeer = yield* Effect.promise(() => Promise.all(attempts.map(peer)))

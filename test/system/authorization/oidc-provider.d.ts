@@ -1,4 +1,4 @@
-/** As much of `oidc-provider` as the tests use; the package brings no types. */
+/** The types of `oidc-provider` that the tests use. The package has none. */
 declare module "oidc-provider" {
   import type { IncomingMessage, RequestListener, ServerResponse } from "node:http"
 

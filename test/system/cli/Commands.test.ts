@@ -1,3 +1,7 @@
+/**
+ * The commands for grants, clients, providers and operations do one thing each, and report errors in one line. The
+ * tests run the program against the real PostgreSQL.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fs from "node:fs"
@@ -34,7 +38,7 @@ const registration = (grant: string, subject = "subject") => [...names, "--grant
 const register = (env: Env, grant: string, ...more: ReadonlyArray<string>) =>
   result<Shown>([...registration(grant), ...more], env)
 
-/** A command that cannot be carried out says why in one line on standard error, and nothing on standard output. */
+/** A command that fails prints the reason in one line on standard error, and nothing on standard output. */
 const refused = (args: ReadonlyArray<string>, env: Env, stdin = "") =>
   Effect.map(run(args, env, stdin), ({ code, stderr, stdout }) => {
     assert.strictEqual(code, 1)
@@ -44,7 +48,7 @@ const refused = (args: ReadonlyArray<string>, env: Env, stdin = "") =>
   })
 
 describe("The command line", () => {
-  it.live("issues a grant with a token that is shown this once, shows it and revokes it for ever", () =>
+  it.live("issues a grant with a token that is shown only once, shows the grant, and revokes it permanently", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         const issued = yield* issue(
@@ -76,7 +80,7 @@ describe("The command line", () => {
       })
     ))
 
-  it.live("registers grants of an authorization server, and brings them up to date", () =>
+  it.live("registers grants of an authorization server, and updates them", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         const registered = yield* register(env, "first", "--scope", "operations:read", "--expires-in", "2h")
@@ -101,7 +105,7 @@ describe("The command line", () => {
       })
     ))
 
-  it.live("revokes by the names of an authorization server, seen or not, and says how many grants that were", () =>
+  it.live("revokes by the names of an authorization server, even unseen ones, and reports the number of grants", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         const revoke = (...what: ReadonlyArray<string>) => result(["grants", "revoke", ...what], env)
@@ -121,7 +125,7 @@ describe("The command line", () => {
       })
     ))
 
-  it.live("revokes nothing unless it is told exactly what", () =>
+  it.live("revokes nothing unless the target is exact", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         const { grant_id } = yield* register(env, "first")
@@ -164,7 +168,7 @@ describe("The command line", () => {
       })
     ))
 
-  it.live("accepts once for each key, advances with evidence, and shows the history", () =>
+  it.live("accepts each key once, advances with evidence, and shows the history", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         const { grant_id } = yield* issue(env)
@@ -203,7 +207,7 @@ describe("The command line", () => {
       })
     ))
 
-  it.live("answers a batch line by line, in order, and goes on after a bad line", () =>
+  it.live("answers a batch line by line, in order, and continues after a bad line", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         const { grant_id } = yield* issue(env)
@@ -232,7 +236,7 @@ describe("The command line", () => {
       })
     ))
 
-  it.live("names what it cannot find or does not understand in one line, and exits with 1", () =>
+  it.live("reports unknown names and invalid arguments in one line, and exits with 1", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         const unknown = "01900000-0000-7000-8000-000000000000"
@@ -260,7 +264,7 @@ describe("The command line", () => {
       assert.notInclude(message, "hunter2")
     }))
 
-  it.live("migrates on demand, and asks for it where it may not do it in passing", () =>
+  it.live("migrates on demand, and requests it where a command may not migrate", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         assert.include(yield* refused(["clients", "activate", "client"], env), "financial-agents-gateway migrate")

@@ -1,3 +1,7 @@
+/**
+ * Payload keys come from the environment, and an invalid setting stops the start. The tests build the cipher from
+ * environments.
+ */
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer } from "effect"
@@ -8,7 +12,7 @@ import { Platform } from "../../fixtures/TestDatabase.ts"
 const key = Buffer.alloc(32, 1).toString("base64")
 const keys = { PAYLOAD_KEYS: `new:${key}` }
 
-/** The cipher of a process with this environment, or why it does not start. */
+/** The cipher of a process with this environment, or the error that stops its start. */
 const cipherIn = (env: Readonly<Record<string, string>>) =>
   Effect.provide(
     Effect.map(PayloadCipher, (cipher) => cipher),
@@ -19,7 +23,7 @@ const cipherIn = (env: Readonly<Record<string, string>>) =>
   )
 
 describe("Payload keys in the environment", () => {
-  it.effect("admit no plain text, unless PAYLOAD_PLAINTEXT_UNTIL says until when operations were accepted with it", () =>
+  it.effect("permit plain text only for operations that were accepted before PAYLOAD_PLAINTEXT_UNTIL", () =>
     Effect.gen(function*() {
       assert.strictEqual((yield* cipherIn(keys)).plaintextBefore, -Infinity)
       for (const instant of ["2026-01-31T12:00:00Z", "2026-01-31T13:30:00.000+01:30"]) {
@@ -28,7 +32,7 @@ describe("Payload keys in the environment", () => {
       }
     }))
 
-  it.effect("are not needed: without them every payload is plain text", () =>
+  it.effect("are optional: without them every payload is plain text", () =>
     Effect.gen(function*() {
       assert.deepInclude(yield* cipherIn({}), { keyIds: [], plaintextBefore: Infinity })
     }))
@@ -42,7 +46,7 @@ describe("Payload keys in the environment", () => {
       ] as const
     ),
     [
-      "PAYLOAD_PLAINTEXT_UNTIL comes without keys",
+      "PAYLOAD_PLAINTEXT_UNTIL is set without keys",
       { PAYLOAD_PLAINTEXT_UNTIL: "2026-01-31T12:00:00Z" },
       /^PAYLOAD_PLAINTEXT_UNTIL needs PAYLOAD_KEYS: set the keys, or remove it$/
     ],

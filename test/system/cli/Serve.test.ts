@@ -1,3 +1,7 @@
+/**
+ * The command `serve` runs the gateway on an embedded or a given PostgreSQL. The tests start real processes and read
+ * over HTTP.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fs from "node:fs"
@@ -18,7 +22,7 @@ const get = (url: string, token?: string) =>
     return { status: response.status, body: await response.json() as Readonly<Record<string, unknown>> }
   })
 
-/** What a shell would make of a curl line, without the shell. */
+/** Sends the request of a printed curl line. */
 const asFetch = (line: string) => {
   const match = /^ {2}curl -i -H 'Authorization: Bearer (\S+)' (\S+)$/.exec(line)
   assert.isNotNull(match, line)
@@ -26,7 +30,7 @@ const asFetch = (line: string) => {
 }
 
 describe("serve", () => {
-  it.live("runs on an embedded PostgreSQL with a demo that can be read, revoked and is made only once", () =>
+  it.live("runs on an embedded PostgreSQL with a demo that can be read and revoked, and is created only once", () =>
     Effect.scoped(Effect.gen(function*() {
       const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }
       const first = yield* serve(["--demo"], env)
@@ -37,10 +41,10 @@ describe("serve", () => {
       }
       const listed = asFetch(list).pipe(
         Effect.tap(({ status }) => Effect.sync(() => assert.strictEqual(status, 200))),
-        // A list of operations, as the contract has it; what it must hold beyond that is what the test waits for.
+        // The cast: other tests check the contract of a list. This test needs only its members.
         Effect.map(({ body }) => (body as unknown as Operations).operations)
       )
-      // By themselves to every end, but for one that nobody will ever know the end of, and one that is still pending.
+      // All operations end without help, except for one that stays uncertain and one that stays pending.
       const settled = yield* listed.pipe(
         Effect.delay("200 millis"),
         Effect.repeat({
@@ -66,7 +70,7 @@ describe("serve", () => {
       const uncertain = yield* asFetch(read)
       assert.deepInclude(uncertain.body, { state: "indeterminate", submission_uncertain: true, under_review: true })
       for (const state of ["submitting", "submitted", "succeeded", "failed (insufficient_funds)", "cancelled"]) {
-        assert.match(first.output.stdout, new RegExp(`\\s${RegExp.escape(state)}\\n`), "the terminal tells it as well")
+        assert.match(first.output.stdout, new RegExp(`\\s${RegExp.escape(state)}\\n`), "the terminal shows it as well")
       }
 
       const revoke = lines.find((line) => line.includes("grants revoke"))!.trim().split(" ").slice(-3)
@@ -87,7 +91,7 @@ describe("serve", () => {
       assert.isFalse(fs.existsSync(pid), "PostgreSQL is stopped with the gateway")
     })))
 
-  it.live("migrates the database that DATABASE_URL names, and never fills it with a demo", () =>
+  it.live("migrates the database of DATABASE_URL, and never writes a demo to it", () =>
     Effect.scoped(Effect.gen(function*() {
       const database = yield* createDatabase({ empty: true })
       const env = { DATABASE_URL: urlOf(database), PORT: String(yield* freePort) }
@@ -120,7 +124,7 @@ describe("serve", () => {
       for (const secret of [access_token, "owner-17", "subject-17"]) assert.notInclude(server.output.stderr, secret)
     })).pipe(Effect.provide(Platform)))
 
-  it.live("says in one line that its port is taken", () =>
+  it.live("reports in one line that its port is in use", () =>
     Effect.scoped(Effect.gen(function*() {
       const database = yield* createDatabase()
       const env = { DATABASE_URL: urlOf(database), PORT: String(yield* freePort) }

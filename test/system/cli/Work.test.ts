@@ -1,3 +1,7 @@
+/**
+ * The command `work` submits accepted operations once, drains, and reads encrypted payloads. The tests run real
+ * processes against a sandbox and the real PostgreSQL.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import * as fs from "node:fs"
@@ -75,14 +79,14 @@ const sandbox = (directory: string, ...faults: ReadonlyArray<string>) =>
 const worker = (url: string, env: Readonly<Record<string, string>>, ...flags: ReadonlyArray<string>) =>
   launch(["work", "--sandbox", `demo-bank=${url}`, ...flags], env, ({ stderr }) => stderr.includes("\"Working\""))
 
-/** Keys of the mutations that the sandbox received, one for each time. */
+/** Keys of the submissions that the sandbox received, one entry for each time. */
 const received = (directory: string) =>
   fs.readFileSync(path.join(directory, "sandbox.jsonl"), "utf8").trim().split("\n")
     .map((line) => JSON.parse(line) as { readonly key?: string })
     .flatMap(({ key }) => key === undefined ? [] : [key])
 
 describe("work", () => {
-  it.live("submits what is accepted to the sandbox, once, and settles it", () =>
+  it.live("submits an accepted operation to the sandbox once, and settles it", () =>
     Effect.scoped(Effect.gen(function*() {
       const { accept, directory, env, until } = yield* scene
       yield* worker(yield* sandbox(directory), env)
@@ -92,7 +96,7 @@ describe("work", () => {
       assert.deepStrictEqual(received(directory).filter((key) => key === id), [id])
     })).pipe(Effect.provide(Platform)))
 
-  it.live("lets a running submission finish when it is asked to stop, claims nothing more, and exits with 0", () =>
+  it.live("on SIGTERM lets a running submission finish, claims nothing more, and exits with 0", () =>
     Effect.scoped(Effect.gen(function*() {
       const { accept, directory, env, show, until } = yield* scene
       const { stop } = yield* worker(yield* sandbox(directory), env)
@@ -105,7 +109,7 @@ describe("work", () => {
       assert.strictEqual((yield* show(late)).operation.state, "accepted")
     })).pipe(Effect.provide(Platform)))
 
-  it.live("records as indeterminate what does not finish in time, and exits with 0", () =>
+  it.live("records a submission that does not finish in time as indeterminate, and exits with 0", () =>
     Effect.scoped(Effect.gen(function*() {
       const { accept, directory, env, show, until } = yield* scene
       const { stop } = yield* worker(yield* sandbox(directory), env, "--drain-timeout", "1s")
@@ -115,7 +119,7 @@ describe("work", () => {
       assert.strictEqual((yield* show(id)).operation.state, "indeterminate")
     })).pipe(Effect.provide(Platform)))
 
-  it.live("submits encrypted payloads where it has the key, and leaves them where it has not", () =>
+  it.live("submits encrypted payloads only if it has their key", () =>
     Effect.scoped(Effect.gen(function*() {
       const { accept, directory, env, until } = yield* scene
       const url = yield* sandbox(directory)
@@ -129,7 +133,7 @@ describe("work", () => {
       yield* until(plain, "succeeded")
       assert.strictEqual((yield* until(old, "accepted")).operation.state, "accepted")
       assert.strictEqual(yield* keyless.stop("SIGTERM"), 0)
-      // So that nobody has to wait until they are looked at again.
+      // Makes the two operations due at once, so that the test need not wait for their next attempt.
       assert.deepStrictEqual(yield* result(["operations", "hold", "--all"], env), { held: 2 })
       assert.deepStrictEqual(yield* result(["operations", "release", "--all"], env), { released: 2 })
       yield* worker(url, withBoth)
@@ -138,7 +142,7 @@ describe("work", () => {
       assert.deepStrictEqual(received(directory).toSorted(), [old, young, plain].toSorted())
     })).pipe(Effect.provide(Platform)))
 
-  it.live("says in one line what is wrong with its flags and its environment", () =>
+  it.live("reports invalid flags and environments in one line", () =>
     Effect.gen(function*() {
       const { env } = yield* scene
       const refusals: ReadonlyArray<
@@ -167,7 +171,7 @@ describe("work", () => {
 })
 
 describe("operations", () => {
-  it.live("can be cancelled until they are claimed, and then no more", () =>
+  it.live("can be cancelled only until they are claimed", () =>
     Effect.scoped(Effect.gen(function*() {
       const { accept, env } = yield* scene
       const { id } = yield* accept("k", {})
@@ -176,7 +180,7 @@ describe("operations", () => {
       assert.deepStrictEqual(
         yield* result(["operations", "cancel", id], env),
         { ...cancelled },
-        "again changes nothing"
+        "a second cancel changes nothing"
       )
       const { id: claimed } = yield* accept("claimed", {})
       yield* result(["operations", "advance", claimed, "--to", "submitting"], env)
@@ -185,7 +189,7 @@ describe("operations", () => {
       assert.match(stderr, /cannot move from submitting to cancelled/)
     })).pipe(Effect.provide(Platform)))
 
-  it.live("that are held can be neither cancelled nor released before it is known who else may send them", () =>
+  it.live("that are held can be neither cancelled nor released while another worker may still send them", () =>
     Effect.scoped(Effect.gen(function*() {
       const { accept, env } = yield* scene
       const { id } = yield* accept("k", {})
@@ -202,10 +206,10 @@ describe("operations", () => {
       }
       assert.deepStrictEqual(yield* result(["operations", "release", "--all"], env), { released: 1 })
       const free = yield* result<Shown["operation"]>(["operations", "release", id], env)
-      assert.strictEqual(free.state, "accepted", "one that is not held stays as it is")
+      assert.strictEqual(free.state, "accepted", "an operation that is not held does not change")
     })).pipe(Effect.provide(Platform)))
 
-  it.live("are put under review and out of it, until they are settled", () =>
+  it.live("can be put under review and taken out of it until they are settled", () =>
     Effect.scoped(Effect.gen(function*() {
       const { accept, env } = yield* scene
       const { id } = yield* accept("k", {})

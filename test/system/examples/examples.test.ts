@@ -1,3 +1,6 @@
+/**
+ * The example programs `application` and `client` work together. The tests run them in process and read their output.
+ */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Console, Deferred, Effect, Layer, Redacted } from "effect"
@@ -19,7 +22,7 @@ const clientWith = (session: string) =>
       accessToken: Redacted.make(session)
     }))).pipe(Layer.provide(FetchHttpClient.layer))
 
-/** Collects what a program prints, and tells when it has printed a line that matches. */
+/** Collects the output of a program, and waits for a line that matches. */
 const recorded = (until: RegExp) =>
   Effect.gen(function*() {
     const lines: Array<string> = []
@@ -33,7 +36,7 @@ const recorded = (until: RegExp) =>
   })
 
 describe("The examples", () => {
-  it.live("application: its own endpoint and the gateway's share one server, behind its own verifier", () =>
+  it.live("application: its endpoint and the gateway's share one server, behind the application's verifier", () =>
     Effect.gen(function*() {
       const hello = yield* HttpClient.get("/hello")
       assert.strictEqual(hello.status, 200)
@@ -46,7 +49,7 @@ describe("The examples", () => {
       assert.deepStrictEqual(operations.map(({ type }) => type), ["payment"])
     }).pipe(Effect.provide(Running)))
 
-  it.live("client: lists, and then watches what is not settled", () =>
+  it.live("client: lists operations, and then watches those that are not settled", () =>
     Effect.gen(function*() {
       const { console_, lines, seen } = yield* recorded(/^Watching/)
       const fiber = yield* Effect.forkChild(
@@ -58,7 +61,7 @@ describe("The examples", () => {
       assert.isUndefined(fiber.pollUnsafe())
     }).pipe(Effect.provide(Running)))
 
-  it.live("client: stops at a problem and says which", () =>
+  it.live("client: stops at a problem and prints its code", () =>
     Effect.gen(function*() {
       const { console_, lines } = yield* recorded(/invalid_token/)
       yield* program.pipe(Effect.provide(clientWith("nobody")), Effect.provideService(Console.Console, console_))

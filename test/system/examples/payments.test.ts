@@ -1,3 +1,7 @@
+/**
+ * The payments example pays once, even if it is killed between acceptance and response. The tests run it as a process
+ * against a bank on loopback.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -9,12 +13,12 @@ import { urlOf } from "../../fixtures/CommandLine.ts"
 import { createDatabase, layerFor } from "../../fixtures/TestDatabase.ts"
 import { ask, pay, rent, settled, startPayments } from "./paymentsProcess.ts"
 
-/** A bank that carries everything out, after a moment. */
+/** A bank that executes every payment after a moment. */
 const Bank = Sandbox.layer({
   mix: { succeeded_at_once: 0, succeeded_later: 1, failed_later: 0, rejected: 0, shortest_ms: 50, longest_ms: 100 }
 })
 
-/** Where the example is to keep what it knows, and whom it is to pay through. */
+/** The data directory and the bank of the example. */
 const world = Effect.gen(function*() {
   const database = yield* createDatabase()
   const bank = yield* Sandbox
@@ -32,7 +36,7 @@ const temporaryDirectory = Effect.acquireRelease(
 )
 
 describe("The payments example", () => {
-  it.live("killed between acceptance and response, it finds the same operation again, and pays once", () =>
+  it.live("finds the same operation again after a kill between acceptance and response, and pays once", () =>
     Effect.gen(function*() {
       const { bank, database, environment } = yield* world
       const doomed = yield* startPayments(environment, "test/system/examples/paymentsKilledAfterAccept.ts")
@@ -42,7 +46,7 @@ describe("The payments example", () => {
       assert.deepStrictEqual([accepted?.state, others], ["accepted", []])
 
       const { url } = yield* startPayments(environment)
-      // The token outlived the process, too.
+      // The token survived the process, too.
       const { token } = doomed
       const repeated = yield* pay({ token, url }, "rent-of-may")
       assert.deepStrictEqual([repeated.status, repeated.body.id], [202, accepted!.id])
@@ -57,7 +61,7 @@ describe("The payments example", () => {
       )
     }).pipe(Effect.provide(Bank)))
 
-  it.live("binds a key to one payment, and demands a key, a grant and a payment that is one", () =>
+  it.live("binds a key to one payment, and requires a key, a grant and a valid payment", () =>
     Effect.gen(function*() {
       const { environment } = yield* world
       const payments = yield* startPayments(environment)
@@ -76,7 +80,7 @@ describe("The payments example", () => {
       for (const [{ body, status }, expected, code] of refusals) {
         assert.deepStrictEqual([status, body.code], [expected, code])
         assert.deepStrictEqual([body.retryable, body.submission_uncertain], [false, false])
-        // The type of a problem leads to what it means.
+        // The type of a problem is the URL of its description.
         assert.strictEqual((yield* ask(body.type)).body.code, code)
       }
       assert.sameMembers(
@@ -85,7 +89,7 @@ describe("The payments example", () => {
       )
     }).pipe(Effect.provide(Bank)))
 
-  it.live("runs by one command, on a database and a bank of its own, and stops when asked to", () =>
+  it.live("runs by one command with its own database and bank, and stops on request", () =>
     Effect.gen(function*() {
       const payments = yield* startPayments({ DATA_DIR: yield* temporaryDirectory })
       const { location } = yield* pay(payments, "rent-of-may")

@@ -1,3 +1,7 @@
+/**
+ * A mutation endpoint accepts each payment once, and refuses others with the right problem. The tests send HTTP to the
+ * example's endpoint, over a ledger in memory.
+ */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Logger, Redacted, type Scope } from "effect"
@@ -23,7 +27,7 @@ interface Sent {
   readonly query?: string
 }
 
-/** The endpoint on a ledger in memory, and how to reach it. Some service of the ledger may be another. */
+/** The endpoint on a ledger in memory, and its address. Services of the ledger can be replaced. */
 const endpoint = Effect.fnUntraced(
   function*(replace: (context: Context.Context<Services>) => Context.Context<Services>) {
     const ledger = yield* Effect.context<Services>()
@@ -71,7 +75,7 @@ const test = (name: string, effect: Effect.Effect<void, unknown, Services | Scop
 
 describe("An endpoint that takes payments", () => {
   test(
-    "answers 202 with the operation, where to read it, and when",
+    "answers 202 with the operation, its URL, and the time of the next read",
     Effect.gen(function*() {
       const send = yield* asItIs
       const { body, location, retryAfter, status } = yield* send({ token: tokenOf(yield* issue(mayPay)) })
@@ -83,7 +87,7 @@ describe("An endpoint that takes payments", () => {
   )
 
   test(
-    "answers all requests that compete for a key with one operation",
+    "answers all simultaneous requests with one key with one operation",
     Effect.gen(function*() {
       const send = yield* asItIs
       const token = tokenOf(yield* issue(mayPay))
@@ -96,7 +100,7 @@ describe("An endpoint that takes payments", () => {
   )
 
   test(
-    "answers the repetition of a settled request with 202 and no Retry-After: there is nothing to wait for",
+    "answers a repeated request of a settled operation with 202 and no Retry-After",
     Effect.gen(function*() {
       const send = yield* asItIs
       const ledger = yield* OperationLedger
@@ -110,7 +114,7 @@ describe("An endpoint that takes payments", () => {
   )
 
   test(
-    "demands the scope of the work, and its challenge names that scope",
+    "requires the scope of the operation, and its challenge names that scope",
     Effect.gen(function*() {
       const send = yield* asItIs
       const { body, challenge, status } = yield* send({ token: tokenOf(yield* issue()) })
@@ -120,7 +124,7 @@ describe("An endpoint that takes payments", () => {
   )
 
   test(
-    "refuses a grant that is not good, whatever its scopes, and records nothing",
+    "refuses a grant without good standing, with any scopes, and records nothing",
     Effect.gen(function*() {
       const send = yield* asItIs
       const grants = yield* Grants
@@ -147,7 +151,7 @@ describe("An endpoint that takes payments", () => {
   )
 
   test(
-    "looks at the credential first, then at key, media type, query and body, in this order",
+    "checks the credential first, then key, media type, query and body, in this order",
     Effect.gen(function*() {
       const send = yield* asItIs
       const token = tokenOf(yield* issue())
@@ -174,7 +178,7 @@ describe("An endpoint that takes payments", () => {
   )
 
   test(
-    "names every member that does not fit, and repeats none of what came",
+    "names every invalid member, and repeats no content of the request",
     Effect.gen(function*() {
       const send = yield* asItIs
       const token = tokenOf(yield* issue(mayPay))
@@ -190,14 +194,14 @@ describe("An endpoint that takes payments", () => {
   )
 
   test(
-    "says of a store that went away that the request may be repeated, and that nothing is uncertain upstream",
+    "reports an unavailable store as retryable, and the submission as certain",
     Effect.gen(function*() {
       const token = tokenOf(yield* issue(mayPay))
       const away = Effect.fail(new StoreUnavailable({ cause: new Error("gone") }))
       const send = yield* endpoint((context) =>
         Context.add(context, OperationLedger, {
           ...Context.get(context, OperationLedger),
-          // It was recorded all the same: only the answer of the store was lost.
+          // It was recorded: only the answer of the store was lost.
           accept: (grant, request) => Effect.andThen(Context.get(context, OperationLedger).accept(grant, request), away)
         })
       )
@@ -212,7 +216,7 @@ describe("An endpoint that takes payments", () => {
   )
 
   test(
-    "refuses what has no canonical form: nobody could recognize its repetition",
+    "refuses a payload without a canonical form, because its repetition could not be recognized",
     Effect.gen(function*() {
       const send = yield* asItIs
       const token = tokenOf(yield* issue(mayPay))

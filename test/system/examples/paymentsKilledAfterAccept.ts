@@ -1,6 +1,6 @@
 /**
- * The payments example, killed at the worst moment: what it accepted is committed, and nobody was told. There are no
- * workers, so that nothing else happens in that moment.
+ * The payments example, killed after the acceptance is committed and before the client gets a response. It has no
+ * workers, so that nothing else happens at that moment.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer } from "effect"

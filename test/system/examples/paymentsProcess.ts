@@ -8,14 +8,14 @@ import { freePort } from "../../fixtures/CommandLine.ts"
 
 export interface PaymentsProcess {
   readonly url: string
-  /** The one that it printed. */
+  /** The token that the example printed. */
   readonly token: string
   readonly stop: (signal: NodeJS.Signals) => Effect.Effect<NodeJS.Signals | number | null>
 }
 
 const ended = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
 
-/** Starts it and waits until it says how to pay. It is ended with the scope, if it has not been before. */
+/** Starts the example and waits until it prints how to pay. The scope ends it if it still runs. */
 export const startPayments = Effect.fnUntraced(function*(
   environment: Readonly<Record<string, string>>,
   entry = "examples/payments/main.ts"
@@ -52,13 +52,13 @@ export const startPayments = Effect.fnUntraced(function*(
   )
 })
 
-/** A JSON response, with the headers that matter. */
+/** A JSON response, with the headers that the tests check. */
 export interface Answer {
   readonly status: number
   readonly location: string | null
   readonly retryAfter: string | null
   readonly challenge: string | null
-  // oxlint-disable-next-line typescript/no-explicit-any -- the tests say what they expect of it
+  // oxlint-disable-next-line typescript/no-explicit-any -- the tests check the members that they use
   readonly body: any
 }
 
@@ -80,7 +80,7 @@ export const rent = {
   creditor: { name: "Landlord", iban: "DE89370400440532013000" }
 }
 
-/** Asks for a payment. A key of null leaves the header out. */
+/** Requests a payment. A null key omits the header. */
 export const pay = (
   { token, url }: Pick<PaymentsProcess, "token" | "url">,
   key: string | null,

@@ -1,6 +1,6 @@
 /**
- * Holds true what a release is: the same tarball from every clone of a commit, with its checksum and an SBOM, published with
- * provenance by a workflow without a secret. How: by reading the workflows, and by running the commands that they run.
+ * A release is the same tarball from every clone of a commit, with its checksum and an SBOM. A workflow without a
+ * secret publishes it with provenance. The tests read the workflows, and run their commands.
  */
 import { NoOperationTraceWriter, parseWorkflow } from "@actions/workflow-parser"
 import { assert, describe, it } from "@effect/vitest"
@@ -52,10 +52,10 @@ const errorsOf = (name: string, content: string) =>
     message
   )
 
-/** The commands of a script, one a line, without what is substituted in them. */
+/** The commands of a script, one per line, without substitutions. */
 const commandsOf = (script: string) => script.split("\n").map((line) => line.trim()).filter((line) => line !== "")
 
-/** What the machines of GitHub bring along. */
+/** Programs that GitHub's machines provide. */
 const installed = ["bash", "cmp", "gh", "node", "npm", "sha256sum", "test"]
 
 const canRun = (command: string) => {
@@ -70,18 +70,18 @@ describe("The workflows", () => {
     assert.deepStrictEqual(sources.map(({ name }) => name).sort(), ["ci.yml", "release.yml"])
   })
 
-  it("are what GitHub's own parser takes, expressions included", () => {
+  it("are valid for GitHub's own parser, expressions included", () => {
     for (const { content, name } of sources) {
       assert.deepStrictEqual(errorsOf(name, content), [], name)
       assert.isNotEmpty(
         errorsOf(name, content.replace("timeout-minutes", "timeout-minute")),
-        "the parser sees mistakes"
+        "the parser finds mistakes"
       )
       assert.isNotEmpty(errorsOf(name, content.replace(/github\.(ref|token) }}/, "git.$1 }}")), "also in expressions")
     }
   })
 
-  it("run no action and no command but pinned actions, scripts of this repository, and what the machine has", () => {
+  it("run only pinned actions, scripts of this repository, and programs of the machine", () => {
     for (const { content, name } of sources) {
       const steps = Object.values(workflowOf(name).jobs).flatMap((job) => job.steps)
       for (const [line] of content.matchAll(/uses:.*/g)) {
@@ -99,7 +99,7 @@ describe("The workflows", () => {
     }
   })
 
-  it("end, keep no credentials in the clone, and may read only, except for jobs that run no code of a clone", () => {
+  it("have timeouts, keep no credentials in the clone, and may only read, except for jobs that run no code of a clone", () => {
     for (const { name } of sources) {
       const { jobs, permissions } = workflowOf(name)
       assert.isDefined(permissions)
@@ -125,7 +125,7 @@ describe("The workflows", () => {
     assert.strictEqual(steps.find(({ uses }) => uses?.startsWith("actions/setup-node@"))?.with?.["node-version"], 20)
   })
 
-  it("publish what was checked, packed and compared, with provenance, when a version is tagged", () => {
+  it("publish the checked, packed and compared tarball with provenance when a version is tagged", () => {
     const { jobs, on } = workflowOf("release.yml")
     assert.deepStrictEqual(on, { push: { tags: ["v[0-9]+.[0-9]+.[0-9]+"] } })
     const commands = (id: string) => jobs[id]!.steps.flatMap(({ run }) => commandsOf(run ?? ""))
@@ -141,7 +141,7 @@ describe("The workflows", () => {
   })
 })
 
-/** Longest that one of these may take, in milliseconds: each builds the project. */
+/** Timeout of each of these tests, in milliseconds: each builds the project. */
 const timeout = 300_000
 
 const needed = [
@@ -149,14 +149,14 @@ const needed = [
   manifest.files.filter((file) => file !== "dist")
 ].flat()
 
-/** A clone without what a release does not need. */
+/** A clone with only the files that a release needs. */
 const cloneTo = (place: string) => {
   for (const file of needed) fs.cpSync(file, path.join(place, file), { recursive: true })
   fs.symlinkSync(path.resolve("node_modules"), path.join(place, "node_modules"))
   return place
 }
 
-/** Runs scripts as the workflow does, with the Node that it sets up. */
+/** Runs scripts as the workflow does, with the Node version that it sets up. */
 const runIn = (cwd: string, scripts: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
   execFileSync("bash", ["-e", "-o", "pipefail", "-c", scripts.join("\n")], {
     cwd,
@@ -172,7 +172,7 @@ const runIn = (cwd: string, scripts: ReadonlyArray<string>, env: Readonly<Record
     }
   })
 
-/** What the workflow runs between the checkout and the upload, except for what installs and tests. */
+/** The commands of the workflow between checkout and upload, except for installation and tests. */
 const scriptsOfBuild = workflowOf("release.yml").jobs["build"]!.steps.flatMap(({ run }) =>
   run === undefined || ["npm ci", ".ci/run"].includes(run) ? [] : [run]
 )
@@ -202,7 +202,7 @@ describe("A release", () => {
   afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
 
   it(
-    "has the bytes that its checksum says, and that a clone gives with other dates, permissions and another place",
+    "has the bytes of its checksum, also from a clone with other dates, permissions and path",
     () => {
       const digest = createHash("sha256").update(fs.readFileSync(path.join(release, tarball))).digest("hex")
       assert.strictEqual(fs.readFileSync(path.join(release, `${tarball}.sha256`), "utf8"), `${digest}  ${tarball}\n`)
@@ -242,7 +242,7 @@ describe("A release", () => {
     assert.deepStrictEqual(packed.repository, { type: "git", url: "git+git://git.example/owner/name.git" })
   })
 
-  it("comes with an SBOM that lists what it depends on, and marks what only its development does", () => {
+  it("comes with an SBOM that lists its dependencies, and marks those of development", () => {
     const { bomFormat, components, metadata } = JSON.parse(
       fs.readFileSync(path.join(release, `${manifest.name}-${manifest.version}.cdx.json`), "utf8")
     ) as {

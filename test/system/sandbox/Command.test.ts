@@ -1,3 +1,7 @@
+/**
+ * The command `sandbox` keeps every answered receipt and starts only with valid faults. The tests run it as a process,
+ * and kill it.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
@@ -38,7 +42,7 @@ const end = (child: ChildProcess, closed: Promise<[code: number | null]>, signal
     return (await closed)[0]
   })
 
-/** The command in a process of its own, once it listens. Ended with the scope at the latest. */
+/** The command in a process of its own, once it listens. The scope ends it if it still runs. */
 const launch = (args: ReadonlyArray<string>) =>
   Effect.acquireRelease(
     Effect.sync(() => spawnSandbox(args)),
@@ -80,7 +84,7 @@ describe("The command sandbox", () => {
       }
     }))
 
-  it.live("on SIGTERM refuses newcomers, leaves late answers, and ends with 0 and a whole record", () =>
+  it.live("on SIGTERM refuses new connections, drops late answers, and exits with 0 and a complete record", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")
       const { stop, url } = yield* launch(["--record", record])
@@ -94,7 +98,7 @@ describe("The command sandbox", () => {
       assert.lengthOf(fs.readFileSync(record, "utf8").split("\n"), 3)
     }))
 
-  it.live("switches on the faults that it is given", () =>
+  it.live("applies the faults of its arguments", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")
       const faults = ["--fault", "not_found_for=1:60000", "--fault", "slow=0.25:10"]
@@ -107,7 +111,7 @@ describe("The command sandbox", () => {
       assert.strictEqual((yield* read(url, "a")).status, 404)
     }))
 
-  it.live("does not start on a fault that there is not, and says why", () =>
+  it.live("does not start with an unknown fault, and gives the reason", () =>
     Effect.gen(function*() {
       for (const fault of ["sloth=1", "lose=1:5", "lose=2", "lose"]) {
         const { closed, output } = spawnSandbox(["--fault", fault])

@@ -5,8 +5,8 @@ import { Command } from "effect/cli"
 import { sandbox } from "../../../src/cli/SandboxCommand.ts"
 
 /**
- * The command `sandbox` in a process of its own, with the arguments of this script. Logs JSON to standard error, and
- * ends with 0 when a signal asked it to.
+ * The command `sandbox` in a process of its own, with the arguments of this script. It logs JSON to standard error, and
+ * exits with 0 after a signal.
  */
 Command.run(sandbox, { version: "0.0.0" }).pipe(
   Effect.provide(NodeServices.layer),

@@ -1,3 +1,7 @@
+/**
+ * A misbehaving provider leaves an outcome uncertain unless no byte of the request arrived. The tests use raw socket
+ * servers that fail at each point, over each HTTP client.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
@@ -20,8 +24,8 @@ import {
 const offsets = (bytes: string) => Array.from({ length: bytes.length }, (_, offset) => offset)
 
 const misbehaviours: ReadonlyArray<readonly [name: string, behaviour: Behaviour]> = [
-  ["closes as soon as it is connected to", { onConnect: (socket) => socket.end() }],
-  ["resets as soon as it is connected to", { onConnect: (socket) => socket.resetAndDestroy() }],
+  ["closes each connection at once", { onConnect: (socket) => socket.end() }],
+  ["resets each connection at once", { onConnect: (socket) => socket.resetAndDestroy() }],
   ["closes at the first byte", { onBytes: (socket) => socket.end() }],
   ["resets at the first byte", { onBytes: (socket) => socket.resetAndDestroy() }],
   ["closes after it read the request", { onRequest: (socket) => socket.end() }],
@@ -47,7 +51,7 @@ const misbehaviours: ReadonlyArray<readonly [name: string, behaviour: Behaviour]
       "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n"
     )
   ],
-  ["ends in the midst of chunks", {
+  ["ends between chunks", {
     onRequest: (socket) =>
       socket.end(
         `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${
@@ -68,7 +72,7 @@ const misbehaviours: ReadonlyArray<readonly [name: string, behaviour: Behaviour]
       )
     )
   ],
-  ["sends a page", answering(response(200, succeeded, { "Content-Type": "text/html" }))],
+  ["sends an HTML page", answering(response(200, succeeded, { "Content-Type": "text/html" }))],
   ["sends no content type", answering(`HTTP/1.1 200 OK\r\nContent-Length: ${succeeded.length}\r\n\r\n${succeeded}`)],
   ["sends a huge body", answering(response(200, JSON.stringify({ ...JSON.parse(succeeded), pad: "x".repeat(5000) })))],
   ["sends JSON of another shape", answering(response(200, `{"reference":"","status":"succeeded"}`))],
@@ -80,9 +84,9 @@ const misbehaviours: ReadonlyArray<readonly [name: string, behaviour: Behaviour]
       socket.write("HTTP/1.1 200 OK\r\n", more)
     }
   }],
-  ["goes on after 100", answering(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n`)],
+  ["continues after 100", answering(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n`)],
   ["switches protocols", answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")],
-  ["only ever hints", answering("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")],
+  ["sends only early hints", answering("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")],
   ...[400, 401, 403, 404, 409, 421, 429, 500, 501, 502, 503, 504, 599].map((status) =>
     [`answers ${status}, which is not declared`, answering(response(status, succeeded))] as const
   ),
@@ -112,7 +116,7 @@ const submitUntilItArrives = Effect.fnUntraced(function*(
 for (const [name, client] of clients) {
   describe(`Over ${name}`, () => {
     for (const [misbehaviour, behaviour] of misbehaviours) {
-      it.live(`a provider that ${misbehaviour} leaves the outcome uncertain, unless not one byte of the request came`, () =>
+      it.live(`a provider that ${misbehaviour} leaves the outcome uncertain, unless no byte of the request arrived`, () =>
         Effect.gen(function*() {
           const server = yield* rawServer(behaviour)
           const { _tag, attempts, reason } = yield* submitUntilItArrives(server, misbehaviour)
@@ -122,7 +126,7 @@ for (const [name, client] of clients) {
             assert.strictEqual(_tag, "Uncertain", reason)
             assert.isAtLeast(server.bytes(), 1)
           }
-          // The standard of fetch has it repeat what is answered by 421, where no one else can keep it from it.
+          // The fetch standard repeats a request after 421, and an adapter cannot prevent that.
           const perAttempt = name === "fetch" && misbehaviour.includes("421") ? 2 : 1
           assert.isAtMost(server.requests.length, perAttempt * attempts)
         }).pipe(Effect.provide(client())))
@@ -152,7 +156,7 @@ for (const [name, client] of clients) {
             }).pipe(Effect.scoped), { concurrency: 8, discard: true }), { discard: true })
       }).pipe(Effect.provide(client())))
 
-    it.live("a response that comes byte by byte is understood all the same", () =>
+    it.live("a response that arrives byte by byte is understood", () =>
       Effect.gen(function*() {
         const server = yield* rawServer({
           onRequest: (socket) => {
@@ -186,7 +190,7 @@ for (const [name, client] of clients) {
         }).pipe(Effect.provide(client())))
     }
 
-    it.live("a port where nobody listens is proof that nothing was sent", () =>
+    it.live("a closed port proves that nothing was sent", () =>
       Effect.gen(function*() {
         const { _tag, reason } = yield* submitTo(optionsFor(`http://127.0.0.1:${yield* closedPort}`))
         assert.strictEqual(_tag, "NotSent", reason)
@@ -198,7 +202,7 @@ for (const [name, client] of clients) {
         assert.deepInclude(status, { _tag: "NotProven", reason: "unreachable" })
       }).pipe(Effect.provide(client())))
 
-    it.live("a name that does not resolve is proof that nothing was sent", () =>
+    it.live("a name that does not resolve proves that nothing was sent", () =>
       Effect.gen(function*() {
         const { _tag, reason } = yield* submitTo(
           optionsFor("http://nobody.invalid", { deadlines: { headers: 20_000 } })
@@ -206,18 +210,18 @@ for (const [name, client] of clients) {
         assert.strictEqual(_tag, "NotSent", reason)
       }).pipe(Effect.provide(client())))
 
-    it.live("TLS to a port that speaks none never succeeds, and is not taken for proof where it might not be", () =>
+    it.live("TLS to a port without TLS never succeeds, and proves nothing unless the client knows that nothing was sent", () =>
       Effect.gen(function*() {
         const server = yield* rawServer({ onBytes: (socket) => socket.write("HTTP/1.1 400 Bad Request\r\n\r\n") })
         const { _tag, reason } = yield* submitTo(optionsFor(`https://127.0.0.1:${server.port}`))
-        // The provider's client knows that the request was never begun.
+        // The provider's client knows that the request never began.
         assert.strictEqual(_tag, name === "the provider's client" ? "NotSent" : "Uncertain", reason)
         assert.notInclude(server.received(), "POST")
       }).pipe(Effect.provide(client())))
   })
 }
 
-/** A port that takes connections until its queue is full, and then is silent: nobody ever accepts. */
+/** A port that never accepts: connections wait until its queue is full, and then get no answer. */
 const silentPort = Effect.acquireRelease(
   Effect.promise(async () => {
     const program = "const s=require('net').createServer().listen({port:0,host:'127.0.0.1',backlog:1},()=>{"
@@ -238,9 +242,9 @@ const silentPort = Effect.acquireRelease(
     })
 )
 
-describe("A provider that does not take connections", () => {
+describe("A provider that does not accept connections", () => {
   for (const [name, client] of clients.slice(0, 2)) {
-    it.live(`is proof that nothing was sent when connecting over ${name} takes too long`, () =>
+    it.live(`proves that nothing was sent when connecting over ${name} takes too long`, () =>
       Effect.gen(function*() {
         const { port } = yield* silentPort
         const { _tag, reason } = yield* submitTo(

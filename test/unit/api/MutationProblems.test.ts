@@ -1,3 +1,7 @@
+/**
+ * The problems of mutation endpoints have the specified statuses and texts, and the header Idempotency-Key is read as
+ * the draft says. Tables list every code and header.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { OpenApi } from "effect/http-api"
@@ -13,8 +17,8 @@ import { baseUrl, mutationProblemTable } from "../../fixtures/HttpProblem.ts"
 const codes = Object.keys(mutationProblemKinds) as ReadonlyArray<MutationProblemCode>
 const request = { id: "request-id-1" as RequestId, path: "/v1/payments", scheme: "Bearer" } as const
 
-describe("The problems of mutations", () => {
-  it("have the statuses of the draft, and are never retryable", () => {
+describe("The problems of mutation endpoints", () => {
+  it("have the statuses of the Idempotency-Key draft, and are never retryable", () => {
     const actual = Object.fromEntries(codes.map((code) => {
       const { retryable, status, submission_uncertain }: ProblemKind = mutationProblemKinds[code]
       return [code, submission_uncertain === true ? { status, retryable, submission_uncertain } : { status, retryable }]
@@ -32,12 +36,12 @@ describe("The problems of mutations", () => {
     assert.strictEqual(new Set(kinds.map(({ meaning }) => meaning)).size, kinds.length)
   })
 
-  it("leave the API description of the gateway as it is: its endpoints raise none of them", () => {
+  it("do not appear in the API description of the gateway, whose endpoints raise none of them", () => {
     const document = JSON.stringify(OpenApi.fromApi(Api))
     for (const code of codes) assert.notInclude(document, code)
   })
 
-  it.each(codes)("makes a complete problem of %s, that its own class describes and no other", (code) => {
+  it.each(codes)("are complete for %s, and only the class of that problem describes them", (code) => {
     const problem = makeProblem(baseUrl, request, code)
     assert.isTrue(isProblem(problem))
     const body: unknown = JSON.parse(problemJson(problem))
@@ -57,7 +61,7 @@ describe("The problems of mutations", () => {
     assert.deepStrictEqual(fitting.map(([name]) => name), [code])
   })
 
-  it("what is uncertain upstream is never called retryable, whatever the problem", () => {
+  it("and of the gateway are never both uncertain and retryable", () => {
     for (const code of Object.keys(allProblemKinds) as ReadonlyArray<AnyProblemCode>) {
       const { retryable, submission_uncertain } = makeProblem(baseUrl, request, code)
       assert.isFalse(submission_uncertain && retryable, code)
@@ -81,10 +85,10 @@ describe("The Idempotency-Key header", () => {
   it.each([
     ["", "nothing"],
     ["\"\"", "an empty string"],
-    ["a, b", "what several headers become"],
+    ["a, b", "several headers, joined"],
     ["a,b", "a list"],
     ["\"a\", \"b\"", "a list of strings"],
-    ["\"a\";expires=1", "parameters, which would have to mean something"],
+    ["\"a\";expires=1", "parameters of a string"],
     ["a;b", "parameters of a token"],
     ["two words", "a space"],
     ["\"two words\"", "a space, quoted: no key of the ledger has one"],
@@ -92,7 +96,7 @@ describe("The Idempotency-Key header", () => {
     ["\"a\\n\"", "an escape that does not exist"],
     ["schlüssel", "letters beyond ASCII"],
     ["k".repeat(256), "more than 255 characters"]
-  ])("%j names none: %s", (header) => {
+  ])("%j names no key: %s", (header) => {
     assert.isNull(parseIdempotencyKey(header))
   })
 })

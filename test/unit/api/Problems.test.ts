@@ -1,3 +1,7 @@
+/**
+ * The problem catalogue has the codes, statuses and texts of the specification. The tests compare every entry with a
+ * table.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { type ProblemCode, problemKinds } from "../../../src/api/Problems.ts"
 import { isRequestId, type RequestId } from "../../../src/domain/RequestId.ts"
@@ -7,20 +11,20 @@ import { assertProblem, baseUrl, problemTable } from "../../fixtures/HttpProblem
 const codes = Object.keys(problemKinds) as ReadonlyArray<ProblemCode>
 
 describe("The problem catalogue", () => {
-  it("has the codes of the design, with their status and whether a repetition can succeed", () => {
+  it("has the codes of the specification, with their status and whether a repetition can succeed", () => {
     const actual = Object.fromEntries(
       codes.map((code) => [code, { status: problemKinds[code].status, retryable: problemKinds[code].retryable }])
     )
     assert.deepStrictEqual<unknown>(actual, problemTable)
   })
 
-  it("never calls a problem retryable that repeating the identical request cannot cure", () => {
+  it("calls a problem retryable only if the identical request can succeed later", () => {
     for (const code of codes) {
       assert.strictEqual(problemKinds[code].retryable, [408, 429, 503].includes(problemKinds[code].status), code)
     }
   })
 
-  it("tells people what each code means and what to do, in sentences of its own", () => {
+  it("describes in its own sentences what each code means and what to do", () => {
     const texts = codes.flatMap((code) => [problemKinds[code].meaning, problemKinds[code].action])
     for (const text of texts) assert.match(text, /^[A-Z`].*\.$/)
     assert.strictEqual(new Set(codes.map((code) => problemKinds[code].meaning)).size, codes.length)

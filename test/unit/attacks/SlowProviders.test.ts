@@ -1,6 +1,6 @@
 /**
- * Slow providers do not delay the operations of another provider: each has places of its own. The tests run the worker and
- * the reconciler on a clock of their own, against adapters that take as long as the test says.
+ * Slow providers do not delay the operations of another provider, because each has places of its own. The tests run the
+ * worker and the reconciler on the test's clock. The adapters take as long as the test says.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Clock, Duration, Effect, Exit } from "effect"
@@ -13,7 +13,7 @@ import { acknowledged, bank, makeWorld, type Script, unclear, type World } from 
 
 const slow = [Provider.make("slow-1"), Provider.make("slow-2")]
 
-/** More than the worker has places for, many times over. */
+/** Many times more operations than the worker has places. */
 const backlog = 400
 
 const takes = Duration.seconds(18)
@@ -39,7 +39,7 @@ const startOf = (world: World, id: string, events: "attempts" | "reads") => {
 }
 
 describe("While two providers take 18 seconds for each operation and have long queues", () => {
-  it.effect("a payment to a third one starts with the next look for work", () =>
+  it.effect("a payment to a third provider starts with the next poll", () =>
     Effect.gen(function*() {
       const { fill, grants, slowBindings, world } = yield* makeSlowWorld()
       for (const grant of grants) slowBindings.add(grant.provider_connection_id)
@@ -58,7 +58,7 @@ describe("While two providers take 18 seconds for each operation and have long q
       assert.strictEqual(slowOnes.length, 64 - 10 + 1, "they have every other place")
     }))
 
-  it.effect("a status read at a third one happens when it is due", () =>
+  it.effect("a status read at a third provider happens when it is due", () =>
     Effect.gen(function*() {
       const slowBindings = new Set<Grant["provider_connection_id"]>()
       const { fill, grants, world } = yield* makeSlowWorld({
@@ -85,7 +85,7 @@ describe("While two providers take 18 seconds for each operation and have long q
 })
 
 describe("A worker or a reconciler", () => {
-  it.effect("refuses a policy that has fewer places than it has providers", () =>
+  it.effect("refuses a policy with fewer places than providers", () =>
     Effect.gen(function*() {
       for (const [concurrency, isRefused] of [[2, true], [3, false]] as const) {
         const exit = yield* Effect.exit(Effect.scoped(makeSlowWorld({ policy: { concurrency } })))

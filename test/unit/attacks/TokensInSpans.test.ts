@@ -1,6 +1,6 @@
 /**
- * Holds that no trace span shows a token that a client put into a path or query: sends such requests over a socket to a
- * gateway whose tracer records what an exporter would send.
+ * No trace span shows a token that a client puts into a path or query. The tests send such requests over a socket to a
+ * gateway whose tracer records everything that an exporter would send.
  */
 import { assert, layer } from "@effect/vitest"
 import { Cause, Effect, Exit, type Tracer } from "effect"
@@ -12,7 +12,7 @@ const host = "Host: gateway.test\r\n"
 
 const jwt = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzLTE3IiwiYXVkIjoiZ2F0ZXdheSJ9.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"
 
-/** What an exporter sends of a span: the way in which it failed as a message and a stack, too. */
+/** The text of a span that an exporter sends. It includes the message and the stack of a failure. */
 const textOf = ({ attributes, events, links, name, status }: Tracer.NativeSpan): string =>
   JSON.stringify([
     name,
@@ -27,7 +27,7 @@ const textOf = ({ attributes, events, links, name, status }: Tracer.NativeSpan):
       : []
   ])
 
-/** Targets with the token in each place where one can stand, and the status of a GET without a credential. */
+/** Targets with the token in each place of a path or query, and the status of a GET without a credential. */
 const targetsOf = (token: string) =>
   [
     [404, `/${token}`],
@@ -50,7 +50,7 @@ const send = (method: string, target: string, headers = host) =>
     return (yield* Effect.promise(() => connection.next({ bodiless: method === "HEAD" })))!.status
   })
 
-/** The spans of requests, once each of them has ended: an answer may come before the end of its span. */
+/** The spans of requests, after each has ended. A response may arrive before its span ends. */
 const serverSpans = Effect.gen(function*() {
   const { spans } = yield* Observer
   const ofServer = () => spans.filter(({ kind }) => kind === "server")
@@ -71,7 +71,7 @@ const assertHidden = (token: string, spans: ReadonlyArray<Tracer.NativeSpan>) =>
 const tracing = (options: GatewayOptions = {}) => memoryGateway({ ...options, spans: true })
 
 layer(tracing(), { excludeTestServices: true })("Spans of refused requests", (it) => {
-  it.effect("show no token of ours and no JWT, wherever in the target it stood", () =>
+  it.effect("show no gateway token and no JWT from any part of the target", () =>
     Effect.gen(function*() {
       const { token } = yield* issue()
       for (const secret of [token, jwt]) {
@@ -102,7 +102,7 @@ layer(tracing(), { excludeTestServices: true })("Spans of refused requests", (it
 })
 
 layer(tracing({ lifecycle: { maxInFlight: 0 } }), { excludeTestServices: true })("Spans of failed requests", (it) => {
-  it.effect("show no token in the way in which they failed either", () =>
+  it.effect("show no token in the recorded failure", () =>
     Effect.gen(function*() {
       const { token } = yield* issue()
       for (const secret of [token, jwt]) {

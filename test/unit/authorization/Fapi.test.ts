@@ -1,3 +1,4 @@
+/** The duty table in `docs/fapi.md` is complete, and each test that it names exists. The tests parse the document. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -5,12 +6,12 @@ import { proofDifferences, tokenDifferences } from "../../fixtures/authorization
 
 const document = fs.readFileSync("docs/fapi.md", "utf8")
 
-/** The rows of the tables whose last column says what holds a duty. */
+/** The rows of the tables whose last column names the tests of a duty. */
 const duties = document.split(/^#{2,3} /m).slice(1)
-  .filter((section) => section.includes("| Held by |"))
+  .filter((section) => section.includes("| Verified by |"))
   .flatMap((section) => [...section.matchAll(/^\| (?!---)(.+?) \| (.*?) \| (.+) \|$/gm)])
-  .map(([, duty, , held]) => ({ duty: duty!, held: held!.split("<br>") }))
-  .filter(({ held }) => held[0] !== "Held by")
+  .map(([, duty, , verified]) => ({ duty: duty!, verified: verified!.split("<br>") }))
+  .filter(({ verified }) => verified[0] !== "Verified by")
 
 const readTest = (link: string) => {
   const [, name, file, rule] = /^\[(\w+)\]\((\.\.\/test\/[\w/]+\.test\.ts)\): (.+)$/.exec(link) ?? []
@@ -19,7 +20,7 @@ const readTest = (link: string) => {
   return { file: path.join("docs", file!), rule: rule! }
 }
 
-/** What §5.2, §5.3.4 and §5.4 of the profile ask of a resource server. */
+/** The duties of a resource server in §5.2, §5.3.4 and §5.4 of the profile. */
 const required = [
   "§5.2.1-1",
   "§5.2.1-2",
@@ -48,17 +49,17 @@ describe("The table of FAPI 2.0 duties", () => {
     for (const duty of required) assert.isTrue(named.has(duty), duty)
   })
 
-  it("names tests that exist, by the rules that they tell", () => {
-    const links = duties.flatMap(({ held }) => held.filter((entry) => !entry.startsWith("the operator: ")))
+  it("names tests that exist, by their titles", () => {
+    const links = duties.flatMap(({ verified }) => verified.filter((entry) => !entry.startsWith("the operator: ")))
     assert.isAbove(links.length, 90)
     for (const { file, rule } of links.map(readTest)) {
       assert.isTrue(fs.existsSync(file), file)
       const source = fs.readFileSync(file, "utf8").replaceAll("\\\"", "\"")
-      assert.match(source, new RegExp(`["\`]${RegExp.escape(rule)}`), `${file} does not tell that: ${rule}`)
+      assert.match(source, new RegExp(`["\`]${RegExp.escape(rule)}`), `${file} has no test titled: ${rule}`)
     }
   })
 
-  it("tells of every exception that the comparison with oauth4webapi makes, and of no other", () => {
+  it("lists exactly the differences that the comparison with oauth4webapi allows", () => {
     const [, table] = document.split("| Accepted by `oauth4webapi` | Why the gateway refuses |\n|---|---|\n")
     const rows = table!.split("\n\n")[0]!.split("\n").map((line) => /^\| (.+?) \| (.+) \|$/.exec(line)!.slice(1))
     assert.deepStrictEqual(Object.fromEntries(rows) as unknown, { ...tokenDifferences, ...proofDifferences })

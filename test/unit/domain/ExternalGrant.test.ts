@@ -1,3 +1,7 @@
+/**
+ * The id of an external grant depends only on issuer, client and grant. The tests compare it with a fixed value and try
+ * pairs of names by property.
+ */
 import { assert, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { createHash } from "node:crypto"
@@ -9,8 +13,8 @@ const idOf = (issuer: string, client: string, grant: string) =>
 
 const name = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,255}$/))
 
-it.layer(Platform)("the id of a grant of an authorization server", (it) => {
-  it.effect("is a UUIDv8 of the variant of RFC 9562, and a grant id like any other", () =>
+it.layer(Platform)("the id of a grant from an authorization server", (it) => {
+  it.effect("is a UUIDv8 of RFC 9562, and a valid grant id", () =>
     Effect.gen(function*() {
       for (let n = 0; n < 200; n++) {
         const id = yield* idOf("https://as.example", "client", `grant-${n}`)
@@ -19,7 +23,7 @@ it.layer(Platform)("the id of a grant of an authorization server", (it) => {
       }
     }))
 
-  it.effect("is the same for ever: stored grants are found by it", () =>
+  it.effect("never changes between releases, because stored grants are found by it", () =>
     Effect.gen(function*() {
       const id = yield* idOf("https://as.example", "client", "grant")
       assert.strictEqual(id, "65cb3fcf-5cb0-884c-8e9d-e3852e57dca5")
@@ -29,7 +33,7 @@ it.layer(Platform)("the id of a grant of an authorization server", (it) => {
     }))
 
   it.effect.prop(
-    "differs when issuer, client or grant differ, wherever one name ends and the next begins",
+    "differs when issuer, client or grant differ, even if the joined names are equal",
     [name, name, name, name, name, name],
     ([a, b, c, x, y, z]) =>
       Effect.gen(function*() {

@@ -1,3 +1,7 @@
+/**
+ * The standing of a grant decides whether it permits a read, and why not. The tests try all 32 standings, the instants
+ * around expiry, and identifiers at their limits.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Schema } from "effect"
 import {
@@ -53,14 +57,14 @@ describe("the refusal of a grant", () => {
     })
   }
 
-  it("is none for one standing alone: good grant, active client, granted scope, connected provider", () => {
+  it("is none only for a good grant with an active client, a granted scope and a connected provider", () => {
     assert.deepStrictEqual(standings.filter((standing) => refusal(standing, operationsRead) === null), [
       { revoked: false, expired: false, client_active: true, scope_granted: true, provider_connected: true }
     ])
   })
 })
 
-describe("what a refusal says", () => {
+describe("the message of a refusal", () => {
   const said: ReadonlyArray<readonly [GrantRefusal, string]> = [
     [new GrantUnknown(), "there is no such grant"],
     [new GrantRevoked({ reason: "revoked" }), "the grant was revoked"],
@@ -69,7 +73,7 @@ describe("what a refusal says", () => {
     [new InsufficientScope({ required: operationsRead }), "the grant lacks the scope operations:read"],
     [new ProviderDisconnected(), "the provider connection of the grant is disconnected"]
   ]
-  it("is why, in words", () => {
+  it("states the reason", () => {
     for (const [refusal, message] of said) assert.strictEqual(refusal.message, message)
   })
 })
@@ -103,13 +107,13 @@ describe("the standing of a grant", () => {
     provider_connected: true
   }
 
-  it("is good until the last millisecond before it expires, and not at expires_at", () => {
+  it("is good until the last millisecond before expires_at", () => {
     assert.deepStrictEqual(standing({}, expiry - 1), good)
     assert.deepStrictEqual(standing({}, expiry), { ...good, expired: true })
     assert.deepStrictEqual(standing({}, expiry + 1), { ...good, expired: true })
   })
 
-  it("stays revoked, whatever the time of the revocation", () => {
+  it("stays revoked for any time of the revocation", () => {
     for (const revoked_at of [0, expiry - 1, expiry + 86_400_000]) {
       assert.deepStrictEqual(standing({ revoked_at: DateTime.makeUnsafe(revoked_at) }), { ...good, revoked: true })
     }
@@ -120,7 +124,7 @@ describe("the standing of a grant", () => {
     assert.deepStrictEqual(standing({ provider_connected: false }), { ...good, provider_connected: false })
   })
 
-  it("has a scope only when that very scope was granted", () => {
+  it("has a scope only when exactly that scope was granted", () => {
     for (const scopes of [[], ["operations"], ["operations:rea"], ["operations:read2"], ["Operations:Read"], ["*"]]) {
       assert.deepStrictEqual(standing({ scopes: scopes.map((scope) => Scope.make(scope)) }), {
         ...good,

@@ -1,3 +1,7 @@
+/**
+ * Equal requests have equal digests, and different requests have different ones. The tests check canonical JSON by
+ * property and by the examples of RFC 8785.
+ */
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Arbitrary, Effect, Schema } from "effect"
@@ -13,10 +17,10 @@ const digestOf = (payload: Schema.Json, type = "payment") => Effect.map(requestD
 
 const isWellFormed = (value: Schema.Json): boolean => !/\\ud[89a-f]/.test(JSON.stringify(value))
 
-/** Every JSON value that can be exchanged: RFC 8785 leaves out lone surrogates. */
+/** Every JSON value that has a canonical form: RFC 8785 excludes lone surrogates. */
 const Json = Arbitrary.filter(Arbitrary.schema(Schema.Json), isWellFormed)
 
-/** One spelling of a value among many: its members in another order, its numbers written in another way. */
+/** Another spelling of the same value: members in another order, numbers in another notation. */
 const respell = (value: Schema.Json, choose: () => number): string => {
   if (typeof value === "number") {
     const spellings = [JSON.stringify(value), value.toExponential(), value.toExponential().replace("e", "E")]
@@ -39,7 +43,7 @@ const sequence = (seed: number) => {
   return () => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) >>> 8
 }
 
-/** Whether two values are the same JSON: an oracle that shares nothing with the code. JSON has no -0. */
+/** Whether two values are the same JSON. This oracle shares no code with the source. JSON has no -0. */
 const isSame = (a: Schema.Json, b: Schema.Json): boolean =>
   isDeepStrictEqual(JSON.parse(JSON.stringify(a)), JSON.parse(JSON.stringify(b)))
 
@@ -47,7 +51,7 @@ const Seed = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 32 - 
 
 layer(NodeCrypto.layerDigest)("the digest of a request", (it) => {
   it.effect.prop(
-    "is the same for the same JSON, whatever the order of members and the spelling of numbers",
+    "is the same for the same JSON, in any order of members and any spelling of numbers",
     [Json, Seed],
     ([payload, seed]) =>
       Effect.gen(function*() {
@@ -57,12 +61,12 @@ layer(NodeCrypto.layerDigest)("the digest of a request", (it) => {
     { arbitrary: { runs: 300 } }
   )
 
-  it.effect.prop("is another for other JSON", [Json, Json], ([a, b]) =>
+  it.effect.prop("differs for different JSON", [Json, Json], ([a, b]) =>
     Effect.gen(function*() {
       assert.strictEqual((yield* digestOf(a)) === (yield* digestOf(b)), isSame(a, b))
     }), { arbitrary: { runs: 500 } })
 
-  it.effect("tells apart what looks alike", () =>
+  it.effect("differs for values that look alike", () =>
     Effect.gen(function*() {
       const payloads: ReadonlyArray<Schema.Json> = [
         null,
@@ -98,7 +102,7 @@ layer(NodeCrypto.layerDigest)("the digest of a request", (it) => {
     }))
 
   it.effect.prop(
-    "is that of the canonical JSON of both, for any payload",
+    "covers the canonical JSON of type and payload, for any payload",
     [Json],
     ([payload]) =>
       Effect.gen(function*() {
@@ -107,7 +111,7 @@ layer(NodeCrypto.layerDigest)("the digest of a request", (it) => {
       })
   )
 
-  it.effect("covers the type of the work, not only its payload", () =>
+  it.effect("covers the type of the operation, not only its payload", () =>
     Effect.gen(function*() {
       assert.notStrictEqual(yield* digestOf({ a: 1 }, "payment"), yield* digestOf({ a: 1 }, "payment.refund"))
     }))
@@ -158,7 +162,7 @@ const numbers: ReadonlyArray<readonly [bits: string, text: string | null]> = [
 ]
 
 describe("canonical JSON", () => {
-  it.effect("is that of RFC 8785, section 3.2.4", () =>
+  it.effect("matches the example of RFC 8785, section 3.2.4", () =>
     Effect.gen(function*() {
       const input = String.raw`{
         "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
@@ -221,7 +225,7 @@ describe("an idempotency key", () => {
     for (const key of ["", " ", "a b", "a\n", "a\0", "\x7f", "é", "x".repeat(256)]) assert.isFalse(isKey(key), key)
   })
 
-  it("that conflicts is not told apart by what was bound to it before", () => {
+  it("that conflicts reveals nothing of the request that it was bound to before", () => {
     const conflict = new BindingConflict({ key: IdempotencyKey.make("key") })
     assert.deepStrictEqual({ ...conflict }, { _tag: "BindingConflict", key: IdempotencyKey.make("key") })
     assert.strictEqual(conflict.message, "the idempotency key was used before with another request")

@@ -1,3 +1,7 @@
+/**
+ * Access tokens of the gateway have a fixed form, a checksum and 256 random bits, and never appear in output. The tests
+ * use real and fixed random bytes.
+ */
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Layer, Logger, Redacted } from "effect"
@@ -15,7 +19,7 @@ const sha256 = (text: string) => createHash("sha256").update(text, "utf8").diges
 
 const generate = Effect.map(generateAccessToken, Redacted.value)
 
-/** A generator that yields these bytes, and tells how many were asked for. */
+/** A random generator that yields these bytes and counts the bytes that it was asked for. */
 const fixedRandom = (bytes: Uint8Array, asked: Array<number> = []) =>
   Layer.succeed(
     SecureRandom.SecureRandom,
@@ -61,7 +65,7 @@ layer(Layer.merge(NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom))("an acc
       }
     }))
 
-  it.effect("is never the same twice", () =>
+  it.effect("differs from every other token", () =>
     Effect.gen(function*() {
       const tokens = yield* Effect.all(Array.from({ length: 2000 }, () => generate))
       assert.strictEqual(new Set(tokens).size, 2000)
@@ -95,7 +99,7 @@ layer(Layer.merge(NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom))("an acc
 })
 
 describe("the pattern of access tokens", () => {
-  it("matches a whole token and nothing around it", () => {
+  it("matches a whole token without the text around it", () => {
     const token = `fingw_${"0".repeat(49)}`
     assert.match(token, accessTokenPattern)
     const others = [` ${token}`, `${token}\n`, `${token}0`, token.slice(0, -1), token.replace("fingw_", "fingw-")]

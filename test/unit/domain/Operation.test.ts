@@ -1,3 +1,7 @@
+/**
+ * The public form of an operation follows the specification's states section. The tests encode and decode every
+ * combination of state and members.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import {
@@ -14,7 +18,7 @@ import { specifiedStates } from "../../fixtures/Specification.ts"
 const isOperation = Schema.is(Operation)
 const terminalStates: ReadonlyArray<string> = ["succeeded", "failed", "cancelled"]
 
-/** What an operation may hold whatever its state, and what it holds only in some. */
+/** Members that an operation may have in every state, and members that it has only in some. */
 const Parts = Schema.Struct({
   id: OperationId,
   type: OperationType,
@@ -26,7 +30,7 @@ const Parts = Schema.Struct({
   failure: OperationFailure
 })
 
-/** The operation that the specification's states section makes of the parts. */
+/** The operation that the specification's states section builds from these parts. */
 const consistent = ({ completed_at, failure, ...parts }: typeof Parts.Type, state: OperationState): Operation => ({
   ...parts,
   state,
@@ -52,7 +56,7 @@ const publicFields = [
 
 describe("the public form of an operation", () => {
   it.effect.prop(
-    "is accepted when it agrees with its state, and survives the wire",
+    "is valid when it agrees with its state, and decodes to itself after encoding",
     [Parts, Schema.Literals(specifiedStates)],
     ([parts, state]) =>
       Effect.gen(function*() {
@@ -66,7 +70,7 @@ describe("the public form of an operation", () => {
   )
 
   it.effect.prop(
-    "is accepted with exactly one combination of terminal, uncertain, completed and failed for each state",
+    "is valid for exactly one combination of terminal, uncertain, completed and failed in each state",
     [Parts],
     ([parts]) =>
       Effect.sync(() => {
@@ -91,7 +95,7 @@ describe("the public form of an operation", () => {
     { arbitrary: { runs: 20 } }
   )
 
-  it.effect.prop("leaves out everything that is not public", [Parts], ([parts]) =>
+  it.effect.prop("omits every member that is not public", [Parts], ([parts]) =>
     Effect.gen(function*() {
       const row = {
         ...consistent(parts, "indeterminate"),

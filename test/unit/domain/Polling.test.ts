@@ -1,3 +1,7 @@
+/**
+ * The suggested wait before the next read grows with the age of a state, within its bounds. The tests check it by
+ * property.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
 import { pollAfterSeconds } from "../../../src/domain/Operation.ts"
@@ -8,11 +12,11 @@ const epoch = Date.UTC(2026, 0, 1)
 const wait = (ageMilliseconds: number) =>
   pollAfterSeconds({ terminal: false, updated_at: at(epoch) }, at(epoch + ageMilliseconds))
 
-/** From a clock that is a day behind to a state that is a year old. */
+/** Ages from minus a day (the clock is behind) to a year. */
 const Age = Schema.Int.check(Schema.isBetween({ minimum: -86_400_000, maximum: 31_536_000_000 }))
 
 describe("the wait before an operation is read again", () => {
-  it.effect.prop("is a whole number of seconds from 1 to 300", [Age], ([age]) =>
+  it.effect.prop("is a whole number of seconds between 1 and 300", [Age], ([age]) =>
     Effect.sync(() => {
       const seconds = wait(age)!
       assert.isTrue(Number.isInteger(seconds) && seconds >= 1 && seconds <= 300, String(seconds))
@@ -39,7 +43,7 @@ describe("the wait before an operation is read again", () => {
     assert.strictEqual(wait(-3_600_000), 1)
   })
 
-  it.effect.prop("is null once the operation is terminal, whatever its age", [Age], ([age]) =>
+  it.effect.prop("is null once the operation is terminal, at any age", [Age], ([age]) =>
     Effect.sync(() => {
       assert.isNull(pollAfterSeconds({ terminal: true, updated_at: at(epoch) }, at(epoch + age)))
     }))

@@ -1,3 +1,7 @@
+/**
+ * A request id that a client may choose has 8 to 128 safe characters. The tests try values at the limits, and the
+ * specification's pattern by property.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { isRequestId, RequestId } from "../../../src/domain/RequestId.ts"
@@ -20,7 +24,7 @@ describe("a request id", () => {
     for (const character of ["é", "\u2028", "😀", "\ud83d"]) assert.isFalse(isRequestId(`12345678${character}`))
   })
 
-  it("ends with the string: no line break may follow", () => {
+  it("has no line break at its end", () => {
     for (const ending of ["\n", "\r", "\r\n", "\0"]) assert.isFalse(isRequestId(`12345678${ending}`))
   })
 
@@ -28,7 +32,7 @@ describe("a request id", () => {
     for (const value of [undefined, null, 12345678, ["12345678"], {}]) assert.isFalse(isRequestId(value))
   })
 
-  it.effect.prop("is accepted whenever it fits the specification's pattern", [RequestId], ([id]) =>
+  it.effect.prop("is valid only if it fits the specification's pattern", [RequestId], ([id]) =>
     Effect.sync(() => {
       assert.isTrue(id.length >= 8 && id.length <= 128 && [...id].every((character) => safe.includes(character)), id)
     }), { arbitrary: { runs: 300 } })

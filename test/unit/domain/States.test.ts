@@ -1,3 +1,7 @@
+/**
+ * Operations move between states only as the specification's transition table allows. The tests try every pair of
+ * states, and every sequence of transitions.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import {
   canTransition,
@@ -10,7 +14,7 @@ import {
 } from "../../../src/domain/Operation.ts"
 import { permittedTransitions, specifiedStates } from "../../fixtures/Specification.ts"
 
-/** Every state that some sequence of one or more transitions leads to. */
+/** Every state that one or more transitions lead to. */
 const reachableFrom = (state: OperationState): ReadonlySet<OperationState> => {
   const reached = new Set<OperationState>()
   const visit = (from: OperationState): void => {
@@ -49,11 +53,11 @@ describe("the states of an operation", () => {
     assert.deepStrictEqual(specifiedStates.filter(isTerminal), ["succeeded", "failed", "cancelled"])
   })
 
-  it("have no way out once terminal", () => {
+  it("have no transition once terminal", () => {
     for (const state of ["succeeded", "failed", "cancelled"] as const) assert.isEmpty(reachableFrom(state))
   })
 
-  it("can all be reached from accepted, which nothing leads back to", () => {
+  it("can all be reached from accepted, and none leads back to it", () => {
     assert.deepStrictEqual(
       [...reachableFrom("accepted")].toSorted(),
       specifiedStates.filter((state) => state !== "accepted").toSorted()
@@ -65,17 +69,17 @@ describe("the states of an operation", () => {
     assert.isFalse(reachableFrom("submitting").has("submitting"))
   })
 
-  it("never lead to cancelled once a mutation may have been sent, and so not from indeterminate", () => {
+  it("never lead to cancelled once a submission may have been sent, so not from indeterminate either", () => {
     for (const state of ["submitting", "submitted", "indeterminate"] as const) {
       assert.isFalse(reachableFrom(state).has("cancelled"), state)
     }
   })
 
-  it("say that the submission is uncertain when they are indeterminate, and only then", () => {
+  it("are uncertain when they are indeterminate, and only then", () => {
     assert.deepStrictEqual(specifiedStates.filter(submissionUncertain), ["indeterminate"])
   })
 
-  it("require proof to leave when they are indeterminate, and only then", () => {
+  it("require evidence to leave when they are indeterminate, and only then", () => {
     assert.deepStrictEqual(specifiedStates.filter(requiresEvidence), ["indeterminate"])
   })
 })

@@ -1,3 +1,7 @@
+/**
+ * Delays of status reads, provider references and submission errors keep to their bounds. The tests check delays by
+ * property.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Schema } from "effect"
 import { AlreadySettled } from "../../../src/domain/Operation.ts"
@@ -30,7 +34,7 @@ const scheduleOf = ({ factor, first, jitter, longest }: typeof Schedule.Type): R
 
 describe("the delay before the next status read", () => {
   it.effect.prop(
-    "is a whole number of milliseconds, between the first delay and the longest but for the jitter",
+    "is a whole number of milliseconds, between the first delay and the longest, plus or minus the jitter",
     [Schedule, Reads, Chance],
     ([given, reads, random]) =>
       Effect.sync(() => {
@@ -55,7 +59,7 @@ describe("the delay before the next status read", () => {
   )
 
   it.effect.prop(
-    "is longer or shorter by at most the jitter, in proportion to the chance",
+    "varies by at most the jitter, in proportion to the random number",
     [Schedule, Reads, Chance, Chance],
     ([given, reads, a, b]) =>
       Effect.sync(() => {
@@ -68,13 +72,13 @@ describe("the delay before the next status read", () => {
     { arbitrary: { runs: 500 } }
   )
 
-  it("is the first delay before the first read, grows by the factor, and ends at the longest, for ever", () => {
+  it("starts with the first delay, grows by the factor, and stays at the longest delay", () => {
     const delays = (reads: ReadonlyArray<number>) => reads.map((n) => readDelay(defaultPolicy.readSchedule, n, 0.5))
     assert.deepStrictEqual(delays([0, 1, 2, 3]), [1000, 1600, 2560, 4096])
     assert.deepStrictEqual(delays([18, 100, 2 ** 31 - 1]), [3_600_000, 3_600_000, 3_600_000])
   })
 
-  it("is the longest where the first is longer still, or where growth passes every number", () => {
+  it("is the longest delay when the first is longer still, or when growth overflows", () => {
     const schedule = { first: Duration.hours(2), factor: 1e10, longest: Duration.hours(1), jitter: 0 }
     for (const reads of [0, 1, 40, 100_000]) assert.strictEqual(readDelay(schedule, reads, 0.5), 3_600_000)
   })
@@ -90,7 +94,7 @@ describe("the reference of a provider", () => {
 })
 
 describe("an error of the submission", () => {
-  it("says what is wrong in words, and nothing of what it is about", () => {
+  it("names the problem in its message, without the payload", () => {
     assert.strictEqual(new PayloadUnreadable().message, "the payload cannot be decrypted with the keys at hand")
     assert.deepStrictEqual({ ...new PayloadUnreadable() }, { _tag: "PayloadUnreadable" })
     for (const setting of ["fsync", "synchronous_commit"] as const) {

@@ -1,3 +1,7 @@
+/**
+ * Timestamps on the wire are RFC 3339 in UTC with milliseconds. The tests check this by property for every instant of a
+ * Date.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Schema } from "effect"
 import * as fc from "fast-check"

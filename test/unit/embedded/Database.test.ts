@@ -1,3 +1,7 @@
+/**
+ * A process shares one connection pool per role, and pools that write renew their connections. The tests build the
+ * pools without a server.
+ */
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Option, Redacted } from "effect"
@@ -13,14 +17,14 @@ import {
 
 const pools = { ReaderPool, ProofPool, ProvisioningPool, WriterPool, WorkerPool }
 
-/** No connection is made before there is something to ask. */
+/** No server listens here. The pools connect only for their first statement. */
 const nowhere = Database.layer({
   databaseUrl: Option.some(Redacted.make("postgres://nobody@127.0.0.1:1/nothing")),
   dataDir: ""
 })
 
 describe("The pools of a process", () => {
-  it.effect("are one for all who are given the same, and another for everybody else", () =>
+  it.effect("are shared by all users of the same pool, and separate from other pools", () =>
     Effect.gen(function*() {
       const clients: Array<SqlClient.SqlClient> = []
       const user = () => Layer.effectDiscard(Effect.map(SqlClient.SqlClient, (client) => clients.push(client)))
@@ -30,7 +34,7 @@ describe("The pools of a process", () => {
       assert.strictEqual(new Set(clients).size, 5)
     }))
 
-  it.effect("keep no connection that writes for longer than half a minute, because nobody may know that it is dead", () =>
+  it.effect("keep no writing connection for longer than half a minute, because it may be dead without notice", () =>
     Effect.gen(function*() {
       const { ReaderPool: _, ...writing } = pools
       for (const pool of Object.values(writing)) {

@@ -1,3 +1,7 @@
+/**
+ * A JSON exchange with an authorization server is bounded in bytes and time, and its errors reveal nothing. The tests
+ * run it against servers on loopback, over each HTTP client.
+ */
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Layer, Logger, References, Result, Tracer } from "effect"
@@ -66,7 +70,7 @@ for (const [name, layer] of clients) {
         assert.deepStrictEqual(requests, ["/"])
       }).pipe(Effect.scoped, Effect.provide(layer)))
 
-    it.live("reads no more than it may, of a body that never ends", () =>
+    it.live("stops reading an endless body at the limit", () =>
       Effect.gen(function*() {
         let written = 0
         const { url } = yield* serve((_, response) => {
@@ -81,7 +85,7 @@ for (const [name, layer] of clients) {
         assert.isBelow(written, 50_000_000)
       }).pipe(Effect.scoped, Effect.provide(layer)))
 
-    it.live("measures what a compressed body becomes, if it comes compressed at all", () =>
+    it.live("applies the limit to the decompressed body, if the client decompresses", () =>
       Effect.gen(function*() {
         const bomb = gzipSync(Buffer.alloc(1_000_000, " "))
         const { url } = yield* serve((_, response) =>
@@ -90,7 +94,7 @@ for (const [name, layer] of clients) {
         assert.match(reasonOf(yield* exchange(HttpClientRequest.get(url))), /more than 1000 bytes|not JSON/)
       }).pipe(Effect.scoped, Effect.provide(layer)))
 
-    it.live("ends in time when there is no answer, or no end of one, and hangs up", () =>
+    it.live("ends at the deadline when there is no answer, or an endless one, and closes the connection", () =>
       Effect.gen(function*() {
         for (const begins of [false, true]) {
           const { promise: closed, resolve } = Promise.withResolvers<void>()
@@ -104,7 +108,7 @@ for (const [name, layer] of clients) {
         }
       }).pipe(Effect.scoped, Effect.provide(layer)))
 
-    it.live("names the code of a failure, and neither address nor request", () =>
+    it.live("reports the code of a failure without the address or the request", () =>
       Effect.gen(function*() {
         const { server, url } = yield* serve(() => {})
         yield* Effect.promise(() => new Promise((resolve) => server.close(resolve)))
@@ -113,7 +117,7 @@ for (const [name, layer] of clients) {
         assert.notMatch(JSON.stringify(result), /127\.0\.0\.1|SECRET/)
       }).pipe(Effect.scoped, Effect.provide(layer)))
 
-    it.live("makes no span and logs nothing, because a request bears secrets", () =>
+    it.live("makes no span and logs nothing, because a request holds secrets", () =>
       Effect.gen(function*() {
         const spans: Array<string> = []
         const logs: Array<unknown> = []

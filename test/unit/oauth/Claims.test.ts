@@ -1,15 +1,19 @@
+/**
+ * The claims of a JWT access token are checked as RFC 9068 requires. The tests change one claim of a good token at a
+ * time.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { audience, epoch, issuer, tokenOf } from "../../fixtures/oauth/Issuing.ts"
 import { allAccepted, allRefused, makeScene, verdictOn, verdictOnClaims } from "../../fixtures/oauth/TokenScene.ts"
 
-describe("A JWT access token, by its claims,", () => {
-  it.effect("is of its issuer, letter for letter", () =>
+describe("A JWT access token", () => {
+  it.effect("names its issuer, letter for letter", () =>
     allRefused([`${issuer}/`, "https://AS.test", "https://other.test", undefined, null, [issuer], ""]
       .map((iss) => ({ iss }))))
 
-  it.effect("is meant for the gateway, and may be meant for others too", () =>
+  it.effect("names the gateway in its audience, alone or beside others", () =>
     Effect.gen(function*() {
       yield* allAccepted([{ aud: [audience] }, { aud: ["https://other.test", audience] }])
       yield* allRefused(
@@ -21,7 +25,7 @@ describe("A JWT access token, by its claims,", () => {
       )
     }))
 
-  it.effect("expires, with five seconds for the difference of the clocks", () =>
+  it.effect("expires, with a tolerance of five seconds between the clocks", () =>
     Effect.gen(function*() {
       const { signer, verify } = yield* makeScene()
       const token = yield* tokenOf(signer, { exp: epoch + 10 })
@@ -31,13 +35,13 @@ describe("A JWT access token, by its claims,", () => {
       assert.strictEqual(yield* verdictOn(verify, token), "InvalidCredential")
     }))
 
-  it.effect("is not good before its time, with five seconds for the difference of the clocks", () =>
+  it.effect("is refused before its nbf and iat, with a tolerance of five seconds between the clocks", () =>
     Effect.gen(function*() {
       yield* allAccepted([{ nbf: epoch + 5 }, { iat: epoch + 5 }, { nbf: 0 }, { iat: 0 }])
       yield* allRefused([{ nbf: epoch + 6 }, { iat: epoch + 6 }, { iat: epoch + 5.5 }])
     }))
 
-  it.effect("has the tolerance that is configured", () =>
+  it.effect("is checked with the configured clock tolerance", () =>
     Effect.gen(function*() {
       const tolerance = { clockTolerance: "30 seconds" } as const
       assert.strictEqual(yield* verdictOnClaims({ exp: epoch - 29 }, {}, tolerance), "accepted")
@@ -45,7 +49,7 @@ describe("A JWT access token, by its claims,", () => {
       assert.strictEqual(yield* verdictOnClaims({ exp: epoch }, {}, { clockTolerance: 0 }), "InvalidCredential")
     }))
 
-  it.effect("has times that are times", () =>
+  it.effect("is refused when a time is not a number of seconds", () =>
     Effect.gen(function*() {
       const { signer, verify } = yield* makeScene()
       yield* allRefused(
@@ -57,7 +61,7 @@ describe("A JWT access token, by its claims,", () => {
       assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer, { exp: 1e308 })), "InvalidCredential")
     }))
 
-  it.effect("names itself, subject and client, in the form that the gateway stores", () =>
+  it.effect("has jti, sub and client_id, in a form that the gateway can store", () =>
     Effect.gen(function*() {
       yield* allRefused([{ jti: undefined }, { jti: "" }, { jti: 1 }])
       yield* allRefused(
@@ -69,17 +73,17 @@ describe("A JWT access token, by its claims,", () => {
       yield* allAccepted([{ sub: "x".repeat(255) }, { client_id: "https://agent.test" }, { grant_id: "g" }])
     }))
 
-  it.effect("names the grant in the claim that is configured", () =>
+  it.effect("names the grant in the configured claim", () =>
     Effect.gen(function*() {
       const options = { grantClaim: "urn:grant" }
       assert.strictEqual(yield* verdictOnClaims({}, {}, options), "InvalidCredential")
       assert.strictEqual(yield* verdictOnClaims({ "urn:grant": "g" }, {}, options), "accepted")
-      // Members that every object has are no claims.
+      // Members that every JavaScript object inherits are no claims.
       assert.strictEqual(yield* verdictOnClaims({}, {}, { grantClaim: "toString" }), "InvalidCredential")
       assert.strictEqual(yield* verdictOnClaims({}, {}, { grantClaim: "__proto__" }), "InvalidCredential")
     }))
 
-  it.effect("lists scopes as RFC 6749 has them; without any it allows nothing", () =>
+  it.effect("lists scopes in the form of RFC 6749, and allows nothing without them", () =>
     Effect.gen(function*() {
       const { signer, verify } = yield* makeScene()
       for (const scope of [undefined, ""]) {
@@ -91,7 +95,7 @@ describe("A JWT access token, by its claims,", () => {
       )
     }))
 
-  it.effect("says whom it is bound to, and is refused when we could not check that", () =>
+  it.effect("names its confirmation, and is refused when the gateway cannot check that", () =>
     Effect.gen(function*() {
       const { signer, verify } = yield* makeScene()
       const print = "a".repeat(43)

@@ -1,3 +1,7 @@
+/**
+ * The gateway authenticates at authorization servers by a secret or by a signed assertion. The tests read the request
+ * that it would send.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
@@ -19,7 +23,7 @@ const withKey = (key: JWK, clientId = "gateway") =>
 const faultOf = (made: ReturnType<typeof make>) => Effect.map(Effect.flip(made), ({ reason }) => reason)
 
 describe("The gateway as a client, by client_secret_basic", () => {
-  it.effect("encodes identifier and secret as forms do before it joins them (RFC 6749 §2.3.1)", () =>
+  it.effect("form-encodes identifier and secret before it joins them (RFC 6749 §2.3.1)", () =>
     Effect.gen(function*() {
       const { fields, headers } = yield* yield* basic("gate:way ä", "p%s&:+/=")
       const [scheme, credentials] = headers["authorization"]!.split(" ") as [string, string]
@@ -37,7 +41,7 @@ describe("The gateway as a client, by client_secret_basic", () => {
 })
 
 describe("The gateway as a client, by private_key_jwt", () => {
-  it.effect("signs an assertion for the issuer that is good for a minute (RFC 7523, FAPI 2.0)", () =>
+  it.effect("signs an assertion for the issuer that is valid for a minute (RFC 7523, FAPI 2.0)", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       for (const algorithm of ["ES256", "EdDSA", "PS256", "RS256"]) {
@@ -64,13 +68,13 @@ describe("The gateway as a client, by private_key_jwt", () => {
       }
     }))
 
-  it.effect("makes each assertion anew", () =>
+  it.effect("makes a new assertion for each request", () =>
     Effect.gen(function*() {
       const prove = yield* withKey((yield* signerOf("gateway-key")).privateJwk)
       assert.notStrictEqual((yield* prove).fields["client_assertion"], (yield* prove).fields["client_assertion"])
     }))
 
-  it.effect("takes the algorithm of FAPI 2.0 that fits the key when the key names none", () =>
+  it.effect("uses the algorithm of FAPI 2.0 that fits the key when the key names none", () =>
     Effect.gen(function*() {
       for (const algorithm of ["ES256", "EdDSA", "PS256"]) {
         const { alg: _, ...key } = (yield* signerOf("gateway-key", algorithm)).privateJwk
@@ -79,7 +83,7 @@ describe("The gateway as a client, by private_key_jwt", () => {
       }
     }))
 
-  it.effect("says at start which key it cannot sign with, and shows nothing of it", () =>
+  it.effect("refuses an unusable key at start, and reveals nothing of it", () =>
     Effect.gen(function*() {
       const { jwk, privateJwk } = yield* signerOf("gateway-key")
       const weak = generateKeyPairSync("rsa", { modulusLength: 1024 }).privateKey.export({ format: "jwk" }) as JWK

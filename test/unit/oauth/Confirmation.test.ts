@@ -1,3 +1,7 @@
+/**
+ * A sender-constrained token is accepted only with the DPoP proof or certificate that it is bound to. Each test lists
+ * tokens, credentials and verdicts.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { type Credential, InvalidDpopProof } from "../../../src/domain/Credential.ts"
@@ -9,7 +13,7 @@ import { credentialOf, provenOf } from "../../fixtures/oauth/Issuing.ts"
 const key = "k".repeat(43)
 const certificate = "c".repeat(43)
 
-/** Knows one key, and one good proof. */
+/** Accepts one DPoP proof of one key. */
 const verifyDpopProof: VerifyDpopProof = (credential, jkt) =>
   credential.proof === null || jkt !== key
     ? Effect.fail(new InvalidDpopProof({ reason: "is bad" }))
@@ -39,29 +43,29 @@ const each = (rows: ReadonlyArray<readonly [Partial<Confirmation>, Credential, s
       (verdict) => assert.strictEqual(verdict, expected, `row ${index}`)
     ))
 
-describe("The binding of a token to its sender", () => {
-  it.effect("to a key needs the scheme DPoP and a good proof, whose use is yielded", () =>
+describe("An access token", () => {
+  it.effect("bound to a key needs the scheme DPoP and a good DPoP proof, whose use is yielded", () =>
     each([
       [{ jkt: key }, proven, "accepted with proof-1"],
       [{ jkt: key }, { ...proven, proof: null }, "InvalidDpopProof"],
       [{ jkt: "other" }, proven, "InvalidDpopProof"]
     ]))
 
-  it.effect("to a key is never shown as a bearer token, with a proof or without", () =>
+  it.effect("bound to a key is refused as a bearer token, with a DPoP proof or without", () =>
     each([
       [{ jkt: key }, plain, "InvalidCredential"],
       [{ jkt: key }, { ...proven, scheme: "Bearer" }, "InvalidCredential"],
       [{ jkt: key }, certified, "InvalidCredential"]
     ]))
 
-  it.effect("to a certificate needs that certificate, and no other", () =>
+  it.effect("bound to a certificate needs that certificate", () =>
     each([
       [{ x5t: certificate }, certified, "accepted"],
       [{ x5t: certificate }, plain, "InvalidCredential"],
       [{ x5t: certificate }, { ...plain, certificate: "other" }, "InvalidCredential"]
     ]))
 
-  it.effect("to both needs both", () =>
+  it.effect("bound to both needs both", () =>
     each([
       [{ jkt: key, x5t: certificate }, { ...proven, certificate }, "accepted with proof-1"],
       [{ jkt: key, x5t: certificate }, proven, "InvalidCredential"],
@@ -69,19 +73,19 @@ describe("The binding of a token to its sender", () => {
       [{ jkt: key, x5t: certificate }, { ...proven, certificate, proof: null }, "InvalidDpopProof"]
     ]))
 
-  it.effect("to nobody is a bearer token, where that is allowed", () =>
+  it.effect("without a confirmation is a bearer token, if the settings allow those", () =>
     Effect.andThen(
       each([[{}, plain, "accepted"], [{}, certified, "accepted"]]),
       each([[{}, plain, "InvalidCredential"], [{}, certified, "InvalidCredential"]], { senderConstrained: "required" })
     ))
 
-  it.effect("to anybody is enough where it is required", () =>
+  it.effect("bound to a key or a certificate is accepted where a confirmation is required", () =>
     each([
       [{ jkt: key }, proven, "accepted with proof-1"],
       [{ x5t: certificate }, certified, "accepted"]
     ], { senderConstrained: "required" }))
 
-  it.effect("to no key does not go with a proof: whoever sends one means another token", () =>
+  it.effect("bound to no key is refused with a DPoP proof, which belongs to another token", () =>
     each([
       [{}, proven, "InvalidCredential"],
       [{}, { ...proven, proof: null }, "InvalidCredential"],
@@ -89,7 +93,7 @@ describe("The binding of a token to its sender", () => {
       [{ x5t: certificate }, { ...proven, certificate }, "InvalidCredential"]
     ]))
 
-  it.effect("to a key is no good where DPoP is not supported", () =>
+  it.effect("bound to a key is refused where DPoP is not supported", () =>
     each([[{ jkt: key }, proven, "InvalidCredential"], [{ jkt: key }, plain, "InvalidCredential"]], {
       verifyDpopProof: null
     }))

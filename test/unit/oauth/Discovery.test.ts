@@ -1,3 +1,7 @@
+/**
+ * Discovery finds and checks the metadata of an authorization server (RFC 8414). The tests use a server without a
+ * network and the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Result } from "effect"
 import { HttpClient } from "effect/http"
@@ -22,7 +26,7 @@ const failureOf = (answer: unknown) =>
   })
 
 describe("Discovery", () => {
-  it.effect("asks where RFC 8414 has it: between host and path", () =>
+  it.effect("requests the well-known path between host and path (RFC 8414)", () =>
     Effect.gen(function*() {
       const server = new FakeServer()
       const tenant = `${issuer}/tenant/1`
@@ -35,7 +39,7 @@ describe("Discovery", () => {
       assert.strictEqual(server.requests[0]!.method, "GET")
     }))
 
-  it.effect("asks on 404 where OpenID providers have it: after the path", () =>
+  it.effect("after a 404 requests the well-known path after the path, as OpenID providers serve it", () =>
     Effect.gen(function*() {
       const server = new FakeServer()
       const tenant = `${issuer}/tenant/`
@@ -50,7 +54,7 @@ describe("Discovery", () => {
       ])
     }))
 
-  it.effect("asks nowhere else when the server fails otherwise", () =>
+  it.effect("requests nothing else after any other failure", () =>
     Effect.gen(function*() {
       for (const status of [400, 401, 403, 410, 500, 503]) {
         const server = new FakeServer()
@@ -61,14 +65,14 @@ describe("Discovery", () => {
       }
     }))
 
-  it.effect("takes no metadata that names another issuer, by a slash even", () =>
+  it.effect("refuses metadata that names another issuer, even by one slash", () =>
     Effect.gen(function*() {
       for (const other of [`${issuer}/`, "https://AS.test", "https://other.test", undefined, null, [issuer]]) {
         assert.include(yield* failureOf({ issuer: other, jwks_uri: `${issuer}/jwks` }), "another issuer")
       }
     }))
 
-  it.effect("takes no URL that is not https", () =>
+  it.effect("refuses a URL that is not https", () =>
     Effect.gen(function*() {
       const urls = [
         "http://as.test/x",
@@ -85,7 +89,7 @@ describe("Discovery", () => {
       }
     }))
 
-  it.effect("takes no redirect, no other status and no other media type", () =>
+  it.effect("refuses a redirect, another status and another media type", () =>
     Effect.gen(function*() {
       const found = JSON.stringify({ issuer })
       const headers = { location: "https://other.test", "content-type": "application/json" }
@@ -101,7 +105,7 @@ describe("Discovery", () => {
       assert.include(yield* failureOf(() => Response.json([{ issuer }])), "not a JSON object")
     }))
 
-  it.effect("reads a mebibyte at most", () =>
+  it.effect("reads at most one mebibyte", () =>
     Effect.gen(function*() {
       const size = 1024 * 1024
       const padded = (length: number) =>

@@ -1,3 +1,6 @@
+/**
+ * Nonces for DPoP proofs change each minute and are equal in all processes with the same key. The tests move the clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Redacted } from "effect"
 import { TestClock } from "effect/testing"
@@ -6,7 +9,7 @@ import { makeDpopNonces } from "../../../src/oauth/DpopNonces.ts"
 const keyOf = (byte: number, length = 32) => Redacted.make(new Uint8Array(length).fill(byte))
 
 describe("Nonces for DPoP proofs", () => {
-  it.effect("change every minute; the last one is still good, and said to be the last", () =>
+  it.effect("change every minute; the previous one is still good, and marked as previous", () =>
     Effect.gen(function*() {
       const nonces = yield* makeDpopNonces(keyOf(1))
       const first = yield* nonces.current
@@ -21,7 +24,7 @@ describe("Nonces for DPoP proofs", () => {
       assert.strictEqual(yield* nonces.check(first), "unknown")
     }))
 
-  it.effect("are the same in all processes that have the key, and others under another", () =>
+  it.effect("are the same in all processes with the same key, and differ under another key", () =>
     Effect.gen(function*() {
       const [one, same, other] = [
         yield* makeDpopNonces(keyOf(1)),
@@ -32,7 +35,7 @@ describe("Nonces for DPoP proofs", () => {
       assert.strictEqual(yield* other.check(yield* one.current), "unknown")
     }))
 
-  it.effect("are good where the clock is a little behind that of who handed them out", () =>
+  it.effect("are good at a process whose clock is a little behind the issuing process", () =>
     Effect.gen(function*() {
       const [ahead, behind] = [yield* makeDpopNonces(keyOf(1)), yield* makeDpopNonces(keyOf(1))]
       yield* TestClock.setTime(60_000)
@@ -45,7 +48,7 @@ describe("Nonces for DPoP proofs", () => {
       assert.strictEqual(yield* behind.check(next), "unknown")
     }))
 
-  it.effect("are texts, and no other values", () =>
+  it.effect("are refused unless they are complete strings", () =>
     Effect.gen(function*() {
       const nonces = yield* makeDpopNonces(keyOf(1))
       const nonce = yield* nonces.current

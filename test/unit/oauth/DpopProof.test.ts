@@ -1,3 +1,7 @@
+/**
+ * A DPoP proof passes the checks of RFC 9449 §4.3 for its request, in their order. The tests break one rule of a good
+ * proof at a time.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Duration, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
@@ -7,7 +11,7 @@ import { athOf, epoch, proofOf, provenOf, signerOf, thumbprintOf } from "../../f
 import { eachVerdict, judged, makeVerify, token, url, verdictOn } from "./ProofScene.ts"
 
 describe("A DPoP proof", () => {
-  it.effect("that is good says by which key it is used, under which name, and until when it must be remembered", () =>
+  it.effect("that is good yields its key, its identifier, and the time until which it must be remembered", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const signer = yield* signerOf("agent")
@@ -19,7 +23,7 @@ describe("A DPoP proof", () => {
       )
     }))
 
-  it.effect("may be signed by ES256, EdDSA, Ed25519 and PS256, and by no other algorithm", () =>
+  it.effect("may be signed with ES256, EdDSA, Ed25519 and PS256, and with no other algorithm", () =>
     Effect.gen(function*() {
       for (const algorithm of ["ES256", "EdDSA", "Ed25519", "PS256"]) {
         const signer = yield* signerOf("agent", algorithm)
@@ -33,7 +37,7 @@ describe("A DPoP proof", () => {
       }
     }))
 
-  it.effect("must be there (check 1)", () =>
+  it.effect("must be present (check 1)", () =>
     Effect.gen(function*() {
       const verify = yield* makeVerify()
       assert.strictEqual(
@@ -42,7 +46,7 @@ describe("A DPoP proof", () => {
       )
     }))
 
-  it.effect("has all claims, in their types (check 3)", () =>
+  it.effect("has all required claims, with their types (check 3)", () =>
     Effect.gen(function*() {
       const absent = [undefined, null, 1, true, {}, []]
       yield* eachVerdict("jti", [...absent, "", "x".repeat(257)], "needs an identifier of 1 to 256 characters")
@@ -51,11 +55,11 @@ describe("A DPoP proof", () => {
       yield* eachVerdict("htu", absent, "is for another URL")
       yield* eachVerdict("ath", absent, "is for another token")
       yield* eachVerdict("iat", [undefined], "does not say when it was made")
-      // jose refuses these before we do.
+      // jose refuses these before the gateway's own check.
       yield* eachVerdict("iat", [null, `${epoch}`, {}], "is not signed by its key, or has expired")
     }))
 
-  it.effect("is of the type dpop+jwt (check 4)", () =>
+  it.effect("has the type dpop+jwt (check 4)", () =>
     Effect.gen(function*() {
       for (const typ of ["dpop+jwt", "application/dpop+jwt", "DPoP+JWT"]) {
         assert.strictEqual(yield* verdictOn({}, { header: { typ } }), "accepted")
@@ -65,13 +69,13 @@ describe("A DPoP proof", () => {
       }
     }))
 
-  it.effect("is made for the method, letter for letter (check 8)", () =>
+  it.effect("names the method, letter for letter (check 8)", () =>
     Effect.gen(function*() {
       yield* eachVerdict("htm", ["POST", "get", "Get", "", "GET "], "is for another method")
       assert.strictEqual(yield* verdictOn({ htm: "POST" }, { credential: { method: "POST" } }), "accepted")
     }))
 
-  it.effect("is made for the URL, however that is written, and whatever its query (check 9)", () =>
+  it.effect("names the URL, in any equivalent spelling and with any query (check 9)", () =>
     Effect.gen(function*() {
       yield* eachVerdict("htu", [
         url,
@@ -101,11 +105,11 @@ describe("A DPoP proof", () => {
       ], "is for another URL")
       const credential = { url: "https://GATEWAY.test:443/v1/%6Fperations?page_size=1" }
       assert.strictEqual(yield* verdictOn({}, { credential }), "accepted")
-      // Two that are none are not the same.
+      // Two invalid URLs are not equal.
       assert.strictEqual(yield* verdictOn({ htu: "" }, { credential: { url: "" } }), "is for another URL")
     }))
 
-  it.effect("carries the nonce that is asked for, once everything else is in order (check 10)", () =>
+  it.effect("carries the required nonce, which is checked after everything else (check 10)", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const nonces = yield* makeDpopNonces(Redacted.make(new Uint8Array(32)))
@@ -125,9 +129,9 @@ describe("A DPoP proof", () => {
       assert.strictEqual(failure._tag === "NonceRequired" ? failure.nonce : "", nonce)
     }))
 
-  it.effect("may carry any nonce where none is asked for", () => eachVerdict("nonce", ["x", 1, null], "accepted"))
+  it.effect("may carry any nonce where none is required", () => eachVerdict("nonce", ["x", 1, null], "accepted"))
 
-  it.effect("is a minute and five seconds old at most, and five seconds ahead (check 11)", () =>
+  it.effect("is at most a minute and five seconds old, and at most five seconds ahead (check 11)", () =>
     Effect.gen(function*() {
       yield* eachVerdict("iat", [epoch, epoch - 65, epoch + 5, epoch - 64.5], "accepted")
       yield* eachVerdict("iat", [epoch - 66, epoch - 65.5, 0], "is too old")
@@ -151,17 +155,17 @@ describe("A DPoP proof", () => {
       assert.strictEqual(yield* judged(verify(credential, thumbprintOf(signer.jwk))), "is too old")
     }))
 
-  it.effect("is held to the expiry that it gives itself", () =>
+  it.effect("is refused after its own exp", () =>
     Effect.gen(function*() {
       yield* eachVerdict("exp", [epoch + 10, epoch], "accepted")
       yield* eachVerdict("exp", [epoch - 6, "soon"], "is not signed by its key, or has expired")
       yield* eachVerdict("nbf", [epoch + 6], "is not signed by its key, or has expired")
     }))
 
-  it.effect("is made for the token (check 12)", () =>
+  it.effect("names the hash of the token (check 12)", () =>
     eachVerdict("ath", [athOf("other"), athOf(token) + "=", athOf(token).toLowerCase(), token], "is for another token"))
 
-  it.effect("is of the key to which the token is bound (check 12)", () =>
+  it.effect("is signed by the key that the token is bound to (check 12)", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const [signer, thief] = [yield* signerOf("agent"), yield* signerOf("thief")]
@@ -170,7 +174,7 @@ describe("A DPoP proof", () => {
       assert.strictEqual(yield* judged(verify(stolen, thumbprintOf(signer.jwk))), "is of another key than the token")
     }))
 
-  it.effect("has no extension that must be understood", () =>
+  it.effect("is refused when it names a critical extension", () =>
     Effect.gen(function*() {
       const header = { crit: ["b64"], b64: true }
       assert.strictEqual(yield* verdictOn({}, { header }), "has an extension that is not understood")
@@ -178,9 +182,9 @@ describe("A DPoP proof", () => {
 })
 
 describe("The settings for DPoP proofs", () => {
-  it("are without fault as they are by default", () => assert.isNull(validateDpopSettings(defaultDpopSettings)))
+  it("are valid by default", () => assert.isNull(validateDpopSettings(defaultDpopSettings)))
 
-  it("bound the age and the tolerance, and know the algorithms", () => {
+  it("limit the age, the clock tolerance and the algorithms", () => {
     const faultOf = (changes: Partial<DpopSettings>) =>
       validateDpopSettings({ ...defaultDpopSettings, ...changes }) ?? ""
     assert.include(faultOf({ maxAge: Duration.seconds(301) }), "between 1 and 300 seconds")

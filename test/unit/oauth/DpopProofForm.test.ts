@@ -1,3 +1,7 @@
+/**
+ * A DPoP proof is one short JWT that is signed by the public key in its header. The tests break its form, and change
+ * good proofs at random.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -6,8 +10,8 @@ import { createHmac, generateKeyPairSync } from "node:crypto"
 import { epoch, proofOf, provenOf, sign, signerOf, thumbprintOf } from "../../fixtures/oauth/Issuing.ts"
 import { encode, judged, makeVerify, token, verdictOn } from "./ProofScene.ts"
 
-describe("A DPoP proof, as a JWT with a key,", () => {
-  it.effect("comes alone, as one JWT of 8 KiB at most (checks 1 and 2)", () =>
+describe("A DPoP proof", () => {
+  it.effect("is a single JWT of at most 8 KiB (checks 1 and 2)", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const signer = yield* signerOf("agent")
@@ -41,7 +45,7 @@ describe("A DPoP proof, as a JWT with a key,", () => {
       assert.strictEqual(yield* verdict(`eyJh.${payload}.${signature}`), "is not a JWT")
     }))
 
-  it.effect("is never unsigned, nor signed with a shared secret (check 5)", () =>
+  it.effect("is refused when it is unsigned or signed with a shared secret (check 5)", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const signer = yield* signerOf("agent")
@@ -60,7 +64,7 @@ describe("A DPoP proof, as a JWT with a key,", () => {
       }
     }))
 
-  it.effect("is signed by the key that it brings (check 6)", () =>
+  it.effect("is signed by the key in its header (check 6)", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const [signer, thief] = [yield* signerOf("agent"), yield* signerOf("thief")]
@@ -73,7 +77,7 @@ describe("A DPoP proof, as a JWT with a key,", () => {
       )
     }))
 
-  it.effect("brings a public key, and no private one (check 7)", () =>
+  it.effect("has a public key in its header, and no private one (check 7)", () =>
     Effect.gen(function*() {
       const signer = yield* signerOf("agent")
       const verdictOnKey = (jwk: unknown) => verdictOn({}, { header: { jwk } })
@@ -96,7 +100,7 @@ describe("A DPoP proof, as a JWT with a key,", () => {
       assert.strictEqual(yield* verdictOnKey({ ...signer.jwk, ext: false, key_ops: ["verify"] }), "accepted")
     }))
 
-  it.effect("brings an RSA key of at least 2048 bits", () =>
+  it.effect("has an RSA key of at least 2048 bits", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 1024 })
@@ -109,7 +113,7 @@ describe("A DPoP proof, as a JWT with a key,", () => {
       )
     }))
 
-  it.effect("shows nothing of itself in a failure", () =>
+  it.effect("does not appear in the failure that it causes", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const signer = yield* signerOf("agent")
@@ -121,7 +125,7 @@ describe("A DPoP proof, as a JWT with a key,", () => {
       }
     }))
 
-  it.effect("that was changed anywhere is refused, whatever the change", () =>
+  it.effect("is refused after any change to its text", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const signer = yield* signerOf("agent")
@@ -129,7 +133,7 @@ describe("A DPoP proof, as a JWT with a key,", () => {
       const proof = yield* proofOf(signer, token)
       const place = fc.nat(proof.length - 1)
       const character = fc.constantFrom(..."ABCabc019-_.=, ")
-      const mutations = fc.sample(
+      const variants = fc.sample(
         fc.oneof(
           fc.tuple(place, character).map(([at, put]) => proof.slice(0, at) + put + proof.slice(at + 1)),
           fc.tuple(place, fc.nat(20)).map(([at, length]) => proof.slice(0, at) + proof.slice(at + length)),
@@ -137,14 +141,14 @@ describe("A DPoP proof, as a JWT with a key,", () => {
         ),
         { numRuns: 2000, seed: 42 }
       )
-      for (const mutated of mutations) {
-        if (mutated === proof) continue
-        const verdict = yield* judged(verify(provenOf(token, mutated), thumbprintOf(signer.jwk)))
-        assert.notStrictEqual(verdict, "accepted", mutated)
+      for (const variant of variants) {
+        if (variant === proof) continue
+        const verdict = yield* judged(verify(provenOf(token, variant), thumbprintOf(signer.jwk)))
+        assert.notStrictEqual(verdict, "accepted", variant)
       }
     }), 60_000)
 
-  it.effect("whose claims or header are anything that JSON can say never makes it die", () =>
+  it.effect("never makes the verifier die, with any JSON as its claims or header", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const signer = yield* signerOf("agent")

@@ -1,3 +1,7 @@
+/**
+ * An introspected token is accepted only as RFC 7662 and its server's answer allow. The tests change one member of a
+ * good answer at a time.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -12,8 +16,8 @@ import {
 } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { audience, epoch, issuer } from "../../fixtures/oauth/Issuing.ts"
 
-describe("A token that is introspected", () => {
-  it.effect("says who asks, under which grant, and with which scopes", () =>
+describe("An introspected token", () => {
+  it.effect("yields client, subject, grant and scopes", () =>
     Effect.gen(function*() {
       const { verify } = yield* makeScene()
       const verified = yield* verify("t")
@@ -30,7 +34,7 @@ describe("A token that is introspected", () => {
       })
     }))
 
-  it.effect("is asked for by POST, in a form, and as JSON", () =>
+  it.effect("is sent by POST in a form, and the answer must be JSON", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene()
       yield* verify("a+b/c~d==")
@@ -46,7 +50,7 @@ describe("A token that is introspected", () => {
       assert.lengthOf(server.requests, 1)
     }))
 
-  it.effect("is asked for where the metadata says, which is read once", () =>
+  it.effect("is sent to the endpoint of the metadata, which is read once", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene({ endpoint: null })
       yield* verify("t")
@@ -61,14 +65,14 @@ describe("A token that is introspected", () => {
       yield* eventually(judged(verify("t")), "accepted")
     }))
 
-  it.effect("cannot be asked for where the metadata names no endpoint", () =>
+  it.effect("cannot be verified when the metadata names no endpoint", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene({ endpoint: null })
       server.serve("/.well-known/oauth-authorization-server", { issuer })
       assert.strictEqual(yield* judged(verify("t")), "AuthorizationUnavailable")
     }))
 
-  it.effect("is good only when active is true, and nothing that looks like it", () =>
+  it.effect("is good only when active is exactly true", () =>
     Effect.gen(function*() {
       yield* eachAnswer([{ active: false }, answerOf({ active: false })], "InvalidCredential")
       yield* eachAnswer(
@@ -85,7 +89,7 @@ describe("A token that is introspected", () => {
       )
     }))
 
-  it.effect("is of the issuer when one is named, and meant for the gateway", () =>
+  it.effect("names the gateway in its audience, and its issuer if it names one", () =>
     Effect.gen(function*() {
       yield* eachChange([{}, { iss: undefined }, { aud: [audience, "x"] }], "accepted")
       yield* eachChange([
@@ -99,7 +103,7 @@ describe("A token that is introspected", () => {
       ], "InvalidCredential")
     }))
 
-  it.effect("says when it expires, who asks and under which grant", () =>
+  it.effect("has exp, client_id, sub and the grant claim", () =>
     Effect.gen(function*() {
       yield* eachChange([{ iat: undefined }, { jti: undefined }, { nbf: epoch }], "accepted")
       yield* eachChange(
@@ -114,7 +118,7 @@ describe("A token that is introspected", () => {
       )
     }))
 
-  it.effect("is bound as its type says", () =>
+  it.effect("has a confirmation that agrees with its token_type", () =>
     Effect.gen(function*() {
       const cnf = { jkt: "a".repeat(43) }
       const certificate = { "x5t#S256": "a".repeat(43) }
@@ -138,7 +142,7 @@ describe("A token that is introspected", () => {
       ], "InvalidCredential")
     }))
 
-  it.effect("is an access token, where the server says what it is", () =>
+  it.effect("is refused when the server says that it is not an access token", () =>
     Effect.gen(function*() {
       yield* eachChange([
         { token_use: "access_token" },
@@ -161,7 +165,7 @@ describe("A token that is introspected", () => {
       ], "InvalidCredential")
     }))
 
-  it.effect("is not asked for when it cannot be one: of other characters, or longer than 8 KiB", () =>
+  it.effect("is refused without a request when it has other characters or is longer than 8 KiB", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene()
       for (const token of ["", "a b", "a&token=b", "ä", "a\nb", "=", "a=b", "x".repeat(8193)]) {

@@ -1,3 +1,7 @@
+/**
+ * The gateway asks an authorization server about tokens, shares answers, and survives its failures. The tests use a
+ * server without a network and the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
@@ -13,8 +17,8 @@ import {
 } from "../../fixtures/oauth/IntrospectionScene.ts"
 import { epoch } from "../../fixtures/oauth/Issuing.ts"
 
-describe("An authorization server that is asked of tokens", () => {
-  it.effect("is unavailable when it gives no answer that can be understood, and that is no fault of the token", () =>
+describe("An authorization server that introspects tokens", () => {
+  it.effect("is unavailable when its answer cannot be understood, and the token is not refused", () =>
     Effect.gen(function*() {
       const json = { "content-type": "application/json" }
       const good = JSON.stringify(answerOf())
@@ -37,7 +41,7 @@ describe("An authorization server that is asked of tokens", () => {
       yield* eachAnswer([answerOf({ padding: "x".repeat(60 * 1024) })], "accepted")
     }))
 
-  it.effect("has the time of the settings, finding the endpoint included", () =>
+  it.effect("has the configured time to answer, discovery included", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene({ endpoint: null, timeout: Duration.millis(1500) })
       server.delay = "900 millis"
@@ -56,7 +60,7 @@ describe("An authorization server that is asked of tokens", () => {
   const refuseOdd = (status: number) => ({ body }: { readonly body: string }) =>
     body.startsWith("token=odd") ? new Response("", { status }) : answerOf()
 
-  it.effect("may refuse a question for what is in it: that says nothing of the token, and keeps nobody else from asking", () =>
+  it.effect("may reject the content of one request: that token is unavailable, not refused, and others are still introspected", () =>
     Effect.gen(function*() {
       for (const status of odd) {
         const { server, verify } = yield* makeScene()
@@ -68,7 +72,7 @@ describe("An authorization server that is asked of tokens", () => {
       }
     }))
 
-  it.effect("is looked for anew when there is nobody at the endpoint, and for no other failure", () =>
+  it.effect("is discovered again when its endpoint is gone or unreachable, and after no other failure", () =>
     Effect.gen(function*() {
       const metadata = "/.well-known/oauth-authorization-server"
       const lookedForAfter = (failWith: number | "network") =>
@@ -88,7 +92,7 @@ describe("An authorization server that is asked of tokens", () => {
       for (const status of [...odd, 302, 401, 429, 500, 503]) assert.isFalse(yield* lookedForAfter(status), `${status}`)
     }))
 
-  it.effect("is not looked for at once again and again when its metadata is refused", () =>
+  it.effect("is not discovered again at once when its metadata is refused", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene({ endpoint: null })
       const metadata = "/.well-known/oauth-authorization-server"
@@ -106,7 +110,7 @@ describe("An authorization server that is asked of tokens", () => {
       assert.strictEqual(server.asked(path), 0)
     }))
 
-  it.effect("is asked each time by default", () =>
+  it.effect("is asked for each request by default", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene()
       yield* verify("t")
@@ -115,13 +119,13 @@ describe("An authorization server that is asked of tokens", () => {
       assert.strictEqual(server.asked(path), 2)
     }))
 
-  it.effect("gives no answer that is older than the request that it serves, however many ask at once", () =>
+  it.effect("gives no answer older than the request, for any number of simultaneous requests", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene()
       server.delay = "100 millis"
       const first = yield* Effect.forkChild(judged(verify("t")))
       yield* until(() => server.open === 1)
-      // The answer is on its way when the token is revoked.
+      // The token is revoked while the answer is under way.
       server.serve(path, () => server.asked(path) === 1 ? answerOf() : { active: false })
       const others = yield* Effect.forEach(Array.from({ length: 50 }), () => Effect.forkChild(judged(verify("t"))))
       const isOver = () => [first, ...others].every((fiber) => fiber.pollUnsafe() !== undefined)
@@ -134,7 +138,7 @@ describe("An authorization server that is asked of tokens", () => {
       assert.strictEqual(server.mostOpen, 1)
     }))
 
-  it.effect("is asked on for the others when the request that asked goes away", () =>
+  it.effect("still answers the waiting requests when the request that asked is interrupted", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene()
       server.delay = "100 millis"
@@ -149,7 +153,7 @@ describe("An authorization server that is asked of tokens", () => {
       assert.strictEqual(server.aborted, 0)
     }))
 
-  it.effect("is asked again after the time that is configured, and never beyond the expiry of the token", () =>
+  it.effect("is asked again after the configured time, or when the token expires", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene({ answerTimeToLive: Duration.seconds(10) })
       yield* verify("t")
@@ -169,7 +173,7 @@ describe("An authorization server that is asked of tokens", () => {
       assert.strictEqual(server.asked(path), 5)
     }))
 
-  it.effect("learns the token, and no failure does", () =>
+  it.effect("receives the token, which appears in no failure", () =>
     Effect.gen(function*() {
       const { server, verify } = yield* makeScene()
       server.serve(path, () => new Response("SECRET-token", { status: 500 }))
@@ -189,7 +193,7 @@ describe("The settings of introspection", () => {
   const faultOf = (changes: Partial<IntrospectionSettings>) =>
     validateIntrospectionSettings({ ...settings, ...changes }) ?? ""
 
-  it("are held to the rules for issuers, endpoints and times", () => {
+  it("follow the rules for issuers, endpoints and times", () => {
     assert.isNull(validateIntrospectionSettings(settings))
     assert.isNull(validateIntrospectionSettings({ ...settings, endpoint: null }))
     assert.include(faultOf({ issuer: "http://as.test" }), "must be https")

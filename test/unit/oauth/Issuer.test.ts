@@ -1,3 +1,7 @@
+/**
+ * The settings of an issuer have the defaults of FAPI 2.0 and refuse unsafe values. The tests list good and bad
+ * settings.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import {
   type IssuerOptions,
@@ -30,7 +34,7 @@ describe("The settings of an issuer", () => {
     "http://127.0.0.1:9000",
     "http://localhost/as",
     "http://[::1]:80"
-  ])("take the issuer %s", (issuer) => assert.isNull(faultOf({ issuer })))
+  ])("accept the issuer %s", (issuer) => assert.isNull(faultOf({ issuer })))
 
   it.each([
     "",
@@ -52,7 +56,7 @@ describe("The settings of an issuer", () => {
     assert.match(faultOf({ issuer }) ?? "", /^The issuer ".*" (?:must|is) .*[^.]\.$/)
   })
 
-  it("let RS256 be opted in, and never a shared secret or none", () => {
+  it("allow RS256 by opt-in, and never a shared secret or none", () => {
     assert.isNull(faultOf({ algorithms: ["RS256"] }))
     for (const algorithm of ["none", "None", "HS256", "HS384", "HS512", "RS1", "dir", "ML-DSA-44", ""]) {
       assert.include(faultOf({ algorithms: ["ES256", algorithm] }) ?? "", "is not accepted for signatures")
@@ -60,7 +64,7 @@ describe("The settings of an issuer", () => {
     assert.include(faultOf({ algorithms: [] }) ?? "", "at least one signature algorithm")
   })
 
-  it("bound the clock tolerance by a minute", () => {
+  it("limit the clock tolerance to a minute", () => {
     assert.isNull(faultOf({ clockTolerance: "60 seconds" }))
     assert.isNull(faultOf({ clockTolerance: 0 }))
     assert.include(faultOf({ clockTolerance: "61 seconds" }) ?? "", "between 0 and 60 seconds")
@@ -68,12 +72,12 @@ describe("The settings of an issuer", () => {
     assert.include(faultOf({ clockTolerance: Infinity }) ?? "", "between 0 and 60 seconds")
   })
 
-  it("need an audience and a grant claim", () => {
+  it("require an audience and a grant claim", () => {
     assert.include(faultOf({ audience: "" }) ?? "", "audience")
     assert.include(faultOf({ grantClaim: "" }) ?? "", "grant claim")
   })
 
-  it("hold the URL of the keys to the rule for issuers, and to no less than the issuer's own scheme", () => {
+  it("require the key set URL to follow the rules for issuers, and to be https if the issuer is", () => {
     assert.isNull(faultOf({ jwksUri: "https://keys.test/jwks?p=1" }))
     assert.include(faultOf({ jwksUri: "http://keys.test/jwks" }) ?? "", "must be https")
     assert.include(faultOf({ jwksUri: "http://127.0.0.1/jwks" }) ?? "", "must be https, like its issuer")

@@ -1,3 +1,7 @@
+/**
+ * A JWT access token is accepted only with a valid header and a signature by a key of its issuer. The tests break one
+ * rule at a time, and change good tokens at random.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -11,7 +15,7 @@ import { makeScene, makeVerifier, verdictOn, verdictOnClaims } from "../../fixtu
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url")
 
 describe("A JWT access token", () => {
-  it.effect("says who asks, under which grant, and with which scopes", () =>
+  it.effect("yields client, subject, grant and scopes", () =>
     Effect.gen(function*() {
       const { signer, verify } = yield* makeScene()
       const claims = { resource_owner: "owner-1", nbf: epoch - 10 }
@@ -29,7 +33,7 @@ describe("A JWT access token", () => {
       })
     }))
 
-  it.effect("may be signed by ES256, EdDSA, Ed25519 and PS256", () =>
+  it.effect("may be signed with ES256, EdDSA, Ed25519 and PS256", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       for (const algorithm of ["ES256", "EdDSA", "Ed25519", "PS256"]) {
@@ -39,7 +43,7 @@ describe("A JWT access token", () => {
       }
     }))
 
-  it.effect("may be signed by RS256 only where that was opted in", () =>
+  it.effect("may be signed with RS256 only if the configuration opts in", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const signer = yield* signerOf("rsa", "RS256")
@@ -50,7 +54,7 @@ describe("A JWT access token", () => {
       assert.strictEqual(yield* verdictOn(optedIn, token), "accepted")
     }))
 
-  it.effect("is never unsigned, nor signed with what is public", () =>
+  it.effect("is refused when it is unsigned or signed with a public value", () =>
     Effect.gen(function*() {
       const { signer, verify } = yield* makeScene()
       const claims = encode(claimsOf(epoch))
@@ -66,7 +70,7 @@ describe("A JWT access token", () => {
       }
     }))
 
-  it.effect("is of the type at+jwt", () =>
+  it.effect("has the type at+jwt", () =>
     Effect.gen(function*() {
       for (const typ of ["at+jwt", "application/at+jwt", "AT+JWT"]) {
         assert.strictEqual(yield* verdictOnClaims({}, { typ }), "accepted", typ)
@@ -76,7 +80,7 @@ describe("A JWT access token", () => {
       }
     }))
 
-  it.effect("has no extension that must be understood", () =>
+  it.effect("is refused when it names a critical extension", () =>
     Effect.gen(function*() {
       const { signer, verify } = yield* makeScene()
       const header = { alg: "ES256", typ: "at+jwt", kid: "one" }
@@ -89,7 +93,7 @@ describe("A JWT access token", () => {
       }
     }))
 
-  it.effect("is verified with keys of the issuer, and never with one that it brings along or points to", () =>
+  it.effect("is verified with keys of the issuer, never with a key that its header holds or points to", () =>
     Effect.gen(function*() {
       const { server, signer, verify } = yield* makeScene()
       const thief = yield* signerOf("thief")
@@ -105,7 +109,7 @@ describe("A JWT access token", () => {
       assert.strictEqual(server.asked("/thief"), 0)
     }))
 
-  it.effect("that names another issuer, type or algorithm makes nobody ask for keys", () =>
+  it.effect("that names another issuer, type or algorithm causes no request for keys", () =>
     Effect.gen(function*() {
       const { server, signer, verify } = yield* makeScene()
       yield* verdictOn(verify, yield* tokenOf(signer, { iss: "https://other.test" }))
@@ -115,7 +119,7 @@ describe("A JWT access token", () => {
       assert.lengthOf(server.requests, 0)
     }))
 
-  it.effect("is 8 KiB long at most", () =>
+  it.effect("is at most 8 KiB long", () =>
     Effect.gen(function*() {
       const { server, signer, verify } = yield* makeScene()
       const short = yield* tokenOf(signer, { padding: "x".repeat(5500) })
@@ -157,14 +161,14 @@ describe("A JWT access token", () => {
       for (const one of tokens) assert.strictEqual(yield* verdictOn(verify, one), "InvalidCredential", one)
     }))
 
-  it.effect("cannot be verified while the keys cannot be fetched: that is not its fault", () =>
+  it.effect("is unavailable, not refused, while the keys cannot be fetched", () =>
     Effect.gen(function*() {
       const { server, signer, verify } = yield* makeScene()
       server.isDown = true
       assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer)), "AuthorizationUnavailable")
     }))
 
-  it.effect("shows nothing of itself in a failure", () =>
+  it.effect("does not appear in the failure that it causes", () =>
     Effect.gen(function*() {
       const { server, signer, verify } = yield* makeScene()
       const token = yield* tokenOf(signer, { aud: "https://other.test", sub: "secret-subject" })
@@ -180,26 +184,26 @@ describe("A JWT access token", () => {
       }
     }))
 
-  it.effect("that was changed anywhere is refused, whatever the change", () =>
+  it.effect("is refused after any change to its text", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const signer = yield* signerOf("one")
       const verify = yield* makeVerifier(makeFakeServer([signer.jwk]))
       const token = yield* tokenOf(signer)
       assert.strictEqual(yield* verdictOn(verify, token), "accepted")
-      const mutations = fc.sample(mutationOf(token), { numRuns: 2000, seed: 42 })
+      const variants = fc.sample(variantOf(token), { numRuns: 2000, seed: 42 })
       let tried = 0
-      for (const mutated of mutations) {
-        if (mutated === token) continue
+      for (const variant of variants) {
+        if (variant === token) continue
         tried++
-        assert.strictEqual(yield* verdictOn(verify, mutated), "InvalidCredential", mutated)
+        assert.strictEqual(yield* verdictOn(verify, variant), "InvalidCredential", variant)
       }
       assert.isAbove(tried, 1500)
     }), 60_000)
 })
 
-/** Characters replaced, taken out, put in, and parts exchanged. */
-const mutationOf = (token: string) => {
+/** Changed texts: characters replaced, removed or added, and parts exchanged. */
+const variantOf = (token: string) => {
   const place = fc.nat(token.length - 1)
   const character = fc.constantFrom(..."ABCabc019-_.=+/ {}\"\0\n")
   const changed = fc.tuple(place, character).map(([at, put]) => token.slice(0, at) + put + token.slice(at + 1))
@@ -211,8 +215,8 @@ const mutationOf = (token: string) => {
   return fc.oneof(changed, shortened, lengthened, shuffled)
 }
 
-describe("The issuer that a token claims", () => {
-  it.effect("is what the token says, verified or not; null for what is no JWT", () =>
+describe("The unverified issuer of a token", () => {
+  it.effect("is the claim iss, and null when the token is not a JWT", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const token = yield* tokenOf(yield* signerOf("one"), { iss: "https://other.test" })

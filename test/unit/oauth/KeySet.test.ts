@@ -1,3 +1,7 @@
+/**
+ * The key set of an authorization server is fetched, kept and renewed within fixed bounds. The tests use a server
+ * without a network and the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { HttpClient } from "effect/http"
@@ -10,7 +14,7 @@ import { jwkOf, keySetOf } from "../../fixtures/oauth/SearchedKeys.ts"
 
 const metadata = "/.well-known/oauth-authorization-server"
 
-/** A server with one key, which has been fetched. */
+/** A server with one key, which the key set has fetched. */
 const makeFetched = Effect.gen(function*() {
   const server = makeFakeServer([yield* jwkOf("one")])
   const search = yield* keySetOf(server)
@@ -19,7 +23,7 @@ const makeFetched = Effect.gen(function*() {
 })
 
 describe("The keys of an authorization server", () => {
-  it.effect("are fetched when they are first asked for, and not before", () =>
+  it.effect("are fetched for the first search, and not before", () =>
     Effect.gen(function*() {
       const server = makeFakeServer([yield* jwkOf("one")])
       const search = yield* keySetOf(server)
@@ -28,7 +32,7 @@ describe("The keys of an authorization server", () => {
       assert.deepStrictEqual(server.requests.map(({ url }) => new URL(url).pathname), [metadata, "/jwks"])
     }))
 
-  it.effect("are fetched from where the settings say, without discovery", () =>
+  it.effect("are fetched from the configured URL, without discovery", () =>
     Effect.gen(function*() {
       const server = makeFakeServer()
       server.serve("/elsewhere", { keys: [yield* jwkOf("one")] })
@@ -49,7 +53,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(server.asked("/jwks"), 2)
     }))
 
-  it.effect("are fetched again for a key that is not among them: so a new key is good at once", () =>
+  it.effect("are fetched again for an unknown key, so that a new key is good at once", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       yield* TestClock.adjust("30 seconds")
@@ -59,7 +63,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(server.asked("/jwks"), 2)
     }))
 
-  it.effect("are fetched once in 30 seconds under a flood of unknown keys, who are all refused", () =>
+  it.effect("are fetched once in 30 seconds under a flood of unknown keys, which are all refused", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       for (let second = 0; second < 90; second++) {
@@ -72,7 +76,7 @@ describe("The keys of an authorization server", () => {
       }
     }))
 
-  it.effect("are fetched once for all who ask at the same time", () =>
+  it.effect("are fetched once for all simultaneous searches", () =>
     Effect.gen(function*() {
       const server = makeFakeServer([yield* jwkOf("one")])
       server.delay = "400 millis"
@@ -84,7 +88,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(server.asked("/jwks"), 1)
     }))
 
-  it.effect("reach all others when the one who asked first goes away", () =>
+  it.effect("reach the other searches when the first search is interrupted", () =>
     Effect.gen(function*() {
       const server = makeFakeServer([yield* jwkOf("one")])
       server.delay = "400 millis"
@@ -100,7 +104,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(server.aborted, 0)
     }))
 
-  it.effect("serve an hour from the last success when the server is down, and are unavailable then", () =>
+  it.effect("are used for an hour after the last fetch when the server is down, and then are unavailable", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       server.isDown = true
@@ -115,7 +119,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(yield* search("one"), "found")
     }))
 
-  it.effect("are not asked for more than once in 30 seconds from a server that is down", () =>
+  it.effect("are requested at most once in 30 seconds from a server that is down", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       yield* TestClock.adjust("10 minutes")
@@ -129,7 +133,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(server.requests.length - before, 2)
     }))
 
-  it.effect("cannot be denied while the server is down: an unknown key may be a new one", () =>
+  it.effect("are unavailable, not unknown, while the server is down: an unknown key may be new", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       yield* TestClock.adjust("30 seconds")
@@ -138,7 +142,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(yield* search("one"), "found")
     }))
 
-  it.effect("make whoever asks wait for a second at most: one that is known is used, and no other can be denied", () =>
+  it.effect("delay a search by at most a second: a known key is then used, and an unknown key is unavailable", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       yield* TestClock.adjust("10 minutes")
@@ -151,7 +155,7 @@ describe("The keys of an authorization server", () => {
       yield* TestClock.adjust("10 millis")
       assert.strictEqual(yield* Fiber.join(known), "found")
       assert.strictEqual(yield* Fiber.join(unknown), "AuthorizationUnavailable")
-      // Who comes later has nothing to wait for.
+      // Later searches do not wait.
       assert.strictEqual(yield* search("one"), "found")
       assert.strictEqual(yield* search("two"), "AuthorizationUnavailable")
       yield* TestClock.adjust("1500 millis")
@@ -159,7 +163,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(server.asked("/jwks"), 2)
     }))
 
-  it.effect("are unavailable after a second when none has come yet, at once for whoever asks later, and then there", () =>
+  it.effect("are unavailable after a second while the first fetch runs, at once for later searches, and found after it", () =>
     Effect.gen(function*() {
       const server = makeFakeServer([yield* jwkOf("one")])
       server.delay = "2 seconds"
@@ -178,7 +182,7 @@ describe("The keys of an authorization server", () => {
       assert.lengthOf(server.requests, 2)
     }))
 
-  it.effect("are unavailable before the first success, and asked for after 1, 2, 4, 8, 16 and then 30 seconds", () =>
+  it.effect("are unavailable before the first success, and requested after 1, 2, 4, 8, 16 and then every 30 seconds", () =>
     Effect.gen(function*() {
       const server = makeFakeServer([yield* jwkOf("one")])
       server.isDown = true
@@ -196,7 +200,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(yield* search("one"), "found")
     }))
 
-  it.effect("are not asked for a second time while the first answer is still to come", () =>
+  it.effect("are not requested a second time while the first request is still open", () =>
     Effect.gen(function*() {
       const server = makeFakeServer([yield* jwkOf("one")])
       server.delay = "450 millis"
@@ -210,7 +214,7 @@ describe("The keys of an authorization server", () => {
       assert.lengthOf(server.requests, 2)
     }))
 
-  it.effect("can be denied again once the server has come back", () =>
+  it.effect("are unknown again, not unavailable, once the server is back", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       yield* TestClock.adjust("30 seconds")
@@ -221,7 +225,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(yield* search("two"), "InvalidCredential")
     }))
 
-  it.effect("say why they are unavailable: the issuer and the code, and nothing that a request bears", () =>
+  it.effect("report issuer and error code when they are unavailable, and no content of the request", () =>
     Effect.gen(function*() {
       const server = makeFakeServer()
       server.isDown = true
@@ -237,7 +241,7 @@ describe("The keys of an authorization server", () => {
       )
     }))
 
-  it.effect("say that they are unavailable because they did not come in time", () =>
+  it.effect("report a timeout when they do not arrive in time", () =>
     Effect.gen(function*() {
       const server = makeFakeServer()
       server.delay = "1 minute"
@@ -255,7 +259,7 @@ describe("The keys of an authorization server", () => {
       )
     }))
 
-  it.effect("are looked for anew in metadata that is an hour old", () =>
+  it.effect("are discovered again when the metadata is an hour old", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       for (let minutes = 0; minutes < 50; minutes += 10) {
@@ -269,7 +273,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(server.asked(metadata), 2)
     }))
 
-  it.effect("are looked for anew in metadata when they are not where it said", () =>
+  it.effect("are discovered again when their URL answers 404", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       yield* TestClock.adjust("30 seconds")
@@ -281,7 +285,7 @@ describe("The keys of an authorization server", () => {
       assert.strictEqual(yield* search("two"), "found")
     }))
 
-  it.effect("are unavailable, and not gone, when what the server says is no key set", () =>
+  it.effect("are unavailable, not unknown, when the server's answer is not a key set", () =>
     Effect.gen(function*() {
       for (const document of [{}, { keys: null }, { keys: {} }, []]) {
         const server = makeFakeServer()

@@ -1,3 +1,6 @@
+/**
+ * The gateway remembers which tokens it verified lately, within bounds of time and number. The tests move the clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted } from "effect"
 import { makeKnownTokens } from "../../../src/oauth/KnownTokens.ts"
@@ -6,8 +9,8 @@ const minute = 60_000
 
 const made = (expiresAt = Infinity) => ({ token: Redacted.make("t"), expiresAt })
 
-describe("The tokens that were verified lately", () => {
-  it("are known for half an hour at least and an hour at most, and for as long as they are used", () => {
+describe("The recently verified tokens", () => {
+  it("are remembered for half an hour at least and an hour at most after their last use", () => {
     const known = makeKnownTokens()
     for (const name of ["used", "unused"]) known.remember(name, made(), 0)
     known.remember("used", made(), 29 * minute)
@@ -19,7 +22,7 @@ describe("The tokens that were verified lately", () => {
     assert.isFalse(known.has("unused"))
   })
 
-  it("are 20,000 at most: those that were verified before the last 10,000 are forgotten first", () => {
+  it("are at most 20,000, and always include the last 10,000", () => {
     const known = makeKnownTokens()
     for (let index = 0; index < 30_001; index++) known.remember(`${index}`, made(), 0)
     const names = Array.from({ length: 30_001 }, (_, index) => `${index}`)
@@ -27,7 +30,7 @@ describe("The tokens that were verified lately", () => {
     assert.isTrue(names.slice(-10_000).every(known.has))
   })
 
-  it("are forgotten when they are active no more", () => {
+  it("are forgotten when they are no longer active", () => {
     const known = makeKnownTokens()
     known.remember("a", made(), 0)
     known.forget("a")
@@ -40,7 +43,7 @@ describe("The tokens that were verified lately", () => {
     assert.strictEqual(known.latest(30 * minute)?.digest, "b")
   })
 
-  it("lend the last of them for probes until it expires, and show its text to no log", () => {
+  it("provide the last token for probes until it expires, and never log its text", () => {
     const known = makeKnownTokens()
     assert.isNull(known.latest(0))
     known.remember("a", made(minute), 0)

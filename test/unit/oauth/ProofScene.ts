@@ -1,6 +1,4 @@
-/**
- * Verifiers of DPoP proofs, and their verdicts on the proof for one request.
- */
+/** Verifiers of DPoP proofs, and their verdicts on the DPoP proof of one request. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { Digest } from "effect/crypto"
@@ -31,7 +29,7 @@ interface Request {
   readonly signer?: Signer
 }
 
-/** `accepted`, or why the proof is refused. */
+/** `accepted`, or the reason why the DPoP proof is refused. */
 export const verdictOn = Effect.fnUntraced(function*(claims: Changes, request: Request = {}) {
   yield* TestClock.setTime(epoch * 1000)
   const signer = request.signer ?? (yield* signerOf("agent"))

@@ -1,3 +1,7 @@
+/**
+ * A key set yields the key that fits name, type, curve, use and algorithm, and ignores unsafe keys. The tests search
+ * small key sets.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { exportJWK, generateKeyPair, type JWK } from "jose"
@@ -6,7 +10,7 @@ import { makeFakeServer } from "../../fixtures/oauth/FakeServer.ts"
 import { signerOf } from "../../fixtures/oauth/Issuing.ts"
 import { jwkOf, keySetOf } from "../../fixtures/oauth/SearchedKeys.ts"
 
-describe("A key of a set", () => {
+describe("A key of a key set", () => {
   const searchAmong = (keys: ReadonlyArray<unknown>, algorithms?: ReadonlyArray<string>) =>
     keySetOf(makeFakeServer(keys), algorithms === undefined ? {} : { algorithms })
 
@@ -25,7 +29,7 @@ describe("A key of a set", () => {
       assert.strictEqual(yield* search("three", "Ed25519"), "InvalidCredential")
     }))
 
-  it.effect("that names no algorithm is good for all that its type allows, and no other", () =>
+  it.effect("that names no algorithm fits each algorithm of its type, and no other", () =>
     Effect.gen(function*() {
       const { alg: _, ...ed } = yield* jwkOf("ed", "EdDSA")
       const { alg: __, ...rsa } = yield* jwkOf("rsa", "PS256")
@@ -38,7 +42,7 @@ describe("A key of a set", () => {
       assert.strictEqual(yield* optedIn("rsa", "RS256"), "found")
     }))
 
-  it.effect("is found without a name only where there is no other", () =>
+  it.effect("is found without a name only if it is the only key", () =>
     Effect.gen(function*() {
       const alone = yield* searchAmong([yield* jwkOf("one"), yield* jwkOf("other", "PS256")])
       assert.strictEqual(yield* alone(undefined), "found")
@@ -46,13 +50,13 @@ describe("A key of a set", () => {
       assert.strictEqual(yield* several(undefined), "InvalidCredential")
     }))
 
-  it.effect("is not found by a name that two of them have", () =>
+  it.effect("is not found by a name that two keys share", () =>
     Effect.gen(function*() {
       const search = yield* searchAmong([yield* jwkOf("one"), { ...yield* jwkOf("two"), kid: "one" }])
       assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
     }))
 
-  it.effect("that is bad does not take the others with it", () =>
+  it.effect("that is invalid does not affect the other keys", () =>
     Effect.gen(function*() {
       const good = yield* jwkOf("good")
       const bad = [null, 1, "key", [], {}, { kty: "EC" }, { ...good, kid: "off", x: good.y, y: good.x }, {
@@ -63,7 +67,7 @@ describe("A key of a set", () => {
       assert.strictEqual(yield* search("off"), "InvalidCredential")
     }))
 
-  it.effect("is ignored when it is for encryption, symmetric, private, of another curve, or not to verify with", () =>
+  it.effect("is ignored when it is for encryption, symmetric, private, of another curve, or not for verifying", () =>
     Effect.gen(function*() {
       const good = yield* jwkOf("good")
       const { privateJwk } = yield* signerOf("private")
@@ -97,7 +101,7 @@ describe("A key of a set", () => {
       assert.strictEqual(yield* search("2048", "PS256"), "found")
     }))
 
-  it.effect("of RSA is not so large that verifying with it would be an attack", () =>
+  it.effect("of RSA is ignored when it is large enough to make verification slow", () =>
     Effect.gen(function*() {
       const jwk = yield* jwkOf("large", "PS256")
       const huge = Buffer.alloc(2048, 0xff).toString("base64url")

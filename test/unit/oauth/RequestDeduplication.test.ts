@@ -1,9 +1,13 @@
+/**
+ * Equal simultaneous questions share one request, but never one that was sent before them. The tests control when each
+ * request leaves and ends.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { type DeduplicatedRequest, makeRequestDeduplication } from "../../../src/oauth/RequestDeduplication.ts"
 
-/** Questions that leave at once or on a signal, and are answered with their number, in order. */
+/** Requests that leave at once or on a signal. Each is answered with its number. */
 const makeScene = () => {
   const share = makeRequestDeduplication<number, string>(Duration.seconds(1))
   const answers: Array<Deferred.Deferred<number, string>> = []
@@ -29,7 +33,7 @@ const makeScene = () => {
 const settle = Effect.repeat(Effect.yieldNow, { times: 20 })
 
 describe("Equal questions at the same time", () => {
-  it.effect("that come after one has left wait for its end, and share the next", () =>
+  it.effect("that arrive after a request has left wait for its end, and share the next request", () =>
     Effect.gen(function*() {
       const { answer, ask, asked } = makeScene()
       const first = yield* ask()
@@ -50,7 +54,7 @@ describe("Equal questions at the same time", () => {
       assert.strictEqual(yield* Fiber.join(late), 2)
     }))
 
-  it.effect("wait for no longer than their patience for one that has left, and share the next beside it", () =>
+  it.effect("wait at most a second for a request that has left, and then share a new one", () =>
     Effect.gen(function*() {
       const { answer, ask, asked } = makeScene()
       const first = yield* ask()
@@ -73,7 +77,7 @@ describe("Equal questions at the same time", () => {
       assert.strictEqual(yield* Fiber.join(late), 2)
     }))
 
-  it.effect("that come before it leaves share it", () =>
+  it.effect("that arrive before the request leaves share it", () =>
     Effect.gen(function*() {
       const { answer, ask, asked, hold } = makeScene()
       const leave = hold()
@@ -85,7 +89,7 @@ describe("Equal questions at the same time", () => {
       assert.strictEqual(asked(), 1)
     }))
 
-  it.effect("fail together, and are asked anew afterwards", () =>
+  it.effect("fail together, and the next question sends a new request", () =>
     Effect.gen(function*() {
       const { answer, ask, asked, fail, hold } = makeScene()
       const leave = hold()
@@ -101,7 +105,7 @@ describe("Equal questions at the same time", () => {
       assert.strictEqual(yield* Fiber.join(next), 1)
     }))
 
-  it.effect("outlive the request that asked first", () =>
+  it.effect("are answered when the first of them is interrupted", () =>
     Effect.gen(function*() {
       const { answer, ask, asked, hold } = makeScene()
       const leave = hold()
@@ -115,7 +119,7 @@ describe("Equal questions at the same time", () => {
       assert.strictEqual(asked(), 1)
     }))
 
-  it.effect("are told apart by their names", () =>
+  it.effect("are separate when their keys differ", () =>
     Effect.gen(function*() {
       const { answer, ask, asked } = makeScene()
       const one = yield* ask("a")

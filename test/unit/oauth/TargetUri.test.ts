@@ -1,3 +1,4 @@
+/** A target URI has one normal form (RFC 9449 §4.3 and RFC 3986). Tables list spellings and texts that are no URI. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { normalizeTargetUri } from "../../../src/oauth/TargetUri.ts"
@@ -15,7 +16,7 @@ describe("A target URI", () => {
     ["https://gateway.test/%7euser%2d%5F%2e", "https://gateway.test/~user-_."],
     ["https://gateway.test/a%2fb%c3%bc", "https://gateway.test/a%2Fb%C3%BC"],
     ["https://[::1]:3000/a", "https://[::1]:3000/a"]
-  ])("%s is written %s", (text, expected) => assert.strictEqual(normalizeTargetUri(text), expected))
+  ])("%s is normalized to %s", (text, expected) => assert.strictEqual(normalizeTargetUri(text), expected))
 
   it.each([
     "",
@@ -36,9 +37,9 @@ describe("A target URI", () => {
     "https://gateway.test/a\nb",
     "https://gateway.test/ü",
     "https://gateway.test:99999/"
-  ])("%j is none", (text) => assert.isNull(normalizeTargetUri(text)))
+  ])("%j is not a target URI", (text) => assert.isNull(normalizeTargetUri(text)))
 
-  it("has one way to be written: what is normal stays as it is", () => {
+  it("does not change when it is already normal", () => {
     fc.assert(fc.property(fc.webUrl({ withQueryParameters: true, withFragments: true }), (url) => {
       const once = normalizeTargetUri(url)
       assert.strictEqual(once === null ? null : normalizeTargetUri(once), once)

@@ -1,3 +1,7 @@
+/**
+ * Verified tokens are kept for a bounded time, and checked against the clock at each use. The tests count
+ * verifications.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber, Hash, Layer, Redacted } from "effect"
 import { Digest } from "effect/crypto"
@@ -21,7 +25,7 @@ const verified = (changes: Partial<VerifiedToken> = {}): VerifiedToken => ({
   ...changes
 })
 
-/** A verifier that counts, and the cache in front of it. */
+/** A verifier that counts its calls, and the cache in front of it. */
 const makeScene = Effect.fnUntraced(function*(options: {
   readonly timeToLive?: Duration.Input
   readonly token?: VerifiedToken
@@ -50,7 +54,7 @@ const makeScene = Effect.fnUntraced(function*(options: {
   return { count: () => count, digests: () => digests, verify: (token: string) => cached(Redacted.make(token)) }
 })
 
-describe("The results that are kept of tokens", () => {
+describe("The cached results of tokens", () => {
   it.effect("are kept for a minute", () =>
     Effect.gen(function*() {
       const { count, verify } = yield* makeScene()
@@ -63,7 +67,7 @@ describe("The results that are kept of tokens", () => {
       assert.strictEqual(count(), 2)
     }))
 
-  it.effect("are kept for no more than a minute, whatever is configured", () =>
+  it.effect("are kept for at most a minute, even if more is configured", () =>
     Effect.gen(function*() {
       const { count, verify } = yield* makeScene({ timeToLive: "1 hour" })
       yield* verify("a")
@@ -72,7 +76,7 @@ describe("The results that are kept of tokens", () => {
       assert.strictEqual(count(), 2)
     }))
 
-  it.effect("are those of the token, and of no other", () =>
+  it.effect("belong to one token each", () =>
     Effect.gen(function*() {
       const { count, verify } = yield* makeScene({
         verify: (token) => Effect.succeed(verified({ grant: Redacted.value(token) }))
@@ -83,7 +87,7 @@ describe("The results that are kept of tokens", () => {
       assert.strictEqual(count(), 2)
     }))
 
-  it.effect("are told apart by the whole digest, and not by a hash of it", () =>
+  it.effect("are separated by the whole digest, not by a hash of it", () =>
     Effect.gen(function*() {
       const { count, verify } = yield* makeScene({
         verify: (token) => Effect.succeed(verified({ grant: Redacted.value(token) }))
@@ -106,11 +110,11 @@ describe("The results that are kept of tokens", () => {
       assert.strictEqual(count(), 2)
     }))
 
-  it.effect("are held against the clock at each use", () =>
+  it.effect("are checked against the clock at each use", () =>
     Effect.gen(function*() {
       const expires = yield* makeScene({ token: verified({ expires_at: epoch + 300 }) })
       yield* expires.verify("a")
-      // The clock was wrong, and is set.
+      // The clock was wrong and is corrected.
       yield* TestClock.setTime((epoch + 305) * 1000)
       assert.deepStrictEqual(yield* Effect.flip(expires.verify("a")), new InvalidCredential())
       const begins = yield* makeScene({ token: verified({ claims: { nbf: epoch }, issued_at: null }) })
@@ -119,7 +123,7 @@ describe("The results that are kept of tokens", () => {
       assert.deepStrictEqual(yield* Effect.flip(begins.verify("a")), new InvalidCredential())
     }))
 
-  it.effect("are never failures", () =>
+  it.effect("never include failures", () =>
     Effect.gen(function*() {
       const { count, verify } = yield* makeScene({ verify: () => Effect.fail(new InvalidCredential()) })
       yield* Effect.flip(verify("a"))
@@ -127,7 +131,7 @@ describe("The results that are kept of tokens", () => {
       assert.strictEqual(count(), 2)
     }))
 
-  it.effect("are shared by all who ask at the same time, and do not die with the first of them", () =>
+  it.effect("are shared by all simultaneous requests, even when the first is interrupted", () =>
     Effect.gen(function*() {
       const gate = yield* Deferred.make<void>()
       const { count, digests, verify } = yield* makeScene({
@@ -144,7 +148,7 @@ describe("The results that are kept of tokens", () => {
       assert.strictEqual(count(), 1)
     }))
 
-  it.effect("are neither kept nor shared with a time to live of zero", () =>
+  it.effect("are neither kept nor shared when the time to live is zero", () =>
     Effect.gen(function*() {
       const gate = yield* Deferred.make<void>()
       const { count, verify } = yield* makeScene({
@@ -159,7 +163,7 @@ describe("The results that are kept of tokens", () => {
       assert.strictEqual(count(), 4)
     }))
 
-  it.effect("are ten thousand at most: the one that was not used for longest makes room", () =>
+  it.effect("are at most ten thousand: the least recently used one is removed first", () =>
     Effect.gen(function*() {
       const { count, verify } = yield* makeScene()
       for (let index = 0; index < 10_000; index++) yield* verify(`${index}`)
@@ -173,7 +177,7 @@ describe("The results that are kept of tokens", () => {
     }))
 })
 
-/** Two tokens whose digests have the same hash: among a hundred thousand there are some. */
+/** Two tokens whose digests have the same hash. A hundred thousand tokens contain such pairs. */
 const collision = (): readonly [string, string] => {
   const seen = new Map<number, string>()
   for (let index = 0;; index++) {

@@ -1,5 +1,6 @@
 /**
- * Holds true that declarations which differ in the order of inferred unions alone become the same, and nothing else changes.
+ * Declarations that differ only in the order of inferred unions become equal, and nothing else changes. The tests
+ * shuffle unions by property.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
@@ -29,7 +30,7 @@ const declare = (type: string) =>
   `// First\ndeclare const it_base: ${type};\nexport {};\n//# sourceMappingURL=it.d.ts.map`
 
 describe("Unions in declarations", () => {
-  it("that differ in their order become the same, of the same parts, and stay so", () => {
+  it("that differ only in their order become equal, keep their members, and stay stable", () => {
     fc.assert(fc.property(types, ([one, other]) => {
       const sorted = sortUnions(declare(one))
       assert.strictEqual(sortUnions(declare(other)), sorted)
@@ -38,7 +39,7 @@ describe("Unions in declarations", () => {
     }))
   })
 
-  it("stay as they are written in type aliases and interfaces, and where a comment stands in one", () => {
+  it("stay unchanged in type aliases and interfaces, and when they contain a comment", () => {
     for (
       const text of [
         "export type State = \"open\" | \"closed\";",

@@ -1,3 +1,7 @@
+/**
+ * The control endpoints of the sandbox show its record and set its faults, and refuse bad input. The tests use a
+ * sandbox on loopback.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { isLoopback } from "../../../src/sandbox/Port.ts"
@@ -8,7 +12,7 @@ const put = (url: string, body: string) => call(`${url}/faults`, { method: "PUT"
 const jsonLines = (text: string) => text.split("\n").slice(0, -1).map((line) => JSON.parse(line) as unknown)
 
 describe("The control plane", () => {
-  it.effect("shows the record and the truth, on both ports alike", () =>
+  it.effect("shows the record and the truth on both ports", () =>
     Effect.gen(function*() {
       const { controlUrl, url } = yield* start()
       yield* submit(url, "a", done)
@@ -26,7 +30,7 @@ describe("The control plane", () => {
       assert.strictEqual((yield* call(`${controlUrl}/mutations/a`)).status, 404)
     }))
 
-  it.effect("replaces all switches at once, from the next request on", () =>
+  it.effect("replaces all fault settings at once, from the next request on", () =>
     Effect.gen(function*() {
       const { faults, url } = yield* start({ faults: { lose: { rate: 1 } } })
       const settings = { bad_gateway: { rate: 1, on: "submission" }, late: { rate: 0, ms: 60_000 } }
@@ -38,7 +42,7 @@ describe("The control plane", () => {
       assert.strictEqual((yield* read(url, "a")).status, 200)
     }))
 
-  it.effect("changes nothing on bad input, and says in one line what is wrong with it", () =>
+  it.effect("changes nothing on bad input, and describes the error in one line", () =>
     Effect.gen(function*() {
       const { faults, url } = yield* start({ faults: { slow: { rate: 0 } } })
       const bad = [
@@ -64,7 +68,7 @@ describe("The control plane", () => {
       assert.deepStrictEqual(yield* faults, { slow: { rate: 0 } })
     }))
 
-  it.effect("knows its endpoints and their methods", () =>
+  it.effect("accepts only its endpoints and their methods", () =>
     Effect.gen(function*() {
       const { controlUrl, url } = yield* start()
       const statusOf = (path: string, method?: string) =>
@@ -80,7 +84,7 @@ describe("The control plane", () => {
       assert.strictEqual((yield* call(`${controlUrl}/`)).status, 404)
     }))
 
-  it("is for this machine alone", () => {
+  it("listens only on loopback", () => {
     for (const address of ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"]) assert.isTrue(isLoopback(address))
     for (const address of ["10.0.0.1", "::", "::ffff:10.0.0.1", "fe80::1", undefined]) {
       assert.isFalse(isLoopback(address))
@@ -89,7 +93,7 @@ describe("The control plane", () => {
 })
 
 describe("A submission", () => {
-  it.effect("without a key that may be one is answered 400 and recorded nowhere", () =>
+  it.effect("without a valid key is answered 400 and not recorded", () =>
     Effect.gen(function*() {
       const { record, url } = yield* start()
       const body = JSON.stringify({ type: "payment", payload: {} })
@@ -104,7 +108,7 @@ describe("A submission", () => {
       assert.deepStrictEqual(yield* record, [])
     }))
 
-  it.effect("whose body is not a submission is answered 400, and counted", () =>
+  it.effect("with an invalid body is answered 400, and counted", () =>
     Effect.gen(function*() {
       const { truth, url } = yield* start()
       const bodies = ["", "{", "[]", `{"type":"payment"}`, `{"type":"","payload":{}}`, `{"type":7,"payload":{}}`]

@@ -1,3 +1,7 @@
+/**
+ * Each fault of the sandbox changes what a client sees in exactly its documented way. The tests use a sandbox on
+ * loopback and the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
@@ -6,12 +10,12 @@ import { call, dial, read, start, submissionBytes, submit, told, until } from ".
 const succeeded = (faults: unknown) => told({ outcome: "succeeded", faults })
 const later = (faults: unknown) => told({ outcome: "succeeded", settle_after_ms: 60_000, faults })
 
-/** Waits until the sandbox has recorded so many receipts. */
+/** Waits until the sandbox has recorded this number of receipts. */
 const recorded = (sandbox: { readonly record: Effect.Effect<ReadonlyArray<unknown>, unknown> }, count: number) =>
   until(() => Effect.runPromise(Effect.map(sandbox.record, (receipts) => receipts.length === count)))
 
 describe("Faults of the sandbox", () => {
-  it.effect("slow: neither known nor answered before the time is over, then both", () =>
+  it.effect("slow: the submission is recorded and answered only after the delay", () =>
     Effect.gen(function*() {
       const sandbox = yield* start()
       const answer = yield* Effect.forkChild(submit(sandbox.url, "a", succeeded({ slow: { ms: 5000 } })), {
@@ -28,7 +32,7 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual((yield* read(sandbox.url, "a")).status, 200)
     }))
 
-  it.effect("slow: a submission whose time is over before it is taken up is too late", () =>
+  it.effect("slow: a submission whose send_before passes during the delay is too late", () =>
     Effect.gen(function*() {
       const sandbox = yield* start()
       const answer = yield* Effect.forkChild(
@@ -44,7 +48,7 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual((yield* sandbox.truth("a")).status, "refused")
     }))
 
-  it.effect("refuse_connection at rate 1: nothing listens on the port, and later something does again", () =>
+  it.effect("refuse_connection at rate 1: nothing listens on the port until the fault ends", () =>
     Effect.gen(function*() {
       const sandbox = yield* start()
       yield* sandbox.setFaults({ refuse_connection: { rate: 1 } })
@@ -56,14 +60,14 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual((yield* sandbox.truth("a")).receipts, 1)
     }))
 
-  it.effect("refuse_connection at rate 1: a connection that was kept alive is closed, too", () =>
+  it.effect("refuse_connection at rate 1: a kept-alive connection is closed, too", () =>
     Effect.gen(function*() {
       const sandbox = yield* start()
       const kept = yield* Effect.forkChild(dial(sandbox.url, submissionBytes("a", succeeded({}))), {
         startImmediately: true
       })
       yield* recorded(sandbox, 1)
-      // The receipt is recorded before it is answered: an idle connection is one that has answered.
+      // The receipt is recorded before the answer. Only a connection that has answered is idle.
       assert.strictEqual((yield* read(sandbox.url, "a")).status, 200)
       yield* sandbox.setFaults({ refuse_connection: { rate: 1 } })
       const { end, text } = yield* Fiber.join(kept)
@@ -92,7 +96,7 @@ describe("Faults of the sandbox", () => {
       assert.notDeepEqual(seen[0], seen[2])
     }))
 
-  it.effect("drop_response: carried out, and closed without a byte", () =>
+  it.effect("drop_response: executed, and the connection is closed without a byte", () =>
     Effect.gen(function*() {
       const { record, truth, url } = yield* start()
       const { end, text } = yield* dial(url, submissionBytes("a", succeeded({ drop_response: true })))
@@ -102,7 +106,7 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual((yield* read(url, "a")).status, 200)
     }))
 
-  it.effect("bad_gateway: carried out, and answered 502 with HTML", () =>
+  it.effect("bad_gateway: executed, and answered 502 with HTML", () =>
     Effect.gen(function*() {
       const { truth, url } = yield* start()
       const { status, text, type } = yield* submit(url, "a", succeeded({ bad_gateway: true }))
@@ -111,7 +115,7 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual((yield* truth("a")).status, "succeeded")
     }))
 
-  it.effect("reset_mid_body: carried out; head and half of the body come, then a reset", () =>
+  it.effect("reset_mid_body: executed; head and half of the body arrive, then a reset", () =>
     Effect.gen(function*() {
       const { truth, url } = yield* start()
       const { end, text } = yield* dial(url, submissionBytes("a", succeeded({ reset_mid_body: true })))
@@ -123,7 +127,7 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual((yield* truth("a")).status, "succeeded")
     }))
 
-  it.effect("garbage_body: carried out; the head is right and the body is no JSON", () =>
+  it.effect("garbage_body: executed; the head is correct and the body is not JSON", () =>
     Effect.gen(function*() {
       const { truth, url } = yield* start()
       const { json, status, text, type } = yield* submit(url, "a", later({ garbage_body: true }))
@@ -132,7 +136,7 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual((yield* truth("a")).status, "pending")
     }))
 
-  it.effect("late: carried out at once, and answered minutes later", () =>
+  it.effect("late: executed at once, and answered minutes later", () =>
     Effect.gen(function*() {
       const sandbox = yield* start()
       const answer = yield* Effect.forkChild(submit(sandbox.url, "a", succeeded({ late: { ms: 600_000 } })), {
@@ -176,7 +180,7 @@ describe("Faults of the sandbox", () => {
       )
     }))
 
-  it.effect("flapping_status: pending, the truth, 404 and 502 in turn, until it settles for good", () =>
+  it.effect("flapping_status: pending, the truth, 404 and 502 in turn, until the number of reads is reached", () =>
     Effect.gen(function*() {
       const { url } = yield* start()
       yield* submit(url, "a", told({ outcome: "failed", code: "no", faults: { flapping_status: { reads: 8 } } }))
@@ -188,7 +192,7 @@ describe("Faults of the sandbox", () => {
       )
     }))
 
-  it.effect("foreign_answer: carried out, and answered with the status of another submission, by key and reference", () =>
+  it.effect("foreign_answer: executed, and answered with the status of another submission, with its key and reference", () =>
     Effect.gen(function*() {
       const { record, setFaults, truth, url } = yield* start()
       const payload = told({ outcome: "failed", code: "no", faults: { foreign_answer: { on: "both", times: 1 } } })
@@ -212,7 +216,7 @@ describe("Faults of the sandbox", () => {
       assert.deepInclude((yield* read(url, "unknown")).json, { status: "succeeded" })
     }))
 
-  it.effect("without it, every answer about a submission names its key", () =>
+  it.effect("without foreign_answer: every answer about a submission names its key", () =>
     Effect.gen(function*() {
       const { setFaults, url } = yield* start()
       yield* setFaults({ duplicate_key_rejected: { rate: 1 } })
@@ -235,21 +239,21 @@ describe("Faults of the sandbox", () => {
       )
     }))
 
-  it.effect("lose: the connection is closed, nothing is carried out, and the status is 404 for ever", () =>
+  it.effect("lose: the connection is closed, nothing is executed, and the status is always 404", () =>
     Effect.gen(function*() {
       const { record, setFaults, truth, url } = yield* start({ faults: { lose: { rate: 1 } } })
       const { end, text } = yield* dial(url, submissionBytes("a"))
       assert.deepStrictEqual({ end, text }, { end: "end", text: "" })
       assert.deepStrictEqual(yield* truth("a"), { key: "a", receipts: 1, status: "refused", final: true })
       yield* setFaults({})
-      // Not even when it is sent again, after the fault is gone.
+      // Not even if the submission is repeated after the fault has ended.
       assert.strictEqual((yield* submit(url, "a")).error, "ECONNRESET")
       yield* TestClock.adjust("400 days")
       assert.strictEqual((yield* read(url, "a")).status, 404)
       assert.deepStrictEqual((yield* record).map(({ outcome }) => outcome), ["lost", "lost"])
     }))
 
-  it.effect("faults of the transport strike status reads as well, each read for itself", () =>
+  it.effect("transport faults also affect status reads, each read separately", () =>
     Effect.gen(function*() {
       const { setFaults, url } = yield* start()
       yield* submit(url, "a", succeeded({}))
@@ -266,7 +270,7 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual((yield* read(url, "a")).status, 200)
     }))
 
-  it.effect("an instruction strikes the first so many times where it is told to, and spares what it says false of", () =>
+  it.effect("an instruction applies a fault to the first attempts, or excludes the submission from it", () =>
     Effect.gen(function*() {
       const { url } = yield* start({ faults: { garbage_body: { rate: 1 } } })
       const faults = { bad_gateway: { on: "status", times: 2 }, garbage_body: false }
@@ -275,7 +279,7 @@ describe("Faults of the sandbox", () => {
       assert.deepStrictEqual(seen.map(({ status }) => status), [502, 502, 200])
     }))
 
-  it.effect("a client that hangs up takes nothing back", () =>
+  it.effect("a client that disconnects does not undo its submission", () =>
     Effect.gen(function*() {
       const sandbox = yield* start()
       const payload = succeeded({ slow: { ms: 5000 } })

@@ -1,3 +1,7 @@
+/**
+ * The record of the sandbox counts every complete request, and survives restarts and torn lines. The tests use real
+ * files.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Logger } from "effect"
 import * as fs from "node:fs"
@@ -20,11 +24,11 @@ const done = told({ outcome: "succeeded" })
 
 const linesOf = (file: string) => fs.readFileSync(file, "utf8").split("\n").slice(0, -1)
 
-/** Why a sandbox does not start on a record. */
+/** The reason why a sandbox does not start on a record. */
 const refusal = (record: string) => Effect.flip(Effect.scoped(start({ record }))).pipe(Effect.map(String))
 
 describe("The record", () => {
-  it.effect("counts every complete request of a key, also those that were refused, faulted or repeated", () =>
+  it.effect("counts every complete request of a key, including refused, faulted and repeated ones", () =>
     Effect.gen(function*() {
       const { record, setFaults, truth, url } = yield* start()
       yield* submit(url, "a", told({ outcome: "succeeded", faults: { drop_response: true } }))
@@ -46,7 +50,7 @@ describe("The record", () => {
       assert.strictEqual((yield* truth("a")).receipts, 3)
     }))
 
-  it.effect("tells two bodies of one key apart, and keeps neither payload nor credentials", () =>
+  it.effect("distinguishes two bodies of one key, and stores neither payload nor credentials", () =>
     Effect.gen(function*() {
       const { controlUrl, record, url } = yield* start()
       const headers = { "idempotency-key": "a", authorization: "Bearer hush-hush" }
@@ -60,7 +64,7 @@ describe("The record", () => {
       assert.notMatch((yield* call(`${controlUrl}/record`)).text, /hush-hush|sesame/)
     }))
 
-  it.effect("calls a request that never ended incomplete, and does not count it", () =>
+  it.effect("marks a request that never ended as incomplete, and does not count it", () =>
     Effect.gen(function*() {
       const { record, truth, url } = yield* start()
       const socket = net.connect(Number(new URL(url).port), "127.0.0.1")
@@ -72,7 +76,7 @@ describe("The record", () => {
       assert.deepInclude((yield* record)[1], { key: "a", receipt: 1, outcome: "accepted" })
     }))
 
-  it.effect("takes a body beyond 1 MiB for one that never ended, and says so", () =>
+  it.effect("marks a body above 1 MiB as incomplete, and answers with the limit", () =>
     Effect.gen(function*() {
       const { record, url } = yield* start()
       const { json, status } = yield* submit(url, "a", "x".repeat(1_048_576))
@@ -81,7 +85,7 @@ describe("The record", () => {
       assert.deepInclude((yield* record)[0], { receipt: 0, outcome: "incomplete" })
     }))
 
-  it.effect("has a receipt on disk before it is answered, many at once", () =>
+  it.effect("has each receipt on disk before the answer, also for many concurrent submissions", () =>
     Effect.gen(function*() {
       const file = path.join(yield* temporaryDirectory, "made/on/the/way/record.jsonl")
       const { url } = yield* start({ record: file })
@@ -97,7 +101,7 @@ describe("The record", () => {
       assert.sameMembers(recorded.map(({ key }) => key), keys)
     }))
 
-  it.effect("goes on where it ended: statuses, counts and faults to come", () =>
+  it.effect("continues after a restart with the same statuses, counts and chosen faults", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")
       const before = yield* Effect.scoped(Effect.gen(function*() {
@@ -107,7 +111,7 @@ describe("The record", () => {
         yield* submit(url, "seeded")
         return yield* submit(url, "seeded")
       }))
-      // Another seed: what was decided stays so.
+      // Even with another seed, recorded decisions stay.
       const { record: receipts, truth, url } = yield* start({ record, seed: "y" })
       assert.deepStrictEqual(yield* submit(url, "seeded"), before)
       assert.strictEqual((yield* truth("seeded")).receipts, 3)
@@ -117,7 +121,7 @@ describe("The record", () => {
       assert.lengthOf(yield* receipts, 6)
     }))
 
-  it.effect("cuts off a torn last line with a warning, and goes on after the one before", () =>
+  it.effect("removes a torn last line with a warning, and continues after the line before", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")
       yield* Effect.scoped(Effect.flatMap(start({ record }), ({ url }) => submit(url, "a", done)))
@@ -134,7 +138,7 @@ describe("The record", () => {
       }
     }))
 
-  it.effect("is not taken up when a line is no receipt, or does not continue its key", () =>
+  it.effect("stops the sandbox from starting when a line is not a receipt, or does not continue its key", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")
       yield* Effect.scoped(Effect.flatMap(start({ record }), ({ url }) => submit(url, "a", done)))
@@ -145,7 +149,7 @@ describe("The record", () => {
       assert.match(yield* refusal(record), /line 2 of the record does not continue its key/)
     }))
 
-  it.effect("may hold any text that JSON may", () =>
+  it.effect("can hold any text that JSON can hold", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "record.jsonl")
       const type = "a\u2028b\r\nc\u0000😀"
@@ -161,7 +165,7 @@ describe("The record", () => {
     }))
 
   it.effect.skipIf(process.platform !== "linux")(
-    "that cannot be written lets nothing take effect",
+    "lets no submission take effect while it cannot be written",
     () =>
       Effect.gen(function*() {
         const { truth, url } = yield* start({ record: "/dev/full" }).pipe(Effect.provide(Logger.layer([])))
@@ -174,9 +178,9 @@ describe("The record", () => {
       })
   )
 
-  // The time out is shorter than what the sandbox gives to those who stall.
+  // The timeout is shorter than the time that the sandbox gives to stalled clients.
   it.effect(
-    "is complete once the sandbox has stopped, and nobody waits for a late answer",
+    "is complete once the sandbox has stopped, and the stop does not wait for late answers",
     () =>
       Effect.gen(function*() {
         const record = path.join(yield* temporaryDirectory, "record.jsonl")

@@ -1,3 +1,7 @@
+/**
+ * The sandbox derives outcomes and faults from seed and key, in the proportions of its settings. The tests check this
+ * by property and by counting.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
@@ -9,7 +13,7 @@ import { read, start, submit, told } from "../../fixtures/sandbox/SandboxHarness
 const key = fc.string({ minLength: 1, maxLength: 40 })
 
 describe("Settlement", () => {
-  it.effect("the same seed makes the same of the same keys, another seed does not", () =>
+  it.effect("gives the same keys the same outcomes under the same seed, and others under another seed", () =>
     Effect.gen(function*() {
       const keys = Array.from({ length: 40 }, (_, n) => `key-${n}`)
       const seen = yield* Effect.forEach(["x", "x", "y"], (seed) =>
@@ -25,7 +29,7 @@ describe("Settlement", () => {
       assert.sameMembers([...new Set(seen[0]?.map(({ status }) => status))], [200, 202, 422])
     }))
 
-  it("depends on nothing but seed, key, time of receipt and instruction, and survives the record", () => {
+  it("depends only on seed, key, time of receipt and instruction, and survives the record", () => {
     const codec = Schema.fromJsonString(Settlement)
     fc.assert(fc.property(fc.string(), key, fc.integer({ min: 0, max: 4e12 }), (seed, key, effectiveAt) => {
       const made = settle(seed, defaultMix, { key, effectiveAt, instruction: undefined })
@@ -34,7 +38,7 @@ describe("Settlement", () => {
     }))
   })
 
-  it("a status is final once and for all: time only moves from nothing to pending to the end", () => {
+  it("moves only from unknown to pending to a final status, which never changes", () => {
     const rank = (status: string | undefined) => ({ pending: 1, succeeded: 2, failed: 2 })[status ?? ""] ?? 0
     const instants = fc.array(fc.integer({ min: 0, max: 20_000 }), { minLength: 2, maxLength: 20 })
     fc.assert(fc.property(fc.string(), key, instants, (seed, key, instants) => {
@@ -45,7 +49,7 @@ describe("Settlement", () => {
     }))
   })
 
-  it("each outcome comes as often as the mix says", () => {
+  it("yields each outcome as often as the mix specifies", () => {
     const mix = { ...defaultMix, succeeded_at_once: 0, succeeded_later: 1, failed_later: 2, rejected: 1 }
     const counts = { succeeded: 0, failed: 0, rejected: 0, pending: 0 }
     for (let n = 0; n < 4000; n++) {
@@ -59,7 +63,7 @@ describe("Settlement", () => {
     assert.strictEqual(counts.pending, 0)
   })
 
-  it("a mix without any share, or whose shortest time is the longer one, is none", () => {
+  it("rejects a mix without any share, or with a shortest time above the longest", () => {
     const isMix = Schema.is(SettlementMix)
     assert.isTrue(isMix(defaultMix))
     assert.isFalse(isMix({ ...defaultMix, succeeded_at_once: 0, succeeded_later: 0, failed_later: 0, rejected: 0 }))
@@ -72,7 +76,7 @@ describe("The choice of faults", () => {
   const occasion = (key: string, attempt: number) =>
     ({ key, attempt, stage: "submission", instructed: undefined }) as const
 
-  it("strikes never at rate 0, always at rate 1, and more keys with each higher rate", () => {
+  it("hits no key at rate 0, every key at rate 1, and more keys at a higher rate", () => {
     const rates = fc.tuple(fc.double({ min: 0, max: 1, noNaN: true }), fc.double({ min: 0, max: 1, noNaN: true }))
     fc.assert(fc.property(key, fc.integer({ min: 1, max: 9 }), rates, (key, attempt, rates) => {
       const [low, high] = rates.sort((a, b) => a - b)
@@ -85,7 +89,7 @@ describe("The choice of faults", () => {
     }))
   })
 
-  it("strikes as often as the rate says; what happens on the way is drawn anew for each attempt", () => {
+  it("hits keys in proportion to the rate; transport faults are chosen again for each attempt", () => {
     const keys = Array.from({ length: 4000 }, (_, n) => `k${n}`)
     const hits = (name: "drop_response" | "lose", attempt: number) =>
       keys.filter((key) => strikes("seed", settings(0.25), name, occasion(key, attempt)) !== null)
@@ -98,7 +102,7 @@ describe("The choice of faults", () => {
 })
 
 describe("Instructions in the payload", () => {
-  it.effect("decide the outcome, when it comes, and why it fails", () =>
+  it.effect("decide the outcome, its time, and its failure", () =>
     Effect.gen(function*() {
       const { url } = yield* start()
       const at = (key: string, instruction: Record<string, unknown>) => submit(url, key, told(instruction))
@@ -116,7 +120,7 @@ describe("Instructions in the payload", () => {
       assert.deepInclude((yield* read(url, "rejected")).json, { status: "failed", ...why })
     }))
 
-  it.effect("pending stays so for ever", () =>
+  it.effect("can keep a submission pending without end", () =>
     Effect.gen(function*() {
       const { truth, url } = yield* start()
       assert.strictEqual((yield* submit(url, "a", told({ outcome: "pending" }))).status, 202)
@@ -125,7 +129,7 @@ describe("Instructions in the payload", () => {
       assert.deepStrictEqual(yield* truth("a"), { key: "a", receipts: 1, status: "pending", final: false })
     }))
 
-  it.effect("that make no sense are answered 400 and leave the key free", () =>
+  it.effect("that are invalid are answered 400 and leave the key unused", () =>
     Effect.gen(function*() {
       const { truth, url } = yield* start()
       const odd = [
@@ -146,7 +150,7 @@ describe("Instructions in the payload", () => {
       assert.strictEqual((yield* submit(url, "a", told({ outcome: "succeeded" }))).status, 200)
     }))
 
-  it.effect("Send-Before that has passed refuses for ever; one that has not does not matter", () =>
+  it.effect("do not override Send-Before: a passed time refuses the key permanently, and a later one changes nothing", () =>
     Effect.gen(function*() {
       const { record, truth, url } = yield* start()
       yield* TestClock.adjust(1000)

@@ -1,3 +1,6 @@
+/**
+ * The sandbox applies and answers a submission only after its own receipt is durable. The tests hold the record back.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { Readable } from "node:stream"
@@ -9,7 +12,7 @@ import { told } from "../../fixtures/sandbox/SandboxHarness.ts"
 const body = (payload: unknown) => Buffer.from(JSON.stringify({ type: "payment", payload }))
 const done = body(told({ outcome: "succeeded" }))
 
-/** A record that makes receipts durable when it is told to, and not before. */
+/** A record that makes a receipt durable only when the test releases it. */
 const heldRecord = () => {
   const places: Array<{ readonly receipt: Receipt; readonly durable: Deferred.Deferred<void> }> = []
   const record: SubmissionRecord = {
@@ -25,7 +28,7 @@ const heldRecord = () => {
 }
 
 describe("A submission", () => {
-  it.effect("takes effect, and is answered, when the record has it: not when it has an earlier receipt of its key", () =>
+  it.effect("takes effect and is answered when its own receipt is durable, not an earlier receipt of its key", () =>
     Effect.gen(function*() {
       const { places, record, release } = heldRecord()
       const submissions = yield* makeSubmissions({ seed: "x", mix: defaultMix, record, faults: () => ({}) })
@@ -50,7 +53,7 @@ describe("A submission", () => {
       assert.strictEqual((yield* Fiber.join(fibers[2])).answer()?.status, 200)
     }))
 
-  it.effect("is the same when it comes twice at once: one is accepted, the other one repeated", () =>
+  it.effect("gets the same answer twice when it arrives twice at once: one is accepted, the other repeated", () =>
     Effect.gen(function*() {
       const { places, record, release } = heldRecord()
       const submissions = yield* makeSubmissions({ seed: "x", mix: defaultMix, record, faults: () => ({}) })

@@ -1,3 +1,7 @@
+/**
+ * Under all faults, the sandbox never shows a final status other than the true one. The test combines every fault over
+ * 60 keys.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -19,7 +23,7 @@ const everything: FaultSettings = {
 
 const keys = Array.from({ length: 60 }, (_, n) => `key-${n}`)
 
-/** The final status that an answer gives to the key, if it is about it. */
+/** The final status in an answer, if the answer is about this key. */
 const finalOf = (key: string, json: unknown): string | undefined => {
   const { idempotency_key, status } = (json ?? {}) as { readonly idempotency_key?: string; readonly status?: string }
   if (idempotency_key !== key) return undefined
@@ -27,7 +31,7 @@ const finalOf = (key: string, json: unknown): string | undefined => {
 }
 
 describe("The truth", () => {
-  it.effect("is the only final status that is ever seen over the wire, whatever the faults", () =>
+  it.effect("is the only final status that a client sees under any fault", () =>
     Effect.gen(function*() {
       const { setFaults, truth, url } = yield* start({ faults: everything, seed: "truth" })
       const finals = new Map(keys.map((key) => [key, new Set<string>()]))
@@ -51,13 +55,13 @@ describe("The truth", () => {
         see(key, end.json)
         const seen = [...finals.get(key)!]
         assert.isTrue(final || receipts === 0, key)
-        // What was refused by rule reads as failed; what was lost, late or never arrived as 404.
+        // A submission refused by rule reads as failed. One that was lost, late or never arrived reads as 404.
         if (status === "absent") assert.deepStrictEqual([seen, end.status], [[], 404])
         else if (status !== "refused") assert.deepStrictEqual(seen, [status])
         else assert.deepStrictEqual(seen, end.status === 404 ? [] : ["failed"])
         wire.add(status)
       }
-      // The seed brought about each kind of end: the test saw them all.
+      // With this seed, each kind of end occurred.
       assert.sameMembers([...wire], ["absent", "refused", "succeeded", "failed"])
     }))
 })

@@ -1,3 +1,4 @@
+/** Connections are kept, pipelined, half closed and closed as RFC 9112 says. The tests send bytes over a socket. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
@@ -6,7 +7,7 @@ import { accept, issue } from "../../fixtures/HttpScene.ts"
 
 const host = "Host: gateway.test\r\n"
 
-/** Requests with every kind of answer after which a connection can be used again. */
+/** One request for each kind of response that keeps the connection open. */
 const requestsOf = (token: string, id: string) => {
   const authorization = `${host}Authorization: Bearer ${token}\r\n`
   const target = `/v1/operations/${id}`
@@ -35,7 +36,7 @@ const requestsOf = (token: string, id: string) => {
 }
 
 layer(memoryGateway(), { excludeTestServices: true })("A connection", (it) => {
-  it.effect("stays usable after every kind of answer", () =>
+  it.effect("stays usable after each of these responses", () =>
     Effect.gen(function*() {
       const { check, wire } = yield* Gateway
       const holder = yield* issue()
@@ -52,7 +53,7 @@ layer(memoryGateway(), { excludeTestServices: true })("A connection", (it) => {
       assert.isTrue(connection.isOpen())
     }))
 
-  it.effect("takes requests without waiting for answers, and answers them in order (RFC 9112 §9.3.2)", () =>
+  it.effect("accepts pipelined requests, and answers them in order (RFC 9112 §9.3.2)", () =>
     Effect.gen(function*() {
       const { check, wire } = yield* Gateway
       const holder = yield* issue()
@@ -67,7 +68,7 @@ layer(memoryGateway(), { excludeTestServices: true })("A connection", (it) => {
       }
     }))
 
-  it.effect("is closed after the answer when the client asks for it, or speaks HTTP/1.0", () =>
+  it.effect("is closed after the response when the client requests it, or uses HTTP/1.0", () =>
     Effect.gen(function*() {
       const { check, wire } = yield* Gateway
       for (
@@ -83,7 +84,7 @@ layer(memoryGateway(), { excludeTestServices: true })("A connection", (it) => {
       }
     }))
 
-  it.effect("is closed after an offer to upgrade was declined: Node reads no second request there that it can refuse", () =>
+  it.effect("is closed after a declined upgrade, because Node cannot refuse a second request there", () =>
     Effect.gen(function*() {
       const { wire } = yield* Gateway
       for (const protocol of ["websocket", "h2c"]) {
@@ -97,7 +98,7 @@ layer(memoryGateway(), { excludeTestServices: true })("A connection", (it) => {
       }
     }))
 
-  it.effect("may be half closed: a client that has said all still gets its answer", () =>
+  it.effect("may be half closed: a client that has sent everything still gets its response", () =>
     Effect.gen(function*() {
       const { wire } = yield* Gateway
       const connection = yield* wire
@@ -107,7 +108,7 @@ layer(memoryGateway(), { excludeTestServices: true })("A connection", (it) => {
       assert.strictEqual(answer!.status, 200)
     }))
 
-  it.effect("is understood by fetch, which is what most clients are made of", () =>
+  it.effect("works with fetch", () =>
     Effect.gen(function*() {
       const { port } = yield* Gateway
       const holder = yield* issue()

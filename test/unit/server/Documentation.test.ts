@@ -1,3 +1,7 @@
+/**
+ * The gateway serves its API description, a page under its own policy, and a description of each problem. The tests
+ * request them over a socket.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
@@ -34,7 +38,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
       assert.deepStrictEqual(document.servers, [{ url: baseUrl }])
     }))
 
-  it.effect("is a page that its own policy allows: nothing from elsewhere, nothing to elsewhere", () =>
+  it.effect("is a page that loads nothing from other hosts and sends nothing to them, as its policy demands", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { headers, text } = yield* send("/docs")
@@ -47,7 +51,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
       for (const sources of policy.values()) {
         for (const source of sources) assert.notMatch(source, /^\*|https?:|unsafe-eval/)
       }
-      // Whatever the page loads by tag would be blocked, so it must not load anything.
+      // The policy blocks every resource that the page loads by tag, so the page must load none.
       const markup = text.replaceAll(
         /<script\b[^>]*>[\s\S]*?<\/script>/g,
         (script) => script.slice(0, script.indexOf(">") + 1)
@@ -58,7 +62,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
       assert.include(policy.get("style-src") ?? [], "'unsafe-inline'")
     }))
 
-  it.effect("may be kept for five minutes; other answers of the system may not be kept at all", () =>
+  it.effect("may be cached for five minutes; other system responses may not be cached", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const cacheControl = (target: string) => Effect.map(send(target), ({ headers }) => headers["cache-control"])
@@ -70,7 +74,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
       }
     }))
 
-  it.effect("is the same each time", () =>
+  it.effect("is the same for each request", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       for (const target of ["/docs", "/openapi.json", "/problems"]) {
@@ -82,7 +86,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
       }
     }))
 
-  it.effect("of problems lists every code, those of mutations too, and says what it means and what to do", () =>
+  it.effect("of problems describes every code with its action, including those of mutation endpoints", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const table: Readonly<Record<string, { readonly status: number; readonly retryable: boolean }>> = {
@@ -96,13 +100,13 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
         assert.deepStrictEqual([problem.status, problem.retryable], [status, retryable], problem.code)
         for (const text of [problem.title, problem.meaning, problem.action]) assert.isNotEmpty(text)
         assert.strictEqual(problem.type, `${baseUrl}/problems/${problem.code}`)
-        // The type is an address, and what is there is the description.
+        // The problem type is a URL that serves the description.
         const path = problem.type.slice(baseUrl.length)
         assert.deepStrictEqual(json(yield* send(path)), problem)
       }
     }))
 
-  it.effect("says how problems look that no request can cause any more: the type never dangles", () =>
+  it.effect("still describes problems that no request can cause any more, so that every type resolves", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const answers = [yield* send("/nowhere"), yield* send("/v1/operations"), yield* send("/healthz?x=1")]

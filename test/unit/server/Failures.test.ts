@@ -1,3 +1,7 @@
+/**
+ * Defects and unavailable services become complete, safe problems in time. The tests replace the store and the
+ * verifier.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Redacted } from "effect"
 import { AuthorizationUnavailable, type Credential } from "../../../src/domain/Credential.ts"
@@ -35,7 +39,7 @@ describe("A defect", () => {
     "a verifier that throws": { verify: throws }
   }
   it.live.each(Object.keys(defects))(
-    "is 500 internal_error, tells nothing internal, and is logged: %s",
+    "is 500 internal_error without internal details, and is logged: %s",
     (name) =>
       withServices(defects[name]!, ({ send }, { causesOf }) =>
         Effect.gen(function*() {
@@ -54,14 +58,14 @@ describe("A defect", () => {
         }))
   )
 
-  it.live("of the readiness check is 500, and never ready", () =>
+  it.live("in the readiness check is 500, and never ready", () =>
     withServices({ check: dies() }, ({ send }) =>
       Effect.gen(function*() {
         assertProblemOf(yield* send("/readyz"), "internal_error")
         assert.strictEqual((yield* send("/healthz")).status, 200)
       })))
 
-  it.live("does not end the connection, nor the service", () => {
+  it.live("ends neither the connection nor the service", () => {
     let broken = true
     const find = () => broken ? dies() : Effect.succeed(operationWith())
     return withServices({ find }, ({ check, wire }) =>
@@ -80,7 +84,7 @@ describe("A defect", () => {
   })
 })
 
-describe("A store that is away", () => {
+describe("A store that is unavailable", () => {
   const unavailable: Readonly<Record<string, Services>> = {
     "for reads": { find: away, list: away },
     "for the verifier": { verify: away }
@@ -134,7 +138,7 @@ describe("A store that is away", () => {
       }), { lifecycle: { deadline: 20 } })
   })
 
-  it.live("is not asked any more for a client that has left", () => {
+  it.live("and hangs is interrupted once the client disconnects", () => {
     const asked = Promise.withResolvers<void>()
     const interrupted = Promise.withResolvers<void>()
     const find = () =>
@@ -154,7 +158,7 @@ describe("A store that is away", () => {
   })
 })
 
-describe("An authorization server that is away", () => {
+describe("An authorization server that is unavailable", () => {
   it.live("is 503 authorization_unavailable, never 401: a token that cannot be checked is not a bad token", () =>
     withServices({
       verify: () => Effect.fail(new AuthorizationUnavailable({ cause: new Error(internals) }))
@@ -170,7 +174,7 @@ describe("An authorization server that is away", () => {
             ["ERROR", "The credential could not be verified"]
           ])
         }
-        // It is not needed to say that there is no credential at all.
+        // A missing credential is 401 without the authorization server.
         assertProblemOf(yield* send(list), "missing_credentials")
       })))
 })
@@ -178,7 +182,7 @@ describe("An authorization server that is away", () => {
 describe("A grant that the verifier knows and the store does not", () => {
   const unknown = () => Effect.fail(new GrantUnknown())
 
-  it.live("is 401 invalid_token: a token of a grant that is gone is a bad one", () =>
+  it.live("is 401 invalid_token, because a token of a missing grant is invalid", () =>
     withServices({ find: unknown, list: unknown }, ({ send }) =>
       Effect.gen(function*() {
         for (const target of both) assertProblemOf(yield* send(target, { token }), "invalid_token")
@@ -186,7 +190,7 @@ describe("A grant that the verifier knows and the store does not", () => {
 })
 
 describe("Saturation", () => {
-  /** `inside` resolves once that many requests hang in the store. */
+  /** `inside` resolves once this number of requests waits in the store. */
   const crowd = (count: number) => {
     const inside = Promise.withResolvers<void>()
     const open = Promise.withResolvers<void>()
@@ -205,7 +209,7 @@ describe("Saturation", () => {
   const askAll = (send: Gateway["Service"]["send"], count: number) =>
     Effect.forEach(Array.from({ length: count }), () => send(get, { token }), { concurrency: "unbounded" })
 
-  it.live("turns requests for operations away at once with 503, and nothing else, until there is room again", () => {
+  it.live("answers requests for operations with 503 at once until there is room, and affects no other request", () => {
     const { find, inside, open } = crowd(3)
     return withServices({ find }, ({ send }) =>
       Effect.gen(function*() {
@@ -215,7 +219,7 @@ describe("Saturation", () => {
           const answer = yield* send(target, { token })
           assertProblemOf(answer, "service_unavailable")
           assert.strictEqual(answer.headers["retry-after"], "1")
-          // Whoever cannot be served is not even verified.
+          // The gateway does not verify a request that it cannot serve.
           assertProblemOf(yield* send(target), "service_unavailable")
         }
         assert.strictEqual((yield* send("/healthz")).status, 200)
@@ -227,7 +231,7 @@ describe("Saturation", () => {
       }), { lifecycle: { maxInFlight: 3 } })
   })
 
-  it.live("of one client's share turns that client away, and nobody else", () => {
+  it.live("of one client's share refuses only that client", () => {
     const { find, inside, open } = crowd(2)
     const verify = ({ token }: Credential) =>
       Effect.succeed({ ...fixedIdentity, client_id: Redacted.value(token) as ClientId })

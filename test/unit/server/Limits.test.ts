@@ -1,3 +1,7 @@
+/**
+ * The gateway limits headers, target, body and time, and answers above a limit with the right problem. The tests send
+ * bytes over a socket.
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { fixedId, fixedToken, operationWith, withServices } from "../../fixtures/HttpFixed.ts"
@@ -9,7 +13,7 @@ const host = "Host: gateway.test\r\n"
 const list = "/v1/operations"
 
 layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
-  it.effect("of the header section are 16 KiB: beyond them is 431 headers_too_large", () =>
+  it.effect("allow a header section of 16 KiB: above that is 431 headers_too_large", () =>
     Effect.gen(function*() {
       const { listener, send, sendBytes } = yield* Gateway
       assert.strictEqual((yield* send("/healthz", { headers: { "x-filler": "a".repeat(15_000) } })).status, 200)
@@ -27,7 +31,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
       assert.isFalse(listener.requestTimeout === 0)
     }))
 
-  it.effect("of the target are 8192 characters: one more is 414 uri_too_long, on any path and with any method", () =>
+  it.effect("allow a target of 8192 characters: one more is 414 uri_too_long, on any path and with any method", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -41,7 +45,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
       }
     }))
 
-  it.effect("leave room for the longest query that makes sense", () =>
+  it.effect("leave room for the longest valid query", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -64,7 +68,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
       )
     }))
 
-  it.effect("of a body are 64 KiB, announced: beyond them is 413, below them is 422, since none is expected", () =>
+  it.effect("allow an announced body of 64 KiB: above that is 413, below it 422, because no body is expected", () =>
     Effect.gen(function*() {
       const { send, sendBytes } = yield* Gateway
       const { token } = yield* issue()
@@ -73,7 +77,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
           send(target, { token, headers: { "content-length": String(length) }, body: "a".repeat(length) })
         assertProblemOf(yield* send65(65_536), "invalid_request")
         assertProblemOf(yield* send65(65_537), "payload_too_large")
-        // What is not announced is not read either.
+        // The gateway does not read a body without an announced length.
         const chunked = { token, headers: { "transfer-encoding": "chunked" }, body: "a".repeat(200_000) }
         assertProblemOf(yield* send(target, chunked), "invalid_request")
       }
@@ -83,7 +87,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
       }
     }))
 
-  it.effect("of time are set: a load balancer closes its connections before the gateway does", () =>
+  it.effect("of time exceed those of load balancers, so that the balancer closes its connections first", () =>
     Effect.gen(function*() {
       const { listener } = yield* Gateway
       assert.strictEqual(listener.headersTimeout, 10_000)
@@ -93,7 +97,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
     }))
 })
 
-/** The same listener, in a hurry. */
+/** The same listener with short timeouts. */
 const hasty = memoryGateway({
   configure: (server) =>
     Object.assign(server, { headersTimeout: 50, requestTimeout: 60, connectionsCheckingInterval: 10 })
@@ -101,7 +105,7 @@ const hasty = memoryGateway({
 
 layer(hasty, { excludeTestServices: true })("A request that does not arrive in time", (it) => {
   it.effect.each(["", "GET", "GET /healthz HTTP/1.1\r\n", `GET /healthz HTTP/1.1\r\n${host}X-Slow: `])(
-    "is 408 request_timeout, which is safe to repeat, and ends the connection: %j",
+    "is 408 request_timeout, which is safe to retry, and ends the connection: %j",
     (beginning) =>
       Effect.gen(function*() {
         const { check, wire } = yield* Gateway

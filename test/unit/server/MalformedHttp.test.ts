@@ -1,3 +1,6 @@
+/**
+ * Bytes that are not HTTP get one complete 400 problem and end the connection. The tests send raw bytes over a socket.
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { once } from "node:events"
@@ -9,7 +12,7 @@ import { issue } from "../../fixtures/HttpScene.ts"
 
 const host = "Host: gateway.test\r\n"
 
-/** What no HTTP server takes for a request. */
+/** Bytes that no HTTP server accepts as a request. */
 const garbage: Readonly<Record<string, string | Uint8Array>> = {
   "a line of text": "hello, is it me\r\n\r\n",
   "no line at all": "\u0000\u0001\u0002\u0003\r\n\r\n",
@@ -51,7 +54,7 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       })
   )
 
-  it.effect("is 400 as well when it follows a good request on the same connection, and never instead of its answer", () =>
+  it.effect("is 400 also after a good request on the same connection, whose response comes first", () =>
     Effect.gen(function*() {
       const { check, wire } = yield* Gateway
       const connection = yield* wire
@@ -65,7 +68,7 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       assert.notStrictEqual(bad!.headers["x-request-id"], good!.headers["x-request-id"])
     }))
 
-  it.effect("from a client that does not hang up after its answer is hung up on", () =>
+  it.effect("ends the connection even if the client keeps it open", () =>
     Effect.gen(function*() {
       const { listener, port } = yield* Gateway
       const accepted = once(listener, "connection")
@@ -79,7 +82,7 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       })
     }))
 
-  it.effect("that asks for a tunnel and hangs up with a reset does not end the process", () =>
+  it.effect("that requests a tunnel and then resets the connection does not end the process", () =>
     Effect.gen(function*() {
       const { port, send } = yield* Gateway
       yield* Effect.promise(() =>
@@ -113,7 +116,7 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       assert.strictEqual((yield* sendBytes("GET /healthz HTTP/1.0\r\n\r\n", "GET", "/healthz")).status, 200)
     }))
 
-  it.effect("includes targets that have no path (RFC 9112 §3.2), whatever a router would make of them", () =>
+  it.effect("includes targets without a path (RFC 9112 §3.2)", () =>
     Effect.gen(function*() {
       const { sendBytes } = yield* Gateway
       const targets = ["*", "ftp://gateway.test/healthz", "http://[/healthz", "http://a:b/healthz"]
@@ -125,7 +128,7 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       }
     }))
 
-  it.effect("includes paths that cannot be decoded, and not queries that cannot: those are text like any other", () =>
+  it.effect("includes paths that cannot be decoded, but not queries that cannot, which are plain text", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -139,7 +142,7 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       }
     }))
 
-  it.effect("does not include offers to upgrade: they are declined with a plain answer (RFC 9110 §7.8)", () =>
+  it.effect("does not include upgrade offers, which are declined with a normal response (RFC 9110 §7.8)", () =>
     Effect.gen(function*() {
       const { sendBytes } = yield* Gateway
       const offer = (upgrade: string, more = "") =>
@@ -157,7 +160,7 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       assertProblemOf(withBody, "invalid_request")
     }))
 
-  it.effect("does not include expectations: the one we know is not needed, others may be ignored", () =>
+  it.effect("does not include expectations: 100-continue is not needed, and others may be ignored", () =>
     Effect.gen(function*() {
       const { sendBytes } = yield* Gateway
       const expecting = (expectation: string, more = "") =>
@@ -167,7 +170,7 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
       assertProblemOf(yield* expecting("100-continue", "Content-Length: 5\r\n"), "invalid_request")
     }))
 
-  it.effect("is told apart from a client that leaves: nobody is there to be answered", () =>
+  it.effect("does not include a client that disconnects, which gets no response", () =>
     Effect.gen(function*() {
       const { port, send, wire } = yield* Gateway
       assert.isAbove(port, 0)
@@ -181,8 +184,8 @@ layer(memoryGateway(), { excludeTestServices: true })("What is not HTTP", (it) =
     }))
 })
 
-describe("What is not HTTP", () => {
-  it.live("is answered after the response that is under way, when it follows a request that takes its time", () => {
+describe("Malformed HTTP", () => {
+  it.live("is answered after the response to an earlier, slow request", () => {
     const asked = Promise.withResolvers<void>()
     const open = Promise.withResolvers<void>()
     const find = () =>

@@ -1,3 +1,7 @@
+/**
+ * The routes of the gateway keep their contract inside another application. The tests mount them beside its routes,
+ * without the gateway's own server.
+ */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger } from "effect"
@@ -55,7 +59,7 @@ const ask =
     })
 
 describe("The routes in another application", () => {
-  it.live("keep the contract, and leave the rest to the application", () =>
+  it.live("keep the contract, and leave other paths to the application", () =>
     Effect.acquireUseRelease(
       Effect.sync(() => HttpRouter.toWebHandler(Application, { disableLogger: true })),
       ({ handler }) =>
@@ -81,7 +85,7 @@ describe("The routes in another application", () => {
 })
 
 describe("The edge around the routes of another application", () => {
-  it.live("makes a complete problem of what nobody foresaw, and of what does not exist", () => {
+  it.live("makes complete problems for defects and for unknown paths", () => {
     const observer = Observer.make()
     const Broken = Layer.mergeAll(
       HttpRouter.add("GET", "/broken", Effect.die(new Error("postgres://gateway:hunter2@10.0.0.7"))),

@@ -1,3 +1,4 @@
+/** The header Accept decides only between JSON and 406. The tests send header values over a socket. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
@@ -39,7 +40,7 @@ layer(memoryGateway(), { excludeTestServices: true })("Accept", (it) => {
     return { paths, token: holder.token }
   })
 
-  it.effect("that allows JSON in any way is met with JSON", () =>
+  it.effect("that allows JSON in any form gets JSON", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { paths, token } = yield* targets
@@ -65,7 +66,7 @@ layer(memoryGateway(), { excludeTestServices: true })("Accept", (it) => {
       }
     }))
 
-  it.effect("that is longer than 1024 characters is not looked at, and 406", () =>
+  it.effect("that is longer than 1024 characters is 406 without parsing", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const padded = (length: number) => `application/json, ${"x/y, ".repeat(300)}`.slice(0, length - 3) + "x/y"
@@ -83,7 +84,7 @@ layer(memoryGateway(), { excludeTestServices: true })("Accept", (it) => {
       assertProblemOf(unmet, "not_acceptable")
     }))
 
-  it.effect("does not change the media type of a problem: what a client will accept, it must be told why", () =>
+  it.effect("does not change the media type of a problem, because a client must always learn the reason", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       for (const accept of acceptable) {
@@ -93,7 +94,7 @@ layer(memoryGateway(), { excludeTestServices: true })("Accept", (it) => {
       assertProblemOf(yield* send("/nowhere", { headers: { accept: "text/html" } }), "route_not_found")
     }))
 
-  it.effect("of other kinds does not matter: encodings, languages and charsets are not negotiated", () =>
+  it.effect("for encodings, languages and charsets has no effect", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const answer = yield* send("/healthz", {

@@ -1,3 +1,7 @@
+/**
+ * Every response and every log line carries a safe request id. The tests send header values with every kind of request
+ * over a socket.
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
@@ -37,7 +41,7 @@ const unsafe = [
 ]
 
 layer(memoryGateway(), { excludeTestServices: true })("X-Request-Id", (it) => {
-  /** Requests that lead to every kind of answer that this gateway has. */
+  /** Requests for each kind of response of the gateway. */
   const requests = Effect.gen(function*() {
     const holder = yield* issue()
     const { id } = yield* accept(holder)
@@ -82,7 +86,7 @@ layer(memoryGateway(), { excludeTestServices: true })("X-Request-Id", (it) => {
       }
     }))
 
-  it.effect("that is missing or unsafe is replaced by a generated UUID, another one each time", () =>
+  it.effect("that is missing or unsafe is replaced by a new generated UUID", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const seen = new Set<string>()
@@ -102,14 +106,14 @@ layer(memoryGateway(), { excludeTestServices: true })("X-Request-Id", (it) => {
       assert.strictEqual(seen.size, count)
     }))
 
-  it.effect("that comes twice is unsafe, even when both are the same", () =>
+  it.effect("that is sent twice is unsafe, even when both are equal", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { headers } = yield* send("/healthz", { headers: { "x-request-id": ["abcdefgh", "abcdefgh"] } })
       assert.match(headers["x-request-id"]!, uuidV4)
     }))
 
-  it.effect("is a new one for each request on a connection", () =>
+  it.effect("is new for each request on a connection", () =>
     Effect.gen(function*() {
       const { wire } = yield* Gateway
       const connection = yield* wire
@@ -127,7 +131,7 @@ describe("X-Request-Id", () => {
       Effect.fail(new StoreUnavailable({ cause: new Error("away") }))
     )
 
-  it.live("is in every log line of the request, wherever it was written", () =>
+  it.live("is in every log line of the request", () =>
     withServices({ find }, ({ send }, { lines }) =>
       Effect.gen(function*() {
         const sent = yield* send(`/v1/operations/${fixedId}`, {

@@ -1,3 +1,6 @@
+/**
+ * A response that breaks the contract is withheld. The tests give the gateway a store that returns invalid operations.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import type { Operation } from "../../../src/domain/Operation.ts"
@@ -10,7 +13,7 @@ const list = "/v1/operations"
 const now = DateTime.makeUnsafe(Date.now())
 const failure = { code: "card_declined", message: "The card was declined." }
 
-/** Changes that make an operation one that the contract does not know. */
+/** Changes that make an operation invalid under the contract. */
 const broken: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   "an id that is not a UUIDv7": { id: "019aa4f0-5c00-4b1e-8d2f-3a4b5c6d7e8f" },
   "an id in upper case": { id: fixedId.toUpperCase() },
@@ -46,7 +49,7 @@ const broken: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
     failure: { ...failure, message: "a".repeat(1025) }
   },
   "revision 0": { revision: 0 },
-  "half a revision": { revision: 1.5 },
+  "a revision that is not a whole number": { revision: 1.5 },
   "a revision that is text": { revision: "1" },
   "a creation time that is text": { created_at: "2026-01-31T12:00:00Z" },
   "an update time that is text": { updated_at: "2026-01-31T12:00:00Z" },
@@ -54,7 +57,7 @@ const broken: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   "a review that is text": { under_review: "yes" }
 }
 
-/** Not an operation, though the compiler is told so: a store that breaks its promise is what the test is about. */
+/** An invalid operation. The cast is needed because the test is about a store that returns such a value. */
 const breaking = (changes: Readonly<Record<string, unknown>>): Operation =>
   ({ ...operationWith(), ...changes }) as unknown as Operation
 
@@ -91,7 +94,7 @@ describe("A response that breaks the contract", () => {
         assertProblemOf(yield* send(list, { token }), "response_contract_failed")
       })))
 
-  it.live("is not one that a store enriched: what is not public is left out", () =>
+  it.live("does not include members that a store adds: they are left out", () =>
     Effect.suspend(() => {
       const enriched = breaking({ resource_owner: "owner-1", payload: { amount: 1 }, evidence: null, client_id: "c" })
       return withServices({

@@ -1,3 +1,7 @@
+/**
+ * A shutdown finishes running reads, refuses new ones, and ends within its timeout. The tests hold reads in the store
+ * and watch the socket.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { Lifecycle } from "../../../src/server/Lifecycle.ts"
@@ -10,7 +14,7 @@ import { openWire } from "../../fixtures/HttpWire.ts"
 const target = `/v1/operations/${fixedId}`
 const request = `GET ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${fixedToken}\r\n\r\n`
 
-/** A gateway that the test stops by itself. */
+/** A gateway that the test stops explicitly. */
 const start = Effect.fnUntraced(function*(services: Services, options?: GatewayOptions) {
   const scope = yield* Scope.make()
   const context = yield* Layer.buildWithScope(fixedGateway(services, options), scope)
@@ -22,7 +26,7 @@ const start = Effect.fnUntraced(function*(services: Services, options?: GatewayO
   }
 })
 
-/** A store in which the first read waits to be let out. */
+/** A store whose first read waits until the test releases it. */
 const waitingRoom = () => {
   const entered = Promise.withResolvers<void>()
   const out = Promise.withResolvers<void>()
@@ -46,11 +50,11 @@ const refusesConnections = (port: number) =>
   )
 
 describe("A shutdown", () => {
-  it.live("turns new reads away, says that it is not ready, and lets whoever is inside finish", () =>
+  it.live("refuses new reads, reports not ready, and lets running reads finish", () =>
     Effect.gen(function*() {
       const { entered, find, letOut } = waitingRoom()
       const { gateway, lifecycle, stop } = yield* start({ find }, {
-        // Never needed: the last one out ends the drain, and no connection is kept, so the server closes at once.
+        // Never needed: the last running read ends the drain, and no connection is kept, so the server closes at once.
         lifecycle: { deadline: 120_000, drainTimeout: 120_000 },
         gracefulShutdownTimeout: 120_000
       })
@@ -80,7 +84,7 @@ describe("A shutdown", () => {
       assert.isTrue(yield* refusesConnections(port))
     }))
 
-  it.live("cuts off, with a complete 503, whoever is still inside after the drain timeout", () =>
+  it.live("answers reads that still run after the drain timeout with a complete 503", () =>
     Effect.gen(function*() {
       const { entered, find } = waitingRoom()
       const { gateway, observer, stop } = yield* start({ find }, {
@@ -99,7 +103,7 @@ describe("A shutdown", () => {
       assert.deepStrictEqual(observer.lines.filter(({ level }) => level === "ERROR"), [])
     }))
 
-  it.live("does not wait when nobody is inside: idle connections are closed", () =>
+  it.live("does not wait when no read is running, and closes idle connections", () =>
     Effect.gen(function*() {
       const { gateway: { port, send }, stop } = yield* start({}, {
         lifecycle: { drainTimeout: 60_000 },

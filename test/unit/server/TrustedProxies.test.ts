@@ -1,3 +1,4 @@
+/** A proxy is trusted by its address alone. The tests list addresses, blocks and texts that are neither. */
 import { assert, describe, it } from "@effect/vitest"
 import { trustedProxies } from "../../../src/server/TrustedProxies.ts"
 
@@ -14,7 +15,7 @@ const addresses = [
 ]
 
 describe("A proxy", () => {
-  it("is trusted by its address, or by a block that holds it, of IPv4 and of IPv6", () => {
+  it("is trusted by its address, or by a block that contains it, in IPv4 and IPv6", () => {
     const trusts: ReadonlyArray<readonly [ReadonlyArray<string>, ReadonlyArray<string>]> = [
       [[], []],
       [["127.0.0.1", "2001:db8::1"], ["127.0.0.1", "2001:db8::1"]],
@@ -29,7 +30,7 @@ describe("A proxy", () => {
     }
   })
 
-  it("of IPv4 is the same when its address comes, or is configured, mapped into IPv6", () => {
+  it("of IPv4 is also trusted when its address, or the configured one, is mapped into IPv6", () => {
     for (const proxy of ["10.1.2.3", "::ffff:10.1.2.3", "::FFFF:a01:203", "10.1.2.0/24", "::ffff:10.1.2.0/120"]) {
       const isTrusted = trustedProxies([proxy])
       for (const address of ["10.1.2.3", "::ffff:10.1.2.3", "::ffff:0a01:0203"]) {
@@ -39,17 +40,17 @@ describe("A proxy", () => {
     }
   })
 
-  it("comes from some interface", () => {
+  it("is trusted when its address has an IPv6 zone", () => {
     assert.isTrue(trustedProxies(["fe80::/10"])("fe80::1%eth0"))
   })
 
-  it("is none that comes from what is no address", () => {
+  it("is not trusted when its address is invalid", () => {
     for (const address of ["", "unix", "10.1.2", "10.1.2.3:80", "10.1.2.3, 10.1.2.3"]) {
       assert.isFalse(trustedProxies(["0.0.0.0/0", "::/0"])(address))
     }
   })
 
-  it("is configured by an address or a block, and anything else is an error", () => {
+  it("is configured by an address or a block; anything else is an error", () => {
     const wrong = [
       "",
       " ",

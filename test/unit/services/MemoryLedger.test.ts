@@ -1,3 +1,6 @@
+/**
+ * The ledger in memory keeps its rules however calls interleave. The tests run fibers with the smallest possible steps.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, References } from "effect"
 import { TestClock } from "effect/testing"
@@ -16,13 +19,13 @@ import {
 } from "../../fixtures/Ledger.ts"
 
 /**
- * Lets fibers give way to one another every few steps of the runtime. Three is the finest interleaving that there is:
- * to give way and to resume take two steps themselves.
+ * Lets fibers yield to one another every few steps of the runtime. Three is the finest possible interleaving, because
+ * yielding and resuming take two steps themselves.
  */
 const interleaving = [3, 4, 5, 6, 7, 8, 9, 10]
 
-describe("the ledger in memory", () => {
-  it.effect("lets exactly one of several transitions win, however they interleave", () =>
+describe("The ledger in memory", () => {
+  it.effect("commits exactly one of several transitions in any interleaving", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue()
@@ -39,7 +42,7 @@ describe("the ledger in memory", () => {
       }
     }).pipe(Effect.provide(InMemoryLedger)))
 
-  it.effect("creates exactly one operation for a key, however the calls interleave", () =>
+  it.effect("creates exactly one operation for a key in any interleaving", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       for (const steps of interleaving) {
@@ -51,7 +54,7 @@ describe("the ledger in memory", () => {
       }
     }).pipe(Effect.provide(InMemoryLedger)))
 
-  it.effect("never sets updated_at before the last change, also when the clock is set back", () =>
+  it.effect("never sets updated_at before the last change, even if the clock is set back", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_000_000)
       const { identity } = yield* issue()
@@ -62,7 +65,7 @@ describe("the ledger in memory", () => {
       assert.deepStrictEqual(moved.completed_at, operation.updated_at)
     }).pipe(Effect.provide(InMemoryLedger)))
 
-  it.effect("lets a grant read until it expires, and not from that millisecond on", () =>
+  it.effect("lets a grant read until the millisecond before it expires", () =>
     Effect.gen(function*() {
       const store = yield* OperationStore
       const { identity } = yield* issue({ expires_in: Duration.hours(1) })

@@ -1,3 +1,7 @@
+/**
+ * Payloads are encrypted with AES-GCM for one operation, and keys rotate. The tests round-trip payloads by property and
+ * damage each byte.
+ */
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Layer, Redacted, Schema } from "effect"
@@ -33,7 +37,7 @@ const unreadable = <A, E extends { readonly _tag: string }, R>(effect: Effect.Ef
 
 describe("A payload that is encrypted", () => {
   it.effect.prop(
-    "is what it was once it is decrypted, whatever it says",
+    "equals the original after decryption, for any content",
     [Schema.Uint8Array],
     ([payload]) =>
       Effect.gen(function*() {
@@ -47,7 +51,7 @@ describe("A payload that is encrypted", () => {
   )
 
   it.effect.prop(
-    "is unreadable once any byte of it was changed, cut off or added",
+    "is unreadable after any byte is changed, removed or added",
     [Schema.Uint8Array, Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 255 }))],
     ([payload, change]) =>
       Effect.gen(function*() {
@@ -68,13 +72,13 @@ describe("A payload that is encrypted", () => {
     { arbitrary: { runs: 30 } }
   )
 
-  it.effect("belongs to its operation: under another one's id it is unreadable", () =>
+  it.effect("belongs to its operation: under another id it is unreadable", () =>
     Effect.gen(function*() {
       const cipher = yield* cipherOf(january)
       yield* unreadable(cipher.open(operationOf(other), yield* cipher.seal(one, bytesOf("payload"))))
     }))
 
-  it.effect("needs its key, and the name of its key", () =>
+  it.effect("needs its key and the id of its key", () =>
     Effect.gen(function*() {
       const cipher = yield* cipherOf(january, february)
       const sealed = yield* cipher.seal(one, bytesOf("payload"))
@@ -85,7 +89,7 @@ describe("A payload that is encrypted", () => {
       yield* unreadable((yield* PayloadCipher).open(operationOf(one), sealed))
     }))
 
-  it.effect("stays readable while keys rotate, until its key is taken away", () =>
+  it.effect("stays readable while keys rotate, until its key is removed", () =>
     Effect.gen(function*() {
       const old = yield* (yield* cipherOf(january)).seal(one, bytesOf("old"))
       const rotated = yield* cipherOf(february, january)
@@ -99,14 +103,14 @@ describe("A payload that is encrypted", () => {
       yield* unreadable((yield* cipherOf(february)).open(operationOf(one), old))
     }))
 
-  it.effect("is not taken for that of another key of the same name, so its worker is another one", () =>
+  it.effect("is not claimed by a worker that has another key under the same name", () =>
     Effect.gen(function*() {
       const sealed = yield* (yield* cipherOf(january)).seal(one, bytesOf("payload"))
       assert.notInclude((yield* cipherOf(key(january.id, 9))).keyIds, sealed.key_id!)
       assert.include((yield* cipherOf(february, january)).keyIds, sealed.key_id!)
     }))
 
-  it.effect("is never twice the same, because its nonce is drawn anew", () =>
+  it.effect("differs each time, because each encryption has a new nonce", () =>
     Effect.gen(function*() {
       const cipher = yield* cipherOf(january)
       const sealed = yield* Effect.forEach(Array.from({ length: 200 }), () => cipher.seal(one, bytesOf("same")))
@@ -117,8 +121,8 @@ describe("A payload that is encrypted", () => {
     }))
 })
 
-describe("A payload that was stored in the clear", () => {
-  it.effect("is itself without keys, whenever its operation was accepted", () =>
+describe("A payload that was stored as plain text", () => {
+  it.effect("is readable without keys, at any time of acceptance", () =>
     Effect.gen(function*() {
       const plain = yield* PayloadCipher
       assert.deepStrictEqual(plain.keyIds, [])
@@ -128,13 +132,13 @@ describe("A payload that was stored in the clear", () => {
       assert.deepStrictEqual(yield* plain.open(operationOf(one), sealed), bytesOf("payload"))
     }))
 
-  it.effect("is refused once there are keys", () =>
+  it.effect("is refused when there are keys", () =>
     Effect.gen(function*() {
       const sealed = { key_id: null, payload: bytesOf("payload") }
       yield* unreadable((yield* cipherOf(january)).open(operationOf(one, "0001-01-01T00:00:00Z"), sealed))
     }))
 
-  it.effect("is itself with keys, if its operation was accepted before the instant that is given for the migration", () =>
+  it.effect("is readable with keys if its operation was accepted before the configured instant of the migration", () =>
     Effect.gen(function*() {
       const sealed = { key_id: null, payload: bytesOf("payload") }
       const plaintextUntil = DateTime.makeUnsafe("2026-02-01T00:00:00Z") as DateTime.Utc
@@ -157,7 +161,7 @@ describe("A key for payloads", () => {
       }
     }))
 
-  it("has a name that the database takes", () => {
+  it("has an id that the database accepts", () => {
     const isName = Schema.is(PayloadKeyId)
     for (const name of ["a", "2026-01", "prod.eu_1~", "x".repeat(64)]) assert.isTrue(isName(name), name)
     for (const name of ["", "a b", "a:b", "a,b", "ä", "a\n", "x".repeat(65)]) assert.isFalse(isName(name), name)

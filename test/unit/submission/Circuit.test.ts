@@ -1,3 +1,7 @@
+/**
+ * The circuit of a provider opens after failures, probes, and closes again. The tests run the worker against a scripted
+ * provider on the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber } from "effect"
 import { CircuitBreaker } from "effect/persistence"
@@ -11,7 +15,7 @@ const uncertain = Effect.fail(new Uncertain({ reason: "the connection was reset"
 const oneAtATime = { concurrency: 1, providerConcurrency: 1 }
 
 describe("The circuit of a provider", () => {
-  it.effect("opens after five failures in a row: nothing is sent, and nothing is claimed that could not be sent", () =>
+  it.effect("opens after five failures in a row: the worker then sends and claims nothing", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ policy: oneAtATime, submit: () => uncertain })
       const ids = yield* world.acceptMany(10)
@@ -23,7 +27,7 @@ describe("The circuit of a provider", () => {
       assert.deepStrictEqual(states, [...Array(5).fill("indeterminate"), ...Array(5).fill("accepted")])
     }))
 
-  it.effect("stays closed for what fails on our side, such as credentials that are missing", () =>
+  it.effect("stays closed for local failures, such as missing credentials", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         policy: oneAtATime,
@@ -35,7 +39,7 @@ describe("The circuit of a provider", () => {
       assert.isAbove(world.attempts.length, 6, "it is tried as often as it may be")
     }))
 
-  it.effect("lets a single probe through when it is half open, and everything once the probe came back", () =>
+  it.effect("lets one probe through when it is half open, and everything once the probe succeeded", () =>
     Effect.gen(function*() {
       let isDown = true
       const world = yield* makeWorld({
@@ -46,7 +50,7 @@ describe("The circuit of a provider", () => {
       yield* until(() => world.attempts.length === 5)
       isDown = false
       const ids = yield* world.acceptMany(25)
-      // The circuit is half open after a second. The probe takes three, and nobody else is claimed meanwhile.
+      // The circuit is half open after a second. The probe takes three seconds. Meanwhile the worker claims nothing.
       yield* TestClock.adjust("2500 millis")
       assert.lengthOf(world.attempts, 6)
       const claimed = [...world.memory.operations.values()].filter(({ operation }) => operation.state === "submitting")
@@ -56,7 +60,7 @@ describe("The circuit of a provider", () => {
       for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
-  it.effect("sends nothing of what was claimed before it opened, until it closes again", () =>
+  it.effect("holds back operations that were claimed before it opened, until it closes again", () =>
     Effect.gen(function*() {
       let isDown = true
       const world = yield* makeWorld({
@@ -66,7 +70,7 @@ describe("The circuit of a provider", () => {
       const ids = yield* world.acceptMany(8)
       const working = yield* Effect.forkChild(world.work)
       yield* TestClock.adjust("990 millis")
-      // Five opened it. All eight were due again several times since.
+      // Five attempts opened it. All eight operations have been due again several times since.
       assert.lengthOf(world.attempts, 5)
       isDown = false
       yield* TestClock.adjust(world.policy.sendWithin)
@@ -75,7 +79,7 @@ describe("The circuit of a provider", () => {
       assert.lengthOf(world.attempts, 13)
     }))
 
-  it.effect("is the same for status reads: where nothing can be read, nothing is sent", () =>
+  it.effect("is shared with status reads: if reads fail, nothing is sent", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ read: () => Effect.succeed(unreachable) })
       yield* world.acceptMany(5)
@@ -89,7 +93,7 @@ describe("The circuit of a provider", () => {
       assert.strictEqual(yield* world.stateOf(late), "accepted")
     }))
 
-  it.effect("is not opened by refusals: a provider that refuses is there", () =>
+  it.effect("is not opened by refusals, because a provider that refuses is reachable", () =>
     Effect.gen(function*() {
       const refused = SubmissionAnswer.Rejected({
         code: "insufficient_funds",
@@ -103,7 +107,7 @@ describe("The circuit of a provider", () => {
       yield* until(() => world.attempts.length === 20)
     }))
 
-  it.effect("is one provider's: the others go on", () =>
+  it.effect("belongs to one provider and does not affect the others", () =>
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       for (let n = 0; n < 5; n++) yield* Effect.ignore(breaker.execute(uncertain, { key: bank }))
@@ -111,7 +115,7 @@ describe("The circuit of a provider", () => {
       assert.strictEqual(yield* passable(breaker, "another-bank" as never), Infinity)
     }).pipe(Effect.provide(layerCircuitBreaker)))
 
-  it.effect("stays open for longer each time that its probe fails, up to half a minute", () =>
+  it.effect("stays open longer after each failed probe, up to half a minute", () =>
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       const fail = Effect.ignore(breaker.execute(uncertain, { key: bank }))
@@ -126,20 +130,20 @@ describe("The circuit of a provider", () => {
       }
     }).pipe(Effect.provide(layerCircuitBreaker)))
 
-  it.effect("has no room for a second probe", () =>
+  it.effect("allows no second probe", () =>
     Effect.gen(function*() {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       for (let n = 0; n < 5; n++) yield* Effect.ignore(breaker.execute(uncertain, { key: bank }))
       yield* TestClock.adjust("1 second")
       const probe = yield* Effect.forkChild(breaker.execute(Effect.never, { key: bank }), { startImmediately: true })
       assert.strictEqual(yield* passable(breaker, bank), 0)
-      // One that never came back proves nothing: the next may try.
+      // A probe that never returned proves nothing, so the next may try.
       yield* Fiber.interrupt(probe)
       assert.strictEqual(yield* passable(breaker, bank), 1)
     }).pipe(Effect.provide(layerCircuitBreaker)))
 })
 
-describe("What counts as a failure of the provider", () => {
+describe("Failures of the provider", () => {
   type Attempt = Exit.Exit<SubmissionAnswer, NotSent | Uncertain>
   const attempts: ReadonlyArray<readonly [Attempt, "Success" | "Failure" | "Ignored"]> = [
     [Exit.succeed(acknowledged), "Success"],

@@ -1,3 +1,6 @@
+/**
+ * A worker that is asked to stop finishes its submissions within its timeouts. The tests stop it on the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
@@ -7,7 +10,7 @@ import { acknowledged, away, makeWorld, neverOpen } from "../../fixtures/submiss
 
 const drainTimeout = Duration.seconds(10)
 
-/** Asks the worker to stop, and yields the time that it took, in milliseconds, once it has stopped. */
+/** Stops the worker and yields the time that this took, in milliseconds. */
 const timed = (stop: Effect.Effect<void>) =>
   Effect.gen(function*() {
     const from = yield* Clock.currentTimeMillis
@@ -31,7 +34,7 @@ describe("A worker that is asked to stop", () => {
       assert.lengthOf(world.attempts, 1)
     }))
 
-  it.effect("lets running submissions finish, and waits no longer than they take", () =>
+  it.effect("waits for running submissions, and for nothing else", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ submit: () => Effect.delay(Effect.succeed(acknowledged), "5 seconds") })
       const ids = yield* world.acceptMany(3)
@@ -43,7 +46,7 @@ describe("A worker that is asked to stop", () => {
       for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
-  it.effect("records as indeterminate what is not finished by the drain timeout", () =>
+  it.effect("records submissions that are unfinished at the drain timeout as indeterminate", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ policy: { drainTimeout }, submit: () => Effect.never })
       const id = yield* world.acceptOne
@@ -59,7 +62,7 @@ describe("A worker that is asked to stop", () => {
       })
     }))
 
-  it.effect("does not try again what provably was not sent: it has failed, and at once", () =>
+  it.effect("fails operations that were provably not sent at once, instead of a retry", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         circuit: neverOpen,
@@ -77,7 +80,7 @@ describe("A worker that is asked to stop", () => {
       })
     }))
 
-  it.effect("still sends what it was claiming when it was asked: nobody else can", () =>
+  it.effect("still sends the operations that it is claiming, because no other worker can", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         queue: (queue) => ({ claim: (...args) => Effect.tap(queue.claim(...args), Effect.sleep("2 seconds")) })
@@ -92,7 +95,7 @@ describe("A worker that is asked to stop", () => {
       for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
-  it.effect("waits for a claim that hangs no longer than for any statement", () =>
+  it.effect("waits for a hanging claim no longer than the store timeout", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ queue: () => ({ claim: () => Effect.never }) })
       const stop = yield* world.start(SubmissionWorker.layer)
@@ -102,7 +105,7 @@ describe("A worker that is asked to stop", () => {
       assert.strictEqual(yield* Fiber.join(stopping), Duration.toMillis(world.policy.storeTimeout))
     }))
 
-  it.effect("does not wait for a store that stays away longer than it would for a submission", () =>
+  it.effect("waits for an unavailable store no longer than for a submission", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ policy: { drainTimeout }, queue: () => ({ record: () => away }) })
       const id = yield* world.acceptOne
@@ -112,7 +115,7 @@ describe("A worker that is asked to stop", () => {
       yield* TestClock.adjust("5 minutes")
       const longest = Duration.sum(Duration.sum(drainTimeout, world.policy.storeTimeout), Duration.seconds(3))
       assert.isAtMost(yield* Fiber.join(stopping), Duration.toMillis(longest))
-      // The rescuer's, then.
+      // The rescuer takes it over.
       assert.strictEqual(yield* world.stateOf(id), "submitting")
     }))
 })

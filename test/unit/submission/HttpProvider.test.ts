@@ -1,3 +1,7 @@
+/**
+ * The HTTP adapter sends a submission at most once, and reports exactly how it ended. The tests run it against a raw
+ * socket server, over each HTTP client.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Exit, Fiber, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
@@ -23,7 +27,7 @@ const headerOf = (head: string, name: string) => new RegExp(`^${name}: (.*)$`, "
 
 describe("A submission", () => {
   for (const [name, client] of clients) {
-    it.live(`goes out once over ${name}, with the operation's id as its key`, () =>
+    it.live(`is sent once over ${name}, with the operation's id as its key`, () =>
       Effect.gen(function*() {
         const server = yield* rawServer(answering(response(200, succeeded)))
         const operation = operationOf({ send_before: at("2999-01-01T00:00:00.5Z") })
@@ -64,7 +68,7 @@ describe("A submission", () => {
         yield* until(() => server.open() === 0)
       }).pipe(Effect.provide(client())))
 
-    it.live(`that is interrupted in the midst of the body over ${name} is aborted, too`, () =>
+    it.live(`that is interrupted during the body over ${name} is aborted, too`, () =>
       Effect.gen(function*() {
         const server = yield* rawServer(answering(response(200, succeeded).slice(0, -1)))
         const fiber = yield* Effect.forkChild(submitTo(optionsFor(server.url)))
@@ -82,7 +86,7 @@ describe("A submission", () => {
         yield* until(() => server.open() === 0)
       }).pipe(Effect.provide(client())))
 
-    it.live(`over ${name} understands 204 and an empty body that says so`, () =>
+    it.live(`over ${name} accepts 204 and a declared empty body`, () =>
       Effect.gen(function*() {
         const empty = onBody(Schema.Null, () =>
           SubmissionAnswer.Succeeded({ names: namesNothing, evidence: { empty: true } }))
@@ -94,7 +98,7 @@ describe("A submission", () => {
           const { _tag, reason } = yield* submitTo(optionsFor(server.url, { submit }))
           assert.strictEqual(_tag, "Succeeded", reason)
         }
-        // Nothing says that this one is whole.
+        // Nothing declares that this response is complete.
         const cut = yield* rawServer({
           onRequest: (socket) =>
             socket.end("HTTP/1.1 201 Created\r\nContent-Type: application/json\r\n\r\n")
@@ -102,17 +106,17 @@ describe("A submission", () => {
         assert.strictEqual((yield* submitTo(optionsFor(cut.url, { submit })))._tag, "Uncertain")
       }).pipe(Effect.provide(client())))
 
-    it.live(`over ${name} hangs up on an answer that it need not read to the end`, () =>
+    it.live(`over ${name} closes the connection when it need not read the rest of the response`, () =>
       Effect.gen(function*() {
         const server = yield* rawServer(answering(response(302, "<html>", { "Content-Length": "1000000" })))
         assert.strictEqual((yield* submitTo(optionsFor(server.url)))._tag, "Uncertain")
         yield* until(() => server.open() === 0)
       }).pipe(Effect.provide(client())))
 
-    it.live(`over ${name} is never doubled by connections that the provider closes, nor falsely proven unsent`, () =>
+    it.live(`over ${name} is never sent twice when the provider closes connections, nor falsely reported as not sent`, () =>
       Effect.gen(function*() {
-        // The provider keeps connections open and closes or resets them a moment after it answered: some requests are
-        // written just then.
+        // The provider closes or resets its kept connections shortly after each response. Some requests are written in
+        // that moment.
         const server = yield* rawServer({
           onRequest: (socket, _, index) => {
             socket.write(response(200, succeeded, { Connection: "keep-alive" }))
@@ -150,7 +154,7 @@ describe("A submission", () => {
       assert.strictEqual(server.connections(), 0)
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
 
-  it.effect("looks at the clock after it has its credentials", () =>
+  it.effect("checks send_before after it has its credentials", () =>
     Effect.gen(function*() {
       const fiber = yield* Effect.forkChild(
         submitTo(
@@ -162,7 +166,7 @@ describe("A submission", () => {
       assert.deepStrictEqual(yield* Fiber.join(fiber), { _tag: "NotSent", reason: "send_before has passed" })
     }).pipe(Effect.provide(ProviderHttpClient.layer())))
 
-  it.live("does not leave any more when send_before passes while it waits for a connection", () =>
+  it.live("is not sent when send_before passes while it waits for a connection", () =>
     Effect.gen(function*() {
       let release = () => {}
       const server = yield* rawServer({
@@ -186,7 +190,7 @@ describe("A submission", () => {
       assert.notInclude(server.received(), operation.id)
     }).pipe(Effect.provide(ProviderHttpClient.layer({ connections: 1 }))))
 
-  it.live("that still waits for a connection at its deadline is proven unsent, and stays so", () =>
+  it.live("that still waits for a connection at its deadline is reported as not sent, and is never sent", () =>
     Effect.gen(function*() {
       let release = () => {}
       const server = yield* rawServer({
@@ -202,7 +206,7 @@ describe("A submission", () => {
       assert.strictEqual(second._tag, "NotSent", second.reason)
       release()
       assert.strictEqual((yield* Fiber.join(first))._tag, "Succeeded")
-      // What comes after it on the connection arrives; it does not.
+      // The next request on the connection arrives; this one does not.
       assert.strictEqual((yield* submitTo(optionsFor(server.url)))._tag, "Succeeded")
       assert.lengthOf(server.requests, 2)
       assert.notInclude(server.received(), operation.id)

@@ -1,3 +1,7 @@
+/**
+ * The HTTP adapter takes a provider's answer as evidence only if the team's decoders declare it. The tests use a raw
+ * socket server.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Schema } from "effect"
 import { TestClock } from "effect/testing"
@@ -46,7 +50,7 @@ describe("Decoders", () => {
       }).pipe(Effect.provide(layer)))
   }
 
-  it.live("may say that the provider documents that it did nothing", () =>
+  it.live("may declare an answer as documented evidence that nothing was done", () =>
     Effect.gen(function*() {
       const server = yield* rawServer(answering(response(429, "{}")))
       const base = optionsFor(server.url)
@@ -68,7 +72,7 @@ describe("A status read", () => {
   const layer = ProviderHttpClient.layer()
   const notFound = response(404, `{"code":"not_found"}`)
 
-  it.live("is a GET without a body or a key, and tells what was proven", () =>
+  it.live("is a GET without a body or a key, and reports the proven state", () =>
     Effect.gen(function*() {
       const server = yield* rawServer(answering(response(200, succeeded)))
       const operation = operationOf()
@@ -94,7 +98,7 @@ describe("A status read", () => {
   }
 
   for (const status of [401, 403, 429, 500]) {
-    it.live(`that is answered with ${status} is unclear`, () =>
+    it.live(`that is answered with ${status} proves nothing`, () =>
       Effect.gen(function*() {
         const server = yield* rawServer(answering(response(status, "{}")))
         assert.deepInclude(yield* readFrom(optionsFor(server.url)), { _tag: "NotProven", reason: "unclear" })
@@ -146,7 +150,7 @@ describe("A status read", () => {
       }
     }).pipe(Effect.provide(layer)))
 
-  it.effect("that was begun within the window proves nothing, however late the answer is", () =>
+  it.effect("that began within the window proves nothing, even if the answer arrives later", () =>
     Effect.gen(function*() {
       let answer = () => {}
       const server = yield* rawServer({

@@ -1,3 +1,7 @@
+/**
+ * Failures of an HTTP client prove only what they show, for every wrapping and every answer. The tests check this by
+ * property.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, type Clock, Effect, Layer, ManagedRuntime } from "effect"
 import { HttpClientError, HttpClientRequest } from "effect/http"
@@ -76,24 +80,24 @@ const doubt: fc.Arbitrary<unknown> = fc.letrec<{ one: unknown }>((tie) => ({
     { depthSize: "small" },
     fc.constantFrom(...doubts),
     tie("one").map(fetchFailed),
-    // Wrapped by somebody who is not known: what else happened there is not known either.
+    // An unknown wrapper may hide further events.
     proof.map((cause) => new Error("wrapped", { cause })),
     fc.tuple(fc.array(proof, { maxLength: 2 }), tie("one")).map(([others, one]) => new AggregateError([...others, one]))
   )
 })).one
 
 describe("The failure of a client", () => {
-  it("proves that nothing was sent when it came before the first byte, however it is wrapped", () => {
+  it("proves that nothing was sent if it happened before the first byte, in any wrapping", () => {
     for (const error of proofs) assert.isTrue(provesNothingSent(transport(error)), String(error))
     fc.assert(fc.property(proof, (error) => provesNothingSent(transport(error))))
   })
 
-  it("proves nothing otherwise, though some of the addresses refused", () => {
+  it("proves nothing otherwise, even if some addresses refused", () => {
     for (const error of doubts) assert.isFalse(provesNothingSent(transport(error)), String(error))
     fc.assert(fc.property(doubt, (error) => !provesNothingSent(transport(error))))
   })
 
-  it("proves nothing when there was more than it: a defect, an interruption, another failure", () => {
+  it("proves nothing beside a defect, an interruption or another failure", () => {
     const proven = transport(proofs[0])
     const others: ReadonlyArray<Cause.Cause<unknown>> = [
       Cause.die(proofs[0]),
@@ -108,7 +112,7 @@ describe("The failure of a client", () => {
     assert.isFalse(provesNothingSent(Cause.empty))
   })
 
-  it("survives what is thrown by those who know no bounds", () => {
+  it("is classified even if the error is circular or has getters that throw", () => {
     const circular = fetchFailed(undefined)
     circular.cause = circular
     const trap = {
@@ -125,7 +129,7 @@ describe("The failure of a client", () => {
     }
   })
 
-  it("is told by kind and code alone", () => {
+  it("is described only by kind and code", () => {
     fc.assert(
       fc.property(fc.oneof(proof, doubt), (error) => {
         for (const cause of [transport(error), Cause.die(error), Cause.fail(error)]) {
@@ -139,10 +143,10 @@ describe("The failure of a client", () => {
   })
 })
 
-describe("The gate of a request", () => {
+describe("The send gate of a request", () => {
   const clock = (now: number) => ({ currentTimeMillisUnsafe: () => now }) as Clock.Clock
 
-  it("is allowed once, by a client that said that it would ask", () => {
+  it("opens once, for a client that announced its use", () => {
     const gate = makeSendGate(clock(0), null)
     assert.isFalse(gate.pass())
     gate.watch()
@@ -152,7 +156,7 @@ describe("The gate of a request", () => {
     assert.strictEqual(gate.close(), "gone")
   })
 
-  it("is forbidden for ever once it was closed or came too late", () => {
+  it("stays closed once it was closed or the deadline has passed", () => {
     const closed = makeSendGate(clock(0), null)
     closed.watch()
     assert.strictEqual(closed.close(), "at_rest")
@@ -169,7 +173,7 @@ describe("The gate of a request", () => {
     assert.isTrue(early.pass())
   })
 
-  it("that nobody watches proves nothing", () => {
+  it("that no client uses proves nothing", () => {
     assert.strictEqual(makeSendGate(clock(0), null).close(), "unwatched")
   })
 })
@@ -221,7 +225,7 @@ const anyCase: fc.Arbitrary<Case> = fc.record({
   early: fc.boolean()
 })
 
-/** Whether a provider that answered so, and was heard to the end, declared a success. */
+/** Whether this answer, read to the end, declares a success. */
 const declaresSuccess = ({ body, status }: Case) => {
   try {
     const parsed: unknown = JSON.parse(body)
@@ -241,9 +245,9 @@ const serve = ({ body, cut, early, end, headers, status }: Case) => {
   return early ? { onBytes: answer } : { onRequest: answer }
 }
 
-describe("Whatever a provider answers", () => {
+describe("The adapter, after any answer of a provider,", () => {
   for (const [name, client] of clients) {
-    it(`nothing is taken for an outcome over ${name} that was not declared as one, and proof of silence is silence`, async () => {
+    it(`reports over ${name} only declared outcomes, and NotSent only if no byte arrived`, async () => {
       const runtime = ManagedRuntime.make(client().pipe(Layer.orDie))
       await fc.assert(
         fc.asyncProperty(anyCase, (one) =>

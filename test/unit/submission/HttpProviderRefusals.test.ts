@@ -1,3 +1,7 @@
+/**
+ * The HTTP adapter fails safely when credentials, builders or middleware fail. The tests check the outcome and that no
+ * error text reveals a secret.
+ */
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Redacted, Tracer } from "effect"
@@ -55,7 +59,7 @@ describe("Before anything is sent", () => {
     )
   ]
   for (const [what, overrides] of cases) {
-    it.live(`${what}: proof that nothing was sent, and nothing told of it`, () =>
+    it.live(`${what}: nothing was sent, and the error reveals no detail`, () =>
       Effect.gen(function*() {
         const server = yield* rawServer(answering(response(200, succeeded)))
         const { _tag, reason } = yield* submitTo({ ...optionsFor(server.url), ...overrides })
@@ -72,7 +76,7 @@ describe("Before anything is sent", () => {
   for (
     const baseUrl of ["nowhere", "ftp://bank.example", "https://user:pw@bank.example", "https://bank.example/?q=1"]
   ) {
-    it.effect(`the base URL ${baseUrl} is a mistake that shows at once`, () =>
+    it.effect(`the base URL ${baseUrl} is refused at construction`, () =>
       Effect.gen(function*() {
         const exit = yield* Effect.exit(HttpProvider.make(optionsFor(baseUrl)))
         assert.isTrue(Exit.hasDies(exit))
@@ -99,7 +103,7 @@ describe("Middleware that repeats", () => {
         assert.lengthOf(server.requests, 1)
       }).pipe(Effect.provide(withMiddleware(HttpClient.retryTransient({ times: 3 })))))
 
-    it.live(`a submission over ${name} that first was received and then finds nobody is not proven unsent`, () =>
+    it.live(`a submission over ${name} that was received and is then refused a connection is uncertain`, () =>
       Effect.gen(function*() {
         let close = () => {}
         const server = yield* rawServer({ onRequest: () => close() })
@@ -124,7 +128,7 @@ describe("Middleware that repeats", () => {
     }
   }
 
-  it.live("a failure that nobody knows is uncertain, and its message is not told", () =>
+  it.live("an unknown failure is uncertain, and its message is not revealed", () =>
     Effect.gen(function*() {
       const { _tag, reason } = yield* submitTo(optionsFor("http://127.0.0.1:1"))
       assert.deepStrictEqual([_tag, reason], ["Uncertain", "the request failed (TransportError)"])

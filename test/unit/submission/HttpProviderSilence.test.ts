@@ -1,3 +1,7 @@
+/**
+ * Spans, logs and errors of the HTTP adapter hold no credentials and no payloads. The test searches everything that it
+ * emits.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Redacted } from "effect"
 import type * as net from "node:net"
@@ -23,7 +27,7 @@ const inspect = (value: unknown): string =>
 describe("Credentials and payloads", () => {
   const canaries = ["canary-token", "canary-payload", "canary-query", "canary-answer", "canary-defect"]
   for (const [name, client] of clients) {
-    it.live(`stand in no span, log or error over ${name}`, () =>
+    it.live(`appear in no span, log or error over ${name}`, () =>
       Effect.gen(function*() {
         const observer = yield* Observer
         const errors: Array<unknown> = []

@@ -1,3 +1,7 @@
+/**
+ * A failed TLS handshake proves that nothing was sent only when that is certain. The tests use a TLS server on
+ * loopback.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import type { AddressInfo } from "node:net"
@@ -5,7 +9,7 @@ import * as tls from "node:tls"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { clients, optionsFor, response, submitTo, succeeded } from "../../fixtures/submission/HttpProviderServer.ts"
 
-/** For `localhost`, signed by itself; valid for a hundred years, and worth nothing anywhere. */
+/** A self-signed certificate for `localhost`, valid for a hundred years, for these tests only. */
 const cert = `-----BEGIN CERTIFICATE-----
 MIIBXDCCAQOgAwIBAgIURMmkziCsdttk/V1wlTYVg4xonVUwCgYIKoZIzj0EAwIw
 GDEWMBQGA1UEAwwNcHJvdmlkZXIudGVzdDAgFw0yMDAxMDEwMDAwMDBaGA8yMTIw
@@ -24,7 +28,7 @@ vzxybfuX3LKJRkH2UgzjwCGXqicohikPG0dg8195U56nDTNw0AoYpzVd
 -----END PRIVATE KEY-----
 `
 
-/** Answers every request, and remembers what it could decrypt. */
+/** Answers every request, and records the bytes that it decrypted. */
 const tlsServer = (options: tls.TlsOptions = {}) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly port: number; readonly received: () => string; readonly close: () => void }>(
@@ -58,7 +62,7 @@ const submitOver = (port: number, host = "localhost") => submitTo(optionsFor(`ht
 
 describe("A provider's certificate", () => {
   for (const [name, client] of clients) {
-    it.live(`that nobody vouches for is proof that nothing was sent over ${name}`, () =>
+    it.live(`without a trusted issuer proves that nothing was sent over ${name}`, () =>
       Effect.gen(function*() {
         const server = yield* tlsServer()
         const { _tag, reason } = yield* submitOver(server.port)
@@ -68,14 +72,14 @@ describe("A provider's certificate", () => {
       }).pipe(Effect.provide(client())))
   }
 
-  it.live("that is trusted lets the submission out", () =>
+  it.live("that is trusted lets the submission through", () =>
     Effect.gen(function*() {
       const server = yield* tlsServer()
       const { _tag, reason } = yield* submitOver(server.port)
       assert.strictEqual(_tag, "Succeeded", reason)
     }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert } }))))
 
-  it.live("for another name is proof that nothing was sent", () =>
+  it.live("for another name proves that nothing was sent", () =>
     Effect.gen(function*() {
       const server = yield* tlsServer()
       const { _tag, reason } = yield* submitOver(server.port, "127.0.0.1")
@@ -85,10 +89,10 @@ describe("A provider's certificate", () => {
     }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert } }))))
 })
 
-describe("A provider that asks for our certificate", () => {
+describe("A provider that requires a client certificate", () => {
   const asking = { requestCert: true, rejectUnauthorized: true, ca: cert }
 
-  it.live("gets it", () =>
+  it.live("receives the configured certificate", () =>
     Effect.gen(function*() {
       const server = yield* tlsServer(asking)
       const { _tag, reason } = yield* submitOver(server.port)
@@ -96,11 +100,11 @@ describe("A provider that asks for our certificate", () => {
     }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert, cert, key: Redacted.make(key) } }))))
 
   for (const maxVersion of ["TLSv1.2", "TLSv1.3"] as const) {
-    it.live(`and gets none by ${maxVersion} never has it taken for more than was seen`, () =>
+    it.live(`and receives none over ${maxVersion} leaves the outcome uncertain, unless the handshake proves that nothing was sent`, () =>
       Effect.gen(function*() {
         const server = yield* tlsServer({ ...asking, maxVersion })
         const { _tag, reason } = yield* submitOver(server.port)
-        // By TLS 1.3 the refusal comes after the request was written: whether it was read, only the provider knows.
+        // With TLS 1.3 the refusal arrives after the request was written, so the provider may have read it.
         assert.include(maxVersion === "TLSv1.3" ? ["Uncertain"] : ["Uncertain", "NotSent"], _tag, reason)
         assert.strictEqual(server.received(), "")
       }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert } }))))

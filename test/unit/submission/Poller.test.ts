@@ -1,9 +1,13 @@
+/**
+ * A poller takes due rows within its slots, and shares slots with other pollers of its process. The tests use a queue
+ * of numbers and the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, FiberSet, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { makeSlots, type PollerOptions, runPoller } from "../../../src/submission/Poller.ts"
 
-/** A queue of numbers, whose handling goes on until the test says otherwise. */
+/** A queue of numbers. The handling of each continues until the test ends it. */
 const makeLine = () => {
   const waiting: Array<number> = []
   const running = new Map<number, Latch.Latch>()
@@ -13,7 +17,7 @@ const makeLine = () => {
     waiting,
     running,
     takes,
-    /** How many were handled at once at most. */
+    /** Highest number that was handled at once. */
     most: () => most,
     add: (count: number) => {
       for (let n = 0; n < count; n++) waiting.push(n)
@@ -21,7 +25,7 @@ const makeLine = () => {
     take: (limit: number) =>
       Effect.flatMap(Clock.currentTimeMillis, (at) => {
         takes.push({ at, limit })
-        // A store answers after a while.
+        // A store needs time to answer.
         return Effect.as(Effect.sleep("5 millis"), waiting.splice(0, limit))
       }),
     handle: () =>
@@ -32,7 +36,7 @@ const makeLine = () => {
         most = Math.max(most, running.size)
         return Effect.ensuring(latch.await, Effect.sync(() => running.delete(key)))
       }),
-    /** Ends so many of those that run. */
+    /** Ends this number of running handlers. */
     finish: (count: number) =>
       Effect.forEach([...running.values()].slice(0, count), (latch) => latch.open, { discard: true })
   }
@@ -60,7 +64,7 @@ const start = Effect.fnUntraced(function*(line: Line, options: Partial<PollerOpt
 })
 
 describe("A poller", () => {
-  it.effect("handles no more at a time than its limit, and takes on as there is slots", () =>
+  it.effect("handles at most its limit at a time, and takes more as slots become free", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(20)
@@ -74,11 +78,11 @@ describe("A poller", () => {
       assert.isEmpty(line.waiting)
       assert.strictEqual(line.running.size, 0)
       assert.strictEqual(line.most(), 8)
-      // It was behind all the while, so it never waited for the next look.
+      // The backlog was never empty, so it never waited for the next poll.
       assert.isBelow(line.takes.at(-1)!.at, 2000)
     }))
 
-  it.effect("shares the slots of its process: together, pollers handle no more than there is slots for", () =>
+  it.effect("shares the slots of its process: together, pollers handle no more than the slots allow", () =>
     Effect.gen(function*() {
       const slots = makeSlots(10, 3)
       const lines = [makeLine(), makeLine(), makeLine()]
@@ -98,7 +102,7 @@ describe("A poller", () => {
       assert.deepStrictEqual(lines.map(({ waiting }) => waiting.length), [0, 0, 0])
     }))
 
-  it.effect("gives shared slots back that it did not need", () =>
+  it.effect("returns the shared slots that it did not need", () =>
     Effect.gen(function*() {
       const slots = makeSlots(8, 2)
       const [idle, busy] = [makeLine(), makeLine()]
@@ -110,7 +114,7 @@ describe("A poller", () => {
       assert.strictEqual(busy.running.size, 6)
     }))
 
-  it.effect("never takes the slots that are reserved for others, and finds its own free at once", () =>
+  it.effect("never takes slots that are reserved for others, and can use its own at once", () =>
     Effect.gen(function*() {
       for (const [total, pollers, reserved] of [[64, 3, 10], [8, 2, 2], [5, 4, 1], [3, 3, 1], [1, 1, 1]] as const) {
         const slots = makeSlots(total, pollers)
@@ -131,7 +135,7 @@ describe("A poller", () => {
       }
     }))
 
-  it.effect("goes on at once on the few slots that it has while others hold all shared ones", () =>
+  it.effect("continues at once on its own slots while others hold all shared slots", () =>
     Effect.gen(function*() {
       const slots = makeSlots(16, 4)
       const [slow, quick] = [makeLine(), makeLine()]
@@ -145,10 +149,10 @@ describe("A poller", () => {
         yield* TestClock.adjust("10 millis")
         yield* quick.finish(1)
       }
-      assert.isEmpty(quick.waiting, "the next look did not wait for the poll interval")
+      assert.isEmpty(quick.waiting, "the next poll did not wait for the poll interval")
     }))
 
-  it.effect("goes on as soon as there is slots, also where its process has far less than it could use", () =>
+  it.effect("continues as soon as a slot is free, even if its process has far fewer than it could use", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(5)
@@ -161,7 +165,7 @@ describe("A poller", () => {
       assert.isEmpty(line.waiting)
     }))
 
-  it.effect("looks at once when it is woken, and from time to time when it is not", () =>
+  it.effect("polls at once when it is woken, and at intervals when it is not", () =>
     Effect.gen(function*() {
       const line = makeLine()
       const { wake } = yield* start(line)
@@ -175,14 +179,14 @@ describe("A poller", () => {
       line.add(1)
       yield* TestClock.adjust("10 seconds")
       assert.strictEqual(line.running.size, 2)
-      // Between half of the interval and all of it, so that many processes do not look in the same moment.
+      // Between half of the interval and all of it, so that many processes do not poll in the same moment.
       yield* TestClock.adjust("10 minutes")
       const pauses = line.takes.slice(2).map(({ at }, n) => at - line.takes[n + 1]!.at)
       for (const pause of pauses) assert.isTrue(pause >= 5000 && pause <= 10_005, String(pause))
       assert.isAbove(new Set(pauses).size, 10)
     }))
 
-  it.effect("looks again when it is woken while it looks: what came too late for one look is seen by the next", () =>
+  it.effect("polls again when it is woken during a poll, so that later rows are found by the next poll", () =>
     Effect.gen(function*() {
       const line = makeLine()
       const { wake } = yield* start(line)
@@ -196,7 +200,7 @@ describe("A poller", () => {
       assert.isEmpty(line.waiting)
     }))
 
-  it.effect("takes no more than it is allowed, and nothing when nothing is", () =>
+  it.effect("takes no more than its allowance, and nothing when that is zero", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(8)
@@ -211,7 +215,7 @@ describe("A poller", () => {
       assert.strictEqual(line.running.size, 1)
     }))
 
-  it.effect("handles what it had asked for when it was stopped, and asks for nothing more", () =>
+  it.effect("handles the rows of a poll that runs when it is stopped, and does not poll again", () =>
     Effect.gen(function*() {
       const line = makeLine()
       line.add(20)

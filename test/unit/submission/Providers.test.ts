@@ -1,3 +1,4 @@
+/** Providers are found by name, and each has an adapter of its own. The tests count how often an adapter is built. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer } from "effect"
 import { Provider as ProviderName } from "../../../src/domain/Grant.ts"
@@ -7,21 +8,21 @@ import { acknowledged, unclear } from "../../fixtures/submission/World.ts"
 
 let built = 0
 
-/** An adapter that counts how often it was made. */
+/** An adapter that counts how often it was built. */
 const Adapter = Layer.sync(Provider, () => {
   built++
   return { submit: () => Effect.succeed(acknowledged), readStatus: () => Effect.succeed(unclear) }
 })
 
 describe("The providers of a process", () => {
-  it.effect("are found by the name that provider connections give them", () =>
+  it.effect("are found by the name in their provider connections", () =>
     Effect.gen(function*() {
       const providers = yield* Providers
       assert.deepStrictEqual([...providers.keys()], ["north-bank", "south-bank"])
       assert.isUndefined(providers.get(ProviderName.make("west-bank")))
     }).pipe(Effect.provide(Providers.layer({ "north-bank": Adapter, "south-bank": Adapter }))))
 
-  it.effect("have an adapter each, even where one layer makes all: no state is shared between banks", () =>
+  it.effect("have one adapter each, even if one layer builds all, so that banks share no state", () =>
     Effect.gen(function*() {
       built = 0
       const both = Providers.layer({ "north-bank": Adapter, "south-bank": Adapter })
@@ -31,7 +32,7 @@ describe("The providers of a process", () => {
       assert.strictEqual(built, 3)
     }))
 
-  it.effect("have names that a provider connection can have", () =>
+  it.effect("have names that are valid for a provider connection", () =>
     Effect.gen(function*() {
       const exit = yield* Effect.exit(Effect.scoped(Layer.build(Providers.layer({ "no name": Adapter }))))
       assert.isTrue(Exit.isFailure(exit))

@@ -1,3 +1,7 @@
+/**
+ * The reconciler reads statuses until an outcome is proven, and never sends. The tests run it against a scripted
+ * provider on the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
@@ -24,7 +28,7 @@ const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", me
 const never = StatusAnswer.NeverReceived({ names: namesNothing, evidence })
 const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing })
 
-/** An operation in this state, which the provider knows as the script says. */
+/** An operation in this state, and a provider that answers as scripted. */
 const worldWith = Effect.fnUntraced(function*(state: OperationState, script: Script = {}) {
   const world = yield* makeWorld(script)
   const id = yield* world.acceptOne
@@ -32,11 +36,11 @@ const worldWith = Effect.fnUntraced(function*(state: OperationState, script: Scr
   return { world, id }
 })
 
-/** Where a test takes days, nobody looks every second: it would take long. */
+/** For tests that take days: polling every second would take too long. */
 const patient = { policy: { pollInterval: Duration.minutes(2) } }
 
 describe("The reconciler", () => {
-  it.effect("reads until the result is proven, and never again after that", () =>
+  it.effect("reads until the outcome is proven, and never after that", () =>
     Effect.gen(function*() {
       const { id, world } = yield* worldWith("indeterminate", {
         ...patient,
@@ -55,7 +59,7 @@ describe("The reconciler", () => {
       assert.isEmpty(world.attempts)
     }))
 
-  it.effect("makes what was submitted indeterminate when the network fails, whatever the failure", () =>
+  it.effect("makes submitted operations indeterminate after any network failure", () =>
     Effect.gen(function*() {
       const failures: ReadonlyArray<() => Effect.Effect<StatusAnswer>> = [
         () => Effect.succeed(unreachable),
@@ -73,12 +77,12 @@ describe("The reconciler", () => {
       }
     }))
 
-  it.effect("changes nothing when the circuit let no read through", () =>
+  it.effect("changes nothing when the circuit blocks the read", () =>
     Effect.gen(function*() {
       const { id, world } = yield* worldWith("submitted", { read: () => Effect.succeed(unreachable) })
       const others = yield* world.acceptMany(5)
       for (const other of others) yield* world.inside(drive(yield* world.show(other), pathTo.submitted))
-      // The five others open the circuit; it comes last, because it is due last.
+      // The five others open the circuit. This operation is read last, because it is due last.
       world.memory.operations.set(id, { ...world.recordOf(id), due_at: 1000 })
       yield* world.reconcile
       yield* TestClock.adjust("990 millis")
@@ -90,7 +94,7 @@ describe("The reconciler", () => {
       assert.isAbove(world.recordOf(id).due_at!, 990)
     }))
 
-  it.effect("reads nothing while its owner has withdrawn, and reads on when the owner is back", () =>
+  it.effect("does not read while the grant, client or provider connection is inactive, and continues afterwards", () =>
     Effect.gen(function*() {
       const { id, world } = yield* worldWith("indeterminate", patient)
       const { client_id, provider_connection_id } = world.grant
@@ -117,7 +121,7 @@ describe("The reconciler", () => {
       assert.strictEqual(yield* world.stateOf(id), "indeterminate")
     }))
 
-  it.effect("reads fast at first, then ever slower, and slowly for ever", () =>
+  it.effect("reads at growing intervals up to the longest, and never stops", () =>
     Effect.gen(function*() {
       const { world } = yield* worldWith("indeterminate", { policy: { pollInterval: Duration.seconds(20) } })
       yield* world.start(Reconciler.layer)
@@ -133,7 +137,7 @@ describe("The reconciler", () => {
       assert.isAbove(pauses.length, 48)
     }))
 
-  it.effect("goes on where it stopped: the schedule is in the store, not in the process", () =>
+  it.effect("continues its schedule after a restart, because the schedule is in the store", () =>
     Effect.gen(function*() {
       const { id, world } = yield* worldWith("indeterminate")
       const stop = yield* world.start(Reconciler.layer)
@@ -148,7 +152,7 @@ describe("The reconciler", () => {
       assert.lengthOf(world.reads, before)
     }))
 
-  it.effect("reads again what it was reading when it was stopped, once the lease has passed", () =>
+  it.effect("repeats a read that was interrupted by a stop, once the lease has passed", () =>
     Effect.gen(function*() {
       const { id, world } = yield* worldWith("submitted", {
         read: (read) => read === 1 ? Effect.never : Effect.succeed(succeeded)
@@ -163,7 +167,7 @@ describe("The reconciler", () => {
       assert.strictEqual(yield* world.stateOf(id), "succeeded")
     }))
 
-  it.effect("reads an operation once at a time, however many reconcilers there are", () =>
+  it.effect("reads an operation once at a time with any number of reconcilers", () =>
     Effect.gen(function*() {
       let [running, most] = [0, 0]
       const { world } = yield* worldWith("indeterminate", {
@@ -180,7 +184,7 @@ describe("The reconciler", () => {
     }))
 
   it.effect(
-    "never changes a state because of age: a quarter only puts an operation under review",
+    "never changes a state because of age: after a quarter, an uncertain operation is only under review",
     () =>
       Effect.gen(function*() {
         for (const state of ["submitted", "indeterminate"] as const) {
@@ -198,7 +202,7 @@ describe("The reconciler", () => {
     180_000
   )
 
-  it.effect("counts age anew from the last review, and ends a review with the operation", () =>
+  it.effect("restarts the age at the last review, and ends a review with the operation", () =>
     Effect.gen(function*() {
       let answer: StatusAnswer = unclear
       const { id, world } = yield* worldWith("indeterminate", { ...patient, read: () => Effect.sync(() => answer) })
@@ -238,7 +242,7 @@ describe("An operation that was accepted before the database was replaced", () =
       assert.strictEqual(yield* world.stateOf(id), "accepted")
     }))
 
-  it.effect("shares the room with what was submitted, and each takes what the other leaves", () =>
+  it.effect("shares the read limit with submitted operations, and each group uses what the other leaves", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       const submitted = yield* world.acceptMany(8)
@@ -259,7 +263,7 @@ describe("An operation that was accepted before the database was replaced", () =
       assert.deepStrictEqual(yield* readNext(6), [0, 6])
     }))
 
-  it.effect("is where the provider says it is, once that is proven, without being sent", () =>
+  it.effect("moves to the state that the provider proves, without being sent", () =>
     Effect.gen(function*() {
       for (const [answer, state] of [[pending, "submitted"], [succeeded, "succeeded"], [failed, "failed"]] as const) {
         const { id, world } = yield* heldWith(() => Effect.succeed(answer))
@@ -269,11 +273,11 @@ describe("An operation that was accepted before the database was replaced", () =
       }
     }))
 
-  it.effect("is sent after all when the provider proves that it never received it", () =>
+  it.effect("is sent when the provider proves that it never received it", () =>
     Effect.gen(function*() {
       const { id, world } = yield* heldWith(() => Effect.succeed(never))
       yield* world.reconcile
-      assert.strictEqual(yield* world.work, 0, "whoever claimed it elsewhere may still send")
+      assert.strictEqual(yield* world.work, 0, "a claim holder on the old timeline may still send")
       assert.deepInclude(yield* world.show(id), { state: "accepted", under_review: true })
       yield* TestClock.adjust(world.policy.rescueAfter)
       yield* world.reconcile
@@ -283,7 +287,7 @@ describe("An operation that was accepted before the database was replaced", () =
       assert.lengthOf(world.attempts, 1)
     }))
 
-  it.effect("is sent after all when an operator releases it", () =>
+  it.effect("is sent when an operator releases it", () =>
     Effect.gen(function*() {
       const { id, world } = yield* heldWith(() => Effect.succeed(unclear))
       yield* world.reconcile

@@ -1,3 +1,7 @@
+/**
+ * A status read leads to the transition of the specification's table, and the schedule keeps to its bounds. The tests
+ * try every answer in every state.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Random } from "effect"
 import { readDelay } from "../../../src/domain/Submission.ts"
@@ -15,10 +19,10 @@ const failed = StatusAnswer.Proven({ state: "failed", code: "account_closed", me
 const never = StatusAnswer.NeverReceived({ names: namesNothing, evidence })
 const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing })
 
-/** Straight from the claim, if it was one. */
+/** As the claim left it: without an acknowledgement. */
 const unacknowledged = { operation: operationOf(), revision: 3, reference: null }
 
-describe("What follows from a status read", () => {
+describe("The decision after a status read", () => {
   // From the specification, "States and transitions". `stays` is nothing; for held operations there is `Release`.
   type Row = readonly [answer: StatusAnswer | null, submitted: string, indeterminate: string, held: string]
   const table: ReadonlyArray<Row> = [
@@ -42,7 +46,7 @@ describe("What follows from a status read", () => {
       : `${answer._tag} ${"state" in answer ? answer.state : ""}${"reason" in answer ? answer.reason : ""}`
 
   it.each(rows.map(([answer, state, expected]) => [name(answer).trim(), state, expected, answer] as const))(
-    "%s, of what is %s: %s",
+    "after %s of an operation that is %s: %s",
     (_, state, expected, answer) => {
       const decision = decideAfterRead({ ...unacknowledged, state }, answer)
       const actual = decision._tag === "Record" ? decision.outcome.state : decision._tag
@@ -50,19 +54,19 @@ describe("What follows from a status read", () => {
     }
   )
 
-  it("never takes for lost what the provider itself acknowledged, by a name or by having it once", () => {
+  it("never treats an operation as unreceived that the provider has acknowledged or once had", () => {
     for (const state of ["indeterminate", "accepted"] as const) {
       assert.strictEqual(decideAfterRead({ ...unacknowledged, state, reference }, never)._tag, "Postpone")
       assert.strictEqual(decideAfterRead({ ...unacknowledged, state, revision: 4 }, never)._tag, "Postpone")
     }
   })
 
-  it("says what proved it", () => {
+  it("includes the evidence", () => {
     const decision = decideAfterRead({ ...unacknowledged, state: "indeterminate" }, succeeded)
     assert.deepInclude(decision, { evidence: { by: "status_read", answer: evidence } })
   })
 
-  it("keeps the reference that a read brought, also where nothing moves", () => {
+  it("keeps the reference from a read, even without a transition", () => {
     for (const state of ["submitted", "indeterminate"] as const) {
       assert.deepInclude(decideAfterRead({ ...unacknowledged, state }, pending), { reference })
     }
@@ -72,19 +76,19 @@ describe("What follows from a status read", () => {
 describe("The schedule of status reads", () => {
   const { readSchedule } = defaultPolicy
 
-  it("is jittered by its share to either side, and no more", () => {
+  it("varies by at most its jitter in each direction", () => {
     assert.strictEqual(readDelay(readSchedule, 0, 0.5), 1000)
     assert.strictEqual(readDelay(readSchedule, 0, 0), 800)
     assert.strictEqual(readDelay(readSchedule, 0, 1), 1200)
   })
 
-  it("never grows beyond its longest delay, however many reads there were", () => {
+  it("never exceeds its longest delay, after any number of reads", () => {
     for (const reads of [18, 100, 10_000, 2 ** 31]) {
       assert.strictEqual(readDelay(readSchedule, reads, 0.5), Duration.toMillis("1 hour"))
     }
   })
 
-  it.effect("spreads what failed together", () =>
+  it.effect("spreads operations that failed at the same time", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       yield* world.acceptMany(50)

@@ -1,10 +1,14 @@
+/**
+ * The worker records an outcome once, and retries while the store is unavailable. The tests make the store fail on the
+ * test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { acknowledged, away, makeWorld, reference, workFor } from "../../fixtures/submission/World.ts"
 
 describe("The record of an outcome", () => {
-  it.effect("is tried until the store is back, and the provider is not asked again", () =>
+  it.effect("is retried until the store is back, and the operation is not sent again", () =>
     Effect.gen(function*() {
       let failures = 0
       const world = yield* makeWorld({
@@ -19,7 +23,7 @@ describe("The record of an outcome", () => {
       assert.lengthOf(world.attempts, 1)
     }))
 
-  it.effect("that was made although its acknowledgement was lost is made once", () =>
+  it.effect("is made once, even if the store's acknowledgement was lost", () =>
     Effect.gen(function*() {
       let calls = 0
       const world = yield* makeWorld({
@@ -36,7 +40,7 @@ describe("The record of an outcome", () => {
       assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
     }))
 
-  it.effect("that comes after a rescue changes no state, and tells whoever reads the status what it knows", () =>
+  it.effect("after a rescue changes no state, and gives its reference to the status reader", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         submit: () => Effect.delay(Effect.succeed(acknowledged), "20 seconds")
@@ -54,7 +58,7 @@ describe("The record of an outcome", () => {
       assert.deepStrictEqual(world.reads.map((read) => [read.id, read.reference]), [[id, reference]])
     }))
 
-  it.effect("is given up when the claim is stale: it is the rescuer's then", () =>
+  it.effect("is abandoned when the claim is stale, and the rescuer takes over", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ queue: () => ({ record: () => away }) })
       const id = yield* world.acceptOne

@@ -1,3 +1,6 @@
+/**
+ * The rescuer moves stale claims to `indeterminate`, and never sends. The tests abandon claims on the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -6,7 +9,7 @@ import { Rescuer } from "../../../src/submission/Rescuer.ts"
 import { drive, pathTo } from "../../fixtures/Ledger.ts"
 import { away, makeWorld, reference, type World } from "../../fixtures/submission/World.ts"
 
-/** Claims, and then forgets: the worker died. */
+/** Claims operations and abandons them, as a worker does that dies. */
 const claimAndDie = Effect.fnUntraced(function*(world: World, count: number) {
   const ids = yield* world.acceptMany(count)
   const { idle, rescueAfter, reviewAfter, sendWithin } = world.policy
@@ -16,7 +19,7 @@ const claimAndDie = Effect.fnUntraced(function*(world: World, count: number) {
 })
 
 describe("A claim whose holder died", () => {
-  it.effect("is indeterminate once it is stale, and not a moment before", () =>
+  it.effect("becomes indeterminate once it is stale, and not a millisecond earlier", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       const [id] = yield* claimAndDie(world, 1)
@@ -45,7 +48,7 @@ describe("A claim whose holder died", () => {
       assert.isEmpty(world.attempts)
     }))
 
-  it.effect("is found however many there are", () =>
+  it.effect("is found among any number of stale claims", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       yield* claimAndDie(world, 250)
@@ -53,7 +56,7 @@ describe("A claim whose holder died", () => {
       assert.strictEqual(yield* world.rescue, 250)
     }))
 
-  it.effect("is found by looking from time to time, also after the store was away", () =>
+  it.effect("is found by polling, also after the store was unavailable", () =>
     Effect.gen(function*() {
       let isAway = true
       const world = yield* makeWorld({
@@ -70,7 +73,7 @@ describe("A claim whose holder died", () => {
 })
 
 describe("A rescue", () => {
-  it.effect("touches nothing but stale claims, however old the rest is", () =>
+  it.effect("changes only stale claims, and no other operation of any age", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       const ids = yield* world.acceptMany(operationStates.length)
@@ -83,7 +86,7 @@ describe("A rescue", () => {
       assert.deepStrictEqual(after, operationStates.map((state) => state === "submitting" ? "indeterminate" : state))
     }))
 
-  it.effect("does not lose what a worker knows that was only slow: its reference is kept for the reader", () =>
+  it.effect("keeps the reference that a slow worker records later, for the status reader", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       const [id] = yield* claimAndDie(world, 1)

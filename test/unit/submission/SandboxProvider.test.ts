@@ -1,3 +1,7 @@
+/**
+ * The adapter for the sandbox follows its protocol, and takes only documented answers as evidence. The tests use a raw
+ * socket server and a real sandbox.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, DateTime, Effect, Layer, Result, Schema } from "effect"
 import type { ProviderOperation } from "../../../src/domain/Submission.ts"
@@ -75,13 +79,13 @@ describe("The adapter for the sandbox", () => {
       names,
       evidence: { status: 200, body: succeeded }
     }],
-    ["422 is a refusal for ever", 422, problem("insufficient_funds"), {
+    ["422 is a permanent refusal", 422, problem("insufficient_funds"), {
       _tag: "Rejected",
       code: "insufficient_funds",
       message: "Why.",
       evidence: { status: 422, body: { code: "insufficient_funds", message: "Why." } }
     }],
-    ["409 too_late is the word of the provider that nothing was done, nor will be", 409, problem("too_late"), {
+    ["409 too_late is evidence that nothing was done, nor will be", 409, problem("too_late"), {
       _tag: "Rejected",
       code: "too_late",
       message: "Why.",
@@ -92,11 +96,11 @@ describe("The adapter for the sandbox", () => {
     ["202 that says succeeded is uncertain", 202, answer(succeeded), { _tag: "Uncertain" }],
     ["200 that says pending is uncertain", 200, answer(pending), { _tag: "Uncertain" }],
     ["an empty reference is uncertain", 202, answer({ ...pending, reference: "" }), { _tag: "Uncertain" }],
-    ["422 is a refusal whatever its code", 422, problem("E-42 / no funds"), {
+    ["422 is a refusal with any code", 422, problem("E-42 / no funds"), {
       _tag: "Rejected",
       code: "E-42 / no funds"
     }],
-    ["400 is a refusal: nothing was carried out", 400, problem("invalid_request"), {
+    ["400 is a refusal: nothing was executed", 400, problem("invalid_request"), {
       _tag: "Rejected",
       code: "invalid_request"
     }],
@@ -148,7 +152,7 @@ describe("The adapter for the sandbox", () => {
       reason: "unclear"
     }],
     ["not found proves nothing", 404, problem("not_found"), { _tag: "NotProven", reason: "not_found" }],
-    ["502 is the word of a gateway", 502, "", { _tag: "NotProven", reason: "unreachable" }]
+    ["502 comes from a gateway and proves nothing", 502, "", { _tag: "NotProven", reason: "unreachable" }]
   ]
   for (const [what, status, body, outcome] of statuses) {
     it.live(`A status read: ${what}`, () =>
@@ -210,7 +214,7 @@ describe("The adapter and the sandbox itself", () => {
     [{ faults: { lose: true } }, { _tag: "Uncertain" }, { _tag: "NotProven", reason: "not_found" }]
   ]
   for (const [instruction, submitted, read] of outcomes) {
-    it.live(`agree about ${JSON.stringify(instruction)}, which is received once`, () =>
+    it.live(`agree on ${JSON.stringify(instruction)}, which is received once`, () =>
       Effect.gen(function*() {
         const { provider, sandbox } = yield* scene
         const operation = operationOf({ send_before: yield* inMillis(60_000) })
@@ -221,7 +225,7 @@ describe("The adapter and the sandbox itself", () => {
       }).pipe(Effect.provide(client)))
   }
 
-  it.live("agree that a key is received but once when the sandbox says so", () =>
+  it.live("agree that a duplicate key is uncertain, when the sandbox rejects it", () =>
     Effect.gen(function*() {
       const { provider, sandbox } = yield* scene
       const operation = operationOf()
@@ -231,7 +235,7 @@ describe("The adapter and the sandbox itself", () => {
       assert.strictEqual((yield* Effect.flip(provider.submit(operation, payload)))._tag, "Uncertain")
     }).pipe(Effect.provide(client)))
 
-  it.live("agree about which operation an answer is, and an answer for another one names that one", () =>
+  it.live("agree on the operation of an answer, and a foreign answer names its own operation", () =>
     Effect.gen(function*() {
       const { provider, sandbox } = yield* scene
       const operation = operationOf()
@@ -246,7 +250,7 @@ describe("The adapter and the sandbox itself", () => {
       assert.notStrictEqual(foreign.names.reference, submitted.names.reference)
     }).pipe(Effect.provide(client)))
 
-  it.live("agree that nothing was sent when nobody listens", () =>
+  it.live("agree that nothing was sent when the port is closed", () =>
     Effect.gen(function*() {
       const { provider, sandbox } = yield* scene
       yield* sandbox.setFaults({ refuse_connection: { rate: 1 } })

@@ -1,3 +1,4 @@
+/** Each end of a submission leads to one state, its evidence and a safe public failure. The tests list every end. */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Exit } from "effect"
 import { PayloadAltered, PayloadUnreadable } from "../../../src/domain/Submission.ts"
@@ -42,14 +43,14 @@ describe("The end of a submission", () => {
     ["doubt and an interruption", combined(Cause.fail(uncertain), Cause.interrupt(1)), true, "indeterminate"],
     ["an interruption and a defect", combined(Cause.interrupt(1), Cause.die("x")), true, "indeterminate"]
   ]
-  it.each(endings)("%s", (_, exit, isSending, state) => {
+  it.each(endings)("is recorded with its state and evidence: %s", (_, exit, isSending, state) => {
     const settlement = settlementOf(id, exit, isSending)
     assert.strictEqual(settlement.outcome.state, state)
     assert.strictEqual(settlement.evidence["by"], "submission")
     assert.strictEqual(settlement.reference, state === "submitted" ? reference : null)
   })
 
-  it("counts as sent unless it is proven that it was not", () => {
+  it("counts as sent unless the opposite is proven", () => {
     const unsent = endings.filter(([, exit, isSending]) => !settlementOf(id, exit, isSending).isSent).map(([name]) =>
       name
     )
@@ -62,7 +63,7 @@ describe("The end of a submission", () => {
     ])
   })
 
-  it("does not blame the provider for what failed here", () => {
+  it("does not blame the provider for local failures", () => {
     const messages = [notSent, new NotSent({ reason: "no credentials", isLocal: true })].map((error) => {
       const { outcome } = settlementOf(id, Exit.fail(error), true)
       assert.deepInclude(outcome, { state: "failed" })
@@ -74,7 +75,7 @@ describe("The end of a submission", () => {
     ])
   })
 
-  it("keeps what the provider said as evidence, and no more of a defect than its name", () => {
+  it("keeps the provider's answer as evidence, and only the name of a defect", () => {
     assert.deepStrictEqual(settlementOf(id, Exit.succeed(acknowledged), true).evidence["answer"], { status: "pending" })
     const { evidence } = settlementOf(id, Exit.die(new RangeError("Bearer hunter2")), true)
     assert.deepStrictEqual(evidence, { by: "submission", reason: "a defect: RangeError" })
@@ -82,7 +83,7 @@ describe("The end of a submission", () => {
 })
 
 describe("The failure that becomes public", () => {
-  it("is the provider's own code and message, when they can be published", () => {
+  it("has the provider's own code and message, if they can be published", () => {
     const failure = { code: "insufficient_funds", message: "Too little." }
     assert.deepStrictEqual(publicFailure({ ...failure, internal: "db-7" } as typeof failure), failure)
   })
@@ -93,7 +94,7 @@ describe("The failure that becomes public", () => {
     ["no message", { code: "declined", message: "" }],
     ["a message that is too long", { code: "declined", message: "x".repeat(1025) }],
     ["text that cannot be stored", { code: "declined", message: "\0" }]
-  ])("is in words of our own for %s", (_, given) => {
+  ])("has the gateway's own text for %s", (_, given) => {
     assert.strictEqual(publicFailure(given).code, "provider_rejected")
   })
 })

@@ -1,3 +1,7 @@
+/**
+ * The worker sends an accepted operation at most once, and records how that ended. The tests run it against a scripted
+ * provider on the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, DateTime, Duration, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
@@ -26,7 +30,7 @@ const notSent = Effect.fail(new NotSent({ reason: "connection refused" }))
 const uncertain = Effect.fail(new Uncertain({ reason: "the connection was reset" }))
 
 describe("An accepted operation", () => {
-  it.effect("is sent once, with the payload that was bound, and its acknowledgement is recorded", () =>
+  it.effect("is sent once with its bound payload, and its acknowledgement is recorded", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       const id = yield* world.acceptOne
@@ -35,7 +39,7 @@ describe("An accepted operation", () => {
       assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
       assert.deepStrictEqual(yield* world.evidenceOf(id), { by: "submission", answer: { status: "pending" } })
       assert.strictEqual(world.recordOf(id).reference, reference)
-      // Whatever comes, it is never sent again.
+      // It is never sent again.
       for (let day = 0; day < 3; day++) {
         yield* TestClock.adjust("1 day")
         assert.strictEqual(yield* world.work, 0)
@@ -43,7 +47,7 @@ describe("An accepted operation", () => {
       assert.lengthOf(world.attempts, 1)
     }))
 
-  it.effect("is told until when bytes may leave: by the worker's own clock, from before the claim", () =>
+  it.effect("gets a send deadline by the worker's own clock, counted from before the claim", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         policy: { sendWithin: Duration.seconds(20) },
@@ -69,7 +73,7 @@ describe("An accepted operation", () => {
     }],
     [Answer.Acknowledged({ names: { ...namesNothing, reference: "" as never }, evidence: 1 }), { state: "submitted" }]
   ]
-  it.effect.each(answers)("is as the provider answered: %j", ([answer, expected]) =>
+  it.effect.each(answers)("has the state of the provider's answer: %j", ([answer, expected]) =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ submit: () => Effect.succeed(answer) })
       const id = yield* world.acceptOne
@@ -84,11 +88,11 @@ describe("An accepted operation", () => {
       ["a defect beside proof that nothing was sent", Effect.ensuring(notSent, Effect.die("hunter2")), /^a defect: /],
       ["silence", Effect.never, /^the provider did not answer in time$/],
       [
-        "silence that nobody can interrupt",
+        "silence that cannot be interrupted",
         Effect.uninterruptible(Effect.never),
         /^the provider did not answer in time$/
       ],
-      ["an answer that is none", Effect.succeed({} as SubmissionAnswer), /./],
+      ["an invalid answer", Effect.succeed({} as SubmissionAnswer), /./],
       ["nothing", Effect.succeed(undefined as never), /./],
       ["an interruption of its own", Effect.interrupt, /^the worker was stopped while it was sending$/]
     ]
@@ -121,8 +125,8 @@ describe("An accepted operation", () => {
     }))
 })
 
-describe("What provably was not sent", () => {
-  it.effect("is tried again, until an attempt sends something: that one is the last", () =>
+describe("An operation that provably was not sent", () => {
+  it.effect("is retried until an attempt sends something, which is the last attempt", () =>
     Effect.gen(function*() {
       for (
         const [last, state] of [[Effect.succeed(acknowledged), "submitted"], [uncertain, "indeterminate"]] as const
@@ -135,7 +139,7 @@ describe("What provably was not sent", () => {
       }
     }))
 
-  it.effect("is tried again after pauses that grow, until the send deadline, and has failed then", () =>
+  it.effect("is retried after growing pauses until the send deadline, and then fails", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ submit: () => notSent, circuit: neverOpen })
       const id = yield* world.acceptOne
@@ -146,7 +150,7 @@ describe("What provably was not sent", () => {
       const times = world.attempts.map(({ at }) => at)
       assert.isBelow(times.at(-1)!, Duration.toMillis(world.policy.sendWithin))
       const pauses = times.slice(1).map((at, n) => at - times[n]!)
-      // Doubling from 200 ms to 5 s, by half more or less.
+      // Doubling from 200 ms to 5 s, plus or minus half.
       for (const [n, pause] of pauses.entries()) {
         const pure = Math.min(200 * 2 ** n, 5000)
         assert.isTrue(pause >= pure * 0.5 && pause <= pure * 1.5, `${pause} after attempt ${n + 1}`)
@@ -154,7 +158,7 @@ describe("What provably was not sent", () => {
       assert.isAtLeast(times.length, 6)
     }))
 
-  it.effect("is not prolonged by a wall clock that was set back", () =>
+  it.effect("does not get more time when the wall clock is set back", () =>
     Effect.gen(function*() {
       let setBack = 0
       const world = yield* makeWorld({
@@ -180,7 +184,7 @@ describe("What provably was not sent", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("is not prolonged by a monotonic clock that stands still, as it does while a machine sleeps", () =>
+  it.effect("does not get more time when the monotonic clock stops, as it does while a machine sleeps", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         submit: () => notSent,
@@ -193,7 +197,7 @@ describe("What provably was not sent", () => {
       for (const { at } of world.attempts) assert.isBelow(at, Duration.toMillis(world.policy.sendWithin))
     }))
 
-  it.effect("has failed without a single attempt when the claim itself took too long", () =>
+  it.effect("fails without an attempt when the claim itself took too long", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         policy: {
@@ -209,7 +213,7 @@ describe("What provably was not sent", () => {
       assert.deepInclude(yield* world.show(id), { state: "failed" })
     }))
 
-  it.effect("is what happens to a payload that cannot be read: it has failed, and the provider never hears of it", () =>
+  it.effect("fails without an attempt when its payload cannot be read", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       const id = yield* world.acceptOne
@@ -221,7 +225,7 @@ describe("What provably was not sent", () => {
 })
 
 describe("A claim", () => {
-  it.effect("whose commit was not acknowledged is never sent; a rescue says that its outcome is not known", () =>
+  it.effect("whose commit was not acknowledged is never sent, and a rescue makes it indeterminate", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         queue: (queue) => ({ claim: (...args) => Effect.andThen(queue.claim(...args), away) })
@@ -235,7 +239,7 @@ describe("A claim", () => {
       assert.strictEqual(yield* world.stateOf(id), "indeterminate")
     }))
 
-  it.effect("that the store takes long to answer is sent all the same, as long as it is not too late", () =>
+  it.effect("that the store answers slowly is still sent before the send deadline", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         queue: (queue) => ({ claim: (...args) => Effect.tap(queue.claim(...args), Effect.sleep("10 seconds")) })
@@ -245,7 +249,7 @@ describe("A claim", () => {
       assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
-  it.effect("that the store does not answer before it is stale is never sent, whenever it answers", () =>
+  it.effect("that the store answers only after it is stale is never sent", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         queue: (queue) => ({
@@ -258,7 +262,7 @@ describe("A claim", () => {
       assert.strictEqual(yield* world.stateOf(id), "submitting")
     }))
 
-  it.effect("is one worker's alone, however many there are", () =>
+  it.effect("belongs to one worker, among any number of workers", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       const ids = yield* world.acceptMany(20)
@@ -267,7 +271,7 @@ describe("A claim", () => {
       assert.sameMembers(world.attempts.map(({ id }) => id), ids)
     }))
 
-  it.effect("is not made while the owner has withdrawn, and is made once the owner is back", () =>
+  it.effect("is not made while the grant, client or provider connection is inactive, and is made afterwards", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       const id = yield* world.acceptOne
@@ -281,7 +285,7 @@ describe("A claim", () => {
 })
 
 describe("A worker", () => {
-  it.effect("refuses to start on a database that could forget what was sent", () =>
+  it.effect("refuses to start on a database that could lose commits in a crash", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         queue: () => ({ prepare: Effect.fail(new UnsafeDatabase({ setting: "fsync" })) })
@@ -293,7 +297,7 @@ describe("A worker", () => {
       assert.isEmpty(world.attempts)
     }))
 
-  it.effect("starts however long it takes to hold what is accepted on a ledger that was moved", () =>
+  it.effect("starts even if holding the accepted operations of a replaced database takes minutes", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         queue: () => ({ prepare: Effect.delay(Effect.succeed({ moved: true }), "5 minutes") })
@@ -307,7 +311,7 @@ describe("A worker", () => {
       assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
-  it.effect("holds what it has sent when the ledger has forgotten that it claimed it", () =>
+  it.effect("holds an operation that it has sent if the ledger has lost the claim", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ submit: () => Effect.delay(Effect.succeed(acknowledged), "1 second") })
       const id = yield* world.acceptOne
@@ -324,7 +328,7 @@ describe("A worker", () => {
       assert.strictEqual(world.reads[0]?.reference, reference)
     }))
 
-  it.effect("holds nothing that it knows not to have sent", () =>
+  it.effect("does not hold an operation that it provably has not sent", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ submit: () => notSent, circuit: neverOpen })
       const id = yield* world.acceptOne
@@ -346,7 +350,7 @@ describe("A worker", () => {
       }
     }))
 
-  it.effect("leaves the operations of providers that it does not know to workers that do", () =>
+  it.effect("leaves operations of unknown providers to other workers", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
       const { grant } = yield* world.issue({ provider: Provider.make("another-bank") })

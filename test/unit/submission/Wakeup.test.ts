@@ -1,3 +1,7 @@
+/**
+ * An announced acceptance is submitted at once, any other within the poll interval, within the limits of concurrency.
+ * The tests run the worker on the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Queue, Stream } from "effect"
 import { TestClock } from "effect/testing"
@@ -8,7 +12,7 @@ import { bank, makeWorld, until } from "../../fixtures/submission/World.ts"
 
 const other = Provider.make("another-bank")
 
-/** A worker that has looked once, and what it is told. */
+/** A worker that has polled once, and the queue of its announcements. */
 const waiting = Effect.gen(function*() {
   const announcements = yield* Queue.unbounded<Provider>()
   const claimed: Array<Provider> = []
@@ -29,7 +33,7 @@ const waiting = Effect.gen(function*() {
 })
 
 describe("An acceptance", () => {
-  it.effect("that is announced is submitted at once, and wakes nobody but the poller of its provider", () =>
+  it.effect("that is announced is submitted at once, and wakes only the poller of its provider", () =>
     Effect.gen(function*() {
       const { announcements, claimed, world } = yield* waiting
       const id = yield* world.acceptOne
@@ -38,7 +42,7 @@ describe("An acceptance", () => {
       assert.deepStrictEqual([...new Set(claimed)], [bank])
     }))
 
-  it.effect("that nobody announced is submitted within the poll interval", () =>
+  it.effect("that is not announced is submitted within the poll interval", () =>
     Effect.gen(function*() {
       const { world } = yield* waiting
       const id = yield* world.acceptOne
@@ -48,7 +52,7 @@ describe("An acceptance", () => {
       assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
-  it.effect("that is announced for a provider that nobody here knows is nothing to a worker", () =>
+  it.effect("that is announced for an unknown provider has no effect on a worker", () =>
     Effect.gen(function*() {
       const { announcements, claimed, world } = yield* waiting
       const id = yield* world.acceptOne
@@ -61,7 +65,7 @@ describe("An acceptance", () => {
 })
 
 describe("Concurrency", () => {
-  it.effect("is bounded for each provider and for the process", () =>
+  it.effect("is limited for each provider and for the process", () =>
     Effect.gen(function*() {
       let [running, most] = [0, 0]
       const world = yield* makeWorld({
@@ -82,19 +86,19 @@ describe("Concurrency", () => {
       const own = world.attempts.filter(({ id }) => world.recordOf(id).owner.provider === bank).length
       assert.isAtMost(own, 4)
       assert.isAtMost(6 - own, 4)
-      // What there is no room for is not claimed: another worker may have it.
+      // The worker claims nothing beyond its limit, so that another worker can.
       const claimed = [...world.memory.operations.values()].filter(({ operation }) => operation.state === "submitting")
       assert.lengthOf(claimed, 6)
     }))
 
-  it.effect("lets all of a backlog through, without waiting for the next look", () =>
+  it.effect("processes a whole backlog without waiting for the next poll", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         submit: () => Effect.delay(Effect.succeed({ _tag: "Succeeded", names: namesNothing, evidence: 1 }), 10)
       })
       const ids = yield* world.acceptMany(300)
       yield* world.start(SubmissionWorker.layer)
-      // 32 at a time, 10 ms each: 100 ms. A single look at the next interval would take at least half a second more.
+      // 32 at a time, 10 ms each: 100 ms. Waiting for one poll interval would take at least half a second more.
       yield* TestClock.adjust("400 millis")
       for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "succeeded")
       assert.lengthOf(world.attempts, 300)

@@ -1,3 +1,7 @@
+/**
+ * Tokens register the grant that they name, within the limits of events and revocations. The tests run gateways on one
+ * ledger in memory on the test's clock.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Duration, Effect, Layer, type Scope as Lifetime } from "effect"
 import { HttpClient } from "effect/http"
@@ -28,11 +32,11 @@ const Services = Layer.mergeAll(Grants.layerMemory, OperationStore.layerMemory, 
   Layer.provideMerge(Layer.merge(MemoryLedger.layer, Platform))
 )
 
-/** The time is set before the services start: those that wake from time to time would wake for all of it. */
+/** Sets the time before the services start, because periodic services would run for all of the skipped time. */
 const inServices = <A, E>(effect: Effect.Effect<A, E, Layer.Success<typeof Services> | Lifetime.Scope>) =>
   Effect.andThen(TestClock.setTime(epoch * 1000), effect.pipe(Effect.scoped, Effect.provide(Services)))
 
-/** What tokens call the grant that they name. */
+/** The names in the tokens of the grant. */
 const names = {
   issuer: Issuer.make(issuer),
   client_id: ClientId.make("agent-1"),
@@ -42,13 +46,13 @@ const names = {
   provider: Provider.make("bank")
 }
 
-/** An authorization server, and gateways on one ledger that take its tokens. */
+/** An authorization server, and gateways on one ledger that accept its tokens. */
 const makeScene = Effect.gen(function*() {
   const signer = yield* signerOf("one")
   const { client } = makeFakeServer([signer.jwk])
   const store = yield* OperationStore
 
-  /** Yields what reads with a token: how that ended. */
+  /** Yields a function that reads with a token and returns the outcome. */
   const startGateway = Effect.fnUntraced(function*(options: Partial<JwtIssuer> = {}) {
     const gateway = yield* Layer.build(Layer.fresh(
       GrantVerifier.layerJwt({ issuer, audience, grantProvisioning: {}, ...options }).pipe(
@@ -79,7 +83,7 @@ const tell = (scopes: ReadonlyArray<Scope>, life: Duration.Input) =>
   )
 
 describe("A token", () => {
-  it.effect("neither widens nor prolongs what an event said of its grant, in any process, however old it is", () =>
+  it.effect("neither widens nor prolongs a grant beyond an event, in any process and at any age", () =>
     inServices(Effect.gen(function*() {
       const { issueToken, startGateway } = yield* makeScene
       const read = yield* startGateway()
@@ -96,14 +100,14 @@ describe("A token", () => {
         const anotherProcess = yield* startGateway()
         assert.strictEqual(yield* read(token), answer)
         assert.strictEqual(yield* anotherProcess(token), answer)
-        // What a process remembers of a grant that it saw, it has forgotten by then.
+        // By then, the process has dropped its cached registration.
         yield* TestClock.adjust("11 minutes")
         assert.strictEqual(yield* read(token), answer)
         assert.strictEqual(yield* (yield* startGateway())(yield* issueToken()), answer)
       }
     })))
 
-  it.effect("does not outlive the end that an event said", () =>
+  it.effect("is refused after the expiry that an event set", () =>
     inServices(Effect.gen(function*() {
       const { issueToken, startGateway } = yield* makeScene
       const read = yield* startGateway()
@@ -116,10 +120,10 @@ describe("A token", () => {
     })))
 })
 
-describe("A grant that tokens show", () => {
+describe("A grant that tokens register", () => {
   const sweep = Grants.use((grants) => grants.revokeSubject(names))
 
-  it.effect("is of a revocation that came after it, however far ahead the clock of its server may be", () =>
+  it.effect("is revoked by a later revocation, even if its server's clock is ahead within the tolerance", () =>
     inServices(Effect.gen(function*() {
       const { issueToken, startGateway } = yield* makeScene
       for (const clockTolerance of [0, 5, 60]) {
@@ -128,27 +132,27 @@ describe("A grant that tokens show", () => {
         const token = yield* issueToken({ grant_id: `before-${clockTolerance}`, iat: now + clockTolerance })
         yield* TestClock.adjust("1 second")
         yield* sweep
-        // The gateway sees the token when it likes.
+        // The gateway sees the token only later.
         yield* TestClock.adjust("2 minutes")
         assert.strictEqual(yield* read(token), "revoked")
       }
     })))
 
-  it.effect("holds when its first token is younger than a revocation by two seconds and what the clocks may differ", () =>
+  it.effect("is good if its first token is younger than a revocation by two seconds plus the clock tolerance", () =>
     inServices(Effect.gen(function*() {
       const { issueToken, startGateway } = yield* makeScene
       const read = yield* startGateway()
       yield* sweep
       yield* TestClock.adjust("6999 millis")
       const early = yield* issueToken({ grant_id: "early", iat: epoch + 6.999 })
-      // What its server's clock says of the future is not believed.
+      // An issue time in the future is not trusted.
       const ahead = yield* issueToken({ grant_id: "ahead", iat: epoch + 11 })
       assert.deepStrictEqual([yield* read(early), yield* read(ahead)], ["revoked", "revoked"])
       yield* TestClock.adjust("1 millis")
       assert.strictEqual(yield* read(yield* issueToken({ grant_id: "late", iat: epoch + 7 })), "read")
     })))
 
-  it.effect("is refused to tokens that name another owner or provider, though it was seen a moment ago", () =>
+  it.effect("is refused to tokens that name another owner or provider, even when it is cached", () =>
     inServices(Effect.gen(function*() {
       const { issueToken, startGateway } = yield* makeScene
       const read = yield* startGateway()
@@ -159,7 +163,7 @@ describe("A grant that tokens show", () => {
       assert.strictEqual(yield* read(yield* issueToken()), "read")
     })))
 
-  it.effect("is registered once for all tokens that show the same, at once and for ten minutes", () =>
+  it.effect("is registered once in ten minutes for all tokens with the same content, also for simultaneous ones", () =>
     inServices(Effect.gen(function*() {
       const { issueToken, startGateway } = yield* makeScene
       const grants = yield* Grants
@@ -191,7 +195,7 @@ describe("A grant that tokens show", () => {
       assert.strictEqual(registrations, 3)
     })))
 
-  it.effect("is revoked by its client's name at the gateway, with the prefix; under the server's own name nothing is", () =>
+  it.effect("is revoked by its prefixed client name, and not by the server's own client name", () =>
     inServices(Effect.gen(function*() {
       const { issueToken, startGateway } = yield* makeScene
       const grants = yield* Grants
@@ -206,8 +210,8 @@ describe("A grant that tokens show", () => {
     })))
 })
 
-describe("The settings of first sight", () => {
-  it("let grants live for a day at least, and for a hundred years at most", () => {
+describe("The settings of grant provisioning", () => {
+  it("limit the life of grants to between a day and a hundred years", () => {
     for (const grantLifetime of ["1 day", "90 days", Duration.days(36_525), undefined] as const) {
       assert.isNull(validateGrantProvisioning(grantLifetime === undefined ? {} : { grantLifetime }))
     }

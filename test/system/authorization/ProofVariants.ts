@@ -1,18 +1,20 @@
-/**
- * DPoP proofs that come close to good ones, beside a token that is good.
- */
+/** Variants of DPoP proofs: none is valid, and each differs little from a valid one. The token beside them is good. */
 import * as fc from "fast-check"
 import { keyFor, type Members, publicPart } from "../../fixtures/authorization/Keys.ts"
 import { makeProof, now, type ProofRequest, sha256 } from "../../fixtures/authorization/Proofs.ts"
-import { edits, type Materials, type Mutation, mutation } from "./Variants.ts"
+import { edits, type Materials, type Variant, variant } from "./Variants.ts"
 
 const proofFor = ({ agentKey, bound, url }: Materials, request: Partial<ProofRequest> = {}): string =>
   makeProof({ key: agentKey, token: bound, url, ...request })
 
-const attempt = (kind: string, note: unknown, make: (materials: Materials) => string | null): Mutation =>
-  mutation(`proof: ${kind}`, note, (materials) => ({ scheme: "DPoP", token: materials.bound, proof: make(materials) }))
+const attempt = (kind: string, note: unknown, make: (materials: Materials) => string | null): Variant =>
+  variant(
+    `DPoP proof: ${kind}`,
+    note,
+    (materials) => ({ scheme: "DPoP", token: materials.bound, proof: make(materials) })
+  )
 
-const edited: fc.Arbitrary<Mutation> = edits.map(({ apply, kind, note }) =>
+const edited: fc.Arbitrary<Variant> = edits.map(({ apply, kind, note }) =>
   attempt(kind, note, (materials) => apply(proofFor(materials)))
 )
 
@@ -23,12 +25,12 @@ const noText = fc.oneof(
 
 const offset = (from: number, to: number) => fc.integer({ min: from, max: to }).map((seconds) => now() + seconds)
 
-type Wrong = readonly [kind: string, claim: string, values: (materials: Materials) => fc.Arbitrary<unknown>]
+type WrongClaim = readonly [kind: string, claim: string, values: (materials: Materials) => fc.Arbitrary<unknown>]
 
-/** What is wrong with a claim, one claim at a time. */
-const wrongs: ReadonlyArray<Wrong> = [
+/** Wrong values of one claim at a time. */
+const wrongClaims: ReadonlyArray<WrongClaim> = [
   ["without an identifier", "jti", () => noText],
-  ["with an identifier of no length, or of too much", "jti", () => fc.constantFrom("", "x".repeat(257))],
+  ["with an empty or overlong identifier", "jti", () => fc.constantFrom("", "x".repeat(257))],
   [
     "for another method",
     "htm",
@@ -56,7 +58,7 @@ const wrongs: ReadonlyArray<Wrong> = [
       ).filter((htu) => htu !== url && !sameUrl(htu, url))
     )],
   [
-    "made at no time",
+    "without a time",
     "iat",
     () => fc.oneof(fc.constant(undefined), fc.jsonValue({ maxDepth: 1 }).filter((value) => typeof value !== "number"))
   ],
@@ -71,15 +73,15 @@ const wrongs: ReadonlyArray<Wrong> = [
       fc.oneof(noText, fc.constantFrom("", sha256(token), sha256(`${bound} `), sha256(bound).slice(1), bound))
   ],
   ["expired", "exp", () => offset(-1e9, -60)],
-  ["not yet good", "nbf", () => offset(60, 1e9)]
+  ["not yet valid", "nbf", () => offset(60, 1e9)]
 ]
 
-/** The same to whoever normalizes URLs as browsers do. */
+/** Whether browsers normalize both to the same URL. */
 const sameUrl = (one: string, other: string) => URL.canParse(one) && new URL(one).href === new URL(other).href
 
-const misstated = (materials: Materials): fc.Arbitrary<Mutation> =>
+const misstated = (materials: Materials): fc.Arbitrary<Variant> =>
   fc.oneof(
-    ...wrongs.map(([kind, claim, values]) =>
+    ...wrongClaims.map(([kind, claim, values]) =>
       values(materials).map((value) =>
         attempt(kind, { claim, value }, () => proofFor(materials, { claims: { [claim]: value } }))
       )
@@ -91,10 +93,10 @@ type WrongHeader = readonly [kind: string, header: (materials: Materials) => Mem
 const wrongHeaders: ReadonlyArray<WrongHeader> = [
   ...[undefined, "JWT", "at+jwt", "dpop", "dpop+jwt2", "", 1, null].map((
     typ
-  ): WrongHeader => ["of another type", () => ({ typ })]),
+  ): WrongHeader => ["with another type", () => ({ typ })]),
   ...["none", "NONE", "HS256", "RS256", "ES384", "EdDSA", "PS256", "", undefined, 1]
-    .map((alg): WrongHeader => ["of an algorithm that is another", () => ({ alg })]),
-  ...[["exp"], [], null].map((crit): WrongHeader => ["with an extension", () => ({ crit })]),
+    .map((alg): WrongHeader => ["with another algorithm", () => ({ alg })]),
+  ...[["exp"], [], null].map((crit): WrongHeader => ["with a critical extension", () => ({ crit })]),
   ...[undefined, null, "key", [], {}, { kty: "EC" }, { kty: "oct", k: "AAAA" }]
     .map((jwk): WrongHeader => ["without its key", () => ({ jwk })]),
   ["with the private key", ({ agentKey }) => ({ jwk: agentKey })],
@@ -105,7 +107,7 @@ const wrongHeaders: ReadonlyArray<WrongHeader> = [
   ["without its key", () => ({ jwk: undefined, jku: "https://evil.test/jwks" })]
 ]
 
-const mislabelled: fc.Arbitrary<Mutation> = fc.constantFrom(...wrongHeaders).map(([kind, header]) =>
+const mislabelled: fc.Arbitrary<Variant> = fc.constantFrom(...wrongHeaders).map(([kind, header]) =>
   attempt(kind, header.toString(), (materials) => proofFor(materials, { header: header(materials) }))
 )
 
@@ -113,8 +115,8 @@ const others: ReadonlyArray<readonly [kind: string, make: (materials: Materials)
   ["missing", () => null],
   ["missing", () => ""],
   ["an access token", ({ bound }) => bound],
-  ["of somebody else", (materials) => proofFor(materials, { key: keyFor(materials.strangers, "ES256") })],
-  ["of somebody else, with the key's name", (materials) => {
+  ["signed with a foreign key", (materials) => proofFor(materials, { key: keyFor(materials.strangers, "ES256") })],
+  ["signed with a foreign key, under the agent's public key", (materials) => {
     const { kid: _, ...jwk } = publicPart(materials.agentKey)
     return proofFor(materials, { key: keyFor(materials.strangers, "ES256"), header: { jwk } })
   }],
@@ -124,10 +126,10 @@ const others: ReadonlyArray<readonly [kind: string, make: (materials: Materials)
   ["too long", (materials) => proofFor(materials, { claims: { padding: "x".repeat(8192) } })]
 ]
 
-const other: fc.Arbitrary<Mutation> = fc.constantFrom(...others).map(([kind, make]) => attempt(kind, "", make))
+const other: fc.Arbitrary<Variant> = fc.constantFrom(...others).map(([kind, make]) => attempt(kind, "", make))
 
-/** Proofs none of which is good. */
-export const proofMutations = (materials: Materials): fc.Arbitrary<Mutation> =>
+/** Variants of a DPoP proof. None is valid. */
+export const proofVariants = (materials: Materials): fc.Arbitrary<Variant> =>
   fc.oneof(
     { weight: 10, arbitrary: edited },
     { weight: 8, arbitrary: misstated(materials) },
