@@ -6,7 +6,9 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { ProviderOperation, ProviderReference } from "../domain/Submission.ts"
+import { type ProviderOperation, ProviderReference } from "../domain/Submission.ts"
+
+export { type ProviderOperation, ProviderReference }
 
 /**
  * Which operation an answer is about, in the words of the answer itself. Copy both members from the answer, never from
