@@ -17,6 +17,8 @@ import type { Scope } from "../domain/Grant.ts"
 import { AcceptedCredentials } from "../services/verification/AcceptedCredentials.ts"
 import { makeChallenge } from "./Challenges.ts"
 import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
+
+export type { RequestInfo }
 import { maskTokens } from "./TokenMask.ts"
 
 /** Where clients reach the gateway, without a trailing slash. Problem types are URLs below it. */

@@ -78,7 +78,7 @@ export type ProvenResult =
   | { readonly state: "failed"; readonly code: string; readonly message: string }
 
 /** What makes a result count: evidence is what the provider said, as JSON. */
-interface Proof {
+export interface Proof {
   readonly names: AnswerNames
   readonly evidence: Schema.Json
 }

@@ -5,7 +5,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import type { ReadSchedule } from "../domain/Submission.ts"
 
-interface SubmissionPolicyShape {
+export interface SubmissionPolicyShape {
   /**
    * Submissions, and status reads, at the same time in this process. Half of these places are reserved for the providers,
    * in equal parts, so that slow providers do not delay others.

@@ -2,7 +2,7 @@
  * The moving parts of the write side in one layer: worker, rescuer and reconciler.
  */
 import * as Layer from "effect/Layer"
-import type { UnsafeDatabase } from "../domain/Submission.ts"
+import { UnsafeDatabase } from "../domain/Submission.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { layerCircuitBreaker } from "./Circuit.ts"
@@ -10,6 +10,8 @@ import type { Providers } from "./Providers.ts"
 import { Reconciler } from "./Reconciler.ts"
 import { Rescuer } from "./Rescuer.ts"
 import { SubmissionWorker } from "./SubmissionWorker.ts"
+
+export { UnsafeDatabase }
 
 /**
  * Moves operations by themselves for as long as its scope is open. Run it in as many processes as you like, beside the
