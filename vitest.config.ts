@@ -1,3 +1,4 @@
+import { defaultServerConditions } from "vite"
 import { defineConfig } from "vitest/config"
 
 /** What all projects share. The timeouts only end what hangs: no test measures time. */
@@ -17,6 +18,8 @@ export default defineConfig({
       { test: { ...shared, name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false } },
       { test: { ...shared, name: "postgres", include: ["test/postgres/**/*.test.ts"], globalSetup, isolate: false } },
       {
+        // The examples import the package by its name; this finds the source.
+        ssr: { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } },
         test: {
           ...shared,
           name: "system",
