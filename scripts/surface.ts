@@ -94,7 +94,7 @@ export const surface = (manifest: Manifest): string =>
   }).join("")
 
 if (import.meta.main) {
-  const manifest = { ...readManifest() }
+  const manifest = readManifest()
   const complete = { ...manifest, exports: exportsOf(manifest) }
   fs.writeFileSync(path.join(root, "package.json"), `${JSON.stringify(complete, null, 2)}\n`)
   fs.writeFileSync(path.join(root, surfaceFile), surface(complete))

@@ -339,9 +339,12 @@ describe("A release", () => {
       home = path.join(project, "node_modules", manifest.name)
       fs.mkdirSync(project)
       fs.writeFileSync(path.join(project, "package.json"), JSON.stringify({ private: true, type: "module" }))
-      const peers = Object.keys(manifest.peerDependencies).map((name) => `${name}@${manifest.devDependencies[name]}`)
+      // What consumers bring: the peers, and the types of Node.
+      const brought = [...Object.keys(manifest.peerDependencies), "@types/node"].map((name) =>
+        `${name}@${manifest.devDependencies[name]}`
+      )
       runIn(project, [
-        `npm install --prefer-offline --no-audit --no-fund ${[path.join(release, tarball), ...peers].join(" ")}`
+        `npm install --prefer-offline --no-audit --no-fund ${[path.join(release, tarball), ...brought].join(" ")}`
       ])
     }, timeout)
 
@@ -383,7 +386,7 @@ describe("A release", () => {
 
     it(
       "serves the demo by npx: it becomes ready, answers the printed token, and SIGTERM leaves no process",
-      async () => {
+      async ({ onTestFinished }) => {
         const port = await Effect.runPromise(freePort)
         const url = `http://127.0.0.1:${port}`
         const child = spawn("npx", [manifest.name, "serve", "--demo", "--port", String(port)], {
@@ -393,6 +396,8 @@ describe("A release", () => {
           // A process group of its own: npx keeps SIGTERM to itself, and a terminal signals the group.
           detached: true
         })
+        let tree: ReadonlyArray<number> = []
+        onTestFinished(() => killAll([...tree, ...treeOf(child.pid!)]))
         let output = ""
         const token = await new Promise<string>((resolve, reject) => {
           for (const stream of [child.stdout, child.stderr]) {
@@ -404,23 +409,17 @@ describe("A release", () => {
           }
           child.once("exit", () => reject(new Error(`serve ended: ${output}`)))
         })
-        const tree = treeOf(child.pid!)
-        try {
-          assert.isAbove(tree.length, 2, "npx, the server and its PostgreSQL")
-          assert.strictEqual((await fetch(`${url}/readyz`)).status, 200)
-          const listed = await fetch(`${url}/v1/operations`, { headers: { authorization: `Bearer ${token}` } })
-          const { operations } = await listed.json() as { readonly operations: ReadonlyArray<{ readonly id: string }> }
-          const read = await fetch(`${url}/v1/operations/${operations[0]?.id}`, {
-            headers: { authorization: `Bearer ${token}` }
-          })
-          assert.strictEqual(read.status, 200)
-          process.kill(-child.pid!, "SIGTERM")
-          while (leftOf(tree).length > 0) await new Promise((resolve) => setTimeout(resolve, 50))
-          const refusal = await fetch(`${url}/readyz`).catch((error: unknown) => error)
-          assert.instanceOf(refusal, TypeError, "the port is closed")
-        } finally {
-          killAll(tree)
+        tree = treeOf(child.pid!)
+        assert.isAbove(tree.length, 2, "npx, the server and its PostgreSQL")
+        const get = (place: string) => fetch(url + place, { headers: { authorization: `Bearer ${token}` } })
+        assert.strictEqual((await get("/readyz")).status, 200)
+        const { operations } = await (await get("/v1/operations")).json() as {
+          readonly operations: ReadonlyArray<{ readonly id: string }>
         }
+        assert.strictEqual((await get(`/v1/operations/${operations[0]?.id}`)).status, 200)
+        process.kill(-child.pid!, "SIGTERM")
+        while (leftOf(tree).length > 0) await new Promise((resolve) => setTimeout(resolve, 50))
+        assert.instanceOf(await get("/readyz").catch((error: unknown) => error), TypeError, "the port is closed")
       },
       timeout
     )
