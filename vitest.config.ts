@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url"
+import { defaultServerConditions } from "vite"
 import { defineConfig } from "vitest/config"
 
 // Tests start hundreds of processes. With a cache of compiled code each of them starts in half of the time.
@@ -21,6 +22,8 @@ export default defineConfig({
       { test: { ...shared, name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false } },
       { test: { ...shared, name: "postgres", include: ["test/postgres/**/*.test.ts"], globalSetup, isolate: false } },
       {
+        // The examples import the package by its name; this finds the source.
+        ssr: { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } },
         test: {
           ...shared,
           name: "system",

@@ -1,7 +1,7 @@
 /**
  * An application with its own server and sessions mounts the gateway's endpoints beside its own.
  *
- *     npm exec -- node examples/application.ts
+ *     npm run example:application
  *     curl -H 'Authorization: Bearer alice-session' http://127.0.0.1:3001/v1/operations
  *     curl http://127.0.0.1:3001/hello
  */
@@ -16,20 +16,26 @@ import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import { InvalidCredential } from "financial-agents-gateway/domain/Credential"
+import {
+  ClientId,
+  operationsRead,
+  PairwiseSubject,
+  Provider,
+  ResourceOwner
+} from "financial-agents-gateway/domain/Grant"
+import type { GrantIdentity } from "financial-agents-gateway/domain/Grant"
+import { IdempotencyKey } from "financial-agents-gateway/domain/Idempotency"
+import { BaseUrl } from "financial-agents-gateway/server/BaseUrl"
+import { GatewayRoutes } from "financial-agents-gateway/server/Gateway"
+import { Lifecycle } from "financial-agents-gateway/server/Lifecycle"
+import { Grants } from "financial-agents-gateway/services/Grants"
+import { GrantVerifier } from "financial-agents-gateway/services/GrantVerifier"
+import { MemoryLedger } from "financial-agents-gateway/services/MemoryLedger"
+import { OperationLedger } from "financial-agents-gateway/services/OperationLedger"
+import { OperationStore } from "financial-agents-gateway/services/OperationStore"
+import { Readiness } from "financial-agents-gateway/services/Readiness"
 import { createServer } from "node:http"
-import { InvalidCredential } from "../src/domain/Credential.ts"
-import { ClientId, operationsRead, PairwiseSubject, Provider, ResourceOwner } from "../src/domain/Grant.ts"
-import type { GrantIdentity } from "../src/domain/Grant.ts"
-import { IdempotencyKey } from "../src/domain/Idempotency.ts"
-import { BaseUrl } from "../src/server/BaseUrl.ts"
-import { GatewayRoutes } from "../src/server/Gateway.ts"
-import { Lifecycle } from "../src/server/Lifecycle.ts"
-import { Grants } from "../src/services/Grants.ts"
-import { MemoryLedger } from "../src/services/memory/MemoryLedger.ts"
-import { OperationLedger } from "../src/services/OperationLedger.ts"
-import { OperationStore } from "../src/services/OperationStore.ts"
-import { Readiness } from "../src/services/Readiness.ts"
-import { GrantVerifier } from "../src/services/verification/GrantVerifier.ts"
 
 // The application's own API.
 class AppApi extends HttpApi.make("application").add(

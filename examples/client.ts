@@ -1,7 +1,7 @@
 /**
  * A client program: lists the operations that a grant can read, then follows those that are not settled.
  *
- *     GATEWAY_URL=http://127.0.0.1:3000 ACCESS_TOKEN=fingw_… npm exec -- node examples/client.ts
+ *     GATEWAY_URL=http://127.0.0.1:3000 ACCESS_TOKEN=fingw_… npm run example:client
  */
 import { NodeRuntime } from "@effect/platform-node"
 import * as Config from "effect/Config"
@@ -10,8 +10,8 @@ import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import { GatewayClient } from "../src/api/Client.ts"
-import type { Operation } from "../src/domain/Operation.ts"
+import { GatewayClient } from "financial-agents-gateway/api/Client"
+import type { Operation } from "financial-agents-gateway/domain/Operation"
 
 const line = ({ id, revision, state, type }: Operation) => `${id}  ${type.padEnd(18)} ${state} (revision ${revision})`
 

@@ -5,9 +5,14 @@ import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as Schema from "effect/Schema"
-import { Admission, Authorization, Conformance } from "../../src/api/Middleware.ts"
-import { acceptanceErrors, AcceptedOperation, mutationHeaders, MutationRequest } from "../../src/api/MutationRequest.ts"
-import { Scope } from "../../src/domain/Grant.ts"
+import { Admission, Authorization, Conformance } from "financial-agents-gateway/api/Middleware"
+import {
+  acceptanceErrors,
+  AcceptedOperation,
+  mutationHeaders,
+  MutationRequest
+} from "financial-agents-gateway/api/MutationRequest"
+import { Scope } from "financial-agents-gateway/domain/Grant"
 
 /** The scope that a payment requires. Reading its operation requires `operations:read`, as always. */
 export const paymentsWrite = Scope.make("payments:write")

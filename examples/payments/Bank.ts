@@ -5,10 +5,9 @@
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { ProviderReference } from "../../src/domain/Submission.ts"
-import { byStatus, evidenceOf, firstOf, onBody } from "../../src/submission/http/HttpDecoding.ts"
-import * as HttpProvider from "../../src/submission/http/HttpProvider.ts"
-import { StatusAnswer, SubmissionAnswer } from "../../src/submission/Provider.ts"
+import { byStatus, evidenceOf, firstOf, onBody } from "financial-agents-gateway/submission/HttpProvider"
+import * as HttpProvider from "financial-agents-gateway/submission/HttpProvider"
+import { ProviderReference, StatusAnswer, SubmissionAnswer } from "financial-agents-gateway/submission/Provider"
 
 // The bank echoes the idempotency key, which is the operation's id, and adds its own reference.
 const Names = Schema.Struct({ reference: ProviderReference, idempotency_key: Schema.String })

@@ -4,10 +4,10 @@
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as Layer from "effect/Layer"
-import { AuthorizationLayer } from "../../src/server/Authorization.ts"
-import { MutationEndpoints, MutationRequestLayer } from "../../src/server/MutationEndpoints.ts"
-import { Problems } from "../../src/server/ProblemResponses.ts"
-import { AdmissionLayer, ConformanceLayer } from "../../src/server/RequestPolicies.ts"
+import { AuthorizationLayer } from "financial-agents-gateway/server/Authorization"
+import { MutationEndpoints, MutationRequestLayer } from "financial-agents-gateway/server/MutationEndpoints"
+import { Problems } from "financial-agents-gateway/server/ProblemResponses"
+import { AdmissionLayer, ConformanceLayer } from "financial-agents-gateway/server/RequestPolicies"
 import { PaymentsApi, paymentsWrite } from "./Api.ts"
 
 const Payments = HttpApiBuilder.group(

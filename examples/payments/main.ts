@@ -1,7 +1,7 @@
 /**
  * An application that accepts payments through a mutation endpoint, and serves their operations.
  *
- *     npm exec -- node examples/payments/main.ts
+ *     npm run example:payments
  *
  * It runs on an embedded PostgreSQL in `.data/payments`, or on the one that DATABASE_URL names. It pays through its own
  * sandbox, or through the bank at BANK_URL (with BANK_TOKEN). The default of PORT is 3002.
@@ -19,18 +19,23 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as References from "effect/References"
 import type * as Runtime from "effect/Runtime"
+import {
+  ClientId,
+  operationsRead,
+  PairwiseSubject,
+  Provider,
+  ResourceOwner
+} from "financial-agents-gateway/domain/Grant"
+import { Database, MigrationPool } from "financial-agents-gateway/node/Database"
+import { createListener, type RequestId } from "financial-agents-gateway/node/NodeListener"
+import { Sandbox } from "financial-agents-gateway/sandbox/Sandbox"
+import { BaseUrl } from "financial-agents-gateway/server/BaseUrl"
+import { Lifecycle } from "financial-agents-gateway/server/Lifecycle"
+import { logProblem } from "financial-agents-gateway/server/ProblemResponses"
+import { Grants } from "financial-agents-gateway/services/Grants"
+import { migrate } from "financial-agents-gateway/services/Migrations"
 import { randomUUID } from "node:crypto"
 import * as path from "node:path"
-import { ClientId, operationsRead, PairwiseSubject, Provider, ResourceOwner } from "../../src/domain/Grant.ts"
-import type { RequestId } from "../../src/domain/RequestId.ts"
-import { Database, MigrationPool } from "../../src/node/Database.ts"
-import { createListener } from "../../src/node/NodeListener.ts"
-import { Sandbox } from "../../src/sandbox/Sandbox.ts"
-import { BaseUrl } from "../../src/server/BaseUrl.ts"
-import { Lifecycle } from "../../src/server/Lifecycle.ts"
-import { logProblem } from "../../src/server/ProblemResponses.ts"
-import { Grants } from "../../src/services/Grants.ts"
-import { migrate } from "../../src/services/Migrations.ts"
 import { paymentsWrite } from "./Api.ts"
 import { bankName, Reads, Server, Workers, Writes } from "./Application.ts"
 

@@ -6,10 +6,12 @@ import { createServer, type Server } from "node:http"
 import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import { type Problem, type ProblemCode, problemMediaType } from "../api/Problems.ts"
-import type { RequestId } from "../domain/RequestId.ts"
+import { RequestId } from "../domain/RequestId.ts"
 import { makeProblem, problemJson } from "../server/ProblemResponses.ts"
 import { headersOfEveryResponse } from "../server/RequestContext.ts"
 import { Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
+
+export { RequestId }
 
 /** What the listener needs of the gateway. */
 export interface ListenerOptions {

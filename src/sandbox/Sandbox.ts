@@ -9,11 +9,13 @@ import * as Schema from "effect/Schema"
 import { FaultSettings } from "./Faults.ts"
 import { openFileRecord } from "./FileRecord.ts"
 import { makeMemoryRecord } from "./MemoryRecord.ts"
-import type { CannotListen } from "./Port.ts"
-import type { Receipt, RecordFailed } from "./Record.ts"
+import { CannotListen } from "./Port.ts"
+import { type Receipt, RecordFailed } from "./Record.ts"
 import { makeSandboxServer, type Switches } from "./SandboxServer.ts"
 import { defaultMix, SettlementMix } from "./SettlementMix.ts"
 import { makeSubmissions, type Truth } from "./Submissions.ts"
+
+export { CannotListen, type Receipt, RecordFailed, type Truth }
 
 const PortNumber = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))
 

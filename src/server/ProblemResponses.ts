@@ -18,6 +18,8 @@ import { AcceptedCredentials } from "../services/verification/AcceptedCredential
 import { BaseUrl } from "./BaseUrl.ts"
 import { makeChallenge } from "./Challenges.ts"
 import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
+
+export type { RequestInfo }
 import { maskTokens } from "./TokenMask.ts"
 
 /** What makes one occurrence of a problem differ from the next. */

@@ -2,6 +2,8 @@
  * The write side: operations are accepted once for each request binding, and move along the transition table.
  */
 import * as Context from "effect/Context"
+import type * as Digest from "effect/crypto/Digest"
+import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
@@ -18,11 +20,12 @@ import type {
   Outcome,
   StaleOperation
 } from "../domain/Operation.ts"
-import type { Platform } from "./internal/ledgerRules.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationLedger.ts"
 import { makeSql } from "./sql/SqlOperationLedger.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
+
+type Platform = Digest.Digest | SecureRandom.SecureRandom
 
 /** What became of a financial request: its operation, and whether this very call created it. */
 export interface Accepted {

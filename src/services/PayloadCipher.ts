@@ -34,7 +34,7 @@ export interface PayloadKey {
   readonly key: Redacted.Redacted<Uint8Array>
 }
 
-interface PayloadCipherShape {
+export interface PayloadCipherShape {
   /** What rows say of the keys that are at hand. Workers leave payloads alone that others encrypted. */
   readonly keyIds: ReadonlyArray<string>
   /**

@@ -6,7 +6,9 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { ProviderOperation, ProviderReference } from "../domain/Submission.ts"
+import { type ProviderOperation, ProviderReference } from "../domain/Submission.ts"
+
+export { type ProviderOperation, ProviderReference }
 
 /**
  * Names of the operation that an answer is about. Copy both members from the answer, never from the request: an answer
@@ -76,7 +78,7 @@ export type ProvenResult =
   | { readonly state: "failed"; readonly code: string; readonly message: string }
 
 /** An answer that justifies a transition: `evidence` is the provider's answer as JSON. */
-interface EvidentAnswer {
+export interface EvidentAnswer {
   readonly names: AnswerNames
   readonly evidence: Schema.Json
 }

@@ -5,7 +5,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import type { ReadSchedule } from "../domain/Submission.ts"
 
-interface SubmissionPolicyShape {
+export interface SubmissionPolicyShape {
   /**
    * Slots of this process: most submissions, and most status reads, at the same time. Half of the slots are reserved
    * for the providers, in equal parts, so that slow providers do not delay others.

@@ -2,7 +2,7 @@
  * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome.
  */
 import * as Layer from "effect/Layer"
-import type { UnsafeDatabase } from "../domain/Submission.ts"
+import { UnsafeDatabase } from "../domain/Submission.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { layerCircuitBreaker } from "./Circuit.ts"
@@ -10,6 +10,8 @@ import type { Providers } from "./Providers.ts"
 import { Reconciler } from "./Reconciler.ts"
 import { Rescuer } from "./Rescuer.ts"
 import { SubmissionWorker } from "./SubmissionWorker.ts"
+
+export { UnsafeDatabase }
 
 /**
  * Submits and settles operations until its scope closes. Run it in any number of processes, in the gateway or apart

@@ -21,15 +21,31 @@ import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.
 import { MemoryLedger } from "../memory/MemoryLedger.ts"
 import { onPrimary } from "../sql/onPrimary.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
-import { AcceptedCredentials } from "./AcceptedCredentials.ts"
+import {
+  AcceptedCredentials,
+  type AcceptedCredentialsShape,
+  type ForwardedCertificates
+} from "./AcceptedCredentials.ts"
 import {
   acceptedBy,
+  AuthorizationMisconfigured,
   type IntrospectionIssuer,
   type IssuersOptions,
   type JwtIssuer,
   makeOAuthVerifier,
   type SenderOptions
 } from "./OAuthVerifier.ts"
+
+export {
+  AcceptedCredentials,
+  type AcceptedCredentialsShape,
+  AuthorizationMisconfigured,
+  type ForwardedCertificates,
+  type IntrospectionIssuer,
+  type IssuersOptions,
+  type JwtIssuer,
+  type SenderOptions
+}
 
 /** Reads the primary only: a standby may lack a token that was just issued, and would make it invalid. */
 const identityOfToken = `

@@ -26,7 +26,7 @@ import type * as Schema from "effect/Schema"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
 import { namesNothing, NotSent, Provider, StatusAnswer, type SubmissionAnswer, Uncertain } from "../Provider.ts"
-import { type Decode, evidenceOf, type HttpAnswer, NotUnderstood } from "./HttpDecoding.ts"
+import { byStatus, type Decode, evidenceOf, firstOf, type HttpAnswer, NotUnderstood, onBody } from "./HttpDecoding.ts"
 import { exchange, type ExchangeLimits, NoAnswer } from "./HttpExchange.ts"
 import {
   encodeStatusRead,
@@ -38,6 +38,8 @@ import {
   NotEncodable
 } from "./HttpRequest.ts"
 import { makeSendGate } from "./SendGate.ts"
+
+export { byStatus, type Decode, evidenceOf, firstOf, type HttpAnswer, type HttpCredentials, NotUnderstood, onBody }
 
 /** Options of an adapter. */
 export interface HttpProviderOptions {

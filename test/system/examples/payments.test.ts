@@ -10,8 +10,9 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { urlOf } from "../../fixtures/CommandLine.ts"
+import { killAll, leftOf, treeOf } from "../../fixtures/Processes.ts"
 import { createDatabase, layerFor } from "../../fixtures/TestDatabase.ts"
-import { ask, pay, rent, settled, startPayments } from "./paymentsProcess.ts"
+import { ask, byNpm, direct, pay, rent, settled, startPayments } from "./paymentsProcess.ts"
 
 /** A bank that executes every payment after a moment. */
 const Bank = Sandbox.layer({
@@ -39,7 +40,7 @@ describe("The payments example", () => {
   it.live("finds the same operation again after a kill between acceptance and response, and pays once", () =>
     Effect.gen(function*() {
       const { bank, database, environment } = yield* world
-      const doomed = yield* startPayments(environment, "test/system/examples/paymentsKilledAfterAccept.ts")
+      const doomed = yield* startPayments(environment, direct("test/system/examples/paymentsKilledAfterAccept.ts"))
       assert.strictEqual((yield* Effect.exit(pay(doomed, "rent-of-may")))._tag, "Failure")
       assert.strictEqual(yield* doomed.stop("SIGTERM"), "SIGKILL")
       const [accepted, ...others] = yield* recorded(database)
@@ -89,11 +90,16 @@ describe("The payments example", () => {
       )
     }).pipe(Effect.provide(Bank)))
 
-  it.live("runs by one command with its own database and bank, and stops on request", () =>
+  it.live("runs by its npm script, on a database and a bank of its own: SIGTERM to npm stops all its processes", () =>
     Effect.gen(function*() {
-      const payments = yield* startPayments({ DATA_DIR: yield* temporaryDirectory })
+      const payments = yield* startPayments({ DATA_DIR: yield* temporaryDirectory }, byNpm)
       const { location } = yield* pay(payments, "rent-of-may")
       assert.include(["succeeded", "failed"], (yield* settled(location!, payments.token)).state)
+      const tree = treeOf(payments.pid)
+      yield* Effect.addFinalizer(() => Effect.sync(() => killAll(tree)))
+      assert.isAbove(tree.length, 2, "npm, the server and its PostgreSQL")
       assert.strictEqual(yield* payments.stop("SIGTERM"), 0)
+      assert.deepStrictEqual(leftOf(tree), [])
+      assert.strictEqual((yield* Effect.exit(ask(`${payments.url}/healthz`)))._tag, "Failure", "the port is closed")
     }))
 })

@@ -4,28 +4,41 @@
 import { Effect } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
+import { sourceCondition } from "../../../scripts/surface.ts"
 import { freePort } from "../../fixtures/CommandLine.ts"
 
 export interface PaymentsProcess {
   readonly url: string
   /** The token that the example printed. */
   readonly token: string
+  /** Of the process that was started: with `byNpm`, npm's own. */
+  readonly pid: number
   readonly stop: (signal: NodeJS.Signals) => Effect.Effect<NodeJS.Signals | number | null>
 }
 
-const ended = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
+const hasEnded = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
+
+type Command = readonly [file: string, ...args: ReadonlyArray<string>]
+
+/** The program without npm, on the Node that runs the tests. */
+export const direct = (entry: string): Command => [process.execPath, `--conditions=${sourceCondition}`, entry]
+
+/** The program as its documentation says. */
+export const byNpm: Command = ["npm", "run", "example:payments"]
 
 /** Starts the example and waits until it prints how to pay. The scope ends it if it still runs. */
 export const startPayments = Effect.fnUntraced(function*(
   environment: Readonly<Record<string, string>>,
-  entry = "examples/payments/main.ts"
+  [file, ...args]: Command = direct("examples/payments/main.ts")
 ) {
   const port = yield* freePort
   return yield* Effect.acquireRelease(
     Effect.promise(async (): Promise<PaymentsProcess> => {
       const { HOME = "", PATH = "" } = process.env
-      const child = spawn(process.execPath, [entry], { env: { HOME, PATH, PORT: String(port), ...environment } })
-      const closed = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>
+      const child = spawn(file, args, {
+        env: { HOME, PATH, PORT: String(port), ...environment }
+      })
+      const ended = once(child, "exit") as Promise<[number | null, NodeJS.Signals | null]>
       let stdout = ""
       let stderr = ""
       child.stderr.setEncoding("utf8").on("data", (chunk: string) => stderr += chunk)
@@ -40,10 +53,11 @@ export const startPayments = Effect.fnUntraced(function*(
       return {
         url: `http://127.0.0.1:${port}`,
         token,
+        pid: child.pid!,
         stop: (signal) =>
           Effect.promise(async () => {
-            if (!ended(child)) child.kill(signal)
-            const [code, died] = await closed
+            if (!hasEnded(child)) child.kill(signal)
+            const [code, died] = await ended
             return died ?? code
           })
       }

@@ -1,0 +1,101 @@
+/**
+ * Writes down the public surface of the package: `npm run surface`.
+ *
+ * The keys of `exports` in package.json are the list of public modules. A key is the room and the name of a file:
+ * `./submission/HttpProvider` is `src/submission/http/HttpProvider.ts`. The folders inside of a room are not public, so
+ * that files can move between them. This script finds the files, writes their paths into `exports`, and writes the
+ * exported names of each module into `test/unit/package/surface.txt`. To add or remove a module, change the keys
+ * (`"./room/Name": {}`) and run the script.
+ */
+import { parse } from "@babel/parser"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+
+/** The condition under which the package's own examples and tests resolve a public module to its source. */
+export const sourceCondition = "gateway-source"
+
+export const surfaceFile = "test/unit/package/surface.txt"
+
+type Exports = Readonly<Record<string, string | Readonly<Record<string, string>>>>
+
+interface Manifest {
+  readonly exports: Exports
+}
+
+const readManifest = (): Manifest => JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8")) as Manifest
+
+/** Public modules, such as `./api/Client`. The other keys name files that are no modules. */
+const isModule = (key: string): boolean => /^\.\/[a-z]+\/[A-Z][A-Za-z]*$/.test(key)
+
+/** The source of a public module, such as `submission/http/HttpProvider`. */
+const sourceOf = (key: string): string => {
+  const room = path.dirname(key)
+  const found = fs.globSync(`${room}/**/${path.basename(key)}.ts`, { cwd: path.join(root, "src") })
+  if (found.length !== 1) throw new Error(`${key} in package.json: ${found.length} such files in src, instead of one`)
+  return found[0]!.replace(/\.ts$/, "")
+}
+
+/** `exports` of package.json as they must be. A condition that comes first wins, so the source does. */
+export const exportsOf = (manifest: Manifest): Exports =>
+  Object.fromEntries(
+    Object.entries(manifest.exports).map(([key, target]) => {
+      if (!isModule(key)) return [key, target]
+      const source = sourceOf(key)
+      return [key, {
+        [sourceCondition]: `./src/${source}.ts`,
+        types: `./dist/${source}.d.ts`,
+        default: `./dist/${source}.js`
+      }]
+    })
+  )
+
+/** Exported names of a module, types marked as such. A class is listed as a value. */
+export const namesIn = (source: string): ReadonlyArray<string> => {
+  const names = parse(source, { sourceType: "module", plugins: ["typescript"] }).program.body.flatMap((statement) => {
+    if (statement.type === "ExportAllDeclaration" || statement.type === "ExportDefaultDeclaration") {
+      throw new Error(`a public module exports by name only, not by ${statement.type}`)
+    }
+    if (statement.type !== "ExportNamedDeclaration") return []
+    const exported = statement.specifiers.map((specifier) => {
+      if (specifier.type !== "ExportSpecifier") throw new Error(`unexpected ${specifier.type}`)
+      const name = specifier.exported.type === "Identifier" ? specifier.exported.name : specifier.exported.value
+      return statement.exportKind === "type" || specifier.exportKind === "type" ? `type ${name}` : name
+    })
+    const { declaration } = statement
+    if (declaration === null || declaration === undefined) return exported
+    switch (declaration.type) {
+      case "TSInterfaceDeclaration":
+      case "TSTypeAliasDeclaration":
+        return [`type ${declaration.id.name}`]
+      case "ClassDeclaration":
+      case "FunctionDeclaration":
+        return [declaration.id!.name]
+      case "VariableDeclaration":
+        return declaration.declarations.map(({ id }) => {
+          if (id.type !== "Identifier") throw new Error(`a public module exports no ${id.type}`)
+          return id.name
+        })
+      default:
+        throw new Error(`a public module exports no ${declaration.type}`)
+    }
+  })
+  return [...new Set(names)].sort()
+}
+
+/** The public modules with their exported names, as `surface.txt` holds them. */
+export const surface = (manifest: Manifest): string =>
+  Object.keys(manifest.exports).map((key) => {
+    if (!isModule(key)) return `${key}\n`
+    const source = fs.readFileSync(path.join(root, "src", `${sourceOf(key)}.ts`), "utf8")
+    return [key, ...namesIn(source).map((name) => `  ${name}`), ""].join("\n")
+  }).join("")
+
+if (import.meta.main) {
+  const manifest = readManifest()
+  const complete = { ...manifest, exports: exportsOf(manifest) }
+  fs.writeFileSync(path.join(root, "package.json"), `${JSON.stringify(complete, null, 2)}\n`)
+  fs.writeFileSync(path.join(root, surfaceFile), surface(complete))
+}

@@ -1,0 +1,72 @@
+/**
+ * Holds true that the public modules and their exported names are those of `surface.txt`, and that the examples use no others.
+ * How: by reading the source of each module that package.json lists. `npm run surface` rewrites the file.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as fs from "node:fs"
+import { exportsOf, namesIn, sourceCondition, surface, surfaceFile } from "../../../scripts/surface.ts"
+
+const manifest = JSON.parse(fs.readFileSync("package.json", "utf8")) as {
+  readonly name: string
+  readonly scripts: Readonly<Record<string, string>>
+  readonly exports: Readonly<Record<string, string | Readonly<Record<string, string>>>>
+}
+
+const importsOf = (file: string) =>
+  [...fs.readFileSync(file, "utf8").matchAll(/(?:from|import\() ?"([^"]+)"/g)].map(([, module]) => module!)
+
+describe("The public surface", () => {
+  it("is the modules and names in surface.txt: if it changes, run `npm run surface` and commit the file", () => {
+    assert.strictEqual(surface(manifest), fs.readFileSync(surfaceFile, "utf8"))
+  })
+
+  it("is exported by package.json from the paths at which the modules are, source first", () => {
+    assert.deepStrictEqual(manifest.exports, exportsOf(manifest))
+    // deepStrictEqual ignores the order of keys, and the first condition that fits wins.
+    assert.strictEqual(JSON.stringify(manifest.exports), JSON.stringify(exportsOf(manifest)))
+  })
+
+  it("counts values, types, classes and names that are exported again", () => {
+    assert.deepStrictEqual(
+      namesIn(`
+        import { B, type C } from "./b.ts"
+        export { B, type C }
+        export type { D as E } from "./d.ts"
+        export const f = 1, g = 2
+        export const H = 1
+        export type H = number
+        export class I<A> { static readonly j = 1 }
+        export interface K { readonly l: string }
+        export function m() {}
+        const n = 1`),
+      ["B", "H", "I", "f", "g", "m", "type C", "type E", "type H", "type K"]
+    )
+    assert.throws(() => namesIn("export * from \"./b.ts\""), /by name only/)
+  })
+
+  it("holds no module without a source, or with two", () => {
+    assert.throws(() => exportsOf({ exports: { "./api/Missing": {} } }), /\.\/api\/Missing in package\.json: 0/)
+  })
+
+  it("is all that the examples import of the project, by the name of the package", () => {
+    const examples = fs.globSync("examples/**/*.ts")
+    assert.isAbove(examples.length, 5)
+    const imports = examples.flatMap((file) => importsOf(file).map((module) => ({ file, module })))
+    assert.deepStrictEqual(imports.filter(({ module }) => module.includes("/src/")), [])
+    const ours = imports.filter(({ module }) => module.startsWith(manifest.name))
+    assert.isAbove(ours.length, 20)
+    const allowed = Object.keys(manifest.exports).map((key) => key.replace(".", manifest.name))
+    assert.deepStrictEqual(ours.filter(({ module }) => !allowed.includes(module)), [])
+  })
+
+  it("is resolved to the source by the scripts that start the examples", () => {
+    const starts = Object.entries(manifest.scripts).filter(([name]) => name.startsWith("example:"))
+    assert.lengthOf(starts, 3)
+    for (const [, script] of starts) {
+      const [exec, node, condition, file = ""] = script.split(" ")
+      // Without exec a shell stands between npm and the program, and keeps signals to itself.
+      assert.deepStrictEqual([exec, node, condition], ["exec", "node", `--conditions=${sourceCondition}`])
+      assert.isTrue(fs.existsSync(file), file)
+    }
+  })
+})
