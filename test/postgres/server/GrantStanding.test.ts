@@ -1,3 +1,7 @@
+/**
+ * The gateway checks the standing of a grant at each read, in the order of the specification. The tests change grants
+ * in PostgreSQL while clients read over HTTP.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { type Grant, Scope } from "../../../src/domain/Grant.ts"
@@ -14,7 +18,7 @@ const setActive = ({ client_id }: Grant, active: boolean) =>
 const setConnected = ({ provider_connection_id }: Grant, connected: boolean) =>
   Grants.use((grants) => grants.setProviderConnected(provider_connection_id, connected))
 
-/** What may be wrong with a grant, in the order in which it is checked. */
+/** Flaws of a grant, in the order of the checks. */
 const flaws = ["revoked", "expired", "inactive", "unscoped", "disconnected"] as const
 type Flaw = (typeof flaws)[number]
 
@@ -36,7 +40,7 @@ const challengeOf: Readonly<Record<Flaw, RegExp>> = {
     /^Bearer realm="[^"]+", error="provider_disconnected", error_description="[^"]+", resource_metadata="[^"]+"$/
 }
 
-/** A grant with these flaws, and with an operation from before. */
+/** A grant with these flaws, and with an earlier operation. */
 const flawed = Effect.fnUntraced(function*(wrong: ReadonlyArray<Flaw>) {
   const before = yield* issue()
   const operation = yield* accept(before)
@@ -85,7 +89,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant
       assertProblemOf(yield* send("/v1/operations?page_token=x", { token }), "invalid_page_token")
     }))
 
-  it.effect("holds for a HEAD request and for a conditional one as well: 401, and no 304", () =>
+  it.effect("is checked for HEAD and conditional requests too: 401, and no 304", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -121,7 +125,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant
       assertProblemOf(yield* read(holder), "grant_revoked")
     }))
 
-  it.effect("that a revocation changed is seen by the very next read, every time", () =>
+  it.effect("decides the very next read after a revocation, every time", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const first = yield* issue()
@@ -140,7 +144,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant
       )
     }))
 
-  it.effect("that changes under a storm of reads never lets a read through that began after the change", () =>
+  it.effect("refuses every read that starts after a change, also during a storm of reads", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()

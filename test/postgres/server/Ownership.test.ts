@@ -1,3 +1,7 @@
+/**
+ * An operation of another owner, subject or client looks exactly like one that does not exist. The tests compare full
+ * HTTP answers of a gateway on PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { randomUUID } from "node:crypto"
@@ -11,7 +15,7 @@ const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 
 const idsOf = (answer: Answer) => (json(answer) as { operations: Array<{ id: string }> }).operations.map(({ id }) => id)
 
-/** What a client can tell apart, beyond the two members that name the request itself. */
+/** All that a client can compare, without the two members that name the request itself. */
 const observable = (answer: Answer) => {
   const { instance: _instance, request_id: _requestId, ...body } = json(answer) as Record<string, unknown>
   const { date: _date, "x-request-id": _header, ...headers } = answer.headers
@@ -24,7 +28,7 @@ layer(postgresGateway(), { excludeTestServices: true })("An operation", (it) => 
     { subject: PairwiseSubject.make(`subject-${randomUUID()}`) },
     { client_id: ClientId.make(`client-${randomUUID()}`) }
   ])(
-    "of another owner, subject or client is 404, and cannot be told from one that does not exist: %j",
+    "of another owner, subject or client is 404, with the answer for one that does not exist: %j",
     (differs) =>
       Effect.gen(function*() {
         const { send } = yield* Gateway

@@ -1,3 +1,7 @@
+/**
+ * GET /v1/operations/{id} shows exactly the public form of an operation, with caching headers and Retry-After. The
+ * tests read every state from a gateway on PostgreSQL.
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import type { OperationState } from "../../../src/domain/Operation.ts"
@@ -40,7 +44,7 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations/{id}
       })
   )
 
-  it.effect("is not to be stored by shared caches, nor used without asking, and varies with the credential", () =>
+  it.effect("forbids storage in shared caches and use without revalidation, and varies with the credential", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -53,7 +57,7 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations/{id}
       }
     }))
 
-  it.effect("names what neither the owner, nor the request, nor the provider told: nothing private", () =>
+  it.effect("shows no private value of the owner, the request or the provider", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -111,7 +115,7 @@ describe("Retry-After", () => {
 })
 
 layer(postgresGateway(), { excludeTestServices: true })("Retry-After", (it) => {
-  it.effect.each(states)("is there until the state is final, and never after: %s", (state) =>
+  it.effect.each(states)("is sent until the state is final, and never after: %s", (state) =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()

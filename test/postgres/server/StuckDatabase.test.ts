@@ -1,3 +1,7 @@
+/**
+ * While the database does not answer, every read is 503 within two seconds, and other requests are served. The tests
+ * lock tables of PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -5,7 +9,7 @@ import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
 import { accept, issue, reissue } from "../../fixtures/HttpScene.ts"
 
-/** Two seconds are what is promised; the rest is for a machine that runs other tests at the same time. */
+/** The limit is two seconds; the rest is for a machine that runs other tests at the same time. */
 const soon = 2500
 
 const locking = <A, E, R>(table: string, effect: Effect.Effect<A, E, R>) =>
@@ -14,7 +18,7 @@ const locking = <A, E, R>(table: string, effect: Effect.Effect<A, E, R>) =>
   )
 
 layer(postgresGateway(), { excludeTestServices: true })("A database that is stuck", (it) => {
-  it.effect("is 503 within two seconds for every read there is, while the rest goes on; then reads work again", () =>
+  it.effect("is 503 within two seconds for every read, while other requests are served; then reads work again", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -44,7 +48,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A database that is stuc
       }
     }))
 
-  it.effect("is 503 as well when it is the credential that cannot be looked up, and never 401", () =>
+  it.effect("is 503, and never 401, when the lookup of the credential does not answer", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -63,7 +67,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A database that is stuc
       assert.strictEqual(again.status, 200)
     }))
 
-  it.effect("that cuts its connections is 503 or 200, and 200 again at once", () =>
+  it.effect("that closes its connections is 503 or 200, and 200 again at once", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const sql = yield* SqlClient.SqlClient
