@@ -1,3 +1,6 @@
+/**
+ * Starts the embedded PostgreSQL in this process or in processes of its own, and observes the processes of PostgreSQL.
+ */
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { assert } from "@effect/vitest"
 import { Context, Effect, Layer, Schema } from "effect"
