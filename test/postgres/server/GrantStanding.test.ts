@@ -8,7 +8,7 @@ import { type Grant, Scope } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf, type Code } from "../../fixtures/HttpProblem.ts"
-import { accept, type Holder, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, type Holder, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 
 const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 
@@ -44,7 +44,7 @@ const challengeOf: Readonly<Record<Flaw, RegExp>> = {
 const flawed = Effect.fnUntraced(function*(wrong: ReadonlyArray<Flaw>) {
   const before = yield* issue()
   const operation = yield* accept(before)
-  const holder = yield* reissue(before, {
+  const holder = yield* issueAgain(before, {
     ...wrong.includes("unscoped") ? { scopes: [Scope.make("operations:write"), Scope.make("operations:reading")] } : {},
     ...wrong.includes("expired") ? { expires_in: Duration.zero } : {}
   })
@@ -120,7 +120,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant
       assert.strictEqual((yield* read(holder)).status, 200)
       yield* revoke(holder.grant)
       assertProblemOf(yield* read(holder), "grant_revoked")
-      const renewed = yield* reissue(holder)
+      const renewed = yield* issueAgain(holder)
       assert.strictEqual((yield* read(renewed)).status, 200)
       assertProblemOf(yield* read(holder), "grant_revoked")
     }))
@@ -134,7 +134,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant
         Array.from({ length: 200 }),
         (_, round) =>
           Effect.gen(function*() {
-            const holder = yield* reissue(first)
+            const holder = yield* issueAgain(first)
             const target = round % 2 === 0 ? `/v1/operations/${id}` : "/v1/operations"
             assert.strictEqual((yield* send(target, { token: holder.token })).status, 200)
             yield* revoke(holder.grant)

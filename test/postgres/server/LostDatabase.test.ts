@@ -14,7 +14,7 @@ import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
 /** A proxy to the database that can be cut and restored, as a network can. */
@@ -70,7 +70,7 @@ describe("An unreachable database", () => {
         const { send } = yield* Gateway
         const known = yield* issue()
         const { id } = yield* accept(known)
-        const unseen = yield* reissue(known)
+        const unseen = yield* issueAgain(known)
         const target = `/v1/operations/${id}`
         assert.strictEqual((yield* send(target, { token: known.token })).status, 200)
 

@@ -8,7 +8,7 @@ import { randomUUID } from "node:crypto"
 import { ClientId, PairwiseSubject, ResourceOwner } from "../../../src/domain/Grant.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, acceptMany, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, acceptMany, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 import { type Answer, json } from "../../fixtures/HttpWire.ts"
 
 const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
@@ -34,7 +34,7 @@ layer(postgresGateway(), { excludeTestServices: true })("An operation", (it) => 
         const { send } = yield* Gateway
         const owner = yield* issue()
         const { id } = yield* accept(owner)
-        const stranger = yield* reissue(owner, differs)
+        const stranger = yield* issueAgain(owner, differs)
         const own = yield* accept(stranger)
         const foreign = yield* send(`/v1/operations/${id}`, { token: stranger.token })
         const missing = yield* send(`/v1/operations/${unknown}`, { token: stranger.token })
@@ -55,7 +55,7 @@ layer(postgresGateway(), { excludeTestServices: true })("An operation", (it) => 
       const { send } = yield* Gateway
       const first = yield* issue()
       const operations = yield* acceptMany(first, 3)
-      const second = yield* reissue(first)
+      const second = yield* issueAgain(first)
       for (const { id } of operations) {
         assert.strictEqual((yield* send(`/v1/operations/${id}`, { token: second.token })).status, 200)
       }

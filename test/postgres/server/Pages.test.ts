@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import * as fc from "fast-check"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, acceptMany, type Holder, issue, move, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, acceptMany, type Holder, issue, issueAgain, move } from "../../fixtures/HttpScene.ts"
 import { json } from "../../fixtures/HttpWire.ts"
 
 interface Page {
@@ -91,7 +91,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A walk through the page
       const holder = yield* issue()
       yield* acceptMany(holder, 4)
       const first = yield* page(holder, "page_size=2")
-      const renewed = yield* reissue(holder)
+      const renewed = yield* issueAgain(holder)
       const rest = yield* page(renewed, `page_token=${first.next_page_token}`)
       assert.lengthOf(rest.operations, 2)
       const stranger = yield* issue()

@@ -9,7 +9,7 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { Observer } from "../../fixtures/HttpObserver.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, type Holder, issue, reissue, secrets } from "../../fixtures/HttpScene.ts"
+import { accept, type Holder, issue, issueAgain, secrets } from "../../fixtures/HttpScene.ts"
 
 /** Applies the statement while the effect runs, and undoes it afterwards. */
 const during = <A, E, R>(make: string, undo: string, effect: Effect.Effect<A, E, R>) =>
@@ -50,7 +50,7 @@ const provoke = Effect.gen(function*() {
   }
   yield* sendBytes(`Authorization: Bearer ${holder.token}\r\n\r\n`)
 
-  const revoked = yield* reissue(holder)
+  const revoked = yield* issueAgain(holder)
   yield* grants.revoke(revoked.grant.grant_id)
   yield* read(revoked)
   yield* grants.setClientActive(holder.grant.client_id, false)
@@ -59,7 +59,7 @@ const provoke = Effect.gen(function*() {
 
   // A mistake in the schema is a defect.
   for (const answer of yield* during(...missing("operations"), read(holder))) assertProblemOf(answer, "internal_error")
-  const unseen = yield* reissue(holder)
+  const unseen = yield* issueAgain(holder)
   for (const answer of yield* during(...missing("access_tokens"), read(unseen))) {
     assertProblemOf(answer, "internal_error")
   }

@@ -7,10 +7,11 @@ import { DateTime, Effect } from "effect"
 import type { OperationState } from "../../../src/domain/Operation.ts"
 import { fixedId, fixedToken, operationWith, withServices } from "../../fixtures/HttpFixed.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { accept, acceptIn, issue, move, wayTo } from "../../fixtures/HttpScene.ts"
+import { accept, acceptIn, issue, move } from "../../fixtures/HttpScene.ts"
 import { json } from "../../fixtures/HttpWire.ts"
+import { pathTo } from "../../fixtures/Ledger.ts"
 
-const states = Object.keys(wayTo) as ReadonlyArray<OperationState>
+const states = Object.keys(pathTo) as ReadonlyArray<OperationState>
 const terminal: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
 
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
@@ -34,11 +35,11 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations/{id}
           terminal: isTerminal,
           submission_uncertain: state === "indeterminate",
           under_review: false,
-          revision: wayTo[state].length + 1,
+          revision: pathTo[state].length + 1,
           created_at: DateTime.formatIso(operation.created_at),
           updated_at: DateTime.formatIso(operation.updated_at),
           completed_at: isTerminal ? DateTime.formatIso(operation.updated_at) : null,
-          failure: state === "failed" ? { code: "card_declined", message: "The card was declined." } : null
+          failure: state === "failed" ? { code: "declined", message: "The bank declined." } : null
         })
         assert.match(body["created_at"] as string, timestamp)
       })

@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 
 /** The limit is two seconds; the rest is for a machine that runs other tests at the same time. */
 const soon = 2500
@@ -74,7 +74,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A database that is stuc
       const holder = yield* issue()
       const { id } = yield* accept(holder)
       for (let round = 0; round < 3; round++) {
-        const { token } = yield* reissue(holder)
+        const { token } = yield* issueAgain(holder)
         yield* sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
           WHERE datname = current_database() AND pid <> pg_backend_pid()`
         const answers = yield* Effect.forEach(

@@ -17,7 +17,7 @@ import { freePort, result, run, serve, urlOf } from "../../fixtures/CommandLine.
 import { fixedToken, withServices } from "../../fixtures/HttpFixed.ts"
 import { Gateway, memoryGateway, type Request } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
 
 /** Four requests a minute, and a burst of three. */
@@ -61,10 +61,10 @@ layer(memoryGateway({ rateLimits: { quota } }))("A client and subject", (it) => 
       const { send } = yield* Gateway
       const holder = yield* issue()
       assert.deepStrictEqual(yield* statuses(list, 4, { token: holder.token }), [200, 200, 200, 429])
-      const again = yield* reissue(holder)
+      const again = yield* issueAgain(holder)
       assertProblemOf(yield* send(list, { token: again.token }), "rate_limited")
-      const otherSubject = yield* reissue(holder, { subject: PairwiseSubject.make(`x${holder.grant.subject}`) })
-      const otherClient = yield* reissue(holder, { client_id: `x${holder.grant.client_id}` as ClientId })
+      const otherSubject = yield* issueAgain(holder, { subject: PairwiseSubject.make(`x${holder.grant.subject}`) })
+      const otherClient = yield* issueAgain(holder, { client_id: `x${holder.grant.client_id}` as ClientId })
       for (const { token } of [otherSubject, otherClient]) {
         assert.deepStrictEqual(yield* statuses(list, 4, { token }), [200, 200, 200, 429])
       }
