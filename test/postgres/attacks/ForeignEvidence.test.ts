@@ -91,7 +91,7 @@ const [own, another] = ["019aa4f0-5c00-7b1e-8d2f-000000000001", "019aa4f0-5c00-7
 ) as [OperationId, OperationId]
 
 const evidence = { said: "so" }
-const references = ["r1", "r2"] as unknown as ReadonlyArray<ProviderReference>
+const references = ["r1", "r2"].map(reference)
 
 const anyNames: fc.Arbitrary<AnswerNames> = fc.record({
   reference: fc.constantFrom(null, ...references, "" as ProviderReference),
@@ -147,7 +147,8 @@ describe("The decision about an answer", () => {
   })
 
   it("is indeterminate if an untyped adapter omits the names of the answer", () => {
-    const due = { operation: { id: own }, state: "indeterminate", revision: 3, reference: null } as unknown as DueRead
+    const due = { operation: { id: own }, state: "indeterminate", revision: 3, reference: null } as DueRead
+    // Casts past `unknown`: these answers contradict the types, as those of an adapter in JavaScript may.
     for (const names of [undefined, null, {}, { reference: null }, { operation_id: null }]) {
       const status = { _tag: "Proven", state: "succeeded", evidence, names } as unknown as StatusAnswer
       assert.strictEqual(decideStatusRead(due, status)._tag, "Contradicted")

@@ -220,6 +220,11 @@ describe("An endpoint for financial requests", () => {
     }))
 })
 
+interface Answer {
+  readonly created?: boolean
+  readonly operation?: { readonly id: string }
+}
+
 describe("The command line", () => {
   it.live("names the member of a payload that is too deep, accepts the other lines of a batch, and refuses deep evidence", () =>
     Effect.gen(function*() {
@@ -238,10 +243,9 @@ describe("The command line", () => {
       const batch = [line("a", arrays(64)), line("b", arrays(100_000)), line("c", "1")].join("\n")
       const { code, stdout } = yield* run([...accepting, "--from", "-"], env, batch)
       assert.strictEqual(code, 1)
-      const answers = stdout.trimEnd().split("\n").map((text) => JSON.parse(text) as Record<string, unknown>)
+      const answers = stdout.trimEnd().split("\n").map((text) => JSON.parse(text) as Answer)
       assert.deepStrictEqual(answers.map(({ created }) => created), [true, undefined, true])
-      const [{ operation }] = answers as unknown as [{ readonly operation: { readonly id: string } }]
-      const advancing = ["operations", "advance", operation.id, "--to", "failed", "--evidence", "-"]
+      const advancing = ["operations", "advance", answers[0]!.operation!.id, "--to", "failed", "--evidence", "-"]
       assert.deepStrictEqual(yield* run(advancing, env, arrays(50_000)), {
         code: 1,
         stdout: "",

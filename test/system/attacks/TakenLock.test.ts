@@ -15,9 +15,9 @@ import { fileURLToPath } from "node:url"
 import { openCluster } from "../../../src/node/embedded/Cluster.ts"
 import { tryLock, waitForLock } from "../../../src/node/embedded/Lock.ts"
 import {
+  assertAnswers,
   childrenOf,
   isAlive,
-  query,
   spawnSupervisor,
   start,
   temporaryDirectory,
@@ -51,7 +51,7 @@ describe("Another user", () => {
         const dataDirectory = yield* temporaryDirectory
         const hash = createHash("sha256").update(dataDirectory).digest("hex").slice(0, 32)
         yield* listensOn(`\0financial-agents-gateway-${hash}`)
-        assert.deepStrictEqual(yield* query(yield* start({ dataDirectory }), "SELECT 1 AS one"), [{ one: 1 }])
+        yield* assertAnswers(yield* start({ dataDirectory }))
       }),
     timeout
   )
@@ -81,7 +81,7 @@ describe("Another user", () => {
           assert.notStrictEqual(server.socketDirectory, socketDirectory)
           assert.strictEqual(fs.statSync(server.socketDirectory).mode & 0o777, 0o700)
           const guest = yield* spawnSupervisor({ dataDirectory })
-          assert.deepStrictEqual(yield* query(yield* guest.ready, "SELECT 1 AS one"), [{ one: 1 }])
+          yield* assertAnswers(yield* guest.ready)
           return [server.socketDirectory]
         }))
         assert.deepStrictEqual(places.filter((place) => fs.existsSync(place)), [])

@@ -81,6 +81,10 @@ export const query = (server: Pick<LocalPostgres["Service"], "socketDirectory" |
     Effect.scoped
   )
 
+/** Asserts that the server answers on a fresh connection. */
+export const assertAnswers = (server: Parameters<typeof query>[0]) =>
+  Effect.map(query(server, "SELECT 1 AS one"), (rows) => assert.deepStrictEqual(rows, [{ one: 1 }]))
+
 const Line = Schema.fromJsonString(Schema.Struct({
   socketDirectory: Schema.optionalKey(Schema.String),
   database: Schema.optionalKey(Schema.String),
@@ -101,6 +105,15 @@ export const spawnSupervisor = (options: LocalPostgresOptions, environment: Reco
     }),
     (supervisor) => supervisor.close
   )
+
+/** A new data directory, the supervisor that owns it, its server, and the process id of the server's postmaster. */
+export const ownedDirectory = Effect.fnUntraced(function*(environment?: Record<string, string>) {
+  const dataDirectory = yield* temporaryDirectory
+  const owner = yield* spawnSupervisor({ dataDirectory }, environment)
+  const server = yield* owner.ready
+  const [postmaster] = postmastersOf(dataDirectory)
+  return { dataDirectory, owner, server, postmaster: postmaster!.pid }
+})
 
 class Supervisor {
   readonly child: ChildProcess
