@@ -132,7 +132,7 @@ describe("Good keys", () => {
       }
     }))
 
-  it.effect("need not exist for the warning, which names the mistake of the key set", () =>
+  it.effect("are not needed for the warning, which names the mistake in the key set", () =>
     Effect.gen(function*() {
       for (const [name, keys] of Object.entries(yield* uselessSets)) {
         const { search, server } = yield* makeFetched

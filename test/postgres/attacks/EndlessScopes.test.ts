@@ -32,7 +32,7 @@ const show = (registration: Parameters<typeof identify>[0]) =>
   Effect.flatMap(identify(registration), ({ grant_id }) => Grants.use((grants) => grants.show(grant_id)))
 
 conformance("the scopes of a grant", (it) => {
-  it.effect("may be as many and as long as the limits say, and no more", () =>
+  it.effect("may be as many and as long as the limits allow, and no more", () =>
     Effect.gen(function*() {
       assert.strictEqual(mostCharacters.join(" ").length, scopeLimits.characters)
       for (const learned_from of ["event", "token"] as const) {

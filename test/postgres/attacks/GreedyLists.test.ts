@@ -68,7 +68,7 @@ const startList = Effect.fnUntraced(function*({ token }: Holder) {
 layer(gatewayOn(Services, patient).pipe(Layer.provideMerge(Services)), { excludeTestServices: true })(
   "A client with fifty slow lists",
   (it) => {
-    it.effect("gets four of them run at once, while the lists and reads of others are served", () =>
+    it.effect("runs four of them at once, while the lists and reads of others are served", () =>
       Effect.gen(function*() {
         const { send } = yield* Gateway
         const [greedy, other] = [yield* issue(), yield* issue()]

@@ -89,7 +89,7 @@ const run = async (
 
 layer(postgresGateway({ quiet: true }), { excludeTestServices: true })("Every request", (it) => {
   it.effect.each(paths)(
-    "is answered as the contract says, and never with a 5xx: %s",
+    "gets an answer that fits the contract, and never a 5xx: %s",
     ([template, numRuns]) =>
       Effect.gen(function*() {
         const gateway = yield* Gateway

@@ -133,7 +133,7 @@ const forbidden: Readonly<Record<string, string>> = {
       UPDATE operations SET reference = 'theirs' WHERE id = :submitted;
       UPDATE operations SET state = 'indeterminate', revision = revision + 1, reference = NULL WHERE id = :submitted;
     END$$`,
-  "give a reference that says nothing": "UPDATE operations SET reference = '' WHERE id = :submitted",
+  "store an empty reference": "UPDATE operations SET reference = '' WHERE id = :submitted",
 
   "change a payload": "UPDATE operation_payloads SET payload = 'other' WHERE operation_id = :accepted",
   "change the key of a payload": "UPDATE operation_payloads SET key_id = 'other' WHERE operation_id = :accepted",

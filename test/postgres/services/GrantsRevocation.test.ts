@@ -195,18 +195,19 @@ const statements: Readonly<Record<string, string>> = {
   "delete no revocation": "DELETE FROM grant_revocations WHERE false",
   "truncate revocations": "TRUNCATE grant_revocations",
   "make a revocation earlier": "UPDATE grant_revocations SET revoked_at = revoked_at - interval '1 millisecond'",
-  "take the time of a revocation away": "UPDATE grant_revocations SET revoked_at = NULL",
-  "make a revocation another client's": "UPDATE grant_revocations SET client_id = 'other'",
-  "make a revocation another issuer's": "UPDATE grant_revocations SET issuer = 'other'",
-  "make a revocation another subject's": "UPDATE grant_revocations SET subject = 'other' WHERE subject IS NOT NULL",
-  "make a revocation another grant's": "UPDATE grant_revocations SET external_id = 'x' WHERE external_id IS NOT NULL",
+  "remove the time of a revocation": "UPDATE grant_revocations SET revoked_at = NULL",
+  "move a revocation to another client": "UPDATE grant_revocations SET client_id = 'other'",
+  "move a revocation to another issuer": "UPDATE grant_revocations SET issuer = 'other'",
+  "move a revocation to another subject": "UPDATE grant_revocations SET subject = 'other' WHERE subject IS NOT NULL",
+  "move a revocation to another grant": "UPDATE grant_revocations SET external_id = 'x' WHERE external_id IS NOT NULL",
   "narrow a revocation to one grant":
     "UPDATE grant_revocations SET external_id = 'x' WHERE external_id IS NULL AND issuer IS NOT NULL",
   "narrow a revocation of a client to an issuer": "UPDATE grant_revocations SET issuer = 'x' WHERE issuer IS NULL",
   "store a revocation twice instead of renewing it":
     "INSERT INTO grant_revocations (client_id, issuer) SELECT client_id, issuer FROM grant_revocations WHERE issuer IS NULL",
-  "revoke a subject of no issuer": "INSERT INTO grant_revocations (client_id, subject) VALUES ('c', 's')",
-  "revoke a grant of no issuer": "INSERT INTO grant_revocations (client_id, external_id) VALUES ('c', 'g')",
+  "revoke a subject without an issuer": "INSERT INTO grant_revocations (client_id, subject) VALUES ('c', 's')",
+  "revoke an external grant without an issuer":
+    "INSERT INTO grant_revocations (client_id, external_id) VALUES ('c', 'g')",
   "revoke a grant of one subject alone":
     "INSERT INTO grant_revocations (client_id, issuer, external_id, subject) VALUES ('c', 'i', 'g', 's')",
   "give a grant another issuer": "UPDATE grants SET issuer = 'other' WHERE issuer IS NOT NULL",
@@ -214,7 +215,8 @@ const statements: Readonly<Record<string, string>> = {
   "give an issuer to a grant of the gateway":
     "UPDATE grants SET issuer = 'other', external_id = 'other' WHERE issuer IS NULL",
   "take the issuer of a grant away": "UPDATE grants SET issuer = NULL, external_id = NULL WHERE issuer IS NOT NULL",
-  "unsay what an event said of a grant": "UPDATE grants SET registered_by_event_at = NULL WHERE issuer IS NOT NULL",
+  "remove the time of a registration by an event":
+    "UPDATE grants SET registered_by_event_at = NULL WHERE issuer IS NOT NULL",
   "mark a grant of the gateway as registered by an event":
     "UPDATE grants SET registered_by_event_at = now() WHERE issuer IS NULL",
   "register a grant twice, under two ids": `

@@ -68,8 +68,8 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of a list", (it) 
               assert.isAtMost(page.operations.length, page_size)
             }
             const after = yield* touched
-            // A type alone asks for each of seven states by name; one row more than the page tells of a next page. What
-            // was updated is looked at in two orders.
+            // A type alone queries each of seven states; one row more than the page shows that there is a next page. Lists
+            // by update time read two orders.
             const bound = "updated_after" in filter ? 2 * maxLookedAt + 1 : 7 * (page_size + 1)
             assert.isAtMost((after.rows - before.rows) / runs, bound)
             assert.strictEqual(after.scans, before.scans, "full scans of the table")

@@ -109,7 +109,7 @@ conformance("the outcome of an operation", (it) => {
       isAbout(after.due_in, Duration.millis(inside.due_in!))
     }))
 
-  it.effect("is recorded once by concurrent callers, and only the caller that succeeds is told so", () =>
+  it.effect("is recorded once by concurrent callers, and only one of them succeeds", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue

@@ -160,7 +160,7 @@ conformance("a status read that is due", (it) => {
       }))
   }
 
-  it.effect("goes on through a new grant, and not through one of another subject or one that has expired", () =>
+  it.effect("continues through a new grant, and not through one of another subject or an expired one", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const issued = yield* issueAtNewProvider()

@@ -220,8 +220,11 @@ describe("An endpoint for financial requests", () => {
     }))
 })
 
+/** The answer of the command line to one line of a batch. */
 interface Answer {
+  readonly line?: number
   readonly created?: boolean
+  readonly error?: object
   readonly operation?: { readonly id: string }
 }
 
@@ -318,7 +321,7 @@ describe("A payload that cannot be encoded for its provider", () => {
       }
     }))
 
-  it.effect("is distinguished from a payload that may be sent later, which is retried", () =>
+  it.effect("is distinguished from a submission that may succeed later, which is retried", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         submit: (attempt) =>

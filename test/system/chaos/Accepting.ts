@@ -1,6 +1,6 @@
 /**
- * The clients of the ledger: they repeat each request under its key until an answer arrives, repeat some answered
- * requests, and cancel some operations while workers claim them.
+ * The clients of the ledger. They repeat each request under its key until an answer arrives, repeat some answered
+ * requests, and cancel some operations.
  */
 import { Duration, Effect, Schedule, type Schema } from "effect"
 import {

@@ -101,7 +101,7 @@ const contradictions = (evidence: Evidence): ReadonlyArray<string> => {
     }
   }
   return evidence.operations.filter((operation) => !agrees(operation)).map(({ failure_code, id, state }) =>
-    `${id}: ${state} ${failure_code ?? ""}, and the provider says ${resultOf.get(id) ?? "never received"}`
+    `${id}: ${state} ${failure_code ?? ""}; the provider's record: ${resultOf.get(id) ?? "never received"}`
   )
 }
 
@@ -119,7 +119,7 @@ export const abandoned = (evidence: Pick<Evidence, "operations" | "receipts" | "
     const mayStay = state === "indeterminate"
       ? result === "pending" || (result === "never" && !refused.has(id) && providers[provider as ProviderName] === null)
       : state === "submitted" && result === "pending"
-    return mayStay ? [] : [`${id}: ${state} with ${provider}, and the provider says ${result}`]
+    return mayStay ? [] : [`${id}: ${state} with ${provider}; the provider's record: ${result}`]
   })
 }
 

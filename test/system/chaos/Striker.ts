@@ -1,6 +1,6 @@
 /**
- * The part of a worker that strikes the worker itself: it takes orders from the parent, and carries one out when the
- * process next reaches the named point.
+ * The part of a worker that strikes the worker itself. It takes orders from the parent, and carries one out at the next
+ * pass of the named point.
  */
 import { Schema } from "effect"
 import * as fs from "node:fs"

@@ -94,7 +94,7 @@ export interface Scenario {
    * - Snapshots that workers reach before an operator has held all operations: PostgreSQL cannot notice a restore.
    * - Providers whose "not found" is final although their clocks or the workers' differ by more than declared,
    *   or that accept late requests: then "not found" is no evidence, with or without a failover.
-   * - Lost acceptances: their operation is gone, and the same request creates another one.
+   * - Lost acceptances: their operation no longer exists, and the same request creates another one.
    */
   readonly forgets: boolean
   /** Share of claims that a failover loses while their holder is stopped. */

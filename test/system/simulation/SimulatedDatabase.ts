@@ -1,6 +1,6 @@
 /**
- * The database and the network to it. Statements are those of the in-memory services, which keep the rules of
- * PostgreSQL; each takes effect in one instant. Faults change when that is, and whether the answer arrives.
+ * The database and the network to it. The in-memory services run each statement in one instant; faults change when that
+ * is, and whether the answer arrives.
  */
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import * as Clock from "effect/Clock"

@@ -1,6 +1,6 @@
 /**
- * One process with the real worker, rescuer and reconciler, and a scheduler and a clock of its own. It can be stopped,
- * continued, asked to end, and killed. A killed process runs nothing more, not even its finalizers.
+ * One process with the real worker, rescuer and reconciler, and its own scheduler and clock. It can be stopped,
+ * continued, asked to end, and killed without finalizers.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -1,6 +1,6 @@
 /**
- * Time and order of a run. Each event is either runnable now or due later, and the seed decides which of several comes
- * first. If none is runnable, time jumps.
+ * Time and order of a run. The seed decides which of several runnable events comes first; if none is runnable, time
+ * jumps to the next one.
  */
 import { Chance } from "./Chance.ts"
 import { Trace } from "./Trace.ts"
