@@ -15,7 +15,7 @@ export const runsAs = (uid: number, ...[file = "", ...args]: ReadonlyArray<strin
 
 export const inNamespace = ["unshare", "--user", "--map-root-user"]
 
-/** The unprivileged user 65534 where user namespaces are not permitted. */
+/** Another user of the machine: the listed user 65534 where user namespaces are not permitted. */
 export const another = !isRoot || runsAs(unlisted, ...inNamespace, "true") ? unlisted : 65534
 
 /** A directory in `/tmp` that belongs to a user. */
