@@ -50,7 +50,7 @@ const assertAlike = (inMemory: ReadonlyArray<Stored>, inPostgres: ReadonlyArray<
   assert.deepStrictEqual(inPostgres.map(withoutTimes), inMemory.map(withoutTimes), after)
   for (const [n, stored] of inPostgres.entries()) {
     const model = inMemory[n]!
-    // It has no meaning for a claimed operation, and no call changes it.
+    // Of one that was claimed it says nothing any more, and nobody can change it.
     if (stored.state === "accepted") assert.strictEqual(stored.is_held, model.is_held, after)
     for (const time of times) {
       assert.strictEqual(stored[time] === null, model[time] === null, `${time} of ${n} after ${after}`)

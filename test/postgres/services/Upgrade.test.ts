@@ -1,7 +1,3 @@
-/**
- * A ledger of an earlier version keeps its operations and gets every new rule. The tests fill an old schema and apply
- * the remaining migrations.
- */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
@@ -16,7 +12,7 @@ import { claimIds, takeIds } from "../../fixtures/Queue.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
-/** Applies the first `count` migrations, as an earlier version of the gateway did. */
+/** Applies the first so many migrations, as an earlier version of the gateway did. */
 const migrateTo = (count: number) =>
   Migrator.make({})({
     table: migrationsTable,
@@ -34,7 +30,7 @@ const migrateTo = (count: number) =>
 
 const uuid = (n: number) => `019aa4f0-5c00-7b1e-8d2f-${String(n).padStart(12, "0")}`
 
-/** An operation in each state, with its payload and under review, as the earlier schema allowed. */
+/** An operation in each state, with its payload, all of them under review, as the schema of then allowed. */
 const fill = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   yield* sql`INSERT INTO clients (id) VALUES ('client')`
@@ -84,7 +80,7 @@ const onOldDatabase = <A, E>(
       Layer.fresh(PostgresServices).pipe(Layer.provideMerge(layerFor(database)))
     ))).pipe(Effect.provide(Platform))
 
-describe("A ledger that was filled before workers existed", () => {
+describe("A ledger that was filled before operations moved by themselves", () => {
   it.live("keeps its operations and their history, and gives every unsettled one a schedule", () =>
     onOldDatabase(Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
@@ -110,7 +106,7 @@ describe("A ledger that was filled before workers existed", () => {
       )
     })))
 
-  it.live("has its operations claimed, rescued and read like new ones", () =>
+  it.live("has them claimed, rescued and read like any other", () =>
     onOldDatabase(Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -134,7 +130,7 @@ describe("A ledger that was filled before workers existed", () => {
       for (const state of settled) assert.strictEqual((yield* ledger.show(idOf[state]!)).state, state)
     })))
 
-  it.live("has every guard enabled afterwards, also for replication", () =>
+  it.live("has every guard on afterwards, also for replication", () =>
     onOldDatabase(Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       yield* migrate
