@@ -1,6 +1,6 @@
 /**
- * A stored payload that is not what was accepted is never sent, and encryption cannot be taken off: held by both ledgers
- * whose payloads are exchanged behind their backs, and by the real worker, which then has nothing to send to a sandbox.
+ * A worker never sends a stored payload that differs from the accepted one, and encryption cannot be removed. The tests
+ * replace payloads in both ledgers and run the real worker against a sandbox.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect, Redacted, type Schema } from "effect"
@@ -21,7 +21,7 @@ import { engineAt, submissionScene } from "./SubmissionScene.ts"
 
 const keys: Keys = [{ id: "2026-01", key: Redacted.make(new Uint8Array(32).fill(7)) }]
 
-/** Runs as a process that has the keys. */
+/** Runs the effect as a process that has the keys. */
 const having = <A, E, R>(effect: Effect.Effect<A, E, R>, options?: AesGcmOptions) =>
   Effect.flatMap(
     Backstage.use((backstage) => backstage.processWith(keys, options)),
@@ -51,8 +51,8 @@ const opened = (provider: string) =>
     })
   })
 
-conformance("a payload that was exchanged", (it) => {
-  it.effect("is not opened, in the clear as it is", () =>
+conformance("a replaced payload", (it) => {
+  it.effect("is not opened if it is plain text", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       const { operation } = yield* accept(identity, { payload: rent })
@@ -60,7 +60,7 @@ conformance("a payload that was exchanged", (it) => {
       assert.strictEqual(yield* opened(grant.provider), "PayloadAltered")
     }))
 
-  it.effect("is not opened although its key is at hand: it was encrypted for another request of the same operation", () =>
+  it.effect("is not opened if it was encrypted for another request of the same operation, even with its key", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       const { operation } = yield* having(accept(identity, { payload: rent }))
@@ -78,9 +78,12 @@ conformance("a payload that was exchanged", (it) => {
   const others: ReadonlyArray<readonly [what: string, text: string]> = [
     ["no JSON", "{"],
     ["nothing", ""],
-    ["the same in other words", `{ "to": "landlord", "amount": "10.00" }`],
-    ["the same with a member before, which the parser passes over", `{"amount":"1","amount":"10.00","to":"landlord"}`],
-    ["a payload that takes the type into itself", `{"amount":"10.00","to":"landlord"},"type":"payment"`]
+    ["the same JSON with other whitespace", `{ "to": "landlord", "amount": "10.00" }`],
+    [
+      "the same with a duplicate member before it, which the parser ignores",
+      `{"amount":"1","amount":"10.00","to":"landlord"}`
+    ],
+    ["a payload that also contains the type", `{"amount":"10.00","to":"landlord"},"type":"payment"`]
   ]
   for (const [what, text] of others) {
     it.effect(`is not opened when it is ${what}`, () =>
@@ -94,8 +97,8 @@ conformance("a payload that was exchanged", (it) => {
 })
 
 conformance("plain text", (it) => {
-  for (const [what, text] of [["what was accepted", rent], ["anything else", loot]] as const) {
-    it.effect(`in the place of a ciphertext is left alone, be it ${what}, and comes under review`, () =>
+  for (const [what, text] of [["the accepted payload", rent], ["another payload", loot]] as const) {
+    it.effect(`in plain text in place of a ciphertext is not opened, and the operation is put under review: ${what}`, () =>
       Effect.gen(function*() {
         const ledger = yield* OperationLedger
         const { grant, identity } = yield* issueAtNewProvider()
@@ -108,14 +111,14 @@ conformance("plain text", (it) => {
         yield* pass("2 hours")
         assert.deepStrictEqual(yield* having(claimIds(grant.provider)), [])
         assert.deepInclude(yield* ledger.show(id), { state: "accepted", under_review: true })
-        // An operator puts the ciphertext back.
+        // An operator restores the ciphertext.
         yield* replace(id, { key_id: payload!.key_id, payload: payload!.bytes })
         yield* pass("2 hours")
         assert.deepStrictEqual(yield* having(opened(grant.provider)), rent)
       }))
   }
 
-  it.effect("is opened during a migration, if its operation was accepted before the instant that is given, and then alone", () =>
+  it.effect("in plain text is opened during a migration only if its operation was accepted before the given instant", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       const old = (yield* accept(identity, { payload: rent })).operation
@@ -128,7 +131,7 @@ conformance("plain text", (it) => {
       assert.deepStrictEqual(yield* having(claimIds(grant.provider), { plaintextUntil: later }), [recent.id])
     }))
 
-  it.effect("is admitted to the millisecond: the instant itself is too late", () =>
+  it.effect("in plain text is refused from the given instant on, to the millisecond", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       const { created_at, id } = (yield* accept(identity, { payload: rent })).operation
@@ -139,7 +142,7 @@ conformance("plain text", (it) => {
       assert.deepStrictEqual(yield* claimedUntil(DateTime.add(aged, { milliseconds: 1 })), [id])
     }))
 
-  it.effect("that the migration admits is checked against the accepted request all the same", () =>
+  it.effect("in plain text that the migration admits is still checked against the accepted request", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       const { operation } = yield* accept(identity, { payload: rent })
@@ -148,7 +151,7 @@ conformance("plain text", (it) => {
       assert.strictEqual(yield* having(opened(grant.provider), { plaintextUntil }), "PayloadAltered")
     }))
 
-  it.effect("holds nothing up that can be sent", () =>
+  it.effect("delays no operation that can be sent", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       for (let n = 0; n < 5; n++) yield* accept(identity)
@@ -158,7 +161,7 @@ conformance("plain text", (it) => {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("a worker", (it) => {
-  it.effect("sends nothing in the place of what was accepted, says so as failure and error, and not what it found", () =>
+  it.effect("sends no replaced payload, and reports the failure without the content that it found", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity, logs, sandbox, work } = yield* submissionScene
@@ -180,7 +183,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a worker", (it) => {
       assert.notInclude(JSON.stringify(yield* ledger.history(id)), "mallory")
     }))
 
-  it.effect("sends nothing as another type than the accepted one", () =>
+  it.effect("sends no payload as another type than the accepted one", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const ledger = yield* OperationLedger
@@ -194,7 +197,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a worker", (it) => {
       assert.deepStrictEqual(yield* sandbox.record, [])
     }))
 
-  it.effect("with keys sends no plain text that a program with the writer's rights inserted, however it is dated", () =>
+  it.effect("with keys sends no plain text that a program with the writer's rights inserted, with any date", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { grant, sandbox } = yield* submissionScene
@@ -234,7 +237,7 @@ describe("A payload that was accepted", () => {
         const sent = yield* open({ ...stored, request_digest: Hex.encode(digest) })
         assert.strictEqual(JSON.stringify(sent), JSON.stringify(JSON.parse(new TextDecoder().decode(bytes))))
       }).pipe(
-        // What has no canonical form is not accepted in the first place.
+        // A payload without a canonical form is not accepted.
         Effect.catchTag("InvalidFinancialRequest", () => Effect.void),
         Effect.provide(Platform)
       )

@@ -1,6 +1,6 @@
 /**
- * Documents of an authorization server that say less than before do not replace what was good: each test fetches a good
- * key set or metadata first, and then serves an emptied, spoiled or foreign one.
+ * Emptied, invalid or foreign documents of an authorization server do not replace good keys or metadata. Each test
+ * fetches good documents first, and then serves bad ones.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Layer, Logger } from "effect"
@@ -27,21 +27,21 @@ import { Box, makeMiddlebox } from "./Middlebox.ts"
 
 const metadata = "/.well-known/oauth-authorization-server"
 
-/** Key sets without a key that verifies what the gateway accepts by default. */
+/** Key sets without a key for the algorithms that the gateway accepts by default. */
 const uselessSets = Effect.gen(function*() {
   const good = yield* jwkOf("one")
   const { privateJwk } = yield* signerOf("one")
   return {
     "no keys": [],
-    "nothing that is a key": [null, 1, "key", [], {}],
+    "values that are not keys": [null, 1, "key", [], {}],
     "keys that cannot be imported": [{ ...good, x: good.y, y: good.x }, { ...good, x: "AAAA" }],
-    "keys of other algorithms alone": [yield* jwkOf("one", "ES384"), yield* jwkOf("two", "RS256")],
-    "keys for encryption alone": [{ ...good, use: "enc" }],
-    "private keys alone": [privateJwk]
+    "only keys of other algorithms": [yield* jwkOf("one", "ES384"), yield* jwkOf("two", "RS256")],
+    "only keys for encryption": [{ ...good, use: "enc" }],
+    "only private keys": [privateJwk]
   }
 })
 
-/** The warnings that are logged meanwhile, as one text. */
+/** The warnings that are logged while the effect runs, as one text. */
 const warnings = <A, E, R>(effect: Effect.Effect<A, E, R>) => {
   const lines: Array<string> = []
   const logger = Logger.make((options) => {
@@ -57,7 +57,7 @@ const makeFetched = Effect.gen(function*() {
   return { server, search }
 })
 
-/** Serves this instead of good documents, and tells what becomes of a known key and of an unknown one for an hour. */
+/** Serves this instead of good documents, and returns the results for a known and an unknown key over an hour. */
 const verdictsUnder = Effect.fnUntraced(function*(spoil: (server: FakeServer) => void) {
   const { search, server } = yield* makeFetched
   spoil(server)
@@ -75,7 +75,7 @@ const servedForAnHour = [
 ]
 
 describe("Good keys", () => {
-  it.effect("serve until they are an hour old under a key set without a usable key; unknown keys are 503, and never 401", () =>
+  it.effect("stay in use for an hour when the new key set has no usable key; unknown keys are 503, and never 401", () =>
     Effect.gen(function*() {
       for (const [name, keys] of Object.entries(yield* uselessSets)) {
         const verdicts = yield* verdictsUnder((server) => server.serve("/jwks", { keys }))
@@ -83,7 +83,7 @@ describe("Good keys", () => {
       }
     }))
 
-  it.effect("are replaced as soon as there is a usable key again", () =>
+  it.effect("are replaced as soon as the key set has a usable key again", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       server.serve("/jwks", { keys: [] })
@@ -95,7 +95,7 @@ describe("Good keys", () => {
       assert.strictEqual(yield* search("one"), "InvalidCredential")
     }))
 
-  it.effect("verify tokens on under an empty key set", () =>
+  it.effect("continue to verify tokens when the key set is empty", () =>
     Effect.gen(function*() {
       const { server, signer, verify } = yield* makeScene()
       assert.strictEqual(yield* verdictOn(verify, yield* tokenOf(signer)), "accepted")
@@ -107,7 +107,7 @@ describe("Good keys", () => {
       assert.strictEqual(server.asked("/jwks"), 2)
     }))
 
-  it.effect("serve on under metadata that names no key set, or that of another issuer", () =>
+  it.effect("stay in use when the metadata names no key set, or another issuer", () =>
     Effect.gen(function*() {
       for (
         const document of [
@@ -132,7 +132,7 @@ describe("Good keys", () => {
       }
     }))
 
-  it.effect("are not needed for a warning that says what was wrong", () =>
+  it.effect("are not needed for the warning, which names the mistake in the key set", () =>
     Effect.gen(function*() {
       for (const [name, keys] of Object.entries(yield* uselessSets)) {
         const { search, server } = yield* makeFetched
@@ -147,7 +147,7 @@ describe("Good keys", () => {
 })
 
 describe("The first key set", () => {
-  it.effect("without a usable key is no key set: tokens are 503, and it is asked for again after a second", () =>
+  it.effect("without a usable key is ignored: tokens are 503, and the gateway fetches again after a second", () =>
     Effect.gen(function*() {
       for (const [name, keys] of Object.entries(yield* uselessSets)) {
         const server = makeFakeServer(keys)
@@ -160,8 +160,8 @@ describe("The first key set", () => {
     }))
 })
 
-describe("A name that two different keys of a set have", () => {
-  it.effect("is a mistake of the server: tokens that name it are 503, and those of other keys are read", () =>
+describe("A kid of two different keys in one set", () => {
+  it.effect("is a mistake of the server: tokens with this kid are 503, and tokens of other keys are read", () =>
     Effect.gen(function*() {
       const { search, server } = yield* makeFetched
       const [one, two, three] = [yield* jwkOf("one"), yield* jwkOf("two"), yield* jwkOf("three")]
@@ -172,7 +172,7 @@ describe("A name that two different keys of a set have", () => {
       assert.strictEqual(yield* search("four"), "InvalidCredential")
     }))
 
-  it.effect("is none where both are the same key", () =>
+  it.effect("is no mistake if both are the same key", () =>
     Effect.gen(function*() {
       const one = yield* jwkOf("one")
       const { alg: _, use: __, ...bare } = one

@@ -1,6 +1,6 @@
 /**
- * The scopes of a grant are bounded, however many tokens add to them, and so are the copies that operations keep: both
- * implementations refuse what goes beyond, and the schema does where they are gone around.
+ * The scopes of a grant stay bounded for any number of tokens, and so do the copies in operations. The tests run
+ * against both ledgers, and try statements that bypass them.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Array as Arr, Effect, Exit, Layer, Logger } from "effect"
@@ -21,18 +21,18 @@ import { Platform } from "../../fixtures/TestDatabase.ts"
 
 const named = (name: string) => Scope.make(name)
 
-/** So many scopes with numbers of three digits, each of so many characters. */
+/** `count` scopes of `length` characters, with numbers of three digits. */
 const scopesOf = (count: number, length = 4, from = 0) =>
   Array.from({ length: count }, (_, n) => named(String(from + n).padStart(3, "0").padStart(length, "s")))
 
-/** As many characters as there may be, with the blanks between: 32 scopes of 127, and their 31 blanks, make 4095. */
+/** As many characters as allowed, 4096: 32 scopes of 127 characters and 31 blanks make 4095, so one scope has 128. */
 const mostCharacters = [...scopesOf(31, 127), named("s".repeat(128))]
 
 const show = (registration: Parameters<typeof identify>[0]) =>
   Effect.flatMap(identify(registration), ({ grant_id }) => Grants.use((grants) => grants.show(grant_id)))
 
 conformance("the scopes of a grant", (it) => {
-  it.effect("may be as many and as long as the limits say, and no more", () =>
+  it.effect("may be as many and as long as the limits allow, and no more", () =>
     Effect.gen(function*() {
       assert.strictEqual(mostCharacters.join(" ").length, scopeLimits.characters)
       for (const learned_from of ["event", "token"] as const) {
@@ -52,7 +52,7 @@ conformance("the scopes of a grant", (it) => {
       }
     }))
 
-  it.effect("stay bounded when one token after the other shows more, and so does the copy of an operation", () =>
+  it.effect("stay bounded when many tokens add scopes in turn, and so does the copy of an operation", () =>
     Effect.gen(function*() {
       const registration = newRegistration({ learned_from: "token" })
       let refused = 0
@@ -68,11 +68,11 @@ conformance("the scopes of a grant", (it) => {
       assert.strictEqual(refused, 38)
       assert.lengthOf(scopes, 91)
       yield* accept(yield* identify(registration))
-      // A token that shows nothing new is as good as before.
+      // A token without new scopes is accepted as before.
       assert.deepStrictEqual((yield* register({ ...registration, scopes: [operationsRead] })).scopes, scopes)
     }))
 
-  it.effect("stay bounded when many tokens show more at the same time", () =>
+  it.effect("stay bounded when many tokens add scopes concurrently", () =>
     Effect.gen(function*() {
       const registration = newRegistration({ learned_from: "token", scopes: [] })
       yield* register(registration)
@@ -80,7 +80,7 @@ conformance("the scopes of a grant", (it) => {
         Arr.range(0, 19),
         (n) =>
           register({ ...registration, scopes: scopesOf(15, 6, n * 15) }).pipe(
-            // One row is locked by all of them, and a token does not wait for long.
+            // All of them lock one row, and a registration by a token does not wait for long.
             Effect.retry({ while: ({ _tag }) => _tag === "StoreUnavailable" }),
             Effect.result
           ),
@@ -92,7 +92,7 @@ conformance("the scopes of a grant", (it) => {
       assert.lengthOf((yield* show(registration)).scopes, 90)
     }))
 
-  it.effect("that an event told are not too many for it when a token shows more, which adds nothing", () =>
+  it.effect("of an event stay within the limits when a token shows more, because it adds nothing", () =>
     Effect.gen(function*() {
       const registration = newRegistration({ scopes: [operationsRead] })
       const grant = yield* register(registration)
@@ -109,7 +109,7 @@ conformance("the scopes of a grant", (it) => {
       }
     }))
 
-  it.effect("that the gateway is to issue beyond the limits are a mistake of the caller's", () =>
+  it.effect("beyond the limits cannot be issued by the gateway: the call is a mistake of the caller", () =>
     Effect.gen(function*() {
       for (const scopes of [scopesOf(scopeLimits.count + 1), [...mostCharacters, named("x")]]) {
         const exit = yield* Effect.exit(issue({ scopes }))
@@ -119,9 +119,9 @@ conformance("the scopes of a grant", (it) => {
     }))
 })
 
-layer(PostgresLedger, { excludeTestServices: true })("around the services", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("statements that bypass the services", (it) => {
   for (const mode of modes) {
-    it.effect(`no grant has more scopes, or one that is null (${mode})`, ({ skip }) =>
+    it.effect(`give no grant more scopes, or one that is null (${mode})`, ({ skip }) =>
       Effect.gen(function*() {
         skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
         const { grant_id } = yield* register(newRegistration({ learned_from: "token" }))
@@ -133,7 +133,7 @@ layer(PostgresLedger, { excludeTestServices: true })("around the services", (it)
       }))
   }
 
-  it.effect("an operation's copy is that of its grant", () =>
+  it.effect("leave the copy of an operation equal to the scopes of its grant", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issue({ scopes: mostCharacters })
@@ -148,7 +148,7 @@ describe("A token with more scopes than its grant may have", () => {
     Layer.provideMerge(Layer.merge(MemoryLedger.layer, Platform))
   )
 
-  it.effect("is refused, with a warning in the log that says why; others of the grant are good", () =>
+  it.effect("is refused with a warning that names the reason; other tokens of the grant are accepted", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(epoch * 1000)
       const lines: Array<string> = []

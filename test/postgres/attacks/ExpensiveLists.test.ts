@@ -1,6 +1,6 @@
 /**
- * No list of one client stops the reads of others. Each combination of filters looks at a bounded
- * number of rows. Filtered lists run a few at a time for each client, and a list whose client has gone is cancelled.
+ * Each combination of filters reads a bounded number of rows, so that no list stops other reads. The tests count rows
+ * of PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
@@ -18,7 +18,7 @@ const size = rounds(200_000, 1_000_000)
 
 type Filters = Partial<OperationQuery>
 
-/** Values of each filter: absent, one that most operations fit, one that few fit, one that none fits. */
+/** Values of each filter: absent, and one each that most, few and no operations match. */
 const choices: ReadonlyArray<ReadonlyArray<Filters>> = [
   [{}, { states: ["succeeded"] }, { states: ["failed"] }, { states: ["cancelled"] }, { states: [...operationStates] }],
   [{}, { type: "payment" }, { type: "refund" }, { type: "unknown" }],
@@ -33,7 +33,7 @@ const combinations = choices.reduce<ReadonlyArray<Filters>>(
   [{}]
 )
 
-/** Lists with these filters, and counts what that looks at. */
+/** Lists with these filters, and counts the rows that PostgreSQL reads. */
 const look = Effect.fnUntraced(function*({ identity }: Filled, filters: Filters) {
   const store = yield* OperationStore
   const name = JSON.stringify(filters)
@@ -44,7 +44,7 @@ const look = Effect.fnUntraced(function*({ identity }: Filled, filters: Filters)
   return { name, result, rows: after.rows - before.rows }
 })
 
-/** One connection with the settings of the gateway's, so that what it counts is all there is to count. */
+/** One connection with the gateway's settings: its counters include every statement of the test. */
 const Reader = Layer.fresh(OperationStore.layer).pipe(
   Layer.provideMerge(anotherPool({
     maxConnections: 1,
@@ -58,7 +58,7 @@ layer(PostgresLedger, { excludeTestServices: true, timeout: "5 minutes" })(
     let filled: Filled | undefined
 
     it.effect(
-      "looks at the rows of the page alone when it has no filters, also where there are no statistics",
+      "reads only the rows of its page without filters, also without table statistics",
       () =>
         Effect.gen(function*() {
           filled = yield* fill(1, size)
@@ -75,7 +75,7 @@ layer(PostgresLedger, { excludeTestServices: true, timeout: "5 minutes" })(
     )
 
     it.effect(
-      `looks at a bounded number of rows with each of ${combinations.length} combinations of filters`,
+      `reads a bounded number of rows with each of ${combinations.length} combinations of filters`,
       () =>
         Effect.gen(function*() {
           yield* SqlClient.SqlClient.use((sql) => sql`ANALYZE operations`)
@@ -85,7 +85,7 @@ layer(PostgresLedger, { excludeTestServices: true, timeout: "5 minutes" })(
               const bound = filters.updated_after == null ? operationStates.length * 101 : 2 * maxLookedAt + 1
               assert.isAtMost(rows, bound, name)
               if (result._tag === "Success") continue
-              // Only where neither order was of any help.
+              // Only if neither order helps.
               assert.strictEqual(result.failure._tag, "QueryTooBroad", name)
               assert.strictEqual(rows, bound, name)
             }

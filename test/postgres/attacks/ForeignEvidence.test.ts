@@ -1,6 +1,6 @@
 /**
- * An answer about another operation proves nothing about this one: held by worker and reconciler against a sandbox that
- * answers so over HTTP, by properties of what judges answers, and by the ledger's own statements.
+ * An answer about another operation is no evidence for this one. The tests run worker and reconciler against a sandbox
+ * over HTTP, check the rules by property, and call the ledger.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Duration, Effect, Exit } from "effect"
@@ -23,7 +23,7 @@ import { submissionScene } from "./SubmissionScene.ts"
 
 const soon = Duration.minutes(10)
 
-/** What one log line says, apart from when and by whom. */
+/** The content of one log line, without its time and fiber. */
 const annotationsOf = (line: string) =>
   JSON.parse(line) as {
     readonly level: string
@@ -35,7 +35,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a provider that answers fo
   const always = { foreign_answer: { rate: 1 } }
 
   for (const instruction of [{ outcome: "pending" }, { outcome: "failed", settle_after_ms: 1 }] as const) {
-    it.effect(`settles nothing by a status read of what is ${instruction.outcome}, and a review begins`, () =>
+    it.effect(`settles nothing by a status read of an operation that is ${instruction.outcome}, and a review begins`, () =>
       Effect.gen(function*() {
         const ledger = yield* OperationLedger
         const { identity, logs, reconcile, sandbox, work } = yield* submissionScene
@@ -64,7 +64,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a provider that answers fo
       }))
   }
 
-  it.effect("leaves uncertain what it was sent, and its answer is kept as evidence", () =>
+  it.effect("leaves the submission indeterminate, and its answer is kept as evidence", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity, reconcile, sandbox, work } = yield* submissionScene
@@ -73,7 +73,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a provider that answers fo
       const { operation: { id } } = yield* accept(identity, { payload })
       yield* work
       assert.strictEqual((yield* ledger.show(id)).state, "indeterminate")
-      assert.isNull((yield* inspect(id)).reference, "the other operation's reference is not taken over")
+      assert.isNull((yield* inspect(id)).reference, "the reference of the other operation is not stored")
       const { evidence } = (yield* ledger.history(id)).at(-1)!
       assert.deepInclude(evidence as object, { by: "submission" })
       assert.match((evidence as { readonly reason: string }).reason, /names another operation: its operation_id is/)
@@ -82,7 +82,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a provider that answers fo
       yield* pass(soon)
       yield* reconcile
       assert.strictEqual((yield* ledger.show(id)).state, "failed")
-      assert.deepStrictEqual((yield* sandbox.record).map(({ key }) => key), [id], "and it was sent once")
+      assert.deepStrictEqual((yield* sandbox.record).map(({ key }) => key), [id], "the operation was sent once")
     }))
 })
 
@@ -91,7 +91,7 @@ const [own, another] = ["019aa4f0-5c00-7b1e-8d2f-000000000001", "019aa4f0-5c00-7
 ) as [OperationId, OperationId]
 
 const evidence = { said: "so" }
-const references = ["r1", "r2"] as unknown as ReadonlyArray<ProviderReference>
+const references = ["r1", "r2"].map(reference)
 
 const anyNames: fc.Arbitrary<AnswerNames> = fc.record({
   reference: fc.constantFrom(null, ...references, "" as ProviderReference),
@@ -121,15 +121,15 @@ const contradicts = (names: AnswerNames, stored: ProviderReference | null) =>
   (names.operation_id !== null && names.operation_id !== own)
   || (names.reference !== null && stored !== null && names.reference !== stored)
 
-describe("What follows from an answer", () => {
-  it("is nothing but a review when a status read names another operation id, or another reference than the stored one", () => {
+describe("The decision about an answer", () => {
+  it("is only a review if a status read names another operation id or another reference than the stored one", () => {
     fc.assert(
       fc.property(anyDue, anyStatusAnswer, (due, answer) => {
         const decision = decideAfterRead(due, answer)
         const isContradicted = "names" in answer && contradicts(answer.names, due.reference)
         assert.strictEqual(decision._tag === "Contradicted", isContradicted)
         if (decision._tag !== "Postpone" && decision._tag !== "Record") return
-        // What is to be stored is what the answer names, and never in the place of another reference.
+        // The reference to store is the one in the answer, and it never replaces another reference.
         const { reference } = decision
         const named = "names" in answer && isProviderReference(answer.names.reference) ? answer.names.reference : null
         assert.isTrue(reference === null || (reference === named && (due.reference ?? reference) === reference))
@@ -138,7 +138,7 @@ describe("What follows from an answer", () => {
     )
   })
 
-  it("counts when it names nothing, because the read asked for this operation alone", () => {
+  it("follows the answer if it names nothing, because the read was for this operation alone", () => {
     for (const stored of [null, ...references]) {
       const due = { operation: { id: own }, state: "indeterminate", revision: 3, reference: stored } as DueRead
       const answer = StatusAnswer.Proven({ state: "succeeded", names: namesNothing, evidence })
@@ -146,8 +146,9 @@ describe("What follows from an answer", () => {
     }
   })
 
-  it("is nothing when an adapter without types forgets what the answer names", () => {
-    const due = { operation: { id: own }, state: "indeterminate", revision: 3, reference: null } as unknown as DueRead
+  it("is indeterminate if an untyped adapter omits the names of the answer", () => {
+    const due = { operation: { id: own }, state: "indeterminate", revision: 3, reference: null } as DueRead
+    // Casts past `unknown`: these answers contradict the types, as those of an adapter in JavaScript may.
     for (const names of [undefined, null, {}, { reference: null }, { operation_id: null }]) {
       const status = { _tag: "Proven", state: "succeeded", evidence, names } as unknown as StatusAnswer
       assert.strictEqual(decideAfterRead(due, status)._tag, "Contradicted")
@@ -156,7 +157,7 @@ describe("What follows from an answer", () => {
     }
   })
 
-  it("is doubt when the answer to a submission names another operation id", () => {
+  it("is indeterminate if the answer to a submission names another operation id", () => {
     fc.assert(
       fc.property(anyNames, fc.constantFrom("Acknowledged", "Succeeded", "Rejected"), (names, _tag) => {
         const answer = { _tag, names, code: "no", message: "No.", evidence } as SubmissionAnswer
@@ -170,7 +171,7 @@ describe("What follows from an answer", () => {
     )
   })
 
-  it("says in the log what was expected and what was named: printable, and no more than 64 characters of it", () => {
+  it("is logged with the expected and the named value: printable, and at most 64 characters of it", () => {
     const due = { operation: { id: own }, state: "submitted", revision: 3, reference: references[0] } as DueRead
     const named = `\u001b[31mline\n${"x".repeat(1000)}` as ProviderReference
     const names = { reference: named, operation_id: null }
@@ -211,7 +212,7 @@ conformance("the ledger", (it) => {
       assert.strictEqual(settled.state, "succeeded")
     }))
 
-  it.effect("puts under review what a worker reports under another reference than the stored one", () =>
+  it.effect("puts an operation under review that a worker reports under another reference than the stored one", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const ledger = yield* OperationLedger
@@ -225,7 +226,7 @@ conformance("the ledger", (it) => {
       assert.strictEqual((yield* inspect(id)).reference, "r1")
     }))
 
-  it.effect("begins a review with a status read when it is told to, unless an operator ended one in this state", () =>
+  it.effect("begins a review with a status read on request, unless an operator ended one in this state", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const ledger = yield* OperationLedger
@@ -238,13 +239,13 @@ conformance("the ledger", (it) => {
       assert.isFalse(yield* reviewed(3))
       assert.isFalse(yield* reviewed(3, false))
       assert.isTrue(yield* reviewed(3, true))
-      assert.isTrue(yield* reviewed(3, false), "a later read does not end it")
-      // In another millisecond than the last change of the state.
+      assert.isTrue(yield* reviewed(3, false), "a later read does not end the review")
+      // The millisecond must differ from that of the last change of the state.
       yield* pass("1 second")
       yield* ledger.review(id, false)
       assert.isFalse(yield* reviewed(3, true))
       yield* pass("1 second")
       yield* queue.record(id, 3, outcome("indeterminate"), recording())
-      assert.isTrue(yield* reviewed(4, true), "the next state is reviewed anew")
+      assert.isTrue(yield* reviewed(4, true), "the next state is reviewed again")
     }))
 })

@@ -1,6 +1,6 @@
 /**
- * No caller dates a revocation, and no row holds up the rows beside it: the dates and counts that a role may write are
- * given values that no honest process writes.
+ * No caller dates a revocation, and no extreme value in one row delays other rows. The tests write such dates and
+ * counts to PostgreSQL in both replication modes.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
@@ -25,7 +25,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a revocation", (it) => {
   const now = "BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp()"
 
   for (const mode of modes) {
-    it.effect(`is dated by the database, not by the statement that makes it (${mode})`, ({ skip }) =>
+    it.effect(`is dated by the database, not by its statement (${mode})`, ({ skip }) =>
       Effect.gen(function*() {
         skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
         const { client_id } = newRegistration()
@@ -57,7 +57,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a revocation", (it) => {
         }
       }))
 
-    it.effect(`of one grant, and the event that speaks for it, are dated by the database (${mode})`, ({ skip }) =>
+    it.effect(`of one grant, and the registration by an event, are dated by the database (${mode})`, ({ skip }) =>
       Effect.gen(function*() {
         skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
         const { grant_id } = yield* register(newRegistration({ learned_from: "token" }))
@@ -75,7 +75,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a revocation", (it) => {
       }))
   }
 
-  it.effect("that was given a far date revokes no grant that is given after it", () =>
+  it.effect("with a forged far date revokes no grant that is made after it", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const registration = newRegistration({ granted_at: later("1 minute") })
@@ -103,7 +103,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a row with an extreme valu
   const fill = (id: string, reads: number) =>
     SqlClient.SqlClient.use((sql) => sql`UPDATE operations SET reads = ${reads} WHERE id = ${id}`)
 
-  it.effect("of status reads fails no batch of reads, and stays as it is", () =>
+  it.effect("of status reads fails no batch of reads, and keeps its value", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const sql = yield* SqlClient.SqlClient
@@ -121,14 +121,14 @@ layer(PostgresLedger, { excludeTestServices: true })("a row with an extreme valu
         ])
         assert.deepStrictEqual(yield* count(ids), [most, times])
       }
-      // Not even where no read is taken.
+      // Also when no read is taken.
       yield* Grants.use((grants) => grants.setProviderConnected(issued.grant.provider_connection_id, false))
       yield* sql`UPDATE operations SET due_at = now() WHERE id = ANY (${ids}::uuid[])`
       assert.deepStrictEqual(yield* takeIds("takeReads", issued.grant.provider), [])
       assert.deepStrictEqual(yield* count(ids), [most, 2])
     }))
 
-  it.effect("of status reads fails no batch of held operations, and stays as it is", () =>
+  it.effect("of status reads fails no batch of held operations, and keeps its value", () =>
     Effect.gen(function*() {
       const issued = yield* issueAtNewProvider()
       const ids = yield* acceptSeveral(issued.identity, 3)
@@ -139,7 +139,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a row with an extreme valu
     }))
 
   for (const mode of modes) {
-    it.effect(`that no process could read is refused (${mode})`, ({ skip }) =>
+    it.effect(`that processes cannot read is refused (${mode})`, ({ skip }) =>
       Effect.gen(function*() {
         skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
         const issued = yield* issueAtNewProvider()

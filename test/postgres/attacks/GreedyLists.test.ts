@@ -1,6 +1,6 @@
 /**
- * A client that fills the gateway with slow lists keeps no other client waiting. Its lists run four at a time on connections
- * of their own. A list whose client hangs up is cancelled in the database.
+ * A client with many slow lists delays no other client: four of its lists run at once, and abandoned ones are
+ * cancelled. The test fills a gateway on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
@@ -15,7 +15,7 @@ import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
 import { accept, type Holder, issue } from "../../fixtures/HttpScene.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
-/** Sleeps for as long as a list may take, on the connections of the lists. */
+/** Lists that sleep in the database for as long as a list may take, on the connections of the lists. */
 const SleepingLists = Layer.effect(
   OperationStore,
   Effect.gen(function*() {
@@ -47,7 +47,7 @@ const Services = Layer.unwrap(Effect.map(createDatabase(), (database) => {
 
 const patient = { lifecycle: { deadline: 600_000 }, quiet: true }
 
-/** Waits until so many lists run in the database. */
+/** Waits until `count` lists run in the database. */
 const untilRunning = Effect.fnUntraced(function*(count: number) {
   const sql = yield* SqlClient.SqlClient
   let running = -1
@@ -68,7 +68,7 @@ const startList = Effect.fnUntraced(function*({ token }: Holder) {
 layer(gatewayOn(Services, patient).pipe(Layer.provideMerge(Services)), { excludeTestServices: true })(
   "A client with fifty slow lists",
   (it) => {
-    it.effect("runs four of them at once, and the lists and reads of others go on", () =>
+    it.effect("runs four of them at once, while the lists and reads of others are served", () =>
       Effect.gen(function*() {
         const { send } = yield* Gateway
         const [greedy, other] = [yield* issue(), yield* issue()]
@@ -81,7 +81,7 @@ layer(gatewayOn(Services, patient).pipe(Layer.provideMerge(Services)), { exclude
           assert.strictEqual((yield* send(`/v1/operations/${id}`, { token: other.token })).status, 200)
           assert.strictEqual((yield* send("/readyz")).status, 200)
         }).pipe(Effect.scoped)
-        // Both have hung up. What ran is cancelled, and what waited never starts.
+        // Both clients closed their connections. Running lists are cancelled, and waiting ones never start.
         yield* untilRunning(0)
       }))
   }

@@ -1,6 +1,6 @@
 /**
- * A row that stays locked costs the requests for that row, and no others. On the pools that the gateway opens, statements
- * that may wait for a lock share no connection, and PostgreSQL ends what waits, or idles in a transaction, for too long.
+ * A locked row delays only the requests for that row. The tests lock rows of PostgreSQL under the gateway's own pools,
+ * and check their time-outs.
  */
 import { PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
@@ -25,7 +25,7 @@ import { accept, issue, newKey, operationIn, PostgresLedger } from "../../fixtur
 import { openTransaction } from "../../fixtures/Pools.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
-/** The gateway's own way to the database of this file. */
+/** The gateway's own pools, on the database of this file. */
 const Here = Layer.effect(
   Database,
   Effect.gen(function*() {
@@ -59,7 +59,7 @@ layer(PostgresLedger, { excludeTestServices: true })("The pools of the gateway",
         assert.isAbove(settings["idle_in_transaction_session_timeout"]!, 0)
         // A migration may rewrite a large table.
         if (pool !== MigrationPool) assert.isAbove(settings["statement_timeout"]!, settings["lock_timeout"]!)
-        // The reader alone shares connections: it takes no lock that another statement of the gateway withholds.
+        // Only the reader shares connections: it waits for no lock that another statement of the gateway holds.
         const { config } = yield* PgClient.PgClient
         assert.strictEqual(config.multiplex ?? false, pool === ReaderPool)
       }).pipe(Effect.provide(Layer.provide(pool, Here))))
@@ -77,7 +77,7 @@ layer(PostgresLedger, { excludeTestServices: true })("The pools of the gateway",
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("While one grant stays locked", (it) => {
-  it.effect("other grants are accepted for, and its own requests are refused and recorded once when it is free", () =>
+  it.effect("requests of other grants are accepted; its own are refused, and recorded once after the lock is released", () =>
     Effect.gen(function*() {
       const [locked, free] = [yield* issue(), yield* issue()]
       const request = { type: "payment", key: newKey(), payload: null }
@@ -94,7 +94,7 @@ layer(PostgresLedger, { excludeTestServices: true })("While one grant stays lock
               { concurrency: "unbounded" }
             )
           )
-          // More than there are connections, one after the other: none of them may be lost to the locked grant.
+          // More requests than connections, one by one: the locked grant must not keep a connection.
           for (let n = 0; n < 20; n++) assert.isTrue((yield* accept(free.identity)).created)
           for (const result of yield* Fiber.join(waiting)) {
             assert.strictEqual(result._tag === "Failure" && result.failure._tag, "StoreUnavailable")
@@ -124,7 +124,7 @@ layer(PostgresLedger, { excludeTestServices: true })("While one grant stays lock
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("While one operation stays locked", (it) => {
-  it.effect("workers record what became of others", () =>
+  it.effect("workers record the outcomes of others", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const locked = yield* operationIn(identity, "submitting")

@@ -1,6 +1,6 @@
 /**
- * One client with a long queue does not delay the operations of other clients: claims give each client its turn, in
- * PostgreSQL and in memory alike. The tests fill queues and look at what each claim takes, and in which order.
+ * A client with a long queue does not delay other clients: claims take turns between clients. The tests check the
+ * batches and their order in PostgreSQL and in memory.
  */
 import { assert, describe, layer } from "@effect/vitest"
 import { Cause, Context, Deferred, Duration, Effect, Exit, Layer } from "effect"
@@ -29,7 +29,7 @@ import { settleAll } from "../../fixtures/StoredOperations.ts"
 
 type Services = Grants | OperationLedger | SubmissionQueue | Backstage
 
-/** Grants of so many new clients at one new provider. */
+/** Grants of `count` new clients at one new provider. */
 const issueToClients = (count: number) =>
   Effect.suspend(() => {
     const provider = newProvider()
@@ -37,15 +37,15 @@ const issueToClients = (count: number) =>
   })
 
 conformance("a long queue of one client", (it) => {
-  it.effect("does not delay another client: its operation is in the next batch, though it was accepted last", () =>
+  it.effect("does not delay another client: its operation is in the next batch, even if accepted last", () =>
     Effect.gen(function*() {
       const [long, short] = yield* issueToClients(2)
       const queue = yield* acceptSeveral(long!.identity, 40)
       const first = yield* claimIds(long!.grant.provider, 8)
-      assert.sameMembers([...first], queue.slice(0, 8), "alone, it has every place")
+      assert.sameMembers([...first], queue.slice(0, 8), "without others it takes every place")
       const [late] = yield* acceptSeveral(short!.identity, 1)
       const next = yield* claimIds(long!.grant.provider, 8)
-      assert.sameMembers([...next], [late!, ...queue.slice(8, 15)], "and every place that others leave")
+      assert.sameMembers([...next], [late!, ...queue.slice(8, 15)], "it takes the places that others leave")
     }))
 
   it.effect("shares each batch evenly with other long queues, each oldest first", () =>
@@ -63,7 +63,7 @@ conformance("a long queue of one client", (it) => {
       }
     }))
 
-  it.effect("shares with more clients than a batch has places: each has its turn before any has a second", () =>
+  it.effect("takes turns with more clients than a batch has places: each has a turn before any has a second", () =>
     Effect.gen(function*() {
       const issued = yield* issueToClients(7)
       const queues = yield* Effect.forEach(issued, ({ identity }) => acceptSeveral(identity, 4))
@@ -77,7 +77,7 @@ conformance("a long queue of one client", (it) => {
       }
     }))
 
-  it.effect("of a client that was deactivated does not delay others, neither at the first look nor at a later one", () =>
+  it.effect("of a deactivated client delays no other client, at the first claim or later", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const [gone, good] = yield* issueToClients(2)
@@ -90,7 +90,7 @@ conformance("a long queue of one client", (it) => {
       assert.sameMembers([...yield* claimIds(provider, 4)], queue.slice(4))
     }))
 
-  it.effect("is taken up again once its client is back, beside the others", () =>
+  it.effect("is claimed again, beside the others, after its client was reactivated", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const [back, other] = yield* issueToClients(2)
@@ -108,7 +108,7 @@ conformance("a long queue of one client", (it) => {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("in a large ledger", (it) => {
-  it.effect("an operation that came after 5,000 of another client is in the next batch", () =>
+  it.effect("an operation accepted after 5,000 of another client is in the next batch", () =>
     Effect.gen(function*() {
       const [long, short] = yield* issueToClients(2)
       yield* fillQueue(long!.grant, { count: 5000 })
@@ -118,7 +118,7 @@ layer(PostgresLedger, { excludeTestServices: true })("in a large ledger", (it) =
       assert.include(batch, late!)
     }))
 
-  it.effect("a claim that another holds back is passed over in every queue: the next of each client is taken", () =>
+  it.effect("a claim skips rows that another transaction has locked, and takes the next of each client", () =>
     Effect.gen(function*() {
       const issued = yield* issueToClients(3)
       const { provider } = issued[0]!.grant
@@ -141,7 +141,7 @@ layer(PostgresLedger, { excludeTestServices: true })("in a large ledger", (it) =
       assert.sameMembers([...yield* claimIds(provider, 6)], queues.flatMap((queue) => queue.slice(2)))
     }))
 
-  it.effect("many claimers at once take each operation of many clients once, and leave none", () =>
+  it.effect("many concurrent claimers take each operation of many clients once, and leave none", () =>
     Effect.gen(function*() {
       const issued = yield* issueToClients(9)
       const { provider } = issued[0]!.grant
@@ -192,7 +192,7 @@ const runs: fc.Arbitrary<Run> = fc.record({
   inactive: fc.subarray([1, 2], { maxLength: 2 })
 })
 
-/** The batches of claims until nothing is left to claim, each as numbers of operations in the order of acceptance. */
+/** The batches of all claims until the queue is empty, as numbers of operations in the order of acceptance. */
 const batchesOf = Effect.fnUntraced(
   function*({ accepted, inactive, limit }: Run, clients: ReadonlyArray<ClientId>, provider: Provider) {
     const grants = yield* Grants
@@ -203,7 +203,7 @@ const batchesOf = Effect.fnUntraced(
     const ids: Array<OperationId> = []
     for (const client of accepted) {
       ids.push((yield* accept(identityOf(issued[client]!.grant))).operation.id)
-      // Each is due in a millisecond of its own.
+      // Each operation is due in a millisecond of its own.
       yield* pass("1 second")
     }
     for (const client of inactive) yield* grants.setClientActive(clients[client]!, false)
@@ -218,7 +218,7 @@ const batchesOf = Effect.fnUntraced(
 
 const assertFair = ({ accepted, inactive, limit }: Run, batches: ReadonlyArray<ReadonlyArray<number>>) => {
   const due = accepted.map((client, n) => ({ client, n })).filter(({ client }) => !inactive.includes(client))
-  assert.sameMembers(batches.flat(), due.map(({ n }) => n), "all that may be sent is claimed")
+  assert.sameMembers(batches.flat(), due.map(({ n }) => n), "all operations that may be sent are claimed")
   for (const batch of batches.slice(0, -1)) assert.lengthOf(batch, limit, "no place stays free while there is work")
   const lanes = new Set(accepted).size
   for (let client = 0; client < mostClients; client++) {
@@ -235,15 +235,15 @@ const assertFair = ({ accepted, inactive, limit }: Run, batches: ReadonlyArray<R
         `client ${client} has its share of each batch`
       )
       pause = length > 0 ? 0 : pause + 1
-      assert.isBelow(pause, Math.ceil(lanes / limit), `client ${client} is passed over`)
+      assert.isBelow(pause, Math.ceil(lanes / limit), `client ${client} waits too long for its turn`)
       left -= length
     }
   }
 }
 
-layer(PostgresLedger, { excludeTestServices: true })("whatever the queues", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("for any queues", (it) => {
   describe("in PostgreSQL and in memory", () => {
-    it.effect("claims are the same, fill their batches, and pass no client over", () =>
+    it.effect("claims are the same, fill their batches, and skip no client", () =>
       Effect.gen(function*() {
         const context = yield* Effect.context<Services | SqlClient.SqlClient>()
         const perform = (run: Run) =>

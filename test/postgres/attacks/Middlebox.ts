@@ -1,6 +1,6 @@
 /**
- * What stands between the gateway and its authorization server, as a firewall does: it forwards requests, answers some of
- * them in the server's place, and leaves others without an answer.
+ * A firewall between the gateway and its authorization server: it forwards requests, answers some in the server's
+ * place, and leaves others without an answer.
  */
 import { Context, Effect, type Scope } from "effect"
 import * as http from "node:http"
@@ -12,17 +12,17 @@ export interface Seen {
   readonly body: string
 }
 
-/** A status without a body, a document, no answer, or the answer of the server behind. */
+/** A status without a body, a document, no answer, or the answer of the authorization server. */
 export type Treatment = number | "silence" | "forward" | { readonly json: unknown }
 
 export interface Middlebox {
-  /** Where requests come in. */
+  /** The origin that the middlebox listens on. */
   readonly origin: string
-  /** Where they go: the origin of the authorization server. */
+  /** The origin of the authorization server, which requests are forwarded to. */
   readonly forwardTo: (origin: string) => void
   readonly treat: (how: (request: Seen) => Treatment) => void
   readonly seen: ReadonlyArray<Seen>
-  /** Requests without an answer so far, and the most that there were at once. */
+  /** The number of requests without an answer so far, and the highest such number. */
   readonly open: () => number
   readonly mostOpen: () => number
   /** Closes the connections of all requests that have no answer. */
@@ -53,7 +53,7 @@ const forwarded = async (
   response.writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "" }).end(text)
 }
 
-/** Listens on loopback until the scope closes, and forwards until it is told otherwise. */
+/** Listens on loopback until the scope closes, and forwards requests unless instructed otherwise. */
 export const makeMiddlebox: Effect.Effect<Middlebox, never, Scope.Scope> = Effect.gen(function*() {
   let target = ""
   let treatment: (request: Seen) => Treatment = () => "forward"

@@ -1,6 +1,6 @@
 /**
- * After a revocation, a deactivation or a disconnection nothing is sent any more, but by an attempt that was under way. The
- * tests withdraw while a worker tries to reach a provider that refuses connections, and let the provider come up after that.
+ * After consent was revoked, a client deactivated or a provider disconnected, a worker starts no further attempt to
+ * send. The tests revoke while a worker retries a provider that refuses connections, and then start the provider.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, DateTime, Deferred, Duration, Effect, Fiber, Layer } from "effect"
@@ -16,14 +16,14 @@ import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { accept, conformance, issueAgain, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { claimTerms, issueAtNewProvider, pass, recording, withdrawals } from "../../fixtures/Queue.ts"
+import { claimTerms, issueAtNewProvider, pass, recording, standingLosses } from "../../fixtures/Queue.ts"
 import { answering, closedPort, rawServer, response } from "../../fixtures/submission/HttpProviderServer.ts"
 import { acknowledged, away, makeWorld, neverOpen, until, workFor } from "../../fixtures/submission/World.ts"
 
 const pending = (id: string) =>
   response(202, JSON.stringify({ reference: "sbx_1", idempotency_key: id, status: "pending" }))
 
-/** Patient enough for a machine that is busy. */
+/** Long enough for a busy machine. */
 const policy = {
   ...defaultPolicy,
   sendWithin: Duration.minutes(10),
@@ -32,8 +32,8 @@ const policy = {
 }
 
 /**
- * A worker with one operation, whose provider refuses connections. The worker is held up once it asks whether it may try
- * again. The provider comes up before it goes on. A worker that does not ask is not held up.
+ * A worker with one operation, whose provider refuses connections. The test stops the worker when it asks whether it may
+ * retry, starts the provider, and lets the worker continue. A worker that does not ask is not stopped.
  */
 const retrying = (meanwhile: (grant: Grant) => Effect.Effect<unknown, Error, Grants>) =>
   Effect.gen(function*() {
@@ -89,17 +89,17 @@ const ways: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, Err
 }
 
 layer(PostgresLedger, { excludeTestServices: true })("a payment whose provider refused connections", (it) => {
-  it.effect("is sent once the provider is up, as long as nobody withdraws", () =>
+  it.effect("is sent once the provider is up, if consent still stands", () =>
     Effect.gen(function*() {
       const { server, shown } = yield* retrying(() => Effect.void)
       assert.strictEqual(shown.state, "submitted")
       assert.lengthOf(server.requests, 1)
     }))
 
-  for (const [command, withdraw] of Object.entries(ways)) {
-    it.effect(`has failed after \`${command}\`, and not one byte of it reaches the provider that comes up later`, () =>
+  for (const [command, revoke] of Object.entries(ways)) {
+    it.effect(`fails after \`${command}\`, and no byte of it reaches the provider that comes up later`, () =>
       Effect.gen(function*() {
-        const { history, server, shown } = yield* retrying(withdraw)
+        const { history, server, shown } = yield* retrying(revoke)
         assert.strictEqual(server.connections(), 0)
         assert.strictEqual(server.bytes(), 0)
         assert.deepInclude(shown, {
@@ -123,12 +123,12 @@ conformance("a claim", (it) => {
     return { claim: claim!, grant, id: operation.id, queue }
   })
 
-  for (const { name, restore, withdraw } of withdrawals.filter(({ name }) => !name.includes("expired"))) {
+  for (const { lose, name, restore } of standingLosses.filter(({ name }) => !name.includes("expired"))) {
     it.effect(`may still be sent until ${name}, and again once that is over`, () =>
       Effect.gen(function*() {
         const { claim, grant, queue } = yield* claimOne()
         assert.isTrue(yield* queue.mayStillSend(claim))
-        yield* withdraw(grant)
+        yield* lose(grant)
         assert.isFalse(yield* queue.mayStillSend(claim))
         yield* restore(grant)
         assert.isTrue(yield* queue.mayStillSend(claim))
@@ -138,7 +138,7 @@ conformance("a claim", (it) => {
   it.effect("may still be sent until its grant has expired, and again through a new one", () =>
     Effect.gen(function*() {
       const { claim, grant, queue } = yield* claimOne({ expires_in: Duration.minutes(5) })
-      /** The claim as it stands in the ledger once so much time has passed in the test. */
+      /** The claim as the ledger stores it, after this much time has passed in the test. */
       const after = (minutes: number) => {
         const { operation, revision } = claim
         return {
@@ -154,7 +154,7 @@ conformance("a claim", (it) => {
       assert.isTrue(yield* queue.mayStillSend(after(6)))
     }))
 
-  it.effect("may be sent through another grant that allows as much, and through none that allows less", () =>
+  it.effect("may be sent through another grant with the same scopes, and through none with fewer", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const write = Scope.make("payments:write")
@@ -169,7 +169,7 @@ conformance("a claim", (it) => {
       assert.isTrue(yield* queue.mayStillSend(claim!))
     }))
 
-  it.effect("may not be sent once it was rescued or recorded, nor under another revision or deadline", () =>
+  it.effect("may not be sent after it was rescued or recorded, nor under another revision or deadline", () =>
     Effect.gen(function*() {
       const { claim, id, queue } = yield* claimOne()
       assert.isFalse(yield* queue.mayStillSend({ ...claim, revision: claim.revision + 1 }))
@@ -187,8 +187,8 @@ conformance("a claim", (it) => {
 
 const refused = Effect.fail(new NotSent({ reason: "connection refused" }))
 
-describe("Before an operation is tried again", () => {
-  it.effect("the worker asks each time, and never before the first attempt that follows its claim", () =>
+describe("Before a worker retries an operation", () => {
+  it.effect("it asks the store each time, except before the first attempt after its claim", () =>
     Effect.gen(function*() {
       const asked: Array<number> = []
       const world = yield* makeWorld({
@@ -206,7 +206,7 @@ describe("Before an operation is tried again", () => {
       assert.lengthOf(world.attempts, 4)
     }))
 
-  it.effect("nothing is sent while the store does not answer, and it goes on once the store is back", () =>
+  it.effect("it sends nothing while the store does not answer, and continues when the store answers again", () =>
     Effect.gen(function*() {
       let isAway = true
       const world = yield* makeWorld({
@@ -224,8 +224,8 @@ describe("Before an operation is tried again", () => {
       assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 
-  for (const [what, answer] of [["does not answer", Effect.never], ["is away", away]] as const) {
-    it.effect(`it has failed by the send deadline if the store ${what} until then`, () =>
+  for (const [what, answer] of [["does not answer", Effect.never], ["is unreachable", away]] as const) {
+    it.effect(`the operation fails by the send deadline if the store ${what} until then`, () =>
       Effect.gen(function*() {
         const world = yield* makeWorld({ submit: () => refused, queue: () => ({ mayStillSend: () => answer }) })
         const id = yield* world.acceptOne
@@ -236,7 +236,7 @@ describe("Before an operation is tried again", () => {
       }))
   }
 
-  it.effect("a worker that is asked to stop does not begin another attempt, whatever the store answers", () =>
+  it.effect("a stop signal prevents another attempt, for every answer of the store", () =>
     Effect.gen(function*() {
       const answer = yield* Deferred.make<void>()
       let isAsked = false
@@ -263,8 +263,8 @@ describe("Before an operation is tried again", () => {
     }))
 })
 
-describe("A worker whose time to stop is over while it asks", () => {
-  it.effect("sends nothing more, and records that nothing was sent", () =>
+describe("A worker whose drain time ends while it asks", () => {
+  it.effect("sends nothing, and records that nothing was sent", () =>
     Effect.gen(function*() {
       let isAsked = false
       const world = yield* makeWorld({
@@ -290,8 +290,8 @@ describe("A worker whose time to stop is over while it asks", () => {
     }))
 })
 
-describe("A claim that the store takes long to answer", () => {
-  it.effect("is not sent if its owner withdrew meanwhile", () =>
+describe("A claim that the store answers late", () => {
+  it.effect("is not sent if consent was revoked meanwhile", () =>
     Effect.gen(function*() {
       let isClaimed = false
       const world = yield* makeWorld({

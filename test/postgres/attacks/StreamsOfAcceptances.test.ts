@@ -1,6 +1,6 @@
 /**
- * A stream of acceptances does not hold up the end of their authorization. Sessions that lock the rows as acceptances do, one
- * before the other ends, let a revocation, a deactivation and a disconnection pass.
+ * A stream of acceptances does not delay a revocation, deactivation or disconnection. The test keeps the rows locked by
+ * overlapping sessions, as acceptances do.
  */
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Layer, Schedule } from "effect"
@@ -12,7 +12,7 @@ import { anotherPool } from "../../fixtures/Pools.ts"
 
 const sessions = 6
 
-/** Runs an effect while at least one session always shares the lock of the row. */
+/** Runs an effect while at least one session always holds a shared lock on the row. */
 const whileShared = <A, E, R>(table: string, id: string, effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const pool = yield* Layer.build(Layer.fresh(anotherPool({ maxConnections: sessions, multiplex: false })))
@@ -47,7 +47,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A stream of acceptances", 
       id: grant_id,
       change: Grants.use((grants) => grants.revoke(grant_id))
     }),
-    "the revocation of all that a client was given": ({ client_id, grant_id }) => ({
+    "the revocation of all grants of a client": ({ client_id, grant_id }) => ({
       table: "grants",
       id: grant_id,
       change: Grants.use((grants) => grants.revokeClient({ client_id }))
@@ -65,7 +65,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A stream of acceptances", 
   }
 
   for (const [name, change] of Object.entries(changes)) {
-    it.effect(`lets ${name} pass`, () =>
+    it.effect(`does not delay ${name}`, () =>
       Effect.gen(function*() {
         const { grant } = yield* issue()
         const { change: run, id, table } = change(grant)

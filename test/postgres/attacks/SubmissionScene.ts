@@ -1,5 +1,6 @@
 /**
- * The real worker and reconciler on the ledger of the test, the real adapter, and a sandbox on its own socket.
+ * The scene of submission tests: the real worker, reconciler and adapter on the ledger of the test, and a sandbox on
+ * its own socket.
  */
 import { Context, Effect, Layer, Logger } from "effect"
 import type { Provider as ProviderName } from "../../../src/domain/Grant.ts"
@@ -12,14 +13,14 @@ import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { issueAtNewProvider } from "../../fixtures/Queue.ts"
 
-/** A grant at a provider that is a sandbox of its own, and who drives its operations: when they are told to. */
+/** A grant at a sandbox of its own, with a worker and a reconciler that run when the test starts them. */
 export const submissionScene = Effect.gen(function*() {
   const { grant, identity } = yield* issueAtNewProvider()
   const sandbox = Context.get(yield* Layer.build(Layer.fresh(Sandbox.layer())), Sandbox)
   return { grant, identity, sandbox, ...yield* engineAt(grant.provider, sandbox.url) }
 })
 
-/** Worker and reconciler in the context that there is: with its queue, and so with its keys. */
+/** Worker and reconciler in the current context: with its queue, and therefore with its payload keys. */
 export const engineAt = Effect.fnUntraced(function*(provider: ProviderName, sandboxUrl: string) {
   const logs: Array<string> = []
   const logger = Logger.make((options) => void logs.push(Logger.formatJson.log(options)))

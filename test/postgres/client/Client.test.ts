@@ -1,3 +1,7 @@
+/**
+ * The client lists, watches and waits as the API prescribes, and reports problems by their code. The tests run it
+ * against a gateway on PostgreSQL.
+ */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, Layer, Queue, Redacted, Stream } from "effect"
@@ -40,7 +44,7 @@ const Gateway = HttpRouter.serve(GatewayRoutes, { disableLogger: true, disableLi
   Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" }))
 )
 
-/** Told of each request that is sent. */
+/** Called for each request that is sent. */
 const observed = (onRequest: () => void) =>
   Layer.effect(
     HttpClient.HttpClient,
@@ -73,7 +77,7 @@ const accept = (identity: GrantIdentity, key: string) =>
     Effect.map(({ operation }) => operation)
   )
 
-/** Lets time pass, and real responses arrive in between, until the effect is done. */
+/** Advances the test clock until the effect is done, and lets real responses arrive in between. */
 const whileTimePasses = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const fiber = yield* Effect.forkChild(effect)
@@ -118,7 +122,7 @@ describe("The client", () => {
       assert.strictEqual(yield* Queue.size(seen), 0)
     }).pipe(Effect.provide(Gateway)))
 
-  it.effect("waits as long as a quota that is used up demands, and then watches on", () =>
+  it.effect("waits as long as an exhausted quota demands, and then continues to watch", () =>
     Effect.gen(function*() {
       let requests = 0
       const { client, identity } = yield* setUpWith(() => requests++)
@@ -132,7 +136,7 @@ describe("The client", () => {
       yield* Effect.forkChild(Stream.runForEach(client.watch(id), (found) => Queue.offer(seen, found)))
       assert.strictEqual((yield* whileTimePasses(Queue.take(seen))).state, "accepted")
       assert.isAtLeast(yield* Clock.currentTimeMillis, 1_800_000)
-      assert.strictEqual(requests, 3 + 2, "one that was refused, and one half an hour later")
+      assert.strictEqual(requests, 3 + 2, "one refused request, and one half an hour later")
       yield* ledger.transition(id, 1, { state: "cancelled" }, null)
       assert.strictEqual((yield* whileTimePasses(Queue.take(seen))).state, "cancelled")
     }).pipe(Effect.provide(
@@ -149,7 +153,7 @@ describe("The client", () => {
       assert.strictEqual("code" in error && error.code, "grant_revoked")
     }).pipe(Effect.provide(Gateway)))
 
-  it.effect("tells problems by their code, and says so when there is no gateway", () =>
+  it.effect("reports problems by their code, and a missing gateway by an error of its own", () =>
     Effect.gen(function*() {
       const { identity } = yield* setUp
       const { id } = yield* accept(identity, "key")

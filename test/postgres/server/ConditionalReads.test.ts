@@ -1,3 +1,7 @@
+/**
+ * The entity tag of an operation changes exactly when its body does, and a match saves the body. The tests send
+ * conditional requests to a gateway on PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -20,7 +24,7 @@ const review = (id: OperationId, under_review: boolean) =>
   SqlClient.SqlClient.use((sql) => sql`UPDATE operations SET under_review = ${under_review} WHERE id = ${id}`)
 
 layer(postgresGateway(), { excludeTestServices: true })("The entity tag of an operation", (it) => {
-  it.effect("is strong, and the same as long as the body is", () =>
+  it.effect("is strong, and unchanged while the body is unchanged", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       const { id } = yield* accept(holder)
@@ -31,7 +35,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The entity tag of an op
       assert.strictEqual(second.text, first.text)
     }))
 
-  it.effect("is another after each transition, and after each change of under_review", () =>
+  it.effect("changes with each transition, and with each change of under_review", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       let operation = yield* accept(holder)
@@ -39,7 +43,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The entity tag of an op
       const bodies = new Map<string, string>()
       const remember = Effect.map(read(holder, id), (answer) => {
         const tag = answer.headers["etag"]!
-        assert.isFalse(bodies.has(tag), `${tag} was given to another body`)
+        assert.isFalse(bodies.has(tag), `${tag} belongs to another body`)
         bodies.set(tag, answer.text)
         return tag
       })
@@ -62,7 +66,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The entity tag of an op
       yield* remember
     }))
 
-  it.effect("in If-None-Match is 304, without a body, by itself, in a list, weakly, or as *", () =>
+  it.effect("in If-None-Match is 304 without a body: alone, in a list, as a weak tag, or as *", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       const { id } = yield* accept(holder)
@@ -92,7 +96,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The entity tag of an op
       }
     }))
 
-  it.effect("in If-None-Match that is another is 200, as is what is no tag at all", () =>
+  it.effect("in If-None-Match is 200 if it is another tag or not a tag", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       const { id } = yield* accept(holder)
@@ -118,7 +122,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The entity tag of an op
       }
     }))
 
-  it.effect("does not help whoever may not read: the checks come first", () =>
+  it.effect("does not bypass a check: a caller that may not read is refused", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -137,7 +141,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The entity tag of an op
       )
     }))
 
-  it.effect("is not given to lists, which are always sent in full", () =>
+  it.effect("is absent from lists, which are always sent in full", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()

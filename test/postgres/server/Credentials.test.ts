@@ -1,3 +1,7 @@
+/**
+ * Only a valid access token in the header reads, and every refusal carries the right challenge. The tests send good and
+ * broken credentials to a gateway on PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
@@ -14,7 +18,7 @@ const invalidToken =
   `${realm}, error="invalid_token", error_description="The access token is unknown, malformed or expired, was issued for `
   + `another service, or is bound to another sender."${metadata}`
 
-/** Another character of the same kind. */
+/** A different character of the same class. */
 const other = (character: string) => character === "a" ? "b" : character === "_" ? "-" : "a"
 
 layer(postgresGateway(), { excludeTestServices: true })("Credentials", (it) => {
@@ -77,7 +81,7 @@ layer(postgresGateway(), { excludeTestServices: true })("Credentials", (it) => {
       }
     }))
 
-  it.effect("are refused whichever character of the token is another, checksum included", () =>
+  it.effect("are refused if any character of the token differs, checksum included", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -106,7 +110,7 @@ layer(postgresGateway(), { excludeTestServices: true })("Credentials", (it) => {
       }
     }))
 
-  it.effect("that come twice are refused, whichever of them is good", () =>
+  it.effect("that come twice are refused, even if one of them is valid", () =>
     Effect.gen(function*() {
       const { sendBytes } = yield* Gateway
       const { token } = yield* issue()
@@ -168,7 +172,7 @@ layer(postgresGateway(), { excludeTestServices: true })("Credentials", (it) => {
       }
       assert.strictEqual((yield* send(`/docs?${query}`, { method: "HEAD" })).status, 400)
       for (const { text } of lines) assert.notInclude(text, token)
-      // It is the name that counts.
+      // The name of the parameter decides, not its value.
       assert.strictEqual((yield* send(`/docs?x=access_token&my_access_token=${token}`)).status, 200)
     }))
 
@@ -182,7 +186,7 @@ layer(postgresGateway(), { excludeTestServices: true })("Credentials", (it) => {
       }
     }))
 
-  it.effect("are not asked for by the system endpoints, and not looked at", () =>
+  it.effect("are neither required nor checked by the system endpoints", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       for (const target of ["/healthz", "/readyz", "/problems", "/problems/invalid_token", "/openapi.json", "/docs"]) {

@@ -1,3 +1,7 @@
+/**
+ * Every request gets an answer that fits the contract, and never a 5xx. The tests send thousands of random requests
+ * over sockets to a gateway on PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fc from "fast-check"
@@ -7,7 +11,7 @@ import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { acceptMany, issue } from "../../fixtures/HttpScene.ts"
 import { type Answer, openWire, type Wire } from "../../fixtures/HttpWire.ts"
 
-/** Another seed asks other questions; this one makes a failure repeatable. */
+/** The seed of the random requests: a failure repeats with the same seed. */
 const seed = Number(process.env["FUZZ_SEED"] ?? 20261121)
 const requests = Number(process.env["FUZZ_REQUESTS"] ?? rounds(2000, 10_000))
 const connections = 16
@@ -15,7 +19,7 @@ const connections = 16
 /** Milliseconds after which a request counts as hanging. */
 const patience = 10_000
 
-/** How many requests each path gets. The documentation is large, and the same for everybody. */
+/** The number of requests for each path. The documentation page is large and the same for every client. */
 const paths: ReadonlyArray<readonly [template: string, requests: number]> = [
   ["/healthz", requests],
   ["/readyz", requests],
@@ -32,7 +36,7 @@ const requestIdOf = ({ headers }: FuzzRequest): string | undefined => {
   return more.length === 0 ? first?.[1].replaceAll(/^[ \t]+|[ \t]+$/g, "") : undefined
 }
 
-/** What the listener answers to what it cannot read: it knows neither method, nor target, nor request id. */
+/** The listener's answers to unreadable requests: they have neither method, nor target, nor request id. */
 const isUnread = (requestId: string | undefined, { headers, status, text }: Answer) =>
   (status === 400 || status === 431) && headers["connection"] === "close"
   && (text === "" ? headers["x-request-id"] !== requestId : text.includes("\"instance\":\"/\","))
@@ -55,7 +59,7 @@ const ask = async (wire: Wire, request: FuzzRequest): Promise<Answer | null> => 
   )
 }
 
-/** Sends one request after the other, on one connection as long as it is kept, and counts what came back. */
+/** Sends requests one by one, on one connection while it stays open, and counts the answers. */
 const run = async (
   gateway: Gateway["Service"],
   queue: Iterator<FuzzRequest>,
@@ -84,9 +88,9 @@ const run = async (
   wire?.destroy()
 }
 
-layer(postgresGateway({ quiet: true }), { excludeTestServices: true })("Whatever is sent", (it) => {
+layer(postgresGateway({ quiet: true }), { excludeTestServices: true })("Every request", (it) => {
   it.effect.each(paths)(
-    "is answered as the contract says, and never with a 5xx: %s",
+    "gets an answer that fits the contract, and never a 5xx: %s",
     ([template, numRuns]) =>
       Effect.gen(function*() {
         const gateway = yield* Gateway
@@ -100,7 +104,7 @@ layer(postgresGateway({ quiet: true }), { excludeTestServices: true })("Whatever
         )
         assert.strictEqual([...statuses.values()].reduce((sum, count) => sum + count), numRuns)
         if (numRuns < 1000) return
-        // The questions were not all of one kind.
+        // The requests were of several kinds.
         const expected = template.startsWith("/v1") ? [200, 400, 401, 404, 405, 422] : [200, 400, 404, 405]
         assert.includeMembers([...statuses.keys()], expected)
       })

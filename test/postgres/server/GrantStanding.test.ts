@@ -1,10 +1,14 @@
+/**
+ * The gateway checks the standing of a grant at each read, in the order of the specification. The tests change grants
+ * in PostgreSQL while clients read over HTTP.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { type Grant, Scope } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf, type Code } from "../../fixtures/HttpProblem.ts"
-import { accept, type Holder, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, type Holder, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 
 const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 
@@ -14,7 +18,7 @@ const setActive = ({ client_id }: Grant, active: boolean) =>
 const setConnected = ({ provider_connection_id }: Grant, connected: boolean) =>
   Grants.use((grants) => grants.setProviderConnected(provider_connection_id, connected))
 
-/** What may be wrong with a grant, in the order in which it is checked. */
+/** Flaws of a grant, in the order of the checks. */
 const flaws = ["revoked", "expired", "inactive", "unscoped", "disconnected"] as const
 type Flaw = (typeof flaws)[number]
 
@@ -36,11 +40,11 @@ const challengeOf: Readonly<Record<Flaw, RegExp>> = {
     /^Bearer realm="[^"]+", error="provider_disconnected", error_description="[^"]+", resource_metadata="[^"]+"$/
 }
 
-/** A grant with these flaws, and with an operation from before. */
+/** A grant with these flaws, and with an earlier operation. */
 const flawed = Effect.fnUntraced(function*(wrong: ReadonlyArray<Flaw>) {
   const before = yield* issue()
   const operation = yield* accept(before)
-  const holder = yield* reissue(before, {
+  const holder = yield* issueAgain(before, {
     ...wrong.includes("unscoped") ? { scopes: [Scope.make("operations:write"), Scope.make("operations:reading")] } : {},
     ...wrong.includes("expired") ? { expires_in: Duration.zero } : {}
   })
@@ -85,7 +89,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant
       assertProblemOf(yield* send("/v1/operations?page_token=x", { token }), "invalid_page_token")
     }))
 
-  it.effect("holds for a HEAD request and for a conditional one as well: 401, and no 304", () =>
+  it.effect("is checked for HEAD and conditional requests too: 401, and no 304", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -116,12 +120,12 @@ layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant
       assert.strictEqual((yield* read(holder)).status, 200)
       yield* revoke(holder.grant)
       assertProblemOf(yield* read(holder), "grant_revoked")
-      const renewed = yield* reissue(holder)
+      const renewed = yield* issueAgain(holder)
       assert.strictEqual((yield* read(renewed)).status, 200)
       assertProblemOf(yield* read(holder), "grant_revoked")
     }))
 
-  it.effect("that a revocation changed is seen by the very next read, every time", () =>
+  it.effect("decides the very next read after a revocation, every time", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const first = yield* issue()
@@ -130,7 +134,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant
         Array.from({ length: 200 }),
         (_, round) =>
           Effect.gen(function*() {
-            const holder = yield* reissue(first)
+            const holder = yield* issueAgain(first)
             const target = round % 2 === 0 ? `/v1/operations/${id}` : "/v1/operations"
             assert.strictEqual((yield* send(target, { token: holder.token })).status, 200)
             yield* revoke(holder.grant)
@@ -140,7 +144,7 @@ layer(postgresGateway(), { excludeTestServices: true })("The standing of a grant
       )
     }))
 
-  it.effect("that changes under a storm of reads never lets a read through that began after the change", () =>
+  it.effect("refuses every read that starts after a change, also during a storm of reads", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()

@@ -1,3 +1,7 @@
+/**
+ * A request that does not fit its endpoint is 422, and the problem names every failure without repeating values. The
+ * tests send invalid and valid requests to a gateway on PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Gateway, postgresGateway, type Request } from "../../fixtures/HttpGateway.ts"
@@ -108,7 +112,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A request that does not
       }
     }))
 
-  it.effect("is told what was expected, not what it sent: a value may be a secret that went astray", () =>
+  it.effect("gets a problem that names the expectation, never the value: a value may be a misplaced secret", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -126,7 +130,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A request that does not
       }
     }))
 
-  it.effect("is told so of a parameter that comes several times", () =>
+  it.effect("gets one failure for a parameter that comes several times", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -139,7 +143,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A request that does not
       }
     }))
 
-  it.effect("is told of 32 failures at most: a response must not grow with what a client makes up", () =>
+  it.effect("gets at most 32 failures: a response must not grow with the request", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -149,7 +153,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A request that does not
       }
     }))
 
-  it.effect("is refused with the same words by HEAD, without them", () =>
+  it.effect("gets the same status and headers with HEAD, without the body", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -165,7 +169,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A request that does not
       assert.deepStrictEqual(actual, expected)
     }))
 
-  it.effect("is one that differs from these, which fit", () =>
+  it.effect("is none of these, which fit", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()

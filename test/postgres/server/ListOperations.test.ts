@@ -1,3 +1,7 @@
+/**
+ * GET /v1/operations returns exactly the selected operations, newest first, in pages. The tests combine filters over
+ * HTTP against a gateway on PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { type DateTime, Effect } from "effect"
 import { type Operation, type OperationState, operationStates } from "../../../src/domain/Operation.ts"
@@ -21,13 +25,13 @@ const list = ({ token }: Holder, query = "") =>
 const idsOf = (listed: Listed) => listed.operations.map(({ id }) => id)
 const listIds = (holder: Holder, query?: string) => Effect.map(list(holder, query), idsOf)
 
-/** By `created_at` descending, then `id` descending. */
+/** Sorts by `created_at` descending, then by `id` descending. */
 const newestFirst = (operations: ReadonlyArray<Operation>) =>
   operations.toSorted((a, b) =>
     b.created_at.epochMilliseconds - a.created_at.epochMilliseconds || (a.id < b.id ? 1 : -1)
   ).map(({ id }) => id)
 
-/** The instant in RFC 3339, some microseconds later, at an offset of so many minutes. */
+/** The instant in RFC 3339, `micros` microseconds later, at an offset in minutes. */
 const spell = (instant: DateTime.Utc, micros = 0, offsetMinutes = 0): string => {
   const millis = instant.epochMilliseconds + Math.floor(micros / 1000) + offsetMinutes * 60_000
   const rest = String(((micros % 1000) + 1000) % 1000).padStart(3, "0")
@@ -39,7 +43,7 @@ const spell = (instant: DateTime.Utc, micros = 0, offsetMinutes = 0): string => 
 }
 
 layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (it) => {
-  it.effect("is an envelope of operations and a token, also when there are none", () =>
+  it.effect("returns operations and a page token in an envelope, also when there are none", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       assert.deepStrictEqual(yield* list(holder), { operations: [], next_page_token: null })
@@ -64,7 +68,7 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (i
       assert.deepStrictEqual(yield* listIds(holder), newestFirst(operations))
     }))
 
-  it.effect("returns up to 100 operations, and as many when nothing else is asked for", () =>
+  it.effect("returns up to 100 operations, and 100 by default", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       const operations = yield* acceptMany(holder, 101)
@@ -86,7 +90,7 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (i
       assert.isString((yield* list(holder, "?page_size=2")).next_page_token)
     }))
 
-  it.effect("selects states: one, several, any number of times", () =>
+  it.effect("selects states: one or several, also repeated", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       const operations = yield* Effect.forEach(operationStates, (state) => acceptIn(holder, state))
@@ -103,7 +107,7 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (i
       assert.deepStrictEqual(yield* listIds(holder, `?${all}`), expected(...operationStates))
     }))
 
-  it.effect("selects a type, by itself and with a state", () =>
+  it.effect("selects a type, alone and with a state", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       const payments = yield* acceptMany(holder, 3)
@@ -142,7 +146,7 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (i
       assert.deepStrictEqual(yield* listIds(holder, "?created_before=2020-01-01T00:00:00Z"), outside)
     }))
 
-  it.effect("selects what changed after an instant", () =>
+  it.effect("selects operations that changed after an instant", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       const [first, second] = yield* acceptMany(holder, 2)

@@ -1,3 +1,7 @@
+/**
+ * While the database cannot be reached, every read is 503, and reads succeed again afterwards. The test cuts the
+ * network to PostgreSQL with a proxy.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { once } from "node:events"
@@ -10,10 +14,10 @@ import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
-/** A way to the database that can be cut and restored, as a network can. */
+/** A proxy to the database that can be cut and restored, as a network can. */
 const makeWay = Effect.acquireRelease(
   Effect.promise(async () => {
     const { host, port } = inject("postgres")
@@ -49,8 +53,8 @@ const makeWay = Effect.acquireRelease(
   ({ cut }) => Effect.sync(cut)
 )
 
-describe("A database that is lost", () => {
-  it.live("is 503 for every read, and neither 401 nor 500, until it is found again", () =>
+describe("An unreachable database", () => {
+  it.live("is 503 for every read, and neither 401 nor 500, until it can be reached again", () =>
     Effect.scoped(Effect.gen(function*() {
       const way = yield* makeWay
       const database = yield* createDatabase()
@@ -66,7 +70,7 @@ describe("A database that is lost", () => {
         const { send } = yield* Gateway
         const known = yield* issue()
         const { id } = yield* accept(known)
-        const unseen = yield* reissue(known)
+        const unseen = yield* issueAgain(known)
         const target = `/v1/operations/${id}`
         assert.strictEqual((yield* send(target, { token: known.token })).status, 200)
 
@@ -78,7 +82,7 @@ describe("A database that is lost", () => {
         }
         assertProblemOf(yield* send("/readyz"), "not_ready")
         assert.strictEqual((yield* send("/healthz")).status, 200)
-        // What needs no database is still told apart.
+        // Requests that need no database still get their own answers.
         assertProblemOf(yield* send(target), "missing_credentials")
         assertProblemOf(yield* send(target, { token: "malformed" }), "invalid_token")
 

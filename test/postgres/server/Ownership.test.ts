@@ -1,17 +1,21 @@
+/**
+ * An operation of another owner, subject or client looks exactly like one that does not exist. The tests compare full
+ * HTTP answers of a gateway on PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import { ClientId, PairwiseSubject, ResourceOwner } from "../../../src/domain/Grant.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, acceptMany, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, acceptMany, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 import { type Answer, json } from "../../fixtures/HttpWire.ts"
 
 const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 
 const idsOf = (answer: Answer) => (json(answer) as { operations: Array<{ id: string }> }).operations.map(({ id }) => id)
 
-/** What a client can tell apart, beyond the two members that name the request itself. */
+/** All that a client can compare, without the two members that name the request itself. */
 const observable = (answer: Answer) => {
   const { instance: _instance, request_id: _requestId, ...body } = json(answer) as Record<string, unknown>
   const { date: _date, "x-request-id": _header, ...headers } = answer.headers
@@ -24,13 +28,13 @@ layer(postgresGateway(), { excludeTestServices: true })("An operation", (it) => 
     { subject: PairwiseSubject.make(`subject-${randomUUID()}`) },
     { client_id: ClientId.make(`client-${randomUUID()}`) }
   ])(
-    "of another owner, subject or client is 404, and cannot be told from one that does not exist: %j",
+    "of another owner, subject or client is 404, with the answer for one that does not exist: %j",
     (differs) =>
       Effect.gen(function*() {
         const { send } = yield* Gateway
         const owner = yield* issue()
         const { id } = yield* accept(owner)
-        const stranger = yield* reissue(owner, differs)
+        const stranger = yield* issueAgain(owner, differs)
         const own = yield* accept(stranger)
         const foreign = yield* send(`/v1/operations/${id}`, { token: stranger.token })
         const missing = yield* send(`/v1/operations/${unknown}`, { token: stranger.token })
@@ -51,7 +55,7 @@ layer(postgresGateway(), { excludeTestServices: true })("An operation", (it) => 
       const { send } = yield* Gateway
       const first = yield* issue()
       const operations = yield* acceptMany(first, 3)
-      const second = yield* reissue(first)
+      const second = yield* issueAgain(first)
       for (const { id } of operations) {
         assert.strictEqual((yield* send(`/v1/operations/${id}`, { token: second.token })).status, 200)
       }

@@ -1,9 +1,13 @@
+/**
+ * A walk through the pages shows each operation once, and only the gateway's own page tokens continue it. The tests
+ * walk over HTTP and forge tokens.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fc from "fast-check"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, acceptMany, type Holder, issue, move, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, acceptMany, type Holder, issue, issueAgain, move } from "../../fixtures/HttpScene.ts"
 import { json } from "../../fixtures/HttpWire.ts"
 
 interface Page {
@@ -19,7 +23,7 @@ const page = (holder: Holder, query: string) =>
     return json(answer) as Page
   })
 
-/** All pages from here on; `between` happens before each of them. */
+/** All pages from this target on; `between` runs before each of them. */
 const walk = Effect.fnUntraced(function*<E, R>(
   holder: Holder,
   query: string,
@@ -45,7 +49,7 @@ const walk = Effect.fnUntraced(function*<E, R>(
 const ids = (operations: ReadonlyArray<{ readonly id: string }>) => operations.map(({ id }) => id)
 
 layer(postgresGateway(), { excludeTestServices: true })("A walk through the pages", (it) => {
-  it.effect("shows each operation exactly once, whatever the sizes of the pages", () =>
+  it.effect("shows each operation exactly once, with any sizes of pages", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       yield* Effect.forEach(Array.from({ length: 60 }), () => accept(holder), { concurrency: 16 })
@@ -56,7 +60,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A walk through the page
       }
     }))
 
-  it.effect("survives transitions of every operation, and new ones, between any two pages", () =>
+  it.effect("shows each operation once despite transitions and new operations between pages", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       const operations = yield* acceptMany(holder, 20)
@@ -69,7 +73,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A walk through the page
       assert.deepStrictEqual(walked, expected)
     }))
 
-  it.effect("with a state filter goes on where it was, though the last operation it showed has left the state", () =>
+  it.effect("with a state filter continues in place after the last shown operation left the state", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       const operations = yield* acceptMany(holder, 10)
@@ -82,12 +86,12 @@ layer(postgresGateway(), { excludeTestServices: true })("A walk through the page
       assert.isNull(second.next_page_token)
     }))
 
-  it.effect("goes on through a new grant of the same owner, and shows nobody else's operations", () =>
+  it.effect("continues through a new grant of the same owner, and shows no operation of others", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
       yield* acceptMany(holder, 4)
       const first = yield* page(holder, "page_size=2")
-      const renewed = yield* reissue(holder)
+      const renewed = yield* issueAgain(holder)
       const rest = yield* page(renewed, `page_token=${first.next_page_token}`)
       assert.lengthOf(rest.operations, 2)
       const stranger = yield* issue()
@@ -138,7 +142,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A page token", (it) => 
       }
     }))
 
-  it.effect("does not mind how the same filters are spelled", () =>
+  it.effect("accepts the same filters in any spelling", () =>
     Effect.gen(function*() {
       const holder = yield* owner
       const same = [
@@ -153,7 +157,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A page token", (it) => 
       }
     }))
 
-  it.effect("that is not one of ours, to the last bit, is 422 invalid_page_token", () =>
+  it.effect("with any bit changed is 422 invalid_page_token", () =>
     Effect.gen(function*() {
       const holder = yield* owner
       const token = yield* tokenOf(holder, "")
@@ -189,7 +193,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A page token", (it) => 
       )
     }))
 
-  it.effect("that nobody issued is 422, whatever it is", () =>
+  it.effect("that the gateway did not issue is 422 for any string", () =>
     Effect.gen(function*() {
       const holder = yield* owner
       const context = yield* Effect.context<Gateway>()

@@ -1,3 +1,7 @@
+/**
+ * Logs and traces hold no token, owner or subject. The tests record both while a gateway on PostgreSQL refuses, fails
+ * and breaks in every way.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -5,9 +9,9 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { Observer } from "../../fixtures/HttpObserver.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, type Holder, issue, reissue, secrets } from "../../fixtures/HttpScene.ts"
+import { accept, type Holder, issue, issueAgain, secrets } from "../../fixtures/HttpScene.ts"
 
-/** The statement holds for as long as the effect runs. */
+/** Applies the statement while the effect runs, and undoes it afterwards. */
 const during = <A, E, R>(make: string, undo: string, effect: Effect.Effect<A, E, R>) =>
   SqlClient.SqlClient.use((sql) =>
     Effect.acquireUseRelease(
@@ -20,7 +24,7 @@ const during = <A, E, R>(make: string, undo: string, effect: Effect.Effect<A, E,
 const missing = (table: string) =>
   [`ALTER TABLE ${table} RENAME TO away`, `ALTER TABLE away RENAME TO ${table}`] as const
 
-/** Makes the gateway refuse, fail and break in every way in which a real database can make it. */
+/** Makes the gateway refuse, fail and break in every way that a real database can cause. */
 const provoke = Effect.gen(function*() {
   const { send, sendBytes } = yield* Gateway
   const sql = yield* SqlClient.SqlClient
@@ -46,20 +50,20 @@ const provoke = Effect.gen(function*() {
   }
   yield* sendBytes(`Authorization: Bearer ${holder.token}\r\n\r\n`)
 
-  const revoked = yield* reissue(holder)
+  const revoked = yield* issueAgain(holder)
   yield* grants.revoke(revoked.grant.grant_id)
   yield* read(revoked)
   yield* grants.setClientActive(holder.grant.client_id, false)
   yield* read(holder)
   yield* grants.setClientActive(holder.grant.client_id, true)
 
-  // Mistakes in the schema are defects.
+  // A mistake in the schema is a defect.
   for (const answer of yield* during(...missing("operations"), read(holder))) assertProblemOf(answer, "internal_error")
-  const unseen = yield* reissue(holder)
+  const unseen = yield* issueAgain(holder)
   for (const answer of yield* during(...missing("access_tokens"), read(unseen))) {
     assertProblemOf(answer, "internal_error")
   }
-  // A store that is away is not.
+  // An unreachable store is not.
   yield* sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()`
   yield* Effect.forEach(Array.from({ length: 16 }), () => read(holder), { concurrency: 16 })
@@ -80,7 +84,7 @@ const assertSilence = (texts: ReadonlyArray<string>) => {
 }
 
 layer(postgresGateway(), { excludeTestServices: true })("Log lines", (it) => {
-  it.effect("hold no token, no Authorization header, no owner and no subject, whatever goes wrong", () =>
+  it.effect("hold no token, no Authorization header, no owner and no subject, in any failure", () =>
     Effect.gen(function*() {
       yield* provoke
       const { lines } = yield* Observer
@@ -91,7 +95,7 @@ layer(postgresGateway(), { excludeTestServices: true })("Log lines", (it) => {
 })
 
 layer(postgresGateway({ spans: true }), { excludeTestServices: true })("Trace spans", (it) => {
-  it.effect("hold no token, no Authorization header, no owner and no subject, whatever goes wrong", () =>
+  it.effect("hold no token, no Authorization header, no owner and no subject, in any failure", () =>
     Effect.gen(function*() {
       yield* provoke
       const { spans } = yield* Observer

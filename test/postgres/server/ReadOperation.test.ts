@@ -1,12 +1,17 @@
+/**
+ * GET /v1/operations/{id} shows exactly the public form of an operation, with caching headers and Retry-After. The
+ * tests read every state from a gateway on PostgreSQL.
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import type { OperationState } from "../../../src/domain/Operation.ts"
 import { fixedId, fixedToken, operationWith, withServices } from "../../fixtures/HttpFixed.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
-import { accept, acceptIn, issue, move, wayTo } from "../../fixtures/HttpScene.ts"
+import { accept, acceptIn, issue, move } from "../../fixtures/HttpScene.ts"
 import { json } from "../../fixtures/HttpWire.ts"
+import { pathTo } from "../../fixtures/Ledger.ts"
 
-const states = Object.keys(wayTo) as ReadonlyArray<OperationState>
+const states = Object.keys(pathTo) as ReadonlyArray<OperationState>
 const terminal: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
 
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
@@ -30,17 +35,17 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations/{id}
           terminal: isTerminal,
           submission_uncertain: state === "indeterminate",
           under_review: false,
-          revision: wayTo[state].length + 1,
+          revision: pathTo[state].length + 1,
           created_at: DateTime.formatIso(operation.created_at),
           updated_at: DateTime.formatIso(operation.updated_at),
           completed_at: isTerminal ? DateTime.formatIso(operation.updated_at) : null,
-          failure: state === "failed" ? { code: "card_declined", message: "The card was declined." } : null
+          failure: state === "failed" ? { code: "declined", message: "The bank declined." } : null
         })
         assert.match(body["created_at"] as string, timestamp)
       })
   )
 
-  it.effect("is not to be stored by shared caches, nor used without asking, and varies with the credential", () =>
+  it.effect("forbids storage in shared caches and use without revalidation, and varies with the credential", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -53,7 +58,7 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations/{id}
       }
     }))
 
-  it.effect("names what neither the owner, nor the request, nor the provider told: nothing private", () =>
+  it.effect("shows no private value of the owner, the request or the provider", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -111,7 +116,7 @@ describe("Retry-After", () => {
 })
 
 layer(postgresGateway(), { excludeTestServices: true })("Retry-After", (it) => {
-  it.effect.each(states)("is there until the state is final, and never after: %s", (state) =>
+  it.effect.each(states)("is sent until the state is final, and never after: %s", (state) =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()

@@ -1,3 +1,7 @@
+/**
+ * /healthz always answers ok, and /readyz answers ok exactly when the gateway can serve. The tests break the database
+ * of a gateway on PostgreSQL.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -27,7 +31,7 @@ const onEmptyDatabase = <A, E, R>(
   }))
 
 describe("GET /healthz", () => {
-  it.live("is 200 with status ok and nothing else, whatever the state of everything else", () =>
+  it.live("is 200 with status ok and nothing else, in any state of the database", () =>
     withServices({
       check: Effect.fail(new NotReady({ reason: "no_answer" })),
       find: () => Effect.die("broken"),
@@ -50,7 +54,7 @@ describe("GET /readyz", () => {
       })))
 
   it.live.each(["no_answer", "migrations_missing"] as const)(
-    "is 503 not_ready otherwise, and the reason is for the log alone: %s",
+    "is 503 not_ready otherwise, with the reason only in the log: %s",
     (reason) =>
       withServices(
         { check: Effect.fail(new NotReady({ reason })) },
@@ -107,7 +111,7 @@ describe("GET /readyz", () => {
         const { send } = yield* Gateway
         yield* migrate
         assert.strictEqual((yield* send("/readyz")).status, 200)
-        // No session may close its own database.
+        // A session cannot disallow connections to its own database: connect to another one.
         const outside = yield* Layer.build(Layer.fresh(layerFor(inject("postgres").database, { maxConnections: 1 })))
         const sql = Context.get(outside, SqlClient.SqlClient)
         const allow = (yes: boolean) => sql.unsafe(`ALTER DATABASE ${database} ALLOW_CONNECTIONS ${yes}`).unprepared
@@ -121,7 +125,7 @@ describe("GET /readyz", () => {
       })
     ))
 
-  it.live("answers many probes at once", () =>
+  it.live("answers many concurrent probes", () =>
     withServices({}, ({ send }) =>
       Effect.gen(function*() {
         const probes = yield* Effect.forkChild(

@@ -1,3 +1,7 @@
+/**
+ * Paths and methods get the answers of the contract before any other check. The tests send every method to existing and
+ * missing paths over HTTP.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { METHODS } from "node:http"
@@ -48,11 +52,11 @@ const unknownPaths = [
   "/__proto__"
 ]
 
-/** Every method that Node can send, except for those that are answered and the one that asks for a tunnel. */
+/** Every method that Node can send, without the supported ones and CONNECT, which asks for a tunnel. */
 const otherMethods = METHODS.filter((method) => !["GET", "HEAD", "OPTIONS", "CONNECT"].includes(method))
 
 layer(postgresGateway(), { excludeTestServices: true })("A path", (it) => {
-  it.effect("that the gateway does not have is 404 route_not_found, whatever the method", () =>
+  it.effect("that the gateway does not have is 404 route_not_found, for every method", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -66,7 +70,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A path", (it) => {
       }
     }))
 
-  it.effect("that exists is 405 for other methods, and Allow names those that it has", () =>
+  it.effect("that exists is 405 for other methods, and Allow names its methods", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -80,7 +84,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A path", (it) => {
       }
     }))
 
-  it.effect("is 405 for another method before anything else is looked at, and the body does not matter", () =>
+  it.effect("is 405 for another method before any other check, with any body", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       for (const method of ["POST", "PUT", "PATCH", "DELETE", "QUERY"]) {
@@ -93,7 +97,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A path", (it) => {
       }
     }))
 
-  it.effect("answers OPTIONS with the methods that it has, and nothing else", () =>
+  it.effect("answers OPTIONS with its methods, and nothing else", () =>
     Effect.gen(function*() {
       const { send, sendBytes } = yield* Gateway
       for (const target of paths) {
@@ -107,7 +111,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A path", (it) => {
       assert.strictEqual(all.status, 204)
     }))
 
-  it.effect("answers HEAD as it answers GET, headers and all, without a body", () =>
+  it.effect("answers HEAD like GET, with the same headers, without a body", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -126,7 +130,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A path", (it) => {
       }
     }))
 
-  it.effect("may come in absolute form, whatever the authority, and with encoded letters (RFC 9112 §3.2.2)", () =>
+  it.effect("may come in absolute form with any authority, and with encoded letters (RFC 9112 §3.2.2)", () =>
     Effect.gen(function*() {
       const { sendBytes } = yield* Gateway
       for (const target of ["http://elsewhere.test/healthz", "https://gateway.test:443/healthz", "/%68ealthz"]) {

@@ -1,9 +1,13 @@
+/**
+ * While the database does not answer, every read is 503 within two seconds, and other requests are served. The tests
+ * lock tables of PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 
 const locking = <A, E, R>(table: string, effect: Effect.Effect<A, E, R>) =>
   SqlClient.SqlClient.use((sql) =>
@@ -11,7 +15,7 @@ const locking = <A, E, R>(table: string, effect: Effect.Effect<A, E, R>) =>
   )
 
 layer(postgresGateway(), { excludeTestServices: true })("A database that is stuck", (it) => {
-  it.effect("is 503 for every read while it is stuck, and the rest goes on; then reads work again", () =>
+  it.effect("is 503 for every read, while other requests are served; then reads work again", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const holder = yield* issue()
@@ -37,7 +41,7 @@ layer(postgresGateway(), { excludeTestServices: true })("A database that is stuc
       }
     }))
 
-  it.effect("is 503 as well when it is the credential that cannot be looked up, and never 401", () =>
+  it.effect("is 503, and never 401, when the lookup of the credential does not answer", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -54,14 +58,14 @@ layer(postgresGateway(), { excludeTestServices: true })("A database that is stuc
       assert.strictEqual(again.status, 200)
     }))
 
-  it.effect("that cuts its connections is 503 or 200, and 200 again at once", () =>
+  it.effect("that closes its connections is 503 or 200, and 200 again at once", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const sql = yield* SqlClient.SqlClient
       const holder = yield* issue()
       const { id } = yield* accept(holder)
       for (let round = 0; round < 3; round++) {
-        const { token } = yield* reissue(holder)
+        const { token } = yield* issueAgain(holder)
         yield* sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
           WHERE datname = current_database() AND pid <> pg_backend_pid()`
         const answers = yield* Effect.forEach(

@@ -1,3 +1,7 @@
+/**
+ * Concurrent acceptances create one operation for each idempotency key and refuse every conflict. The test runs
+ * thousands of callers against PostgreSQL and the memory store.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,8 +12,8 @@ import { storm } from "../../system/storm/Storm.ts"
 
 const options = { accepts: 5000, callers: 1000, repetitions: 20 }
 
-layer(PostgresLedger, { excludeTestServices: true })("an accept storm (in PostgreSQL)", (it) => {
-  it.effect("makes one operation for each key, and every conflict is refused: 5,000 acceptances, 1,000 callers", () =>
+layer(PostgresLedger, { excludeTestServices: true })("a storm of acceptances (in PostgreSQL)", (it) => {
+  it.effect("creates one operation for each key and refuses every conflict: 5,000 acceptances, 1,000 callers", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issue()
@@ -29,8 +33,8 @@ layer(PostgresLedger, { excludeTestServices: true })("an accept storm (in Postgr
     }))
 })
 
-layer(InMemoryLedger, { excludeTestServices: true })("an accept storm (in memory)", (it) => {
-  it.effect("makes one operation for each key, and every conflict is refused", () =>
+layer(InMemoryLedger, { excludeTestServices: true })("a storm of acceptances (in memory)", (it) => {
+  it.effect("creates one operation for each key and refuses every conflict", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const process = yield* Effect.context<OperationLedger>()

@@ -1,3 +1,7 @@
+/**
+ * A request binding stands for exactly one operation, and only a grant in good standing accepts requests. The tests run
+ * against PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Scope } from "../../../src/domain/Grant.ts"
@@ -24,13 +28,13 @@ import {
 } from "../../fixtures/Ledger.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
-/** What a grant's owner, subject and client have, as its list shows it. */
+/** The operations of the grant's owner, subject and client, as its list shows them. */
 const owned = Effect.fnUntraced(function*(grant: Parameters<typeof walk>[0]) {
   return (yield* walk(grant, everything)).flat()
 })
 
-conformance("accepting a financial request", (it) => {
-  it.effect("is what a ledger is empty before", () =>
+conformance("the acceptance of a financial request", (it) => {
+  it.effect("creates the first operation of the client and subject", () =>
     Effect.gen(function*() {
       const { isEmpty } = yield* OperationLedger
       const { identity } = yield* issue()
@@ -66,7 +70,7 @@ conformance("accepting a financial request", (it) => {
     }))
 
   for (const state of specifiedStates) {
-    it.effect(`returns the same operation for the same request, also when it is ${state} by now`, () =>
+    it.effect(`returns the same operation for the same request, also when it is ${state}`, () =>
       Effect.gen(function*() {
         const { identity } = yield* issue()
         const key = newKey()
@@ -91,7 +95,7 @@ conformance("accepting a financial request", (it) => {
       assert.deepStrictEqual(yield* accept(renewed, { key }), { operation, created: false })
     }))
 
-  it.effect("creates exactly one operation for 100 calls at once, and returns it to all of them", () =>
+  it.effect("creates exactly one operation for 100 concurrent calls, and returns it to all of them", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const key = newKey()
@@ -103,7 +107,7 @@ conformance("accepting a financial request", (it) => {
       assert.lengthOf(yield* owned(identity), 1)
     }))
 
-  it.effect("creates exactly one operation when two requests compete for a key at once", () =>
+  it.effect("creates exactly one operation when two concurrent requests compete for a key", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const key = newKey()
@@ -142,7 +146,7 @@ conformance("accepting a financial request", (it) => {
       })
     }))
 
-  it.effect("binds a key for one client and subject: the same key of another one is another binding", () =>
+  it.effect("binds a key for one client and subject: the same key of another client or subject is another request binding", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issue()
       const key = newKey()
@@ -157,7 +161,7 @@ conformance("accepting a financial request", (it) => {
         assert.isTrue(created)
         ids.add(operation.id)
       }
-      // Now that all three are there, each of them gets its own.
+      // All three exist now: each caller gets its own operation.
       for (const [n, bound] of identities.entries()) {
         const { created, operation } = yield* accept(bound, { key })
         assert.isFalse(created)
@@ -166,7 +170,7 @@ conformance("accepting a financial request", (it) => {
       assert.strictEqual(ids.size, 3)
     }))
 
-  it.effect("never returns the operation of another resource owner, though client, subject and key are equal", () =>
+  it.effect("never returns the operation of another resource owner, even if client, subject and key are equal", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issue()
       const key = newKey()
@@ -247,7 +251,7 @@ conformance("a grant that accepts requests", (it) => {
       const { grant, identity } = yield* issue()
       const key = newKey()
       const { operation } = yield* accept(identity, { key })
-      // The repetition of an earlier request is refused too: a grant that is not good learns nothing.
+      // The repetition of an earlier request is refused too: a grant in bad standing reads nothing.
       const refusals = Effect.forEach([key, newKey()], (key) => Effect.flip(accept(identity, { key })))
       const tags = Effect.map(refusals, (errors) => errors.map((error) => error._tag))
 
@@ -265,7 +269,7 @@ conformance("a grant that accepts requests", (it) => {
       assert.deepStrictEqual(yield* owned(renewed), [operation])
     }))
 
-  it.effect("needs no scope for reading: which scope the work needs is for the caller to check", () =>
+  it.effect("needs no scope for reading: the caller checks the scope that the work needs", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue({ scopes: [Scope.make("payments:write")] })
       assert.isTrue((yield* accept(identity)).created)

@@ -1,3 +1,7 @@
+/**
+ * A grant without the required scope accepts no request, new or repeated. The tests run against PostgreSQL and the
+ * memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
@@ -7,7 +11,7 @@ import { conformance, fieldsOf, issue, newKey } from "../../fixtures/Ledger.ts"
 const write = Scope.make("payments:write")
 
 conformance("acceptance under a scope", (it) => {
-  it.effect("is refused to a grant that lacks it, and records nothing", () =>
+  it.effect("is refused if the grant lacks the scope, and records nothing", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue({ scopes: [operationsRead] })
@@ -17,11 +21,11 @@ conformance("acceptance under a scope", (it) => {
       assert.deepInclude(fieldsOf(refused), { required: write })
       assert.isTrue(
         (yield* ledger.accept(identity, request)).created,
-        "the key is still free, and no scope was asked for"
+        "the key is still unbound, and this call requires no scope"
       )
     }))
 
-  it.effect("is refused also where the key is bound already", () =>
+  it.effect("is refused if the grant lacks the scope, also for a key that is already bound", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue({ scopes: [operationsRead] })
@@ -30,7 +34,7 @@ conformance("acceptance under a scope", (it) => {
       assert.strictEqual((yield* Effect.flip(ledger.accept(identity, request, write)))._tag, "InsufficientScope")
     }))
 
-  it.effect("is given to a grant that has it", () =>
+  it.effect("succeeds if the grant has the scope", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue({ scopes: [operationsRead, write] })

@@ -1,3 +1,7 @@
+/**
+ * An operator can cancel only an operation that was never sent, and a review changes no state. The tests run against
+ * PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Operation, OperationId } from "../../../src/domain/Operation.ts"
@@ -9,12 +13,12 @@ import { accept, conformance, fieldsOf } from "../../fixtures/Ledger.ts"
 import { claimIds, claimTerms, inspect, issueAtNewProvider, pass, queued } from "../../fixtures/Queue.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
-const nobodys = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
+const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 const unsettled = ["accepted", "submitting", "submitted", "indeterminate"] as const
 const settled = ["succeeded", "failed", "cancelled"] as const
 
 conformance("a cancellation", (it) => {
-  it.effect("of an accepted operation is recorded with its evidence, and nobody ever claims it", () =>
+  it.effect("of an accepted operation is recorded with its evidence, and no worker claims the operation afterwards", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { grant, identity } = yield* issueAtNewProvider()
@@ -35,7 +39,7 @@ conformance("a cancellation", (it) => {
       assert.deepStrictEqual(yield* claimIds(grant.provider), [])
     }))
 
-  it.effect("may be repeated: the operation stays as it was cancelled first", () =>
+  it.effect("may be repeated: the first cancellation stays as it was recorded", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issueAtNewProvider()
@@ -46,7 +50,7 @@ conformance("a cancellation", (it) => {
     }))
 
   for (const state of specifiedStates.filter((state) => state !== "accepted" && state !== "cancelled")) {
-    it.effect(`of an operation that is ${state} is refused, whatever its age, and changes nothing`, () =>
+    it.effect(`of an operation that is ${state} is refused at any age, and changes nothing`, () =>
       Effect.gen(function*() {
         const ledger = yield* OperationLedger
         const { id } = yield* queued(yield* issueAtNewProvider(), state)
@@ -63,7 +67,7 @@ conformance("a cancellation", (it) => {
       }))
   }
 
-  it.effect("ends a review, and is possible whatever has become of the grant", () =>
+  it.effect("ends a review, and needs no grant in good standing", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const ledger = yield* OperationLedger
@@ -74,7 +78,7 @@ conformance("a cancellation", (it) => {
       assert.deepInclude(yield* ledger.cancel(operation.id, null), { state: "cancelled", under_review: false })
     }))
 
-  it.effect("and a claim at once: exactly one of them wins, and the loser knows", () =>
+  it.effect("races with a claim: exactly one of them wins, and the other one fails", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { grant, identity } = yield* issueAtNewProvider()
@@ -84,7 +88,7 @@ conformance("a cancellation", (it) => {
           [Effect.result(ledger.cancel(id, null)), claimIds(grant.provider)],
           { concurrency: "unbounded" }
         )
-        // A claim passes by what another transaction holds at that moment: it comes too late, or looks again later.
+        // A claim skips rows that another transaction has locked: it comes too late, or looks again later.
         const state = (yield* ledger.show(id)).state
         assert.deepStrictEqual(
           [cancelled._tag, claimed.length, state],
@@ -93,12 +97,12 @@ conformance("a cancellation", (it) => {
       }
     }))
 
-  it.effect("needs an operation", () =>
+  it.effect("is refused for an operation that does not exist", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
-      for (const attempt of [ledger.cancel(nobodys, null), ledger.review(nobodys, true)] as const) {
+      for (const attempt of [ledger.cancel(unknownId, null), ledger.review(unknownId, true)] as const) {
         const error = yield* Effect.flip(attempt as Effect.Effect<unknown, object>)
-        assert.deepStrictEqual(fieldsOf(error), { _tag: "OperationNotFound", id: nobodys })
+        assert.deepStrictEqual(fieldsOf(error), { _tag: "OperationNotFound", id: unknownId })
       }
     }))
 })
@@ -118,12 +122,12 @@ conformance("a review", (it) => {
           assert.deepStrictEqual(yield* store.find(issued.identity, operation.id), { ...operation, under_review })
         }
         assert.deepStrictEqual(yield* ledger.history(operation.id), history)
-        assert.closeTo((yield* inspect(operation.id)).due_in!, due_in!, 2000, "the schedule stays")
+        assert.closeTo((yield* inspect(operation.id)).due_in!, due_in!, 2000, "the schedule is unchanged")
       }))
   }
 
   for (const state of settled) {
-    it.effect(`of an operation that is ${state} is refused: there is nothing left to review`, () =>
+    it.effect(`of an operation that is ${state} is refused: a final state leaves nothing to review`, () =>
       Effect.gen(function*() {
         const ledger = yield* OperationLedger
         const operation = yield* queued(yield* issueAtNewProvider(), state)
@@ -136,7 +140,7 @@ conformance("a review", (it) => {
       }))
   }
 
-  it.effect("does not keep an operation from being claimed", () =>
+  it.effect("does not stop a worker from claiming the operation", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue

@@ -1,3 +1,7 @@
+/**
+ * A claim yields each accepted operation once, oldest first, and only while the owner's consent stands. The tests run
+ * against PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
@@ -28,14 +32,14 @@ import {
   pass,
   queued,
   recording,
-  withdrawals
+  standingLosses
 } from "../../fixtures/Queue.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 const [paymentsWrite, refundsWrite] = [Scope.make("payments:write"), Scope.make("refunds:write")]
 
 conformance("a claim", (it) => {
-  it.effect("moves an accepted operation to submitting, and yields what the provider needs to know", () =>
+  it.effect("moves an accepted operation to submitting, and yields all that the provider needs", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -65,7 +69,7 @@ conformance("a claim", (it) => {
       assert.deepStrictEqual(at, shown.updated_at)
     }))
 
-  it.effect("says until when bytes may leave, and leaves the operation to the rescuer after that", () =>
+  it.effect("sets the send deadline, and leaves the operation to the rescuer after it", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { grant, identity } = yield* issueAtNewProvider()
@@ -77,7 +81,7 @@ conformance("a claim", (it) => {
       isAbout(due_in, claimTerms.rescue_after)
     }))
 
-  it.effect("takes the oldest first, as many as it is asked for", () =>
+  it.effect("takes the oldest operations first, up to the limit", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       const ids = yield* acceptSeveral(identity, 7)
@@ -88,7 +92,7 @@ conformance("a claim", (it) => {
       assert.deepStrictEqual(yield* claimIds(grant.provider, 100), [])
     }))
 
-  it.effect("takes what is for the provider that it names, and leaves the rest to others", () =>
+  it.effect("takes operations of the provider that it names, and no others", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       const other = yield* issueAgain(grant, { provider: newProvider() })
@@ -99,7 +103,7 @@ conformance("a claim", (it) => {
       assert.deepStrictEqual(yield* claimIds(other.grant.provider), [theirs!])
     }))
 
-  it.effect("takes accepted operations alone, and each of them once", () =>
+  it.effect("takes only accepted operations, and each of them once", () =>
     Effect.gen(function*() {
       const issued = yield* issueAtNewProvider()
       for (const state of specifiedStates.filter((state) => state !== "accepted")) {
@@ -109,7 +113,7 @@ conformance("a claim", (it) => {
       }
     }))
 
-  it.effect("is shared by any number of callers at once without giving an operation twice", () =>
+  it.effect("never yields an operation twice, also with many concurrent callers", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       const ids = yield* acceptSeveral(identity, 40)
@@ -122,16 +126,16 @@ conformance("a claim", (it) => {
 })
 
 conformance("an operation that waits to be claimed", (it) => {
-  for (const { name, restore, withdraw } of withdrawals) {
+  for (const { lose, name, restore } of standingLosses) {
     it.effect(`waits while ${name}, and is claimed once that is over`, () =>
       Effect.gen(function*() {
         const { grant, identity } = yield* issueAtNewProvider()
         const { operation } = yield* accept(identity)
-        yield* withdraw(grant)
+        yield* lose(grant)
         assert.deepStrictEqual(yield* claimIds(grant.provider), [])
         isAbout((yield* inspect(operation.id)).due_in, claimTerms.idle)
         yield* restore(grant)
-        assert.deepStrictEqual(yield* claimIds(grant.provider), [], "it is not looked at again before its time")
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [], "a claim examines it again only when it is due")
         yield* pass(claimTerms.idle)
         assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
       }))
@@ -167,7 +171,7 @@ conformance("an operation that waits to be claimed", (it) => {
       }))
   }
 
-  it.effect("is not claimed through a grant that allows less than the one that accepted it", () =>
+  it.effect("is not claimed through a grant with fewer scopes than the one that accepted it", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant, identity } = yield* issueAtNewProvider({ scopes: [operationsRead, paymentsWrite] })
@@ -180,7 +184,7 @@ conformance("an operation that waits to be claimed", (it) => {
       assert.deepStrictEqual(yield* claimIds(grant.provider), [operation.id])
     }))
 
-  it.effect("is not claimed once its own grant allows less than when it accepted", () =>
+  it.effect("is not claimed after its own grant lost a scope that it had at acceptance", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const registration = newRegistration({ provider: newProvider(), scopes: [operationsRead, paymentsWrite] })
@@ -191,13 +195,13 @@ conformance("an operation that waits to be claimed", (it) => {
       yield* grants.revokeExternal(registration)
       const { grant } = yield* issue({ ...registration, expires_in: Duration.days(1), scopes: [operationsRead] })
       yield* pass(claimTerms.idle)
-      assert.deepStrictEqual(yield* claimIds(provider), [], "nor through another one that was never allowed it")
+      assert.deepStrictEqual(yield* claimIds(provider), [], "nor through another grant that never had the scope")
       yield* issueAgain(grant, { scopes: [operationsRead, paymentsWrite] })
       yield* pass(claimTerms.idle)
       assert.deepStrictEqual(yield* claimIds(provider), [operation.id])
     }))
 
-  it.effect("does not keep others waiting that are ready, however many it is that wait", () =>
+  it.effect("does not delay operations that are ready, however many operations wait", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant, identity } = yield* issueAtNewProvider()
@@ -208,7 +212,7 @@ conformance("an operation that waits to be claimed", (it) => {
       assert.deepStrictEqual([...yield* claimIds(grant.provider, 3)].toSorted(), ready.toSorted())
     }))
 
-  it.effect("is looked at less often the longer ago its owner withdrew, and every five minutes at least", () =>
+  it.effect("is examined less often the longer ago consent was revoked, and at least every five minutes", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant, identity } = yield* issueAtNewProvider()
@@ -224,7 +228,7 @@ conformance("an operation that waits to be claimed", (it) => {
       }
     }))
 
-  it.effect("is put under review once it waits for too long, and stays accepted whatever its age", () =>
+  it.effect("is put under review once it waits for too long, and stays accepted at any age", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const ledger = yield* OperationLedger
@@ -241,7 +245,7 @@ conformance("an operation that waits to be claimed", (it) => {
       assert.lengthOf(yield* ledger.history(operation.id), 1)
     }))
 
-  it.effect("is put under review anew only when so much time has passed since an operator cleared it", () =>
+  it.effect("is put under review again only after the same time has passed since an operator cleared the review", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const ledger = yield* OperationLedger
@@ -261,7 +265,7 @@ conformance("an operation that waits to be claimed", (it) => {
       assert.isTrue(yield* isReviewed)
     }))
 
-  it.effect("is not claimed after a change of the timeline, and those that are accepted after it are", () =>
+  it.effect("is not claimed after a change of the timeline; operations accepted after the change are", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       yield* acceptSeveral(identity, 3)
@@ -272,7 +276,7 @@ conformance("an operation that waits to be claimed", (it) => {
       assert.deepStrictEqual(yield* claimIds(grant.provider), [])
     }))
 
-  it.effect("is put off by no status read, because none is taken of it", () =>
+  it.effect("is not delayed by status reads, because it has none", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { grant, identity } = yield* issueAtNewProvider()

@@ -1,3 +1,7 @@
+/**
+ * Claims of several processes never yield an operation twice, and none succeeds after consent was revoked. The tests
+ * race real connections to PostgreSQL.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -19,7 +23,7 @@ const anotherQueue = (applicationName = "another") =>
   )
 
 layer(PostgresLedger, { excludeTestServices: true })("claims of several processes", (it) => {
-  it.effect("never give an operation twice: 10,000 operations, 16 claimers", () =>
+  it.effect("never yield an operation twice: 10,000 operations, 16 claimers", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { grant } = yield* issueAtNewProvider()
@@ -35,7 +39,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
         do {
           const claims = yield* queue.claim(grant.provider, 1 + Math.floor(Math.random() * 40), claimTerms)
           claimed.push(...claims.map(({ operation }) => operation.id))
-          // Nothing to be had may also mean that the others hold what is left.
+          // An empty claim may also mean that other claimers have the remaining rows locked.
           if (claims.length === 0 && (yield* left) === 0) break
         } while (true)
         return claimed
@@ -45,7 +49,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       })
       assert.strictEqual(claimed.flat().length, 10_000)
       assert.strictEqual(new Set(claimed.flat()).size, 10_000)
-      assert.isAbove(claimed.filter((ids) => ids.length > 0).length, 8, "most of them had a share")
+      assert.isAbove(claimed.filter((ids) => ids.length > 0).length, 8, "most claimers took a share")
       const [history] = yield* sql`
         SELECT count(*)::int AS claims FROM operation_history h JOIN operations o ON o.id = h.operation_id
         WHERE o.provider = ${grant.provider} AND to_state = 'submitting'`
@@ -75,26 +79,26 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       assert.isAbove(wins.claim, 0)
     }), 120_000)
 
-  const withdrawals: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, unknown, Grants>>> = {
+  const endings: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, unknown, Grants>>> = {
     "a revocation": ({ grant_id }) => Grants.use((grants) => grants.revoke(grant_id)),
     "a disconnection": ({ provider_connection_id }) =>
       Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false)),
     "the deactivation of a client": ({ client_id }) => Grants.use((grants) => grants.setClientActive(client_id, false))
   }
-  for (const [name, withdraw] of Object.entries(withdrawals)) {
+  for (const [name, end] of Object.entries(endings)) {
     it.effect(`never succeed when they start after ${name}, while others are under way`, () =>
       Effect.gen(function*() {
         const others = yield* Effect.all(Array.from({ length: 3 }, () => anotherQueue()))
         for (let round = 0; round < 15; round++) {
           const { grant } = yield* issueAtNewProvider()
           yield* fillQueue(grant, { count: 300 })
-          let withdrawn = false
+          let ended = false
           const claiming = yield* Deferred.make<void>()
           const claimers = yield* Effect.forkChild(Effect.forEach(
             others,
             Effect.fnUntraced(function*(other) {
               while (true) {
-                const before = withdrawn
+                const before = ended
                 const claimed = yield* Effect.provideContext(claimIds(grant.provider, 1), other)
                 yield* Deferred.succeed(claiming, void 0)
                 if (before) return assert.deepStrictEqual(claimed, [])
@@ -103,14 +107,14 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
             { concurrency: "unbounded", discard: true }
           ))
           yield* Deferred.await(claiming)
-          yield* withdraw(grant)
-          withdrawn = true
+          yield* end(grant)
+          ended = true
           yield* Fiber.join(claimers)
         }
       }))
   }
 
-  it.effect("are not kept waiting by one that hangs before its commit, nor is anybody else", () =>
+  it.effect("do not wait for a claim that hangs before its commit, and neither do other statements", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const hanging = yield* anotherQueue("hanging")
@@ -119,7 +123,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       const { id: submitted } = yield* queued(issued, "submitted")
       const ids = yield* acceptSeveral(issued.identity, 6)
       yield* pass("1 hour")
-      // What the other tests left behind.
+      // Operations that the other tests left behind.
       yield* SubmissionQueue.use((queue) => queue.rescue(100_000))
       const claimed = yield* Deferred.make<ReadonlyArray<string>>()
       const other = Context.get(hanging, SqlClient.SqlClient)
@@ -142,7 +146,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
         WHERE datname = current_database() AND wait_event_type = 'Lock'`
       assert.deepStrictEqual(waiting, { waiting: 0 })
 
-      // What was never committed was never claimed.
+      // A claim that was never committed took nothing.
       assert.strictEqual(yield* terminate("hanging"), 1)
       yield* Fiber.interrupt(transaction)
       const again: Array<string> = []
@@ -150,7 +154,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       assert.includeMembers(again, ids.slice(0, 4))
     }))
 
-  it.effect("leave a cancellation waiting for their commit, which then comes too late", () =>
+  it.effect("make a cancellation wait for their commit, and the cancellation is then too late", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const hanging = yield* anotherQueue("claiming")
@@ -167,7 +171,7 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
         ).pipe(Effect.provideContext(hanging))
       )
       yield* Deferred.await(claimed)
-      // On a connection of its own, else what looks for who is waiting could wait behind it.
+      // On a connection of its own: otherwise the query for waiting sessions could wait behind it.
       const operator = yield* Layer.build(anotherProcess({ maxConnections: 1 }))
       const cancellation = yield* Effect.forkScoped(
         Effect.flip(Context.get(operator, OperationLedger).cancel(id, null))

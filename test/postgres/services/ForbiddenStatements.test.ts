@@ -1,3 +1,7 @@
+/**
+ * No statement skips a rule of the schema, also in replication mode. The tests run each forbidden statement on
+ * PostgreSQL and expect a trigger or constraint to refuse it.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
@@ -12,7 +16,7 @@ const insert = (values: { readonly id?: string; readonly state?: string; readonl
     created_at, updated_at, completed_at, failure_code, failure_message
   FROM operations WHERE id = :${values.state ?? "accepted"}`
 
-/** What never changes while the state stays as it is. */
+/** Columns that never change while the state is unchanged. */
 const changes: Readonly<Record<string, string>> = {
   id: "id = '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f'",
   client: "client_id = :otherClient",
@@ -38,7 +42,7 @@ const changesOf = (state: string) =>
     ])
   )
 
-/** Statements of which none may succeed, with the rule that each of them breaks. */
+/** Statements that must fail, by the rule that each breaks. */
 const forbidden: Readonly<Record<string, string>> = {
   "delete an operation": "DELETE FROM operations WHERE id = :accepted",
   "delete a terminal operation, however old": "DELETE FROM operations WHERE id = :cancelled",
@@ -46,7 +50,7 @@ const forbidden: Readonly<Record<string, string>> = {
   "delete all operations": "DELETE FROM operations",
   "truncate operations": "TRUNCATE operations, operation_history, operation_payloads",
   "truncate operations by cascade": "TRUNCATE operations CASCADE",
-  "truncate operations, had history lost its own guard":
+  "truncate operations, also when the history has no guard":
     "DO $$BEGIN ALTER TABLE operation_history DISABLE TRIGGER USER; TRUNCATE operations CASCADE; END$$",
   "truncate operations by way of their clients": "TRUNCATE clients CASCADE",
   "truncate operations by way of their grants": "TRUNCATE grants CASCADE",
@@ -61,7 +65,7 @@ const forbidden: Readonly<Record<string, string>> = {
   "complete an operation that is not terminal": "UPDATE operations SET completed_at = now() WHERE id = :accepted",
   "give a failure to an operation that did not fail":
     "UPDATE operations SET failure_code = 'x', failure_message = 'x' WHERE id = :accepted",
-  "take the completion of a succeeded operation back":
+  "remove the completion time of a succeeded operation":
     "UPDATE operations SET completed_at = NULL WHERE id = :succeeded",
   "change why an operation failed": "UPDATE operations SET failure_message = 'other' WHERE id = :failed",
   "review a succeeded operation": "UPDATE operations SET under_review = true WHERE id = :succeeded",
@@ -78,16 +82,16 @@ const forbidden: Readonly<Record<string, string>> = {
   "move to a state that does not exist": "UPDATE operations SET state = 'done', revision = 2 WHERE id = :accepted",
   "leave indeterminate without evidence":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = NULL WHERE id = :indeterminate",
-  "leave indeterminate on the evidence that led into it":
+  "leave indeterminate with the evidence that led into it":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1 WHERE id = :indeterminate",
   "keep evidence without a transition": "UPDATE operations SET evidence = '{\"old\":true}' WHERE id = :indeterminate",
-  "leave indeterminate with evidence that says nothing":
+  "leave indeterminate with empty evidence":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = ' { } ' WHERE id = :indeterminate",
-  "leave indeterminate with evidence that is no object":
+  "leave indeterminate with evidence that is not an object":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = '[1]' WHERE id = :indeterminate",
   "leave indeterminate with evidence that is null":
     "UPDATE operations SET state = 'succeeded', revision = revision + 1, evidence = 'null' WHERE id = :indeterminate",
-  "cancel an indeterminate operation, though with evidence":
+  "cancel an indeterminate operation, even with evidence":
     `UPDATE operations SET state = 'cancelled', revision = revision + 1, evidence = '{"age":"a year"}'
      WHERE id = :indeterminate`,
   "fail without a failure": "UPDATE operations SET state = 'failed', revision = 2 WHERE id = :accepted",
@@ -95,7 +99,7 @@ const forbidden: Readonly<Record<string, string>> = {
     "UPDATE operations SET state = 'failed', revision = 2, failure_code = 'x' WHERE id = :accepted",
   "fail without a code":
     "UPDATE operations SET state = 'failed', revision = 2, failure_message = 'x' WHERE id = :accepted",
-  "fail with a code that is not one":
+  "fail with a malformed code":
     "UPDATE operations SET state = 'failed', revision = 2, failure_code = 'X y', failure_message = 'x' WHERE id = :accepted",
   "succeed with a failure":
     `UPDATE operations SET state = 'succeeded', revision = revision + 1, failure_code = 'x', failure_message = 'x'
@@ -104,7 +108,7 @@ const forbidden: Readonly<Record<string, string>> = {
   "create an operation that is submitting": insert({ state: "submitting" }),
   "create an operation that is terminal": insert({ state: "failed" }),
   "create an operation at another revision": insert({ revision: 2 }),
-  "create an operation whose id is no UUIDv7": insert({ id: "019aa4f0-5c00-4b1e-8d2f-3a4b5c6d7e8f" }),
+  "create an operation whose id is not a UUIDv7": insert({ id: "019aa4f0-5c00-4b1e-8d2f-3a4b5c6d7e8f" }),
   "create an operation under a key that was used before": insert({}).replace("'a-new-key'", "idempotency_key"),
   "rebind a key by an upsert": `${insert({}).replace("'a-new-key'", "idempotency_key")}
      ON CONFLICT (client_id, subject, idempotency_key) DO UPDATE SET request_digest = sha256('other')`,
@@ -114,10 +118,10 @@ const forbidden: Readonly<Record<string, string>> = {
   "change history": "UPDATE operation_history SET evidence = NULL WHERE operation_id = :submitted",
   "change the history of nothing": "UPDATE operation_history SET evidence = NULL WHERE false",
   "take an unsettled operation from every schedule": "UPDATE operations SET due_at = NULL WHERE id = :accepted",
-  "take an indeterminate operation from every schedule, however old":
+  "remove an indeterminate operation from every schedule, however old it is":
     "UPDATE operations SET due_at = NULL WHERE id = :indeterminate",
   "schedule a settled operation": "UPDATE operations SET due_at = now() WHERE id = :succeeded",
-  "schedule what is to be settled, beside its end, which takes it away": `DO $$BEGIN
+  "schedule an operation in the transaction that settles it": `DO $$BEGIN
       UPDATE operations SET state = 'cancelled', revision = 2, due_at = now() WHERE id = :accepted;
       UPDATE operations SET due_at = now() WHERE id = :accepted;
     END$$`,
@@ -125,11 +129,11 @@ const forbidden: Readonly<Record<string, string>> = {
       UPDATE operations SET reference = 'theirs' WHERE id = :submitted;
       UPDATE operations SET reference = 'other' WHERE id = :submitted;
     END$$`,
-  "take the reference away that the provider gave": `DO $$BEGIN
+  "remove the reference that the provider gave": `DO $$BEGIN
       UPDATE operations SET reference = 'theirs' WHERE id = :submitted;
       UPDATE operations SET state = 'indeterminate', revision = revision + 1, reference = NULL WHERE id = :submitted;
     END$$`,
-  "give a reference that says nothing": "UPDATE operations SET reference = '' WHERE id = :submitted",
+  "store an empty reference": "UPDATE operations SET reference = '' WHERE id = :submitted",
 
   "change a payload": "UPDATE operation_payloads SET payload = 'other' WHERE operation_id = :accepted",
   "change the key of a payload": "UPDATE operation_payloads SET key_id = 'other' WHERE operation_id = :accepted",
@@ -137,7 +141,7 @@ const forbidden: Readonly<Record<string, string>> = {
   "give a payload to another operation":
     "UPDATE operation_payloads SET operation_id = :succeeded WHERE operation_id = :accepted",
   "delete the payload of an accepted operation": "DELETE FROM operation_payloads WHERE operation_id = :accepted",
-  "delete the payload of an indeterminate operation, however old":
+  "delete the payload of an indeterminate operation, however old it is":
     "DELETE FROM operation_payloads WHERE operation_id = :indeterminate",
   "delete all payloads": "DELETE FROM operation_payloads",
   "truncate payloads": "TRUNCATE operation_payloads",
@@ -146,7 +150,7 @@ const forbidden: Readonly<Record<string, string>> = {
   "replace a payload by an upsert":
     `INSERT INTO operation_payloads (operation_id, client_id, payload) VALUES (:accepted, :client, 'other')
      ON CONFLICT (operation_id, client_id) DO UPDATE SET payload = excluded.payload`,
-  "name a key of a payload that is no name":
+  "give a payload a malformed key name":
     "INSERT INTO operation_payloads (operation_id, client_id, payload, key_id) VALUES (:cancelled, :client, '1', 'a key')",
 
   "delete history": "DELETE FROM operation_history WHERE operation_id = :submitted",
@@ -169,11 +173,11 @@ const forbidden: Readonly<Record<string, string>> = {
   "delete a token": "DELETE FROM access_tokens WHERE grant_id = :grant",
   "empty the table of tokens": "TRUNCATE access_tokens",
   "change a token": "UPDATE access_tokens SET digest = sha256('other') WHERE grant_id = :grant",
-  "store what is no SHA-256 as a token":
+  "store a token that is not a SHA-256":
     "INSERT INTO access_tokens (digest, grant_id, client_id) VALUES ('fingw_', :grant, :client)"
 }
 
-/** Constraints and triggers refuse with these; anything else would be a mistake in the statement. */
+/** SQLSTATEs of refusals by constraints and triggers; any other is a mistake in the statement of the test. */
 const refusals = [
   "23001", // restrict_violation: a trigger
   "23503", // foreign_key_violation
@@ -182,7 +186,7 @@ const refusals = [
   "0A000" // feature_not_supported: TRUNCATE of a table that others refer to
 ]
 
-layer(PostgresLedger, { excludeTestServices: true })("nobody can", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("no statement can", (it) => {
   let shared: World | undefined
   const world = Effect.suspend(() =>
     shared === undefined

@@ -1,3 +1,7 @@
+/**
+ * The verifier accepts exactly the tokens that were issued, and its cache never hides a revocation. The tests run
+ * against PostgreSQL and the memory store.
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
@@ -34,7 +38,7 @@ conformance("the verifier of access tokens", (it) => {
       }
     }))
 
-  it.effect("says nothing of whether the grant is still good: the read does", () =>
+  it.effect("does not check the standing of the grant: the read does", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const store = yield* OperationStore
@@ -47,7 +51,7 @@ conformance("the verifier of access tokens", (it) => {
       }
     }))
 
-  it.effect("refuses what is not a token that was issued", () =>
+  it.effect("refuses every string that is not an issued token", () =>
     Effect.gen(function*() {
       const { access_token } = yield* issue()
       const token = Redacted.value(access_token)
@@ -74,13 +78,13 @@ conformance("the verifier of access tokens", (it) => {
     }).pipe(Effect.provide(Platform)))
 })
 
-describe("what the verifier keeps", () => {
+describe("the verifier's cache", () => {
   const unknownToken = Effect.gen(function*() {
     const token = yield* generateAccessToken
     return { token, digest: yield* accessTokenDigest(Redacted.value(token)) }
   })
 
-  it.effect("is the identity of a token, for a minute", () =>
+  it.effect("keeps the identity of a token for a minute", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryLedger
       const { access_token, identity } = yield* issue()
@@ -92,7 +96,7 @@ describe("what the verifier keeps", () => {
       assert.strictEqual((yield* Effect.flip(verify(access_token)))._tag, "InvalidCredential")
     }).pipe(Effect.provide(InMemoryLedger)))
 
-  it.effect("is no refusal: a token is good as soon as it is known", () =>
+  it.effect("keeps no refusal: a token is accepted as soon as it exists", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryLedger
       const { identity } = yield* issue()
@@ -103,10 +107,10 @@ describe("what the verifier keeps", () => {
     }).pipe(Effect.provide(InMemoryLedger)))
 })
 
-layer(PostgresLedger, { excludeTestServices: true })("what the verifier keeps, in PostgreSQL,", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("the verifier's cache (in PostgreSQL)", (it) => {
   const recorded = Layer.fresh(GrantVerifier.layer.pipe(Layer.provideMerge(layerRecorded)))
 
-  it.effect("saves the statement for every read but the first, also for many at once", () =>
+  it.effect("saves the statement for every read but the first, also for concurrent reads", () =>
     Effect.gen(function*() {
       const { access_token, identity } = yield* issue()
       const statements = yield* Statements
@@ -118,7 +122,7 @@ layer(PostgresLedger, { excludeTestServices: true })("what the verifier keeps, i
       assert.lengthOf(statements, 1)
     }).pipe(Effect.provide(recorded)))
 
-  it.effect("holds no token: the statement is given its SHA-256 alone", () =>
+  it.effect("holds no token: the statement gets only its SHA-256", () =>
     Effect.gen(function*() {
       const { access_token } = yield* issue()
       yield* verify(access_token)
@@ -127,13 +131,13 @@ layer(PostgresLedger, { excludeTestServices: true })("what the verifier keeps, i
       ])
     }).pipe(Effect.provide(recorded)))
 
-  it.effect("asks the database about nothing that cannot be a token", () =>
+  it.effect("sends no statement for a string that cannot be a token", () =>
     Effect.gen(function*() {
       yield* Effect.flip(verify(Redacted.make("not a token")))
       assert.isEmpty(yield* Statements)
     }).pipe(Effect.provide(recorded)))
 
-  it.effect("is no failure of the database: the next verification succeeds", () =>
+  it.effect("keeps no failure of the database: the next verification succeeds", () =>
     Effect.gen(function*() {
       const { access_token, identity } = yield* issue()
       yield* Effect.gen(function*() {
@@ -144,7 +148,7 @@ layer(PostgresLedger, { excludeTestServices: true })("what the verifier keeps, i
       }).pipe(Effect.provide(anotherProcess({ startupParameters: { statement_timeout: "20ms" } })))
     }))
 
-  it.effect("survives the interruption of the request that asked first", () =>
+  it.effect("serves the other requests when the first request is interrupted", () =>
     Effect.gen(function*() {
       const { access_token, identity } = yield* issue()
       const second = yield* whileLocked(
@@ -160,7 +164,7 @@ layer(PostgresLedger, { excludeTestServices: true })("what the verifier keeps, i
       assert.deepStrictEqual({ ...(yield* Fiber.join(second)) }, identity)
     }).pipe(Effect.provide(Layer.fresh(GrantVerifier.layer).pipe(Layer.provide(anotherPool())))))
 
-  it.effect("never lets a revoked grant read, in whichever process it was revoked", () =>
+  it.effect("never lets a revoked grant read, also when another process revoked it", () =>
     Effect.gen(function*() {
       const here = yield* Effect.context<Grants>()
       yield* Effect.gen(function*() {
@@ -177,7 +181,7 @@ layer(PostgresLedger, { excludeTestServices: true })("what the verifier keeps, i
 })
 
 describe("a verifier of fixed credentials", () => {
-  it.effect("knows exactly these", () =>
+  it.effect("accepts exactly these credentials", () =>
     Effect.gen(function*() {
       const { access_token, identity } = yield* issue()
       const fixed = GrantVerifier.layerFixed(new Map([["secret", identity]]))

@@ -1,3 +1,7 @@
+/**
+ * Issuing records a grant as requested and creates a token of its own for it. The tests run against PostgreSQL and the
+ * memory store.
+ */
 import { assert } from "@effect/vitest"
 import { DateTime, Duration, Effect, Redacted, Schema } from "effect"
 import { Grant, operationsRead, Provider, Scope } from "../../../src/domain/Grant.ts"
@@ -5,7 +9,7 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { conformance, expiredIn, issue, issueAgain, newClient, newOwner, newSubject } from "../../fixtures/Ledger.ts"
 
 conformance("issuing a grant", (it) => {
-  it.effect("records what was asked for, active, connected and not revoked", () =>
+  it.effect("records the grant as requested: client active, provider connected, not revoked", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const request = {
@@ -55,7 +59,7 @@ conformance("issuing a grant", (it) => {
       assert.notStrictEqual(otherOwner.grant.provider_connection_id, binding)
     }))
 
-  it.effect("shares one client and provider connection also when several grants are issued at once", () =>
+  it.effect("shares one client and provider connection also between grants that are issued concurrently", () =>
     Effect.gen(function*() {
       const owner = { client_id: newClient(), resource_owner: newOwner() }
       const issued = yield* Effect.all(Array.from({ length: 20 }, () => issue(owner)), { concurrency: "unbounded" })
@@ -63,7 +67,7 @@ conformance("issuing a grant", (it) => {
       assert.strictEqual(new Set(issued.map(({ grant }) => grant.grant_id)).size, 20)
     }))
 
-  it.effect("keeps scopes as they were given, none included", () =>
+  it.effect("keeps the scopes as given, also an empty list", () =>
     Effect.gen(function*() {
       for (const names of [[], ["a"], ["operations:read", "!#$%&'()*+,-./:;<=>?@[]^_`{|}~"]]) {
         const scopes = names.map((name) => Scope.make(name))
@@ -71,7 +75,7 @@ conformance("issuing a grant", (it) => {
       }
     }))
 
-  it.effect("can be for a time that is over", () =>
+  it.effect("accepts an end in the past", () =>
     Effect.gen(function*() {
       const { grant } = yield* issue({ expires_in: expiredIn })
       assert.isTrue(DateTime.isLessThan(grant.expires_at, grant.created_at))

@@ -1,3 +1,7 @@
+/**
+ * Registering a grant of an authorization server merges events and tokens in any order, and never widens an event or
+ * undoes a revocation. The tests run against PostgreSQL and the memory store.
+ */
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect, Fiber, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -32,7 +36,7 @@ import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
 
 const write = Scope.make("payments:write")
 
-/** Registrations of the same grant that say that it is another's. */
+/** Registrations of the same grant that name another subject, owner or provider. */
 const contradictions: ReadonlyArray<(registration: GrantRegistration) => GrantRegistration> = [
   (registration) => ({ ...registration, subject: newSubject() }),
   (registration) => ({ ...registration, resource_owner: newOwner() }),
@@ -40,7 +44,7 @@ const contradictions: ReadonlyArray<(registration: GrantRegistration) => GrantRe
 ]
 
 conformance("registering a grant of an authorization server", (it) => {
-  it.effect("records what was said under the id that follows from its name, and makes no token", () =>
+  it.effect("records the grant under the id that follows from its name, and creates no token", () =>
     Effect.gen(function*() {
       const registration = newRegistration({ scopes: [operationsRead, write] })
       const { client_id, expires_at, grant: external_id, issuer, resource_owner, scopes, subject } = registration
@@ -67,7 +71,7 @@ conformance("registering a grant of an authorization server", (it) => {
       assert.deepStrictEqual(yield* Grants.use((grants) => grants.show(grant.grant_id)), grant)
     }))
 
-  it.effect("lets a token read that names the grant, and nobody before that", () =>
+  it.effect("lets tokens that name the grant read; before it, they do not", () =>
     Effect.gen(function*() {
       const store = yield* OperationStore
       const registration = newRegistration()
@@ -79,7 +83,7 @@ conformance("registering a grant of an authorization server", (it) => {
       assert.deepStrictEqual(yield* store.find(identity, operation.id), operation)
     }))
 
-  it.effect("once more changes nothing", () =>
+  it.effect("changes nothing when it is repeated", () =>
     Effect.gen(function*() {
       const registration = newRegistration()
       const grant = yield* register(registration)
@@ -87,7 +91,7 @@ conformance("registering a grant of an authorization server", (it) => {
       assert.deepStrictEqual(yield* register({ ...registration, learned_from: "token" }), grant)
     }))
 
-  it.effect("by an event makes scopes and end what the server says of them, and nothing else", () =>
+  it.effect("by an event sets scopes and end to those of the event, and changes nothing else", () =>
     Effect.gen(function*() {
       const registration = newRegistration({ scopes: [operationsRead] })
       const grant = yield* register(registration)
@@ -103,7 +107,7 @@ conformance("registering a grant of an authorization server", (it) => {
       yield* walk(identity, everything)
     }))
 
-  it.effect("by tokens shows all that any of them showed, in whichever order they come", () =>
+  it.effect("by tokens adds up the scopes and the latest end of all of them, in any order", () =>
     Effect.gen(function*() {
       const tokens = [
         { scopes: [operationsRead], expires_at: later("1 hour") },
@@ -134,7 +138,7 @@ conformance("registering a grant of an authorization server", (it) => {
       assert.deepStrictEqual(yield* moved(0), Duration.millis(3_600_001))
     }))
 
-  it.effect("by a token adds nothing to what an event said, neither scopes nor time, whichever came first", () =>
+  it.effect("by a token adds neither scopes nor time to those of an event, in either order", () =>
     Effect.gen(function*() {
       for (const tokenCameFirst of [true, false]) {
         for (const expires_at of [later("10 minutes"), later("-1 minutes")]) {
@@ -153,7 +157,7 @@ conformance("registering a grant of an authorization server", (it) => {
       }
     }))
 
-  it.effect("by a token does not prolong what an event ended: it is expired", () =>
+  it.effect("by a token does not prolong a grant that an event ended: it is expired", () =>
     Effect.gen(function*() {
       const registration = newRegistration({ learned_from: "token" })
       yield* register(registration)
@@ -163,7 +167,7 @@ conformance("registering a grant of an authorization server", (it) => {
       assert.deepStrictEqual(fieldsOf(refused), { _tag: "GrantRevoked", reason: "expired" })
     }))
 
-  it.effect("by an event that says no more than a token did holds against tokens all the same", () =>
+  it.effect("by an event limits later tokens also when it repeats what a token said", () =>
     Effect.gen(function*() {
       const registration = newRegistration()
       const seen = yield* register({ ...registration, learned_from: "token" })
@@ -172,7 +176,7 @@ conformance("registering a grant of an authorization server", (it) => {
       assert.deepStrictEqual(yield* register({ ...registration, scopes: [write], learned_from: "token" }), said)
     }))
 
-  it.effect("does not revive what was revoked, whatever is said and however often", () =>
+  it.effect("never restores a revoked grant, by any event or token, however often", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const registration = newRegistration()
@@ -192,7 +196,7 @@ conformance("registering a grant of an authorization server", (it) => {
       }
     }))
 
-  it.effect("as another subject's, owner's or provider's is a conflict that changes nothing", () =>
+  it.effect("for another subject, owner or provider is a conflict and changes nothing", () =>
     Effect.gen(function*() {
       const registration = newRegistration()
       const grant = yield* register(registration)
@@ -207,7 +211,7 @@ conformance("registering a grant of an authorization server", (it) => {
       assert.deepStrictEqual(yield* register(registration), grant)
     }))
 
-  it.effect("neither reactivates a client nor reconnects a provider, and shares the binding of issued grants", () =>
+  it.effect("neither reactivates a client nor reconnects a provider, and shares the provider connection of issued grants", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant } = yield* issue()
@@ -226,7 +230,7 @@ conformance("registering a grant of an authorization server", (it) => {
       assert.strictEqual((yield* issueAgain(other)).grant.provider_connection_id, provider_connection_id)
     }))
 
-  it.effect("tells grants of one name apart by issuer and client", () =>
+  it.effect("distinguishes grants of the same name by issuer and client", () =>
     Effect.gen(function*() {
       const registration = newRegistration()
       const first = yield* register(registration)
@@ -242,7 +246,7 @@ conformance("registering a grant of an authorization server", (it) => {
       assert.deepStrictEqual(yield* register(registration), first)
     }))
 
-  it.effect("many times at once makes one grant", () =>
+  it.effect("creates one grant when it runs many times concurrently", () =>
     Effect.gen(function*() {
       for (let round = 0; round < 20; round++) {
         const registration = newRegistration()
@@ -254,7 +258,7 @@ conformance("registering a grant of an authorization server", (it) => {
       }
     }))
 
-  it.effect("for several subjects at once makes it one subject's, and the others' a conflict", () =>
+  it.effect("for several subjects concurrently succeeds for one subject, and is a conflict for the others", () =>
     Effect.gen(function*() {
       for (let round = 0; round < 20; round++) {
         const registration = newRegistration()
@@ -272,7 +276,7 @@ conformance("registering a grant of an authorization server", (it) => {
       }
     }))
 
-  it.effect("keeps milliseconds and the far future", () =>
+  it.effect("keeps milliseconds, and ends in the far future", () =>
     Effect.gen(function*() {
       for (const expires_at of [DateTime.makeUnsafe("9999-12-31T23:59:59.999Z"), DateTime.makeUnsafe(1)]) {
         assert.deepStrictEqual((yield* register(newRegistration({ expires_at }))).expires_at, expires_at)
@@ -291,7 +295,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration in PostgreS
       assert.isEmpty(yield* sql`SELECT 1 FROM provider_connections WHERE resource_owner = ${owner}`)
     }))
 
-  it.effect("that says nothing new writes no row", () =>
+  it.effect("that repeats what is stored writes no row", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const registration = newRegistration()
@@ -303,7 +307,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration in PostgreS
       assert.deepStrictEqual(yield* version, before)
     }))
 
-  it.effect("by a token adds nothing to what an event says at the same time", () =>
+  it.effect("by a token adds nothing to a concurrent event", () =>
     Effect.gen(function*() {
       const registration = newRegistration({ learned_from: "token" })
       const { grant_id } = yield* register(registration)
@@ -319,7 +323,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration in PostgreS
       assert.deepStrictEqual({ expires_at, scopes }, { expires_at: registration.expires_at, scopes: [] })
     }))
 
-  it.effect("that says nothing new costs one statement, and takes no lock", () =>
+  it.effect("that repeats what is stored costs one statement, and takes no lock", () =>
     Effect.gen(function*() {
       const registration = newRegistration({ learned_from: "token" })
       const statements = yield* Statements
@@ -332,7 +336,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration in PostgreS
       assert.isTrue(statements.slice(before).every(({ text }) => /^\s*SELECT g\.id /.test(text)))
     }).pipe(Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provideMerge(layerRecorded))))))
 
-  it.effect("is StoreUnavailable when nothing listens, and so is every revocation", () =>
+  it.effect("fails with StoreUnavailable when no database listens, and so does every revocation", () =>
     Effect.gen(function*() {
       const registration = newRegistration()
       for (const call of [register, ...Object.values(revocations)]) {

@@ -1,3 +1,7 @@
+/**
+ * A revocation affects exactly the grants in its range, known or not yet seen, and cannot be undone. The tests run
+ * against PostgreSQL and the memory store, and try forbidden statements.
+ */
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { type Grant, revocationMargin } from "../../../src/domain/Grant.ts"
@@ -27,7 +31,7 @@ import {
 } from "../../fixtures/Ledger.ts"
 import { allows, attempt, modes } from "../../fixtures/RawSql.ts"
 
-/** Which of these grants are revoked now, by their names. */
+/** The names of those grants that are revoked now. */
 const revokedOf = (grants: Readonly<Record<string, Grant>>) =>
   Effect.map(
     Effect.forEach(
@@ -41,7 +45,7 @@ const revokedOf = (grants: Readonly<Record<string, Grant>>) =>
 /** Another grant of the same subject, client and issuer. */
 const another = (registration: GrantRegistration) => ({ ...registration, grant: newExternalId() })
 
-/** What each way to revoke means, among grants that differ in one thing. */
+/** The grants that each way to revoke affects, among grants that differ in one property. */
 const meant: Readonly<Record<keyof typeof revocations, ReadonlyArray<string>>> = {
   "its grant": ["itself"],
   "its subject": ["itself", "of the same subject"],
@@ -53,7 +57,7 @@ for (const [way, names] of Object.entries(meant) as Array<[keyof typeof revocati
   const revoke = revocations[way]
 
   conformance(`revoking ${way}`, (it) => {
-    it.effect(`means ${names.join(", ")}, and nothing else`, () =>
+    it.effect(`affects ${names.join(", ")}, and no other grant`, () =>
       Effect.gen(function*() {
         const registration = newRegistration()
         const grants = {
@@ -70,7 +74,7 @@ for (const [way, names] of Object.entries(meant) as Array<[keyof typeof revocati
         assert.deepStrictEqual(yield* revokedOf(grants), names)
       }))
 
-    it.effect("is refused at the very next read, and leaves the client active", () =>
+    it.effect("takes effect at the very next read, and leaves the client active", () =>
       Effect.gen(function*() {
         const registration = newRegistration()
         const identity = yield* identify(registration)
@@ -82,7 +86,7 @@ for (const [way, names] of Object.entries(meant) as Array<[keyof typeof revocati
         assert.isTrue((yield* Grants.use((grants) => grants.show(grant_id))).client_active)
       }))
 
-    it.effect("once more revokes nothing and keeps the first time", () =>
+    it.effect("revokes nothing when it is repeated, and keeps the first time", () =>
       Effect.gen(function*() {
         const registration = newRegistration()
         const { grant_id } = yield* register(registration)
@@ -94,7 +98,7 @@ for (const [way, names] of Object.entries(meant) as Array<[keyof typeof revocati
         assert.deepStrictEqual(yield* shown, first)
       }))
 
-    it.effect("means grants that have expired too: their end may yet move", () =>
+    it.effect("affects expired grants too: their end may still move", () =>
       Effect.gen(function*() {
         const registration = newRegistration({ expires_at: later("-1 hours") })
         yield* register(registration)
@@ -102,7 +106,7 @@ for (const [way, names] of Object.entries(meant) as Array<[keyof typeof revocati
         assert.isTrue(isRevoked(yield* register({ ...registration, expires_at: later("1 hour") })))
       }))
 
-    it.effect("holds before the grant is seen: old tokens, and those of an unknown age, show it revoked", () =>
+    it.effect("affects grants not seen yet: older tokens, and tokens without a time, register them as revoked", () =>
       Effect.gen(function*() {
         for (const learned_from of ["event", "token"] as const) {
           for (const granted_at of [undefined, null, later("-1 days"), later(0)]) {
@@ -117,7 +121,7 @@ for (const [way, names] of Object.entries(meant) as Array<[keyof typeof revocati
         }
       }))
 
-    it.effect("holds before the grant is seen for what it means, and for nothing else", () =>
+    it.effect("affects, among grants not seen yet, exactly those in its range", () =>
       Effect.gen(function*() {
         const registration = newRegistration()
         yield* revoke(registration)
@@ -133,9 +137,9 @@ for (const [way, names] of Object.entries(meant) as Array<[keyof typeof revocati
   })
 }
 
-conformance("a grant that is given after a revocation", (it) => {
+conformance("a grant that is first registered after a revocation", (it) => {
   for (const way of sweeping) {
-    it.effect(`of ${way} holds when it is younger by the margin, to the millisecond`, () =>
+    it.effect(`of ${way} stands when it is younger by the margin, to the millisecond`, () =>
       Effect.gen(function*() {
         const registration = newRegistration()
         yield* revocations[way](registration)
@@ -145,14 +149,14 @@ conformance("a grant that is given after a revocation", (it) => {
         assert.isTrue(isRevoked(yield* given(DateTime.subtract(limit, { milliseconds: 1 }))))
         const grant = yield* given(limit)
         assert.isFalse(isRevoked(grant))
-        // What was said of another grant is not said of this one, and an older time says nothing new of it.
+        // The event of another grant does not date this one, and an older time changes nothing.
         assert.deepStrictEqual(
           yield* register({ ...registration, grant: grant.external_id!, granted_at: later("-1 days") }),
           grant
         )
       }))
 
-    it.effect(`of ${way} is meant by the next one`, () =>
+    it.effect(`of ${way} is affected by the next one`, () =>
       Effect.gen(function*() {
         const registration = newRegistration()
         yield* revocations[way](registration)
@@ -165,7 +169,7 @@ conformance("a grant that is given after a revocation", (it) => {
       }))
   }
 
-  it.effect("and has the same name is the same grant: it stays revoked for ever, since the first time", () =>
+  it.effect("under the same name is the same grant: it stays revoked for ever, since the first time", () =>
     Effect.gen(function*() {
       const registration = newRegistration({ granted_at: later("365 days") })
       yield* revocations["its grant"](registration)
@@ -178,7 +182,7 @@ conformance("a grant that is given after a revocation", (it) => {
       assert.deepStrictEqual(yield* register(registration), grant)
     }))
 
-  it.effect("holds when the gateway issues it: that happens now, and by whoever may", () =>
+  it.effect("stands when the gateway issues it: the grant is made now, by an authorized caller", () =>
     Effect.gen(function*() {
       const { grant } = yield* issue()
       yield* revocations["its client"](grant)
@@ -191,18 +195,19 @@ const statements: Readonly<Record<string, string>> = {
   "delete no revocation": "DELETE FROM grant_revocations WHERE false",
   "truncate revocations": "TRUNCATE grant_revocations",
   "make a revocation earlier": "UPDATE grant_revocations SET revoked_at = revoked_at - interval '1 millisecond'",
-  "take the time of a revocation away": "UPDATE grant_revocations SET revoked_at = NULL",
-  "make a revocation another client's": "UPDATE grant_revocations SET client_id = 'other'",
-  "make a revocation another issuer's": "UPDATE grant_revocations SET issuer = 'other'",
-  "make a revocation another subject's": "UPDATE grant_revocations SET subject = 'other' WHERE subject IS NOT NULL",
-  "make a revocation another grant's": "UPDATE grant_revocations SET external_id = 'x' WHERE external_id IS NOT NULL",
+  "remove the time of a revocation": "UPDATE grant_revocations SET revoked_at = NULL",
+  "move a revocation to another client": "UPDATE grant_revocations SET client_id = 'other'",
+  "move a revocation to another issuer": "UPDATE grant_revocations SET issuer = 'other'",
+  "move a revocation to another subject": "UPDATE grant_revocations SET subject = 'other' WHERE subject IS NOT NULL",
+  "move a revocation to another grant": "UPDATE grant_revocations SET external_id = 'x' WHERE external_id IS NOT NULL",
   "narrow a revocation to one grant":
     "UPDATE grant_revocations SET external_id = 'x' WHERE external_id IS NULL AND issuer IS NOT NULL",
   "narrow a revocation of a client to an issuer": "UPDATE grant_revocations SET issuer = 'x' WHERE issuer IS NULL",
-  "revoke twice instead of once more":
+  "store a revocation twice instead of renewing it":
     "INSERT INTO grant_revocations (client_id, issuer) SELECT client_id, issuer FROM grant_revocations WHERE issuer IS NULL",
-  "revoke a subject of no issuer": "INSERT INTO grant_revocations (client_id, subject) VALUES ('c', 's')",
-  "revoke a grant of no issuer": "INSERT INTO grant_revocations (client_id, external_id) VALUES ('c', 'g')",
+  "revoke a subject without an issuer": "INSERT INTO grant_revocations (client_id, subject) VALUES ('c', 's')",
+  "revoke an external grant without an issuer":
+    "INSERT INTO grant_revocations (client_id, external_id) VALUES ('c', 'g')",
   "revoke a grant of one subject alone":
     "INSERT INTO grant_revocations (client_id, issuer, external_id, subject) VALUES ('c', 'i', 'g', 's')",
   "give a grant another issuer": "UPDATE grants SET issuer = 'other' WHERE issuer IS NOT NULL",
@@ -210,15 +215,16 @@ const statements: Readonly<Record<string, string>> = {
   "give an issuer to a grant of the gateway":
     "UPDATE grants SET issuer = 'other', external_id = 'other' WHERE issuer IS NULL",
   "take the issuer of a grant away": "UPDATE grants SET issuer = NULL, external_id = NULL WHERE issuer IS NOT NULL",
-  "unsay what an event said of a grant": "UPDATE grants SET registered_by_event_at = NULL WHERE issuer IS NOT NULL",
-  "have an event speak for a grant of the gateway":
+  "remove the time of a registration by an event":
+    "UPDATE grants SET registered_by_event_at = NULL WHERE issuer IS NOT NULL",
+  "mark a grant of the gateway as registered by an event":
     "UPDATE grants SET registered_by_event_at = now() WHERE issuer IS NULL",
   "register a grant twice, under two ids": `
     INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at, issuer, external_id)
     SELECT '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', client_id, resource_owner, subject, provider_connection_id, scopes,
       expires_at, issuer, external_id
     FROM grants WHERE issuer IS NOT NULL LIMIT 1`,
-  "name a grant of no issuer": `
+  "give an external id to a grant without an issuer": `
     INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at, external_id)
     SELECT '019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', client_id, resource_owner, subject, provider_connection_id, scopes,
       expires_at, 'name'
@@ -228,7 +234,7 @@ const statements: Readonly<Record<string, string>> = {
 /** Refused by a trigger or a constraint. */
 const refusals = ["23001", "23502", "23505", "23514"]
 
-layer(PostgresLedger, { excludeTestServices: true })("nobody can", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("no statement can", (it) => {
   const world = Effect.gen(function*() {
     yield* issue()
     const registration = newRegistration()

@@ -1,3 +1,7 @@
+/**
+ * A change of the timeline holds accepted operations: workers do not claim them, the reconciler reads their status. The
+ * tests run against PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit } from "effect"
 import type { OperationId } from "../../../src/domain/Operation.ts"
@@ -18,14 +22,14 @@ import {
   readTerms,
   recording,
   reference,
+  standingLosses,
   takeIds,
-  waitOut,
-  withdrawals
+  waitOut
 } from "../../fixtures/Queue.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 conformance("an operation that a change of the timeline holds", (it) => {
-  it.effect("is put under review and read, as if somebody had just claimed it", () =>
+  it.effect("is put under review, and its status is read as after a new claim", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -46,7 +50,7 @@ conformance("an operation that a change of the timeline holds", (it) => {
       isAbout((yield* inspect(id)).due_in, readTerms.lease)
     }))
 
-  it.effect("could be sent until a claim is stale, counted from the first look on, whenever it is looked at again", () =>
+  it.effect("may be sent by others until a claim is stale, counted from its first examination only", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { provider } = yield* heldOperation
@@ -58,7 +62,7 @@ conformance("an operation that a change of the timeline holds", (it) => {
       assert.strictEqual(read!.reads, 2)
     }))
 
-  it.effect("could be sent until then once more after another change, which may have forgotten a release and a claim", () =>
+  it.effect("may be sent by others for as long again after another change, which may have lost a release and a claim", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { provider } = yield* heldOperation
@@ -72,7 +76,7 @@ conformance("an operation that a change of the timeline holds", (it) => {
       }
     }))
 
-  it.effect("is the reader's alone for the lease, as many as it asks for, oldest first, of the provider it names", () =>
+  it.effect("belongs to one reader for the lease: up to the limit, oldest first, of the provider that it names", () =>
     Effect.gen(function*() {
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const ids = yield* acceptSeveral(identity, 5)
@@ -85,7 +89,7 @@ conformance("an operation that a change of the timeline holds", (it) => {
       assert.sameMembers([...yield* takeIds("takeHeld", provider)], ids)
     }))
 
-  it.effect("is not what was accepted after the change, nor what is in any other state", () =>
+  it.effect("was accepted before the change: later operations and those in other states are not held", () =>
     Effect.gen(function*() {
       const issued = yield* issueAtNewProvider()
       for (const state of specifiedStates.filter((state) => state !== "accepted")) yield* queued(issued, state)
@@ -95,12 +99,12 @@ conformance("an operation that a change of the timeline holds", (it) => {
       assert.deepStrictEqual(yield* takeIds("takeHeld", issued.grant.provider), [])
     }))
 
-  for (const { name, restore, withdraw } of withdrawals) {
-    it.effect(`is not read while ${name}, but put under review all the same`, () =>
+  for (const { lose, name, restore } of standingLosses) {
+    it.effect(`is not read while ${name}, but is put under review`, () =>
       Effect.gen(function*() {
         const ledger = yield* OperationLedger
         const { grant, id, provider } = yield* heldOperation
-        yield* withdraw(grant)
+        yield* lose(grant)
         assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [])
         assert.isTrue((yield* ledger.show(id)).under_review)
         isAbout((yield* inspect(id)).due_in, readTerms.idle)
@@ -110,7 +114,7 @@ conformance("an operation that a change of the timeline holds", (it) => {
       }))
   }
 
-  it.effect("stays accepted and under review whatever its age, until somebody proves or releases it", () =>
+  it.effect("stays accepted and under review at any age, until evidence or an operator releases it", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { id, provider } = yield* heldOperation
@@ -122,7 +126,7 @@ conformance("an operation that a change of the timeline holds", (it) => {
       assert.deepInclude(yield* ledger.show(id), { state: "accepted", revision: 1, under_review: true })
     }))
 
-  it.effect("stays without a review for a while that an operator cleared", () =>
+  it.effect("is not put under review again for a while after an operator cleared the review", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { id, provider } = yield* heldOperation
@@ -164,8 +168,8 @@ conformance("an operation that a change of the timeline holds", (it) => {
     }))
 })
 
-conformance("holding all that is accepted", (it) => {
-  it.effect("holds it on whichever timeline, says how much that is, and touches nothing else", () =>
+conformance("holding all accepted operations", (it) => {
+  it.effect("holds accepted operations of every timeline, returns their number, and changes no others", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -186,7 +190,7 @@ conformance("holding all that is accepted", (it) => {
     }))
 })
 
-conformance("what a status read proves of a held operation", (it) => {
+conformance("the outcome of a held operation that a status read finds", (it) => {
   for (const state of ["submitted", "succeeded", "failed", "indeterminate"] as const) {
     it.effect(`is recorded as ${state}, through submitting, and nothing is sent`, () =>
       Effect.gen(function*() {
@@ -211,14 +215,14 @@ conformance("what a status read proves of a held operation", (it) => {
       }))
   }
 
-  it.effect("is recorded as a whole or not at all", () =>
+  it.effect("is recorded in full or not at all", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
       const { id } = yield* heldOperation
       const before = yield* ledger.show(id)
       const inside = yield* inspect(id)
-      // The first of its two transitions would be legal.
+      // The first of its two transitions alone would be legal.
       for (const to of ["cancelled", "accepted", "submitting"] as const) {
         const exit = yield* Effect.exit(queue.recordHeld(id, 1, outcome(to), recording()))
         assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause), to)
@@ -228,7 +232,7 @@ conformance("what a status read proves of a held operation", (it) => {
       }
     }))
 
-  it.effect("is not recorded for another revision, and so not twice, though several record at once", () =>
+  it.effect("is not recorded for another revision, and therefore only once by concurrent callers", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -249,7 +253,7 @@ conformance("what a status read proves of a held operation", (it) => {
       }
     }))
 
-  it.effect("comes too late once the operation was released and then claimed, or cancelled", () =>
+  it.effect("is refused after the operation was released and then claimed or cancelled", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const grants = yield* Grants

@@ -1,3 +1,7 @@
+/**
+ * A held operation is released only when no process can still send it, and a late report of a worker never unholds it.
+ * The tests run against PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import type { DueRead } from "../../../src/domain/Submission.ts"
@@ -22,7 +26,7 @@ import {
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
 conformance("the release of a held operation", (it) => {
-  it.effect("is refused until nobody else can send it, and then lets it be claimed, without a transition", () =>
+  it.effect("is refused while another process can still send it; later it allows a claim, without a transition", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -71,7 +75,7 @@ conformance("the release of a held operation", (it) => {
       yield* pass("1 minute")
       const before = yield* ledger.show(id)
       assert.deepStrictEqual(yield* queue.release(id), before)
-      assert.isBelow((yield* inspect(id)).due_in!, inside.due_in!, "and changes nothing then")
+      assert.isBelow((yield* inspect(id)).due_in!, inside.due_in!, "a repeated release changes nothing")
       assert.deepStrictEqual(yield* claimIds(provider), [id])
       const issued = yield* issueAtNewProvider()
       for (const state of specifiedStates.filter((state) => state !== "accepted")) {
@@ -82,7 +86,7 @@ conformance("the release of a held operation", (it) => {
       }
     }))
 
-  it.effect("is refused when the provider has acknowledged it, whoever asks", () =>
+  it.effect("is refused when the provider has acknowledged it, for every caller", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { id, provider } = yield* heldOperation
@@ -98,7 +102,7 @@ conformance("the release of a held operation", (it) => {
       assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [id])
     }))
 
-  it.effect("by a status read is refused once the operation was released, or is held anew: it may have been sent since", () =>
+  it.effect("by a status read is refused once the operation was released or held again: it may have been sent since", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { id, provider } = yield* heldOperation
@@ -129,7 +133,7 @@ conformance("the release of a held operation", (it) => {
       assert.deepStrictEqual(yield* claimIds(provider), [id])
     }))
 
-  it.effect("is not put off by a status read that was taken before it", () =>
+  it.effect("is not delayed by a status read that was taken before it", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { id, provider } = yield* heldOperation
@@ -144,7 +148,7 @@ conformance("the release of a held operation", (it) => {
       assert.deepStrictEqual(yield* claimIds(provider), [id])
     }))
 
-  it.effect("of all releases what is held, says how much that was, and leaves all else alone", () =>
+  it.effect("of all releases every held operation, returns their number, and changes no others", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       yield* failOver
@@ -163,8 +167,8 @@ conformance("the release of a held operation", (it) => {
     }))
 })
 
-conformance("what a worker reports that the ledger has elsewhere by now", (it) => {
-  it.effect("holds an operation whose claim was forgotten, whether or not it was released since", () =>
+conformance("a late report of a worker", (it) => {
+  it.effect("holds an operation whose claim a failover lost, also if it was released since", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -178,7 +182,7 @@ conformance("what a worker reports that the ledger has elsewhere by now", (it) =
       assert.deepInclude({ ...read! }, { state: "accepted", reference: null })
     }))
 
-  it.effect("lets the status of one that was rescued be read at once, by the name that the provider gave it", () =>
+  it.effect("makes the status read of a rescued operation due at once, with the reference of the provider", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const issued = yield* issueAtNewProvider()
@@ -192,7 +196,7 @@ conformance("what a worker reports that the ledger has elsewhere by now", (it) =
       }
     }))
 
-  it.effect("leaves alone what somebody else has claimed, and what is settled", () =>
+  it.effect("changes no operation that another worker has claimed or that is settled", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue

@@ -1,3 +1,7 @@
+/**
+ * The cost of a list does not depend on how many operations its owner has. The tests count the rows and scans of
+ * PostgreSQL for each kind of filter.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -9,7 +13,7 @@ import { anotherPool } from "../../fixtures/Pools.ts"
 const small = 100
 const large = 5000
 
-/** Queries of every kind, for an owner with `count` operations. */
+/** Queries with each kind of filter, for an owner with `count` operations. */
 const queries = (count: number): Readonly<Record<string, Partial<OperationQuery>>> => ({
   "the first page": {},
   "a page in the middle": {
@@ -25,13 +29,13 @@ const queries = (count: number): Readonly<Record<string, Partial<OperationQuery>
   "a state of a type that was used long ago": { type: "refund", states: ["succeeded"] },
   "a type that none has": { type: "unknown" },
   "a state of a type": { type: "transfer", states: ["failed"] },
-  "what was created before most others": { created_before: second(20) },
-  "what was created lately": { created_after: second(count - 20) },
-  "what was created ever": { created_after: second(0) },
-  "what was updated lately": { updated_after: second(count - 20) },
-  "what was updated ever": { updated_after: second(0) },
-  "what was updated last, though it is the oldest": { updated_after: second(count) },
-  "what was updated after now": { updated_after: second(100_000_000) }
+  "created before most others": { created_before: second(20) },
+  "created lately": { created_after: second(count - 20) },
+  "created at any time": { created_after: second(0) },
+  "updated lately": { updated_after: second(count - 20) },
+  "updated at any time": { updated_after: second(0) },
+  "the oldest operation, updated last": { updated_after: second(count) },
+  "updated after now": { updated_after: second(100_000_000) }
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("the cost of a list", (it) => {
@@ -44,7 +48,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of a list", (it) 
     return owners
   })
 
-  /** One connection, so that what it counts is all there is to count. */
+  /** One connection: its counters include every statement of the test. */
   const alone = Layer.fresh(OperationStore.layer).pipe(
     Layer.provideMerge(anotherPool({ maxConnections: 1 }))
   )
@@ -57,15 +61,15 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of a list", (it) 
           yield* Effect.gen(function*() {
             const store = yield* OperationStore
             const before = yield* touched
-            // PostgreSQL plans a prepared statement anew five times, and may keep one plan for all values after that.
+            // PostgreSQL plans the first five executions of a prepared statement, and may then keep one plan for all values.
             const runs = 8
             for (let run = 0; run < runs; run++) {
               const page = yield* store.list(many.identity, { ...everything, ...filter, page_size })
               assert.isAtMost(page.operations.length, page_size)
             }
             const after = yield* touched
-            // A type alone asks for each of seven states by name; one row more than the page tells of a next page. What
-            // was updated is looked at in two orders.
+            // A type alone queries each of seven states; one row more than the page shows that there is a next page. Lists
+            // by update time read two orders.
             const bound = "updated_after" in filter ? 2 * maxLookedAt + 1 : 7 * (page_size + 1)
             assert.isAtMost((after.rows - before.rows) / runs, bound)
             assert.strictEqual(after.scans, before.scans, "full scans of the table")
@@ -74,7 +78,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of a list", (it) 
     }
   }
 
-  it.effect("of a plain list is that of the page alone, for few operations and for many", () =>
+  it.effect("without filters is the cost of one page, for few operations and for many", () =>
     Effect.gen(function*() {
       const { few, many } = yield* filled
       yield* Effect.gen(function*() {
@@ -87,7 +91,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of a list", (it) 
       }).pipe(Effect.provide(alone))
     }))
 
-  it.effect("of finding one operation is one row", () =>
+  it.effect("to find one operation is one row", () =>
     Effect.gen(function*() {
       const { many } = yield* filled
       yield* Effect.gen(function*() {

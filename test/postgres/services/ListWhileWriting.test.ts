@@ -1,3 +1,7 @@
+/**
+ * A walk through the pages shows each earlier operation exactly once while others write. The tests walk PostgreSQL
+ * beside a process that accepts and moves operations.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
@@ -9,7 +13,7 @@ import { anotherProcess } from "../../fixtures/Pools.ts"
 
 const steps = ["submitting", "indeterminate", "submitted", "succeeded"] as const
 
-/** Accepts operations without end, and moves each of them, and those that are there already, on to the end. */
+/** Accepts operations without end, and moves each of them and each existing one to a final state. */
 const write = Effect.fnUntraced(function*(grant: GrantIdentity, present: Array<Operation>) {
   while (true) {
     const { operation } = yield* accept(grant)
@@ -21,7 +25,7 @@ const write = Effect.fnUntraced(function*(grant: GrantIdentity, present: Array<O
 
 layer(PostgresLedger, { excludeTestServices: true })("a walk through the pages while others write", (it) => {
   for (const [name, filter] of [["of everything", {}], ["of a type", { type: "payment" }]] as const) {
-    it.effect(`shows every operation that was there before exactly once, in order: ${name}`, () =>
+    it.effect(`shows every earlier operation exactly once, in order: ${name}`, () =>
       Effect.gen(function*() {
         const { identity } = yield* issue()
         const accepted = yield* Effect.all(Array.from({ length: 42 }, () => accept(identity)), { concurrency: 8 })
@@ -40,7 +44,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a walk through the pages w
           const ids = seen.map(({ id }) => id)
           assert.strictEqual(new Set(ids).size, ids.length, "an operation was shown twice")
           const lost = before.filter(({ id }) => !ids.includes(id))
-          assert.isEmpty(lost, "operations that were there before the walk were not shown")
+          assert.isEmpty(lost, "operations that existed before the walk were not shown")
           for (const [n, operation] of seen.slice(1).entries()) {
             const [newer, older] = [seen[n]!, operation].map(({ created_at, id }) => [created_at.epochMilliseconds, id])
             assert.isTrue(newer![0]! > older![0]! || (newer![0] === older![0] && newer![1]! > older![1]!))
@@ -50,7 +54,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a walk through the pages w
       }))
   }
 
-  it.effect("shows no state that an operation never had, and no revision that does not belong to it", () =>
+  it.effect("shows only pairs of state and revision that the operation had", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const store = yield* OperationStore
@@ -70,7 +74,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a walk through the pages w
         const [listed] = (yield* store.list(identity, everything)).operations
         for (const seen of [found, listed!]) {
           assert.strictEqual(seen.state, states[seen.revision - 1])
-          assert.isAtLeast(seen.revision, revision, "a read went back in time")
+          assert.isAtLeast(seen.revision, revision, "a read returned an older revision than the read before")
           revision = seen.revision
         }
       }

@@ -1,3 +1,7 @@
+/**
+ * A list shows exactly the selected operations of its owner, newest first, in pages. The tests compare PostgreSQL and
+ * the memory store with a plain filter, also by property.
+ */
 import { assert } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
@@ -38,7 +42,7 @@ const populate = Effect.fnUntraced(function*(grant: GrantIdentity) {
   return operations
 })
 
-/** The order of a list: newest first, and by id, descending, among those of one millisecond. */
+/** The order of a list: newest first; operations of one millisecond by id, descending. */
 const inListOrder = (operations: ReadonlyArray<Operation>): ReadonlyArray<Operation> =>
   operations.toSorted((a, b) => {
     const [x, y] = [a, b].map((operation) => `${DateTime.formatIso(operation.created_at)} ${operation.id}`)
@@ -58,7 +62,7 @@ const Filters = Schema.Struct({
 
 type Filters = typeof Filters.Type
 
-/** Of some operation, or a millisecond before or after. */
+/** The time of an operation, or a millisecond before or after it. */
 const bound = (seed: number | null, times: ReadonlyArray<DateTime.Utc>): DateTime.Utc | null => {
   if (seed === null) return null
   const n = Math.abs(seed)
@@ -78,7 +82,7 @@ const queryOf = (filters: Filters, all: ReadonlyArray<Operation>): OperationQuer
   }
 }
 
-/** What the query selects, by looking at every operation. */
+/** The model: the operations that the query selects, by a check of every operation. */
 const naive = (query: OperationQuery, all: ReadonlyArray<Operation>) => {
   const millis = (time: DateTime.Utc | null, otherwise: number) => time === null ? otherwise : time.epochMilliseconds
   return inListOrder(all.filter((operation) =>
@@ -105,7 +109,7 @@ conformance("a list of operations", (it) => {
       assert.deepStrictEqual(yield* store.list(identity, everything), { operations: [], next: null })
     }))
 
-  it.effect("holds every operation, newest first, as each is found by its id", () =>
+  it.effect("shows every operation, newest first, exactly as a read by its id shows it", () =>
     Effect.gen(function*() {
       const store = yield* OperationStore
       const { identity } = yield* issue()
@@ -117,7 +121,7 @@ conformance("a list of operations", (it) => {
       }
     }))
 
-  it.effect("holds the newest 100 when there are more, and the rest on the next page", () =>
+  it.effect("shows the newest 100 when there are more, and the rest on the next page", () =>
     Effect.gen(function*() {
       const store = yield* OperationStore
       const { identity } = yield* issue()
@@ -139,7 +143,7 @@ conformance("a list of operations", (it) => {
       }
     }))
 
-  it.effect("can be walked in pages of any size", () =>
+  it.effect("shows the same operations in pages of any size", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const all = yield* populate(identity)
@@ -173,7 +177,7 @@ conformance("a list of operations", (it) => {
       }
     }))
 
-  it.effect("has exclusive bounds: what was created or updated at that very time is not in it", () =>
+  it.effect("has exclusive bounds: an operation created or updated at the bound is not selected", () =>
     Effect.gen(function*() {
       const store = yield* OperationStore
       const { identity } = yield* issue()
@@ -192,7 +196,7 @@ conformance("a list of operations", (it) => {
       for (const filter of having) assert.deepStrictEqual((yield* list(filter)).operations, [operation])
     }))
 
-  it.effect("shows nothing of other owners, whatever the filters and wherever the page starts", () =>
+  it.effect("shows no operation of other owners, with any filters and from any cursor", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issue()
       const { identity: other } = yield* issueAgain(grant, { subject: newSubject() })
@@ -208,12 +212,12 @@ conformance("a list of operations", (it) => {
       ]
       for (const filter of filters) {
         assert.deepStrictEqual((yield* walk(identity, { ...everything, ...filter, page_size: 1 })).flat(), [mine])
-        // A place in the order is not a right: a cursor of somebody else's list yields one's own operations.
+        // A cursor grants no right: a cursor of another owner's list yields only the caller's own operations.
         assert.isEmpty((yield* walk(identity, { ...everything, ...filter, after: { created_at, id } })).flat())
       }
     }))
 
-  it.effect("continues after an operation that has changed since, and after one that the filter no longer shows", () =>
+  it.effect("continues after an operation that has changed since, and after one that the filter no longer selects", () =>
     Effect.gen(function*() {
       const store = yield* OperationStore
       const { identity } = yield* issue()
@@ -228,7 +232,7 @@ conformance("a list of operations", (it) => {
 
   let shared: { readonly identity: GrantIdentity; readonly all: ReadonlyArray<Operation> } | undefined
   it.effect.prop(
-    "selects by all filters together, in pages of any size, what a look at every operation selects",
+    "selects with all filters together, in pages of any size, the operations that the model selects",
     [Filters],
     ([filters]) =>
       Effect.gen(function*() {

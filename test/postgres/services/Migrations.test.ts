@@ -1,3 +1,7 @@
+/**
+ * Migrations are applied once each, in order, by exactly one process. The tests migrate empty databases of the real
+ * PostgreSQL.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -10,7 +14,7 @@ const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, 
   Effect.scoped(Effect.flatMap(createDatabase({ empty: true }), body)).pipe(Effect.provide(Platform))
 
 describe("Migrations", () => {
-  it.live("are applied once each, in order, and then found to be there", () =>
+  it.live("are applied once each, in order, and are not applied again", () =>
     onNewDatabase((database) =>
       Effect.gen(function*() {
         const isMigrated = yield* makeIsMigrated
@@ -33,7 +37,7 @@ describe("Migrations", () => {
       })
     ))
 
-  it.live("that are missing make the database not ready, though others are there", () =>
+  it.live("make the database not ready if one of them is missing", () =>
     onNewDatabase((database) =>
       Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient

@@ -1,3 +1,7 @@
+/**
+ * The queue records outcomes only along the transition table, once, and with evidence where required; the rescuer moves
+ * stale claims. The tests run against PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Cause, DateTime, Duration, Effect, Exit } from "effect"
 import { OperationId, type OperationState } from "../../../src/domain/Operation.ts"
@@ -18,15 +22,15 @@ import {
 } from "../../fixtures/Queue.ts"
 import { permittedTransitions, specifiedStates } from "../../fixtures/Specification.ts"
 
-const nobodys = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
+const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
 const unsettled = ["submitting", "submitted", "indeterminate"] as const
 
-/** Whether it died, as a mistake of the caller's does. */
+/** Whether the effect died, as on a mistake of the caller. */
 const dies = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.exit(effect), (exit) => Exit.isFailure(exit) && Cause.hasDies(exit.cause))
 
-conformance("what became of an operation", (it) => {
+conformance("the outcome of an operation", (it) => {
   for (const from of unsettled) {
     for (const to of specifiedStates.filter((to) => permittedTransitions.includes(`${from} -> ${to}`))) {
       it.effect(`is recorded with its evidence: ${from} -> ${to}`, () =>
@@ -54,7 +58,7 @@ conformance("what became of an operation", (it) => {
             { revision: after.revision, from, to, at: after.updated_at, evidence }
           ])
           const { due_in } = yield* inspect(before.id)
-          if (terminal) assert.isNull(due_in, "nobody acts on it any more")
+          if (terminal) assert.isNull(due_in, "a settled operation has no schedule")
           else isAbout(due_in, Duration.minutes(5))
         }))
     }
@@ -73,7 +77,7 @@ conformance("what became of an operation", (it) => {
     }
   }
 
-  it.effect("needs proof to leave indeterminate: without it, it dies and changes nothing", () =>
+  it.effect("needs evidence to leave indeterminate: without evidence, the call dies and changes nothing", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -86,7 +90,7 @@ conformance("what became of an operation", (it) => {
       assert.deepStrictEqual(yield* ledger.show(before.id), before)
     }))
 
-  it.effect("is not recorded for another revision than that which the caller knew, and changes nothing then", () =>
+  it.effect("is not recorded for another revision than the current one, and then changes nothing", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -105,7 +109,7 @@ conformance("what became of an operation", (it) => {
       isAbout(after.due_in, Duration.millis(inside.due_in!))
     }))
 
-  it.effect("is recorded once, though several record at once, and by the one whose record it then is", () =>
+  it.effect("is recorded once by concurrent callers, and only one of them succeeds", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -123,7 +127,7 @@ conformance("what became of an operation", (it) => {
       }
     }))
 
-  it.effect("is not recorded over another claim than that which it came of, though that is at the same revision", () =>
+  it.effect("is not recorded over another claim than its own, even at the same revision", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -146,16 +150,16 @@ conformance("what became of an operation", (it) => {
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const attempts: ReadonlyArray<Effect.Effect<unknown, object>> = [
-        queue.record(nobodys, 1, outcome("succeeded"), recording()),
-        queue.recordHeld(nobodys, 1, outcome("succeeded"), recording()),
-        queue.release(nobodys)
+        queue.record(unknownId, 1, outcome("succeeded"), recording()),
+        queue.recordHeld(unknownId, 1, outcome("succeeded"), recording()),
+        queue.release(unknownId)
       ]
       for (const attempt of attempts) {
-        assert.deepStrictEqual(fieldsOf(yield* Effect.flip(attempt)), { _tag: "OperationNotFound", id: nobodys })
+        assert.deepStrictEqual(fieldsOf(yield* Effect.flip(attempt)), { _tag: "OperationNotFound", id: unknownId })
       }
     }))
 
-  it.effect("is recorded whatever has become of the grant, the client and the provider connection", () =>
+  it.effect("is recorded in any standing of grant, client and provider connection", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const queue = yield* SubmissionQueue
@@ -168,7 +172,7 @@ conformance("what became of an operation", (it) => {
       assert.strictEqual((yield* queue.record(id, 3, outcome("succeeded"), recording())).state, "succeeded")
     }))
 
-  it.effect("comes with the reference that the provider gave first, which then stays", () =>
+  it.effect("keeps the first reference of the provider", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { id } = yield* queued(yield* issueAtNewProvider(), "submitting")
@@ -185,14 +189,14 @@ conformance("what became of an operation", (it) => {
 })
 
 conformance("a rescue", (it) => {
-  /** Rescues all that there is, and yields those of these ids. */
+  /** Rescues all stale claims, and yields those of these ids. */
   const rescue = Effect.fnUntraced(function*(ids: ReadonlyArray<OperationId>) {
     const queue = yield* SubmissionQueue
     const rescued = yield* queue.rescue(1000)
     return rescued.filter((id) => ids.includes(id))
   })
 
-  it.effect("moves a claim that became stale to indeterminate, says so, and lets its status be read at once", () =>
+  it.effect("moves a stale claim to indeterminate, returns it, and makes its status read due at once", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { id, revision } = yield* queued(yield* issueAtNewProvider(), "submitting")
@@ -208,7 +212,7 @@ conformance("a rescue", (it) => {
       assert.deepStrictEqual(yield* rescue([id]), [])
     }))
 
-  it.effect("leaves every other state alone, whatever its age", () =>
+  it.effect("changes no operation in another state, at any age", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const issued = yield* issueAtNewProvider()
@@ -222,7 +226,7 @@ conformance("a rescue", (it) => {
       assert.deepStrictEqual(yield* Effect.forEach(ids, ledger.show), before)
     }))
 
-  it.effect("takes the oldest first, as many as it is asked for, of any provider", () =>
+  it.effect("takes the oldest claims first, up to the limit, of any provider", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       yield* pass("1 hour")
@@ -238,7 +242,7 @@ conformance("a rescue", (it) => {
       assert.sameMembers([...yield* queue.rescue(2)], ids.slice(4))
     }))
 
-  it.effect("rescues though grant, client and provider connection are gone: nobody else would", () =>
+  it.effect("rescues in any standing of grant, client and provider connection", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const issued = yield* issueAtNewProvider()
@@ -249,7 +253,7 @@ conformance("a rescue", (it) => {
       assert.deepStrictEqual(yield* rescue([id]), [id])
     }))
 
-  it.effect("leaves a claim that was recorded in time to its holder's record, and a late record is stale", () =>
+  it.effect("changes no operation that the claim holder recorded in time; a late record is stale", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -265,7 +269,7 @@ conformance("a rescue", (it) => {
       assert.strictEqual((yield* ledger.show(hung.id)).state, "indeterminate")
     }))
 
-  it.effect("and a record race for a stale claim: one of them wins, and the operation moves once", () =>
+  it.effect("races with a record for a stale claim: one of them wins, and the operation moves once", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -284,7 +288,7 @@ conformance("a rescue", (it) => {
       }
     }))
 
-  it.effect("waits five minutes for an operation that was claimed by hand", () =>
+  it.effect("waits five minutes for an operation that an operator claimed", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issueAtNewProvider()

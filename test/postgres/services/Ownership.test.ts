@@ -1,3 +1,7 @@
+/**
+ * Only a good grant of an operation's resource owner, subject and client reads it. The tests try all 384 combinations
+ * against PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { Provider, Scope } from "../../../src/domain/Grant.ts"
@@ -19,10 +23,10 @@ import {
 } from "../../fixtures/Ledger.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
-const nobodys = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
+const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 const booleans = [true, false]
 
-/** Every combination of what a read depends on: 2 × 2 × 2 × 3 × 2 × 4 × 2 = 384. */
+/** Every combination of the properties that decide a read: 2 × 2 × 2 × 3 × 2 × 4 × 2 = 384. */
 const combinations = booleans.flatMap((sameOwner) =>
   booleans.flatMap((sameSubject) =>
     booleans.flatMap((sameClient) =>
@@ -102,7 +106,7 @@ conformance("the reader of an operation", (it) => {
       assert.strictEqual(readers, 2, "with the scope alone, and with the scope among others")
     }))
 
-  it.effect("cannot tell a foreign operation from one that does not exist", () =>
+  it.effect("gets the same answer for a foreign operation and for one that does not exist", () =>
     Effect.gen(function*() {
       const store = yield* OperationStore
       const { grant, identity } = yield* issue()
@@ -112,7 +116,7 @@ conformance("the reader of an operation", (it) => {
           Effect.flip(store.find(identity, id)),
           (error) => JSON.stringify([fieldsOf(error), error.name, error.message, String(error)]).replaceAll(id, "id")
         )
-      const unknown = yield* shown(nobodys)
+      const unknown = yield* shown(unknownId)
       for (const owner of owners) {
         const { identity: other } = yield* issueAgain(grant, owner)
         const { operation } = yield* accept(other)
@@ -140,13 +144,13 @@ conformance("the reader of an operation", (it) => {
       }
     }))
 
-  it.effect("is told why the grant may not be used before it is told whether the operation exists", () =>
+  it.effect("gets the refusal of the grant before the answer whether the operation exists", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const store = yield* OperationStore
       const { grant, identity } = yield* issue()
       yield* grants.revoke(grant.grant_id)
-      assert.strictEqual((yield* Effect.flip(store.find(identity, nobodys)))._tag, "GrantRevoked")
+      assert.strictEqual((yield* Effect.flip(store.find(identity, unknownId)))._tag, "GrantRevoked")
     }))
 
   it.effect("may hold another grant than the one that accepted it, also through another provider", () =>

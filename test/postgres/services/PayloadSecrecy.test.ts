@@ -1,3 +1,7 @@
+/**
+ * Payloads and payload keys appear in no log, span or error. The tests record everything that a process shows while
+ * ledger and queue work on PostgreSQL.
+ */
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Logger, Redacted, References, Tracer } from "effect"
@@ -14,7 +18,7 @@ const account = "DE00123456789"
 const keyText = "0123456789abcdef0123456789ABCDEF"
 const secretKey: PayloadKey = { id: "secret", key: Redacted.make(new TextEncoder().encode(keyText)) }
 
-/** Everything that an observer of the process could see of an effect: its logs, its spans, and how it ended. */
+/** Everything that an observer of the process can see of an effect: its logs, its spans and its exit. */
 const observe = Effect.fnUntraced(function*<A, E, R>(effect: Effect.Effect<A, E, R>) {
   const seen: Array<unknown> = []
   const logger = Logger.make(({ cause, message }) => void seen.push(message, cause, Cause.pretty(cause)))
@@ -38,7 +42,7 @@ const observe = Effect.fnUntraced(function*<A, E, R>(effect: Effect.Effect<A, E,
   return { exit, seen: inspect(seen, { depth: 12, maxStringLength: null }) }
 })
 
-/** However it might be written: as text, in hexadecimal, in Base64, as numbers. */
+/** The encodings to search for: text, hexadecimal, Base64 and numbers. */
 const assertHides = (seen: string, secret: string) => {
   const bytes = Buffer.from(secret)
   const written = [
@@ -51,11 +55,11 @@ const assertHides = (seen: string, secret: string) => {
   for (const text of written) assert.notInclude(seen, text)
 }
 
-layer(PostgresLedger, { excludeTestServices: true })("payload and key", (it) => {
+layer(PostgresLedger, { excludeTestServices: true })("payload and payload key", (it) => {
   /** Ledger and queue of a process that encrypts. */
   const encrypting = Effect.flatMap(Backstage, (backstage) => backstage.processWith([secretKey]))
 
-  it.effect("are in no span and no log of ledger and queue, whatever happens", () =>
+  it.effect("are in no span and no log of ledger and queue, on success and on each failure", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const process = yield* encrypting
@@ -66,7 +70,7 @@ layer(PostgresLedger, { excludeTestServices: true })("payload and key", (it) => 
           const { operation } = yield* accept(identity, { payload: { account } })
           const [claim] = yield* queue.claim(grant.provider, 1, claimTerms)
           assert.deepStrictEqual(yield* claim!.payload, { account })
-          // Somebody exchanges the ciphertexts of two operations.
+          // Another program swaps the ciphertexts of two operations.
           const other = yield* accept(identity, { payload: { account, n: 2 } })
           yield* sql`ALTER TABLE operation_payloads DISABLE TRIGGER USER`
           yield* sql`
@@ -80,13 +84,13 @@ layer(PostgresLedger, { excludeTestServices: true })("payload and key", (it) => 
       )
       assert.isTrue(Exit.isFailure(exit))
       for (const text of ["OperationLedger.accept", "SubmissionQueue.claim", "PayloadUnreadable"]) {
-        assert.include(seen, text, "the observer sees what there is to see")
+        assert.include(seen, text, "the observer sees the public text")
       }
       assertHides(seen, account)
       assertHides(seen, keyText)
     }))
 
-  it.effect("are in no error of a statement that PostgreSQL refuses, which shows the row that failed", () =>
+  it.effect("are in no error of a statement that PostgreSQL refuses, although its detail shows the failing row", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const process = yield* encrypting
@@ -103,7 +107,7 @@ layer(PostgresLedger, { excludeTestServices: true })("payload and key", (it) => 
       assert.isTrue((yield* accept(identity)).created)
     }))
 
-  it.effect("are in nothing that the cipher itself shows", () =>
+  it.effect("are in no text that the cipher prints of itself", () =>
     Effect.gen(function*() {
       const cipher = yield* Effect.provide(
         Effect.map(PayloadCipher, (cipher) => cipher),

@@ -1,3 +1,7 @@
+/**
+ * A payload exists until its operation is settled, exactly as accepted, and is encrypted where keys are given. The
+ * tests run against PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import type { OperationState } from "../../../src/domain/Operation.ts"
@@ -19,7 +23,7 @@ import {
 
 const hasPayload = (id: Parameters<typeof inspect>[0]) => Effect.map(inspect(id), ({ payload }) => payload !== null)
 
-/** Every way to an end: through the ledger, as an operator moves operations, and through the queue. */
+/** Every path to a final state: through the ledger, as an operator moves operations, and through the queue. */
 const ends: ReadonlyArray<{ readonly from: OperationState; readonly to: OperationState }> = [
   { from: "accepted", to: "failed" },
   { from: "accepted", to: "cancelled" },
@@ -30,7 +34,7 @@ const ends: ReadonlyArray<{ readonly from: OperationState; readonly to: Operatio
 
 conformance("the payload of an operation", (it) => {
   for (const state of ["accepted", "submitting", "submitted", "indeterminate"] as const) {
-    it.effect(`is there while the operation is ${state}, as it was bound`, () =>
+    it.effect(`exists while the operation is ${state}, as it was accepted`, () =>
       Effect.gen(function*() {
         const { id } = yield* queued(yield* issueAtNewProvider(), state)
         const { payload } = yield* inspect(id)
@@ -40,7 +44,7 @@ conformance("the payload of an operation", (it) => {
   }
 
   for (const { from, to } of ends) {
-    it.effect(`is erased with the end of the operation: ${from} -> ${to} by hand`, () =>
+    it.effect(`is erased when the operation is settled: ${from} -> ${to} by an operator`, () =>
       Effect.gen(function*() {
         const operation = yield* queued(yield* issueAtNewProvider(), from)
         assert.isTrue(yield* hasPayload(operation.id))
@@ -49,7 +53,7 @@ conformance("the payload of an operation", (it) => {
       }))
 
     if (from === "accepted") continue
-    it.effect(`is erased with the end of the operation: ${from} -> ${to} as a worker records it`, () =>
+    it.effect(`is erased when the operation is settled: ${from} -> ${to} by a worker`, () =>
       Effect.gen(function*() {
         const queue = yield* SubmissionQueue
         const { id, revision } = yield* queued(yield* issueAtNewProvider(), from)
@@ -58,7 +62,7 @@ conformance("the payload of an operation", (it) => {
       }))
   }
 
-  it.effect("is erased with the end of the operation: by cancellation", () =>
+  it.effect("is erased when the operation is settled: by cancellation", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { id } = yield* queued(yield* issueAtNewProvider(), "accepted")
@@ -66,7 +70,7 @@ conformance("the payload of an operation", (it) => {
       assert.isFalse(yield* hasPayload(id))
     }))
 
-  it.effect("is erased with the end of the operation: of a held one, as a status read proves it", () =>
+  it.effect("is erased when the operation is settled: a held operation, by a status read", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       for (const to of ["succeeded", "failed"] as const) {
@@ -77,7 +81,7 @@ conformance("the payload of an operation", (it) => {
       }
     }))
 
-  it.effect("does not end the binding: the same request returns the settled operation, another one is refused", () =>
+  it.effect("is erased without ending the request binding: the same request returns the operation, another one is refused", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issueAtNewProvider()
@@ -89,10 +93,10 @@ conformance("the payload of an operation", (it) => {
         created: false
       })
       assert.strictEqual((yield* Effect.flip(accept(identity, { key, payload: "other" })))._tag, "BindingConflict")
-      assert.isFalse(yield* hasPayload(operation.id), "and the repetition brings no payload back")
+      assert.isFalse(yield* hasPayload(operation.id), "the repetition stores no payload again")
     }))
 
-  it.effect("of a repeated request is stored once, as it came first", () =>
+  it.effect("of a repeated request is stored once, as first accepted", () =>
     Effect.gen(function*() {
       const { identity } = yield* issueAtNewProvider()
       const key = newKey()
@@ -106,7 +110,7 @@ conformance("the payload of an operation", (it) => {
 const key = (id: string, byte: number) => ({ id, key: Redacted.make(new Uint8Array(32).fill(byte)) })
 const [first, second] = [key("2026-01", 1), key("2026-02", 2)]
 
-/** Runs as a process that has these keys. */
+/** Runs the effect as a process that has these keys. */
 const having = <A, E, R>(keys: Keys, effect: Effect.Effect<A, E, R>) =>
   Effect.flatMap(
     Effect.flatMap(Backstage, (backstage) => backstage.processWith(keys)),
@@ -114,9 +118,9 @@ const having = <A, E, R>(keys: Keys, effect: Effect.Effect<A, E, R>) =>
   )
 
 conformance("an encrypted payload", (it) => {
-  const secret = { account: "DE00 1234 5678", memo: "nobody's business" }
+  const secret = { account: "DE00 1234 5678", memo: "a private matter" }
 
-  it.effect("lies there as ciphertext, with the name of its key, and is what the worker reads", () =>
+  it.effect("is stored as ciphertext with the name of its key, and the worker reads the plain text", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       const { operation } = yield* having([first], accept(identity, { payload: secret }))
@@ -131,7 +135,7 @@ conformance("an encrypted payload", (it) => {
       assert.deepStrictEqual(yield* claim!.payload, secret)
     }))
 
-  it.effect("waits for a worker that has its key, and nothing else waits with it", () =>
+  it.effect("waits for a worker that has its key, and delays no other operation", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issueAtNewProvider()
       const old = yield* having([first], accept(identity))
@@ -149,7 +153,7 @@ conformance("an encrypted payload", (it) => {
       assert.deepStrictEqual(yield* having([second, first], claimIds(grant.provider)), [ids[0]!])
     }))
 
-  it.effect("is put under review when no worker with its key comes for long", () =>
+  it.effect("is put under review when no worker with its key claims it for long", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { grant, identity } = yield* issueAtNewProvider()
@@ -159,7 +163,7 @@ conformance("an encrypted payload", (it) => {
       assert.deepInclude(yield* ledger.show(operation.id), { state: "accepted", under_review: true })
     }))
 
-  it.effect("whose key was replaced under the same name waits for the right one, and is not lost", () =>
+  it.effect("whose key was replaced under the same name waits for the right key, and is not lost", () =>
     Effect.gen(function*() {
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const { operation } = yield* having([first], accept(identity, { payload: secret }))
@@ -168,7 +172,7 @@ conformance("an encrypted payload", (it) => {
       assert.deepStrictEqual(yield* having([first], claimIds(provider)), [operation.id])
     }))
 
-  it.effect("is bound by what it says, not by how it lies there: another key of the process changes no binding", () =>
+  it.effect("is bound by its plain text: another key of the process changes no request binding", () =>
     Effect.gen(function*() {
       const { identity } = yield* issueAtNewProvider()
       const request = { key: newKey(), payload: secret }
@@ -178,7 +182,7 @@ conformance("an encrypted payload", (it) => {
       }
     }))
 
-  it.effect("is erased with the end of the operation", () =>
+  it.effect("is erased when the operation is settled", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issueAtNewProvider()

@@ -1,3 +1,7 @@
+/**
+ * Each DPoP proof is accepted once, by all processes together, and is forgotten after it expired. The tests run against
+ * PostgreSQL and the memory store, and sweep real tables.
+ */
 import { assert, layer } from "@effect/vitest"
 import { type Context, DateTime, Duration, Effect, Layer, Logger } from "effect"
 import type { Digest } from "effect/crypto"
@@ -13,7 +17,7 @@ type Services = SqlClient.SqlClient | Digest.Digest
 
 const Postgres = Layer.merge(TestDatabase, Platform)
 
-/** A proof that expires so much later than now, by the clock of this machine. */
+/** A DPoP proof that expires this long after now, by the clock of this machine. */
 const proofOf = (proof: Partial<DpopProofUse> = {}, expiresIn: Duration.Input = "1 minute"): DpopProofUse => ({
   jkt: unique("key"),
   jti: unique("proof"),
@@ -23,7 +27,7 @@ const proofOf = (proof: Partial<DpopProofUse> = {}, expiresIn: Duration.Input = 
 
 const remember = (proof: DpopProofUse) => ProofReplay.use((replay) => replay.remember(proof))
 
-/** The service of another process. To connect takes no time, whatever a test makes of the clock. */
+/** The service of another process. Connecting takes no time of the test's clock. */
 const anotherReplay = (
   options: Parameters<typeof anotherPool>[0] = {}
 ): Layer.Layer<ProofReplay, SqlError.SqlError, Services> =>
@@ -47,7 +51,7 @@ for (const [where, implementation] of Object.entries(implementations)) {
   layer(implementation as Layer.Layer<ProofReplay, unknown>, { excludeTestServices: true })(
     `a proof (${where})`,
     (it) => {
-      it.effect("is good once", () =>
+      it.effect("is accepted once", () =>
         Effect.gen(function*() {
           const proof = proofOf()
           assert.isTrue(yield* remember(proof))
@@ -55,7 +59,7 @@ for (const [where, implementation] of Object.entries(implementations)) {
           assert.isFalse(yield* remember({ ...proof, expires_at: proofOf({}, "1 hour").expires_at }))
         }))
 
-      it.effect("is another one when its key or its name is another", () =>
+      it.effect("differs from a proof with another key or another jti", () =>
         Effect.gen(function*() {
           for (
             const [jkt, jti] of [["a", "bc"], ["ab", "c"], ["", "abc"], ["abc", ""], ["1:a", "bc"], ["1", ":abc"], [
@@ -68,7 +72,7 @@ for (const [where, implementation] of Object.entries(implementations)) {
           }
         }))
 
-      it.effect("may have any name", () =>
+      it.effect("may have any jti", () =>
         Effect.gen(function*() {
           for (const jti of ["\u0000", "'; DROP TABLE dpop_proofs; --", "é", "🏦", "x".repeat(5000), "\ud800"]) {
             assert.isTrue(yield* remember(proofOf({ jkt: "names", jti })))
@@ -76,7 +80,7 @@ for (const [where, implementation] of Object.entries(implementations)) {
           }
         }))
 
-      it.effect("that is shown a hundred times at once is good once", () =>
+      it.effect("that is shown a hundred times concurrently is accepted once", () =>
         Effect.gen(function*() {
           const proof = proofOf()
           const answers = yield* Effect.all(Array.from({ length: 100 }, () => remember(proof)), {
@@ -85,7 +89,7 @@ for (const [where, implementation] of Object.entries(implementations)) {
           assert.lengthOf(answers.filter((isFirst) => isFirst), 1)
         }))
 
-      it.effect("that has expired is not good again", () =>
+      it.effect("that has expired is not accepted again", () =>
         Effect.gen(function*() {
           const proof = proofOf({}, "-1 seconds")
           assert.isTrue(yield* remember(proof))
@@ -95,8 +99,8 @@ for (const [where, implementation] of Object.entries(implementations)) {
   )
 }
 
-layer(Postgres, { excludeTestServices: true })("proofs that several processes see", (it) => {
-  it.effect("are good once: a hundred times at once, in four of them, fifty times over", () =>
+layer(Postgres, { excludeTestServices: true })("DPoP proofs that several processes see", (it) => {
+  it.effect("are accepted once: a hundred concurrent uses in four processes, fifty times over", () =>
     Effect.gen(function*() {
       const processes: ReadonlyArray<Context.Context<ProofReplay>> = yield* Effect.all(
         Array.from({ length: 4 }, () => Layer.build(anotherReplay()))
@@ -111,7 +115,7 @@ layer(Postgres, { excludeTestServices: true })("proofs that several processes se
       }
     }))
 
-  it.effect("are kept as digests: nothing of a proof lies in the database", () =>
+  it.effect("are stored as digests: the database holds no part of a proof", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const proof = proofOf({ jkt: "a-thumbprint", jti: "a-name" })
@@ -120,7 +124,7 @@ layer(Postgres, { excludeTestServices: true })("proofs that several processes se
       assert.notMatch(JSON.stringify(stored), /thumbprint|a-name/)
     }))
 
-  it.effect("are remembered by none that may only read: that is StoreUnavailable, and fails closed", () =>
+  it.effect("fail closed with StoreUnavailable for a role that may only read", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(remember(proofOf())).pipe(
         Effect.provide(anotherReplay({ startupParameters: { default_transaction_read_only: "on" } }))
@@ -128,17 +132,17 @@ layer(Postgres, { excludeTestServices: true })("proofs that several processes se
       assert.strictEqual(error._tag, "StoreUnavailable")
     }))
 
-  it.effect("are StoreUnavailable when nothing listens", () =>
+  it.effect("fail with StoreUnavailable when no database listens", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(remember(proofOf())).pipe(Effect.provide(anotherReplay({ host: "/nowhere" })))
       assert.strictEqual(error._tag, "StoreUnavailable")
     }))
 })
 
-/** As long as no sweep is further away than this. */
+/** The longest time between two sweeps. */
 const sweep = TestClock.adjust("36 seconds")
 
-/** Fills the table, one proof every millisecond. */
+/** Fills the table, one DPoP proof every millisecond. */
 const fill = (count: number, expiresIn: string) =>
   SqlClient.SqlClient.use((sql) =>
     sql`
@@ -149,8 +153,8 @@ const fill = (count: number, expiresIn: string) =>
 
 const empty = SqlClient.SqlClient.use((sql) => sql`DELETE FROM dpop_proofs`)
 
-layer(Postgres)("the table of proofs", (it) => {
-  it.effect("is rid of what expired more than a minute ago, however much that is, and of nothing else", () =>
+layer(Postgres)("the table of DPoP proofs", (it) => {
+  it.effect("loses in a sweep every row that expired more than a minute ago, and no other row", () =>
     Effect.gen(function*() {
       yield* empty
       yield* fill(3500, "-70 seconds")
@@ -170,7 +174,7 @@ layer(Postgres)("the table of proofs", (it) => {
       yield* empty
       yield* Layer.build(anotherReplay())
       for (let step = 0; step < 30; step++) {
-        // Each of these is good for a minute.
+        // Each of these DPoP proofs is valid for a minute.
         yield* fill(500, "1 minute")
         yield* sql`UPDATE dpop_proofs SET expires_at = expires_at - interval '36 seconds'`
         const [expired] = yield* sql<{ readonly rows: number }>`
@@ -182,7 +186,7 @@ layer(Postgres)("the table of proofs", (it) => {
       }
     }))
 
-  it.effect("is swept by several processes at once, whichever advisory locks another role holds", () =>
+  it.effect("is swept by several processes concurrently, also while another role holds advisory locks", () =>
     Effect.gen(function*() {
       yield* empty
       yield* fill(2500, "-70 seconds")
@@ -201,7 +205,7 @@ layer(Postgres)("the table of proofs", (it) => {
     }))
 })
 
-/** Keeps what is logged. */
+/** Keeps the log lines. */
 const logged = () => {
   const lines: Array<string> = []
   const logger = Logger.layer([Logger.make((entry) => void lines.push(Logger.formatJson.log(entry)))])
@@ -209,7 +213,7 @@ const logged = () => {
 }
 
 layer(Postgres)("a sweep that fails", (it) => {
-  it.effect("is logged, and the next one goes well: its connection was terminated", () =>
+  it.effect("is logged, and the next sweep succeeds, after its connection was terminated", () =>
     Effect.gen(function*() {
       const { lines, logger } = logged()
       yield* empty
@@ -232,7 +236,7 @@ layer(Postgres)("a sweep that fails", (it) => {
       assert.match(lines[0]!, /"cause":"[^"]*connection/i)
     }))
 
-  it.effect("is logged, and the next one goes well: its statement was refused", () =>
+  it.effect("is logged, and the next sweep succeeds, after its statement was refused", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { lines, logger } = logged()
@@ -248,7 +252,7 @@ layer(Postgres)("a sweep that fails", (it) => {
       assert.lengthOf(lines, 1)
     }))
 
-  it.effect("because its gateway stops is no failure", () =>
+  it.effect("because its gateway stops is not logged as a failure", () =>
     Effect.gen(function*() {
       const { lines, logger } = logged()
       const stopping = yield* Effect.scoped(Effect.gen(function*() {
@@ -269,7 +273,7 @@ layer(Postgres)("a sweep that fails", (it) => {
 
 const rowsOf = (table: string) => SqlClient.SqlClient.use((sql) => sql.unsafe(`SELECT count(*) FROM ${table}`))
 
-layer(Layer.provideMerge(ProofReplay.layerMemory, Platform))("proofs in memory", (it) => {
+layer(Layer.provideMerge(ProofReplay.layerMemory, Platform))("DPoP proofs in memory", (it) => {
   it.effect("are forgotten a minute after they expired, and not before", () =>
     Effect.gen(function*() {
       const proof = { jkt: "key", jti: "proof", expires_at: yield* DateTime.now }

@@ -1,3 +1,7 @@
+/**
+ * Finding work costs the rows that are found, however much waits beside them. The tests count the rows in PostgreSQL's
+ * execution plans.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -12,13 +16,13 @@ import { layerRecorded, type Statement, Statements } from "../../fixtures/Statem
 const limit = 10
 
 interface Filled {
-  /** Of a client with much to do. */
+  /** Operations of a client with a long queue. */
   readonly grant: Grant
-  /** Where many clients have much to do. */
+  /** Operations of each of many clients with long queues. */
   readonly crowded: Provider
 }
 
-/** What the workers ask for again and again, with the index that answers it. */
+/** The statements that workers repeat, with the index that answers each. */
 const questions: Readonly<
   Record<
     string,
@@ -29,15 +33,15 @@ const questions: Readonly<
     index: "operations_to_claim",
     ask: ({ grant }) => SubmissionQueue.use((queue) => queue.claim(grant.provider, limit, claimTerms))
   },
-  "a claim where more clients have something to claim than it may claim": {
+  "a claim when more clients wait than its limit": {
     index: "operations_to_claim",
     ask: ({ crowded }) => SubmissionQueue.use((queue) => queue.claim(crowded, limit, claimTerms))
   },
-  "a look for stale claims": {
+  "a search for stale claims": {
     index: "operations_to_rescue",
     ask: () => SubmissionQueue.use((queue) => queue.rescue(limit))
   },
-  "a look for status reads": {
+  "a search for status reads that are due": {
     index: "operations_to_read",
     ask: ({ grant }) => SubmissionQueue.use((queue) => queue.takeReads(grant.provider, limit, readTerms))
   }
@@ -60,7 +64,7 @@ interface Explained {
 
 const nodesOf = (plan: Plan): ReadonlyArray<Plan> => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
 
-/** Rows that a node looked at, whether it then kept them or not. */
+/** Rows that a node read, including those that it discarded. */
 const rowsOf = (node: Plan) =>
   (node["Actual Rows"] + (node["Rows Removed by Filter"] ?? 0) + (node["Rows Removed by Index Recheck"] ?? 0))
   * node["Actual Loops"]
@@ -69,8 +73,8 @@ const literal = (parameter: unknown) =>
   `'${String(Array.isArray(parameter) ? `{${parameter.join(",")}}` : parameter).replaceAll("'", "''")}'`
 
 /**
- * How PostgreSQL carries a statement out, which is then undone. It plans a prepared statement anew five times, and may
- * keep one plan for all values after that: the last execution counts.
+ * The execution plan of a statement, which is then rolled back. PostgreSQL plans the first five executions, and may
+ * keep one plan for all values after that: the plan of the last execution counts.
  */
 const planOf = Effect.fnUntraced(function*({ parameters, text }: Statement) {
   const run = yield* openTransaction
@@ -85,7 +89,7 @@ const planOf = Effect.fnUntraced(function*({ parameters, text }: Statement) {
   return nodes
 }, Effect.scoped)
 
-/** One connection that records what is sent, and plans as it is told. */
+/** One connection that records its statements, and plans in the given mode. */
 const alone = (plan_cache_mode: string) =>
   Layer.fresh(SubmissionQueue.layer).pipe(
     Layer.provideMerge(layerRecorded),
@@ -94,7 +98,7 @@ const alone = (plan_cache_mode: string) =>
 
 layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work", (it) => {
   let shared: Filled | undefined
-  /** A provider with much to do, beside much of which nothing is to be done now. */
+  /** A provider with many operations that are due, beside many that are not. */
   const filled = Effect.gen(function*() {
     if (shared !== undefined) return shared
     const sql = yield* SqlClient.SqlClient
@@ -116,7 +120,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work",
       const { grant: busy } = yield* issueAtNewProvider({ provider: crowded })
       yield* fillQueue(busy, { count: 100 })
       yield* fillQueue(busy, { count: 100, due_in: 3600, waiting: true })
-      // Beside each, one whose operations all wait.
+      // Beside each, a provider whose operations all wait.
       const { grant: idle } = yield* issueAtNewProvider({ provider: crowded })
       yield* fillQueue(idle, { count: 20, due_in: 3600, waiting: true })
     }
@@ -127,7 +131,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work",
 
   for (const [name, { ask, index }] of Object.entries(questions)) {
     for (const mode of ["force_custom_plan", "force_generic_plan", "auto"]) {
-      it.effect(`is that of what is found: ${name} (${mode})`, () =>
+      it.effect(`is proportional to the rows found: ${name} (${mode})`, () =>
         Effect.gen(function*() {
           const ledger = yield* filled
           yield* Effect.gen(function*() {
@@ -135,7 +139,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work",
             const before = statements.length
             yield* ask(ledger)
             const [statement, ...others] = statements.slice(before)
-            assert.isEmpty(others, "one statement finds enough")
+            assert.isEmpty(others, "one statement finds enough rows")
             const nodes = yield* planOf(statement!)
             const scans = nodes.filter((node) => node["Relation Name"] !== undefined && /Scan/.test(node["Node Type"]))
             assert.include(nodes.map((node) => node["Index Name"]), index)

@@ -1,3 +1,7 @@
+/**
+ * The queue in PostgreSQL and the queue in memory answer and store the same. The test applies random sequences of calls
+ * to both and compares them after each.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Layer } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -31,7 +35,7 @@ const newWorld = (): World => ({
   request: { resource_owner: newOwner(), subject: newSubject() }
 })
 
-/** Milliseconds by which the two clocks may differ, far less than anything takes in the model. */
+/** Milliseconds by which the two clocks may differ, far less than any duration in the model. */
 const tolerance = 10_000
 
 const times = ["due_in", "send_in", "reviewed_in"] as const
@@ -56,7 +60,7 @@ const assertAlike = (inMemory: ReadonlyArray<Stored>, inPostgres: ReadonlyArray<
   }
 }
 
-/** What holds for every operation at every time, whatever was done. */
+/** Invariants of every operation after every call. */
 const assertSound = (stored: Stored, after: string) => {
   const steps = [...stored.history.matchAll(/(?:^| )(\w*)>(\w+)/g)].map(([, from, to]) =>
     [from, to] as [OperationState | "", OperationState]
@@ -64,9 +68,9 @@ const assertSound = (stored: Stored, after: string) => {
   assert.strictEqual(steps.length, stored.revision, after)
   assert.deepStrictEqual(steps[0], ["", "accepted"], after)
   for (const [from, to] of steps.slice(1)) assert.isTrue(canTransition(from as OperationState, to), `${from} -> ${to}`)
-  assert.isAtMost(steps.filter(([, to]) => to === "submitting").length, 1, "claimed at most once, for ever")
-  assert.strictEqual(stored.due_in === null, isTerminal(stored.state), `somebody's business until its end: ${after}`)
-  assert.strictEqual(stored.has_payload, !isTerminal(stored.state), `a payload until its end: ${after}`)
+  assert.isAtMost(steps.filter(([, to]) => to === "submitting").length, 1, "claimed at most once")
+  assert.strictEqual(stored.due_in === null, isTerminal(stored.state), `scheduled until it is settled: ${after}`)
+  assert.strictEqual(stored.has_payload, !isTerminal(stored.state), `a payload until it is settled: ${after}`)
 }
 
 const perform = (list: ReadonlyArray<Command>) =>
@@ -115,7 +119,7 @@ const perform = (list: ReadonlyArray<Command>) =>
   }).pipe(Effect.ensuring(Effect.orDie(settleAll)), Effect.scoped)
 
 layer(PostgresLedger, { excludeTestServices: true })("the queue in PostgreSQL and the queue in memory", (it) => {
-  it.effect("answer alike and store alike, whatever is done to them", () =>
+  it.effect("give the same answers and store the same rows for any sequence of calls", () =>
     Effect.gen(function*() {
       const context = yield* Effect.context<Services | SqlClient.SqlClient>()
       const run = Effect.runPromiseExitWith(context)

@@ -1,3 +1,7 @@
+/**
+ * Reads work where writes are impossible, and check the grant in the same statement. The tests read over read-only
+ * connections to PostgreSQL and record the statements.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Layer } from "effect"
 import { bearer } from "../../../src/domain/Credential.ts"
@@ -40,7 +44,7 @@ layer(PostgresLedger, { excludeTestServices: true })("reads", (it) => {
       )
     }))
 
-  it.effect("are the only thing that works there: nothing is accepted", () =>
+  it.effect("are all that such connections can do: an acceptance fails", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const exit = yield* Effect.exit(accept(identity)).pipe(Effect.provide(anotherProcess(readOnly)))
@@ -48,7 +52,7 @@ layer(PostgresLedger, { excludeTestServices: true })("reads", (it) => {
       assert.isEmpty((yield* OperationStore.use((store) => store.list(identity, everything))).operations)
     }))
 
-  it.effect("are one statement each: the check of the grant and the read see the same snapshot", () =>
+  it.effect("are one statement each: the grant check and the read share a snapshot", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const { operation } = yield* accept(identity)

@@ -1,3 +1,7 @@
+/**
+ * The gateway is ready exactly when its database answers in time and has every migration. The tests change, lock and
+ * stop databases of the real PostgreSQL.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -23,9 +27,9 @@ const onDatabase = <A, E, R>(options: { readonly empty: boolean }, body: Effect.
   )
 
 describe("readiness", () => {
-  it.live("is given when the database answers and has every migration", () => onDatabase({ empty: false }, check))
+  it.live("succeeds when the database answers and has every migration", () => onDatabase({ empty: false }, check))
 
-  it.live("is not given before the migrations, and is given after them, without a restart", () =>
+  it.live("fails before the migrations, and succeeds after them without a restart", () =>
     onDatabase(
       { empty: true },
       Effect.gen(function*() {
@@ -35,7 +39,7 @@ describe("readiness", () => {
       })
     ))
 
-  it.live("is not given when the latest migration is missing, nor when all are", () =>
+  it.live("fails when the latest migration is missing, and when all are", () =>
     onDatabase(
       { empty: false },
       Effect.gen(function*() {
@@ -49,7 +53,7 @@ describe("readiness", () => {
       })
     ))
 
-  it.live("is given when the database is newer than the gateway", () =>
+  it.live("succeeds when the database is newer than the gateway", () =>
     onDatabase(
       { empty: false },
       Effect.gen(function*() {
@@ -59,7 +63,7 @@ describe("readiness", () => {
       })
     ))
 
-  it.live("is refused when the database does not answer, and given when it does again", () =>
+  it.live("fails when the database does not answer, and succeeds when it answers again", () =>
     onDatabase(
       { empty: false },
       Effect.gen(function*() {
@@ -73,22 +77,22 @@ describe("readiness", () => {
       })
     ))
 
-  it.live("is refused when nothing listens, and names neither host nor credential", () =>
+  it.live("fails when no database listens, and names neither host nor credential", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(check)
       assert.deepStrictEqual(fieldsOf(error), notReady("no_answer"))
       const shown = inspect(error, { depth: Infinity }) + JSON.stringify(error) + String(error)
-      for (const secret of ["/nowhere", "hunter2", "nobody"]) assert.notInclude(shown, secret)
+      for (const secret of ["/nowhere", "hunter2", "stranger"]) assert.notInclude(shown, secret)
     }).pipe(
       Effect.provide(
         Readiness.layer.pipe(
           Layer.provide(
-            layerFor("nothing", { host: "/nowhere", username: "nobody", password: Redacted.make("hunter2") })
+            layerFor("nothing", { host: "/nowhere", username: "stranger", password: Redacted.make("hunter2") })
           ),
           Layer.provide(Platform)
         )
       )
     ))
 
-  it.effect("is always given by a store that is always there", () => check.pipe(Effect.provide(Readiness.layerAlways)))
+  it.effect("always succeeds for a store without a database", () => check.pipe(Effect.provide(Readiness.layerAlways)))
 })

@@ -1,3 +1,7 @@
+/**
+ * A request and a concurrent revocation take effect one after the other. The tests hold one transaction of PostgreSQL
+ * open while the other waits.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
@@ -18,8 +22,8 @@ const untilAttempted = Effect.fnUntraced(function*(applicationName: string) {
   }
 })
 
-layer(PostgresLedger, { excludeTestServices: true })("a request and a revocation at once", (it) => {
-  it.effect("the request comes after a revocation that is under way, is refused, and nothing is recorded", () =>
+layer(PostgresLedger, { excludeTestServices: true })("a request and a concurrent revocation", (it) => {
+  it.effect("are ordered: a request waits for a revocation that started first, is refused, and records nothing", () =>
     Effect.gen(function*() {
       const { grant, identity } = yield* issue()
       yield* Effect.gen(function*() {
@@ -32,7 +36,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a request and a revocation
           return fiber
         }))
         const result = yield* Fiber.join(accepting)
-        // On a machine that is very busy the request may give up before the revocation is committed.
+        // On a very busy machine the request may time out before the revocation is committed.
         const { _tag } = result._tag === "Failure" ? result.failure : result
         assert.include(["GrantRevoked", "StoreUnavailable"], _tag)
         assert.deepStrictEqual(fieldsOf(yield* Effect.flip(accept(identity))), {
@@ -43,7 +47,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a request and a revocation
       assert.isEmpty((yield* walk((yield* issueAgain(grant)).identity, everything)).flat())
     }))
 
-  it.effect("the revocation waits for a request that came first, so that the operation is recorded before it", () =>
+  it.effect("are ordered: a revocation waits for a request that started first, whose operation is recorded", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const here = yield* OperationLedger

@@ -1,3 +1,7 @@
+/**
+ * No read or registration that starts after a committed revocation succeeds. The tests race several processes on
+ * PostgreSQL, in each isolation level.
+ */
 import { assert, layer } from "@effect/vitest"
 import { type Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -31,8 +35,8 @@ const ways = {
   ...revocations
 }
 
-layer(PostgresLedger, { excludeTestServices: true })("a registration and a revocation at once", (it) => {
-  it.effect("the registration by a token waits only a moment for a revocation that came first, and that by an event waits", () =>
+layer(PostgresLedger, { excludeTestServices: true })("a registration and a concurrent revocation", (it) => {
+  it.effect("are ordered: a registration by a token waits only briefly for an earlier revocation, one by an event until it ends", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const registration = newRegistration()
@@ -57,7 +61,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration and a revoc
     const elsewhere = Layer.build(anotherProcess({ startupParameters: { default_transaction_isolation: isolation } }))
 
     for (const [way, revoke] of Object.entries(revocations)) {
-      it.effect(`the registration waits for a revocation of ${way} that came first, and is revoked (${isolation})`, () =>
+      it.effect(`are ordered: the registration waits for an earlier revocation of ${way}, and is revoked (${isolation})`, () =>
         Effect.gen(function*() {
           const sql = yield* SqlClient.SqlClient
           const registration = newRegistration()
@@ -71,7 +75,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration and a revoc
           assert.isTrue(isRevoked(yield* Fiber.join(registering)))
         }))
 
-      it.effect(`the revocation of ${way} waits for a registration that came first, and revokes it (${isolation})`, () =>
+      it.effect(`are ordered: the revocation of ${way} waits for an earlier registration, and revokes it (${isolation})`, () =>
         Effect.gen(function*() {
           const sql = yield* SqlClient.SqlClient
           const registration = newRegistration()
@@ -88,7 +92,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration and a revoc
     }
   }
 
-  it.effect("do not wait for those of other clients, and registrations not for each other", () =>
+  it.effect("do not wait for those of other clients, and registrations do not wait for each other", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const registration = newRegistration()
@@ -107,7 +111,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a registration and a revoc
 
 type Read = (grant: GrantIdentity) => Effect.Effect<unknown, { readonly _tag: string }, OperationStore>
 
-/** What a gateway does with a token: it reads and, when it sees its grant for the first time, registers that first. */
+/** A request with a token, as the gateway serves it: grant provisioning if the grant is new, then the read. */
 const readAsGateway = (
   read: Read,
   identity: GrantIdentity,
@@ -124,12 +128,12 @@ const reads: Readonly<Record<"list" | "find", Read>> = {
   list: (grant: GrantIdentity) => OperationStore.use((store) => store.list(grant, { ...everything, page_size: 1 })),
   find: (grant: GrantIdentity) =>
     OperationStore.use((store) => store.find(grant, OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"))).pipe(
-      // The grant may read: what it asks for is not there.
+      // The grant may read: only the operation does not exist.
       Effect.catchTag("OperationNotFound", () => Effect.void)
     )
 }
 
-/** Registers many at once. */
+/** Registers many grants in one statement. */
 const registerAll = Effect.fnUntraced(function*(registrations: ReadonlyArray<GrantRegistration>) {
   const sql = yield* SqlClient.SqlClient
   const { grant_id } = yield* register(newRegistration())
@@ -151,8 +155,8 @@ const registerAll = Effect.fnUntraced(function*(registrations: ReadonlyArray<Gra
 })
 
 /**
- * Revokes while two other processes read, a few times each, and once more as soon as the revocation was committed. Counts
- * the reads that succeeded: those that started before that, and after.
+ * Revokes while two other processes read, a few times each, and again as soon as the revocation is committed. Counts
+ * the successful reads: those that started before the commit, and those after.
  */
 const race = Effect.fnUntraced(function*(
   registration: GrantRegistration,
@@ -209,7 +213,7 @@ layer(PostgresLedger, { excludeTestServices: true })("no read that starts after 
         const reads = results.reduce((sum, { before }) => sum + before, 0)
         assert.isAbove(reads, known / 4, "too few reads were under way to race with")
         const revoked = new Set(results.slice(known).map(({ revoked }) => revoked))
-        if (unseen > 0) assert.sameMembers([...revoked], [0, 1], "the registration came first, or the revocation did")
+        if (unseen > 0) assert.sameMembers([...revoked], [0, 1], "both orders of registration and revocation occurred")
       }))
   }
 })

@@ -1,3 +1,7 @@
+/**
+ * The standing of a grant takes effect at the very next read, and a revocation is final. The tests run against
+ * PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { bearer } from "../../../src/domain/Credential.ts"
@@ -8,9 +12,9 @@ import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { accept, conformance, everything, fieldsOf, issue, issueAgain, newClient } from "../../fixtures/Ledger.ts"
 
-const nobodys = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
+const unknownId = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 
-/** What a find and a list say: "ok", or the tag of the refusal. */
+/** The results of a find and a list: "ok", or the tag of the refusal. */
 const read = Effect.fnUntraced(function*(grant: GrantIdentity, id: OperationId) {
   const store = yield* OperationStore
   const found = yield* Effect.result(store.find(grant, id))
@@ -19,14 +23,14 @@ const read = Effect.fnUntraced(function*(grant: GrantIdentity, id: OperationId) 
 })
 
 conformance("the standing of a grant", (it) => {
-  it.effect("holds for the very next read: revoked, for ever", () =>
+  it.effect("takes effect at the very next read: revoked, for ever", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const verifier = yield* GrantVerifier
       for (let round = 0; round < 50; round++) {
         const { access_token, grant, identity } = yield* issue()
         const { operation } = yield* accept(identity)
-        // The verifier has seen the token, so that whatever it keeps is warm.
+        // The verifier has seen the token: its cache is filled.
         const verified = yield* verifier.verify(bearer(access_token))
         assert.deepStrictEqual(yield* read(verified, operation.id), ["ok", "ok"])
         yield* grants.revoke(grant.grant_id)
@@ -39,7 +43,7 @@ conformance("the standing of a grant", (it) => {
       }
     }))
 
-  it.effect("holds for every read that starts after the revocation, while others are under way", () =>
+  it.effect("takes effect for every read that starts after the revocation, while other reads run", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const store = yield* OperationStore
@@ -69,7 +73,7 @@ conformance("the standing of a grant", (it) => {
       }
     }))
 
-  it.effect("holds for the very next read: client inactive, and active again", () =>
+  it.effect("takes effect at the very next read: client inactive, and active again", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant, identity } = yield* issue()
@@ -84,7 +88,7 @@ conformance("the standing of a grant", (it) => {
       }
     }))
 
-  it.effect("holds for the very next read: provider disconnected, and connected again", () =>
+  it.effect("takes effect at the very next read: provider disconnected, and connected again", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant, identity } = yield* issue()
@@ -115,7 +119,7 @@ conformance("the standing of a grant", (it) => {
 })
 
 conformance("a revocation", (it) => {
-  it.effect("is final, and keeps its first time when it is repeated", () =>
+  it.effect("is final once revoked: a repeated revocation keeps the first time", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant } = yield* issue()
@@ -129,7 +133,7 @@ conformance("a revocation", (it) => {
       assert.deepStrictEqual(yield* grants.show(grant.grant_id), revoked)
     }))
 
-  it.effect("has one time, though several revoke at once", () =>
+  it.effect("has one revocation time, also when several callers revoke concurrently", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant } = yield* issue()
@@ -139,7 +143,7 @@ conformance("a revocation", (it) => {
       for (const one of all) assert.deepStrictEqual(one, all[0])
     }))
 
-  it.effect("is not undone by issuing a new grant, which reads", () =>
+  it.effect("stays revoked when a new grant is issued, which reads", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant, identity } = yield* issue()
@@ -150,7 +154,7 @@ conformance("a revocation", (it) => {
       assert.deepStrictEqual(yield* read(identity, operation.id), ["GrantRevoked", "GrantRevoked"])
     }))
 
-  it.effect("neither reactivates a client nor reconnects a provider, and nor does a new grant", () =>
+  it.effect("stays as it is for client and provider when a grant is revoked or issued", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const { grant, identity } = yield* issue()
@@ -166,17 +170,17 @@ conformance("a revocation", (it) => {
       assert.deepStrictEqual(yield* read(reader, operation.id), ["ProviderDisconnected", "ProviderDisconnected"])
     }))
 
-  it.effect("and every other change names what it cannot find", () =>
+  it.effect("cannot be changed for an unknown grant, client or connection: the error names it", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
-      const id = GrantId.make(nobodys)
-      const client = ClientId.make("nobody")
-      const binding = ProviderConnectionId.make(nobodys)
+      const id = GrantId.make(unknownId)
+      const client = ClientId.make("unknown")
+      const connection = ProviderConnectionId.make(unknownId)
       const attempts: ReadonlyArray<readonly [Effect.Effect<unknown, Error>, object]> = [
         [grants.show(id), { _tag: "GrantNotFound", id }],
         [grants.revoke(id), { _tag: "GrantNotFound", id }],
         [grants.setClientActive(client, false), { _tag: "ClientNotFound", id: client }],
-        [grants.setProviderConnected(binding, false), { _tag: "ProviderConnectionNotFound", id: binding }]
+        [grants.setProviderConnected(connection, false), { _tag: "ProviderConnectionNotFound", id: connection }]
       ]
       for (const [attempt, expected] of attempts) {
         const error = yield* Effect.flip(attempt)

@@ -1,3 +1,7 @@
+/**
+ * A status read is due on schedule, is leased to one reader and changes no state, and age puts an operation under
+ * review. The tests run against PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import type { OperationId } from "../../../src/domain/Operation.ts"
@@ -14,8 +18,8 @@ import {
   readTerms,
   recording,
   reference,
-  takeIds,
-  withdrawals
+  standingLosses,
+  takeIds
 } from "../../fixtures/Queue.ts"
 
 const states = ["submitted", "indeterminate"] as const
@@ -30,7 +34,7 @@ const sweep = SubmissionQueue.use((queue) => queue.reviewAged(1000, ages))
 
 conformance("a status read that is due", (it) => {
   for (const state of states) {
-    it.effect(`is taken of an operation that is ${state}, with all that the read needs, and changes no state`, () =>
+    it.effect(`is taken for an operation that is ${state}, with all that the read needs, and changes no state`, () =>
       Effect.gen(function*() {
         const ledger = yield* OperationLedger
         const queue = yield* SubmissionQueue
@@ -63,7 +67,7 @@ conformance("a status read that is due", (it) => {
       }))
   }
 
-  it.effect("is taken of no other state, whatever its age", () =>
+  it.effect("is taken for no operation in another state, at any age", () =>
     Effect.gen(function*() {
       const issued = yield* issueAtNewProvider()
       for (const state of ["accepted", "submitting", "succeeded", "failed", "cancelled"] as const) {
@@ -73,7 +77,7 @@ conformance("a status read that is due", (it) => {
       }
     }))
 
-  it.effect("is the taker's alone for the lease, and due again after it", () =>
+  it.effect("belongs to one reader for the lease, and is due again after it", () =>
     Effect.gen(function*() {
       const issued = yield* issueAtNewProvider()
       const { id } = yield* queued(issued, "submitted")
@@ -87,7 +91,7 @@ conformance("a status read that is due", (it) => {
       assert.deepStrictEqual(yield* take, [id])
     }))
 
-  it.effect("is shared by any number of callers at once without giving an operation twice", () =>
+  it.effect("is never given to two of many concurrent callers", () =>
     Effect.gen(function*() {
       const issued = yield* issueAtNewProvider()
       const ids: Array<OperationId> = []
@@ -102,7 +106,7 @@ conformance("a status read that is due", (it) => {
       assert.deepStrictEqual([...taken.flat(), ...rest].toSorted(), ids.toSorted())
     }))
 
-  it.effect("is taken in the order in which they are due, as many as are asked for, of the provider that is named", () =>
+  it.effect("is taken in the order of due times, up to the limit, of the named provider", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const issued = yield* issueAtNewProvider()
@@ -119,7 +123,7 @@ conformance("a status read that is due", (it) => {
       assert.sameMembers([...yield* takeIds("takeReads", provider, 3)], ids.slice(3))
     }))
 
-  it.effect("counts the reads, which survive every transition", () =>
+  it.effect("adds to the count of reads, which survives every transition", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const issued = yield* issueAtNewProvider()
@@ -137,14 +141,14 @@ conformance("a status read that is due", (it) => {
       assert.strictEqual((yield* inspect(id)).reads, 3)
     }))
 
-  for (const { name, restore, withdraw } of withdrawals) {
-    it.effect(`is put off while ${name}, and taken once that is over`, () =>
+  for (const { lose, name, restore } of standingLosses) {
+    it.effect(`is postponed while ${name}, and taken once that is over`, () =>
       Effect.gen(function*() {
         const issued = yield* issueAtNewProvider()
         const { grant } = issued
         const { id } = yield* queued(issued, "indeterminate")
         yield* pass("1 hour")
-        yield* withdraw(grant)
+        yield* lose(grant)
         const take = takeIds("takeReads", grant.provider)
         assert.deepStrictEqual(yield* take, [])
         assert.strictEqual((yield* inspect(id)).reads, 0, "nothing was read")
@@ -156,7 +160,7 @@ conformance("a status read that is due", (it) => {
       }))
   }
 
-  it.effect("goes on through a new grant, and not through one of another subject or one that has expired", () =>
+  it.effect("continues through a new grant, and not through one of another subject or an expired one", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const issued = yield* issueAtNewProvider()
@@ -193,7 +197,7 @@ conformance("a status read that is due", (it) => {
 
         yield* ledger.review(id, false)
         yield* pass(before)
-        assert.deepInclude(yield* look, { state, under_review: false }, "the age counts from the operator's word")
+        assert.deepInclude(yield* look, { state, under_review: false }, "the age counts from the operator's decision")
         yield* pass("1 hour")
         assert.deepInclude(yield* look, { state, under_review: true })
       }))
@@ -206,7 +210,7 @@ conformance("a status read that is due", (it) => {
       ["indeterminate", "14 minutes"]
     ] as const
   ) {
-    it.effect(`of an operation that is ${state} puts it under review also when nobody claims or reads it: a sweep`, () =>
+    it.effect(`of an operation that is ${state} puts it under review by a sweep also without claims and reads`, () =>
       Effect.gen(function*() {
         const ledger = yield* OperationLedger
         const issued = yield* issueAtNewProvider()
@@ -218,11 +222,11 @@ conformance("a status read that is due", (it) => {
         assert.deepInclude(yield* look, { state, under_review: true, revision })
         assert.strictEqual(yield* sweep, 0, "once")
         yield* ledger.review(id, false)
-        assert.deepInclude(yield* look, { state, under_review: false }, "the age counts from the operator's word")
+        assert.deepInclude(yield* look, { state, under_review: false }, "the age counts from the operator's decision")
       }))
   }
 
-  it.effect("is swept as many at a time as it is asked for, and never of an operation that is being sent or settled", () =>
+  it.effect("by a sweep respects the limit, and never affects an operation that is being sent or is settled", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -242,7 +246,7 @@ conformance("a status read that is due", (it) => {
       }
     }))
 
-  it.effect("puts an operation under review also while nobody may read it", () =>
+  it.effect("puts an operation under review also while its grant allows no read", () =>
     Effect.gen(function*() {
       const grants = yield* Grants
       const ledger = yield* OperationLedger
@@ -254,7 +258,7 @@ conformance("a status read that is due", (it) => {
       assert.deepInclude(yield* ledger.show(id), { state: "indeterminate", under_review: true })
     }))
 
-  it.effect("comes from age alone: a new state begins anew", () =>
+  it.effect("depends on the age of the state alone: a new state starts at zero", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -267,8 +271,8 @@ conformance("a status read that is due", (it) => {
     }))
 })
 
-conformance("a status read that is put off", (it) => {
-  it.effect("is due at the time that is given, if the operation is still at the revision", () =>
+conformance("a status read that is postponed", (it) => {
+  it.effect("is due at the given time, if the operation is still at the revision", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -286,7 +290,7 @@ conformance("a status read that is put off", (it) => {
       }
     }))
 
-  it.effect("keeps the reference that it was given first", () =>
+  it.effect("keeps the first reference", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
       const { id, revision } = yield* queued(yield* issueAtNewProvider(), "submitted")
@@ -296,7 +300,7 @@ conformance("a status read that is put off", (it) => {
       assert.strictEqual((yield* inspect(id)).reference, "first")
     }))
 
-  it.effect("is nothing to an operation that is settled, or that does not exist", () =>
+  it.effect("changes nothing for an operation that is settled or does not exist", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue

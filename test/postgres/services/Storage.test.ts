@@ -1,3 +1,7 @@
+/**
+ * PostgreSQL stores no token in plain text, dates every change itself and keeps reviews apart from states. The tests
+ * read the tables.
+ */
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -18,8 +22,8 @@ import {
 
 const sha256 = (text: string) => createHash("sha256").update(text, "utf8").digest()
 
-layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (it) => {
-  it.effect("of a token is its SHA-256, and nothing in any table holds the token", () =>
+layer(PostgresLedger, { excludeTestServices: true })("PostgreSQL", (it) => {
+  it.effect("stores the SHA-256 of a token, and no table holds the token", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { access_token, grant, identity } = yield* issue()
@@ -32,7 +36,7 @@ layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (
       const tables = yield* sql<{ readonly name: string }>`
         SELECT relname AS name FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`
       assert.isAtLeast(tables.length, 8)
-      // As text, bytes are hexadecimal: search for the token, its secret and the hexadecimal of both.
+      // Bytes as text are hexadecimal: search for the token, its secret and the hexadecimal of both.
       const secret = token.slice(6, 49)
       const needles = [secret, Buffer.from(secret).toString("hex")]
       for (const { name } of tables) {
@@ -45,10 +49,10 @@ layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (
       const digest = yield* sql`SELECT 1 FROM access_tokens r WHERE strpos(r::text, ${
         sha256(token).toString("hex")
       }) > 0`
-      assert.lengthOf(digest, 1, "the search finds what is there")
+      assert.lengthOf(digest, 1, "the search finds the digest, which is stored")
     }))
 
-  it.effect("of a request is its canonical payload, apart from what readers see, and the digest that binds it", () =>
+  it.effect("stores the canonical payload of a request apart from the columns for readers, and the digest that binds it", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issue()
@@ -61,7 +65,7 @@ layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (
       assert.deepStrictEqual(Buffer.from(row!.digest), sha256(`{"payload":${canonical},"type":"payment"}`))
     }))
 
-  it.effect("of a request that is refused is nothing", () =>
+  it.effect("stores nothing of a refused request", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issue()
@@ -73,11 +77,11 @@ layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (
       const before = yield* count
       yield* Effect.flip(accept(identity, { key, payload: "other" }))
       yield* accept(identity, { key })
-      yield* Effect.flip(accept({ ...identity, subject: "nobody" as never }))
+      yield* Effect.flip(accept({ ...identity, subject: "stranger" as never }))
       assert.deepStrictEqual(yield* count, before)
     }))
 
-  it.effect("lets people review an operation that is not terminal, which is no transition", () =>
+  it.effect("allows a review of every operation that is not settled, which is no transition", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const sql = yield* SqlClient.SqlClient
@@ -94,7 +98,7 @@ layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (
       }
     }))
 
-  it.effect("stays under review through transitions, until its end", () =>
+  it.effect("keeps an operation under review through transitions, until it is settled", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issue()
@@ -105,7 +109,7 @@ layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (
       assert.isFalse((yield* drive(submitted, ["succeeded"])).under_review)
     }))
 
-  it.effect("is dated by the database, not by who writes", () =>
+  it.effect("dates each operation itself, not by the times that a statement gives", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issue()
@@ -123,13 +127,13 @@ layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (
       assert.deepStrictEqual(row, { created: true, updated: true })
     }))
 
-  it.effect("never has an update time before the last one, also when the clock was set back", () =>
+  it.effect("never sets an update time before the last one, also when the clock was set back", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issue()
       const { operation } = yield* accept(identity)
-      // Nobody can date an operation into the future; a clock that was ahead at its acceptance could have.
+      // The triggers prevent a future time, but a clock that was ahead at the acceptance can cause one.
       yield* sql.withTransaction(Effect.gen(function*() {
         yield* sql`ALTER TABLE operations DISABLE TRIGGER operations_transition`
         yield* sql`UPDATE operations SET updated_at = '2999-01-01Z' WHERE id = ${operation.id}`
@@ -140,7 +144,7 @@ layer(PostgresLedger, { excludeTestServices: true })("what PostgreSQL stores", (
       assert.deepStrictEqual(moved.completed_at, moved.updated_at)
     }))
 
-  it.effect("keeps operations of one millisecond apart in a walk, by their ids", () =>
+  it.effect("orders operations of one millisecond by their ids in a walk", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const store = yield* OperationStore

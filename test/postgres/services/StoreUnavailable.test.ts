@@ -1,3 +1,7 @@
+/**
+ * Every failure of the database, and no mistake of the gateway, becomes StoreUnavailable. The tests cut, block and stop
+ * real connections, and map every SQLSTATE.
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Fiber } from "effect"
 import { SqlError } from "effect/sql"
@@ -13,7 +17,7 @@ import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.
 import { accept, everything, issue, newClient, newKey, outcome, PostgresLedger, walk } from "../../fixtures/Ledger.ts"
 import { anotherProcess, terminate, untilWaiting, whileLocked } from "../../fixtures/Pools.ts"
 
-/** Everything that the services can do, on one operation. */
+/** Every call of the services, on one operation. */
 const everyCall = Effect.fnUntraced(function*() {
   const { access_token, grant, identity } = yield* issue()
   const { operation } = yield* accept(identity)
@@ -41,7 +45,7 @@ const everyCall = Effect.fnUntraced(function*() {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) => {
-  it.effect("is what every call fails with when nothing listens", () =>
+  it.effect("fails every call when no database listens", () =>
     Effect.gen(function*() {
       const calls = yield* everyCall()
       yield* Effect.gen(function*() {
@@ -51,7 +55,7 @@ layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) =>
       }).pipe(Effect.provide(anotherProcess({ host: "/nowhere" })))
     }))
 
-  it.effect("is what a call fails with when its connection is terminated; the next one gets another connection", () =>
+  it.effect("fails a call whose connection is terminated; the next call gets another connection", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const { operation } = yield* accept(identity)
@@ -82,7 +86,7 @@ layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) =>
       }).pipe(Effect.provide(anotherProcess({ applicationName: "victim", maxConnections: 1 })))
     }))
 
-  it.effect("is what a call fails with when the network fails under it", () =>
+  it.effect("fails a call when the network fails during it", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const sockets: Array<net.Socket> = []
@@ -107,7 +111,7 @@ layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) =>
       }).pipe(Effect.provide(anotherProcess({ stream, maxConnections: 1 })))
     }))
 
-  it.effect("is what a call fails with when something listens and never answers", () =>
+  it.effect("fails a call when the server listens and never answers", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const stream = () => new Duplex({ read: () => {}, write: (_chunk, _encoding, done) => done() })
@@ -117,7 +121,7 @@ layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) =>
       assert.strictEqual(error._tag, "StoreUnavailable")
     }))
 
-  it.effect("is not what a call fails with when idle connections were terminated before: it connects anew", () =>
+  it.effect("fails no call after idle connections were terminated: the call opens a new connection", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       yield* Effect.gen(function*() {
@@ -130,7 +134,7 @@ layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) =>
     }))
 
   for (const setting of ["statement_timeout", "lock_timeout"]) {
-    it.effect(`is what every call fails with that runs into ${setting}`, () =>
+    it.effect(`fails every call that exceeds ${setting}`, () =>
       Effect.gen(function*() {
         const calls = yield* everyCall()
         yield* Effect.gen(function*() {
@@ -146,7 +150,7 @@ layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) =>
       }))
   }
 
-  it.effect("leaves open whether a request was recorded: to repeat it with the same key records it once", () =>
+  it.effect("leaves open whether a request was recorded: a repetition with the same key records it once", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const key = newKey()
@@ -220,14 +224,14 @@ describe("a failure of the database", () => {
   }
 
   for (const code of mistakes) {
-    it.effect(`with SQLSTATE ${code === "" ? "(none)" : code} is a mistake of ours, and dies`, () =>
+    it.effect(`with SQLSTATE ${code === "" ? "(none)" : code} is a mistake of the gateway, and dies`, () =>
       Effect.gen(function*() {
         const exit = yield* exitOf(unknown(code))
         assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
       }))
   }
 
-  it.effect("without a cause that could be read dies", () =>
+  it.effect("without a readable cause dies", () =>
     Effect.gen(function*() {
       for (const cause of [undefined, null, "57P01", {}, { code: 57 }]) {
         const error = new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, message: "boom" }) })
@@ -236,7 +240,7 @@ describe("a failure of the database", () => {
       }
     }))
 
-  it("is told by its root cause, and other failures are not told at all", () => {
+  it("is recognized by its root cause, and other failures are not", () => {
     const error = unknown("57P01")
     for (
       const failure of [
@@ -252,7 +256,7 @@ describe("a failure of the database", () => {
     }
   })
 
-  it.effect("is all that becomes StoreUnavailable: other errors stay what they are", () =>
+  it.effect("becomes StoreUnavailable, and other errors stay unchanged", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(orUnavailable(Effect.fail("other" as const)))
       assert.strictEqual(error, "other")

@@ -1,3 +1,7 @@
+/**
+ * The ledger records exactly the transitions of the specification, with evidence where required. The tests try every
+ * pair of states against PostgreSQL and the memory store.
+ */
 import { assert } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
 import { Operation, OperationId, type OperationState } from "../../../src/domain/Operation.ts"
@@ -17,7 +21,7 @@ import {
 } from "../../fixtures/Ledger.ts"
 import { permittedTransitions, specifiedStates } from "../../fixtures/Specification.ts"
 
-const nobodys = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
+const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
 const pairs = specifiedStates.flatMap((from) => specifiedStates.map((to) => ({ from, to })))
 
@@ -98,7 +102,7 @@ conformance("the transition of an operation", (it) => {
   }
 
   for (const to of ["submitted", "succeeded", "failed"] as const) {
-    it.effect(`indeterminate -> ${to} is refused without proof, and changes nothing`, () =>
+    it.effect(`indeterminate -> ${to} is refused without evidence, and changes nothing`, () =>
       Effect.gen(function*() {
         const ledger = yield* OperationLedger
         const { identity } = yield* issue()
@@ -125,7 +129,7 @@ conformance("the transition of an operation", (it) => {
       }))
   }
 
-  it.effect("needs no evidence elsewhere", () =>
+  it.effect("needs no evidence from other states", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue()
@@ -145,23 +149,23 @@ conformance("the transition of an operation", (it) => {
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const attempts = [
-        Effect.asVoid(ledger.transition(nobodys, 1, outcome("submitting"), null)),
-        Effect.asVoid(ledger.show(nobodys)),
-        Effect.asVoid(ledger.history(nobodys))
+        Effect.asVoid(ledger.transition(unknownId, 1, outcome("submitting"), null)),
+        Effect.asVoid(ledger.show(unknownId)),
+        Effect.asVoid(ledger.history(unknownId))
       ]
       for (const attempt of attempts) {
-        assert.deepStrictEqual(fieldsOf(yield* Effect.flip(attempt)), { _tag: "OperationNotFound", id: nobodys })
+        assert.deepStrictEqual(fieldsOf(yield* Effect.flip(attempt)), { _tag: "OperationNotFound", id: unknownId })
       }
     }))
 
-  it.effect("compares the revision before anything else, and tells the expected and the actual one", () =>
+  it.effect("compares the revision first, and its error names the expected and the actual one", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue()
       const operation = yield* operationIn(identity, "indeterminate")
       assert.strictEqual(operation.revision, 3)
       for (const expected of [0, 1, 2, 4, 100]) {
-        // Also for what the table would refuse: the caller has not seen the state that it decides upon.
+        // Also for illegal transitions: the caller decides upon a state that it has not seen.
         for (const to of ["succeeded", "cancelled"] as const) {
           const error = yield* Effect.flip(ledger.transition(operation.id, expected, outcome(to), null))
           assert.deepStrictEqual(fieldsOf(error), { _tag: "StaleOperation", id: operation.id, expected, actual: 3 })
@@ -171,7 +175,7 @@ conformance("the transition of an operation", (it) => {
       assert.deepStrictEqual(yield* ledger.show(operation.id), operation)
     }))
 
-  it.effect("is won by exactly one of several at once", () =>
+  it.effect("succeeds for exactly one of several concurrent callers", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue()
@@ -199,7 +203,7 @@ conformance("the transition of an operation", (it) => {
       }
     }))
 
-  it.effect("keeps the times of an operation in order, and its id, type and creation as they were", () =>
+  it.effect("keeps the times of an operation in order, and changes neither its id, type nor creation", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue()
@@ -227,7 +231,7 @@ conformance("the transition of an operation", (it) => {
       assert.deepStrictEqual(before.completed_at, history[6]!.at)
     }))
 
-  it.effect("leaves other operations alone", () =>
+  it.effect("changes no other operation", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue()
@@ -236,7 +240,7 @@ conformance("the transition of an operation", (it) => {
       for (const other of others) assert.deepStrictEqual(yield* ledger.show(other.id), other)
     }))
 
-  it.effect("keeps evidence as it was given", () =>
+  it.effect("stores evidence as given", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue()
@@ -263,7 +267,7 @@ conformance("the transition of an operation", (it) => {
       }
     }))
 
-  it.effect("keeps a failure as it was given", () =>
+  it.effect("stores a failure as given", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const { identity } = yield* issue()
@@ -281,8 +285,8 @@ conformance("the transition of an operation", (it) => {
     }))
 })
 
-conformance("a status read", (it) => {
-  it.effect("changes nothing, however often it is repeated and whatever the state", () =>
+conformance("a read of an operation", (it) => {
+  it.effect("changes nothing, in any state and however often it is repeated", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const store = yield* OperationStore

@@ -1,10 +1,14 @@
+/**
+ * The triggers permit exactly the transitions of the specification, and record each in the history. The tests try every
+ * pair of states, also in replication mode.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { type OperationState, operationStates, transitions } from "../../../src/domain/Operation.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
 import { allows, attempt, modes, sevenOperations, type World } from "../../fixtures/RawSql.ts"
 
-/** restrict_violation: what the triggers raise. */
+/** SQLSTATE restrict_violation, which the triggers raise. */
 const refused = "23001"
 
 const terminalStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "cancelled"]
@@ -45,7 +49,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the triggers of PostgreSQL
       }
     }
 
-    it.effect(`record every transition, with its evidence, whoever makes it (${mode})`, ({ skip }) =>
+    it.effect(`record every transition with its evidence, by any role (${mode})`, ({ skip }) =>
       Effect.gen(function*() {
         skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
         const { submitted: id } = yield* world

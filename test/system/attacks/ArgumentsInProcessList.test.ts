@@ -1,6 +1,6 @@
 /**
- * Holds true that the command line keeps secrets out of the process list for those who use what it offers, and warns the
- * others. How: by running commands and reading their arguments as other users of the machine can.
+ * The command line keeps secrets out of the process list, and warns when an argument shows one. The tests run commands
+ * and read their arguments as other users of the machine can.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -29,7 +29,7 @@ interface Accepted {
   readonly operation: { readonly id: string }
 }
 
-/** What a command warned of, line by line. Fails when it failed. */
+/** The warnings of a command, line by line. Fails when the command failed. */
 const warnings = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>>, stdin = "") =>
   Effect.map(run(args, env, stdin), ({ code, stderr }) => {
     assert.strictEqual(code, 0, stderr)
@@ -63,13 +63,13 @@ describe("A payload", () => {
       assert.strictEqual(stderr, "")
       const first = JSON.parse(stdout) as Accepted
       assert.isTrue(first.created)
-      // The same request: what was read is what an argument would have said.
+      // The same request: standard input gives the same payload as an argument.
       const again = yield* result<Accepted>([...accept, "--payload", payload], env)
       assert.deepStrictEqual([again.created, again.operation.id], [false, first.operation.id])
     }).pipe(Effect.scoped), timeout)
 
   it.live(
-    "or evidence given as an argument is taken, with one warning that names standard input",
+    "or evidence given as an argument is accepted, with one warning that names standard input",
     () =>
       Effect.gen(function*() {
         const { accept, env } = yield* scene
@@ -107,12 +107,12 @@ describe("A payload", () => {
 describe("The URL of a database", () => {
   const show = ["operations", "release", "--all"]
 
-  /** The password of the tests' server, or one that it does not ask for. */
+  /** The password of the test server, or any password if the server asks for none. */
   const passwordOf = (url: string) => new URL(url).password || secret
 
   const withPassword = (url: string) => `${url}${url.includes("?") ? "&" : "?"}password=${passwordOf(url)}`
 
-  /** Without a host no user may stand in front of it. The one that the query names counts. */
+  /** A URL without a host cannot name a user before the host: the query names the user. */
   const inAuthority = (url: string) => {
     const { host, pathname, search, username } = new URL(url)
     return `postgres://${username || "postgres"}:${passwordOf(url)}@${host || "localhost"}${pathname}${search}`
@@ -141,7 +141,7 @@ describe("The URL of a database", () => {
       assert.deepStrictEqual(yield* warnings(["--database-url", url, ...show], {}), [])
     }).pipe(Effect.scoped), timeout)
 
-  it.live("that is none is refused without being repeated", () =>
+  it.live("that is malformed is refused without being repeated", () =>
     Effect.gen(function*() {
       for (const given of [`postgres://user:${secret}@host:port/name`, `postgres//user:${secret}@host/name`]) {
         const { code, stderr } = yield* run(["--database-url", given, ...show], {})
@@ -153,7 +153,7 @@ describe("The URL of a database", () => {
 })
 
 describe("The flags of the command line", () => {
-  /** What other users of the machine may read: names and settings. A secret needs another way, and a warning. */
+  /** Names and settings, which other users of the machine may read. A secret needs another way, and a warning. */
   const open = [
     "all attempt-timeout base-url clear client concurrency control-port data-dir database demo drain-timeout expires-in",
     "failure-code failure-message fault from grant granted-at host issuer key max-connections migrate older-than owner",
@@ -162,7 +162,7 @@ describe("The flags of the command line", () => {
   ].join(" ").split(" ")
   const secrets = ["database-url", "evidence", "payload"]
 
-  it("are those that were judged: what they say may show in the process list, or there is another way", () => {
+  it("are all in one of the two lists: public values, or secrets with another way", () => {
     const source = fs.globSync("src/cli/*.ts").map((file) => fs.readFileSync(file, "utf8")).join("\n")
     const names = [...source.matchAll(/(?:Flag\.[A-Z]\w*|\b(?:jsonFlag|positive|span))\(\s*"([a-z-]+)"/g)].map((
       [, name]

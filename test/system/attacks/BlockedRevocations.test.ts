@@ -1,39 +1,24 @@
 /**
- * A revocation takes effect, or says who holds it up, whichever process stops and whichever role is taken over: processes
- * are stopped at each of their writes to the database, and roles take every lock that they may.
+ * A revocation takes effect when another process stops or a role is stolen. The tests stop processes at each of their
+ * writes to the database, and take every lock that a role may take.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Layer, Option } from "effect"
+import { Deferred, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { inject } from "vitest"
-import { GrantBlockers, GrantsBlocked } from "../../../src/services/GrantBlockers.ts"
-import { type GrantRegistration, Grants } from "../../../src/services/Grants.ts"
-import { result, run } from "../../fixtures/CommandLine.ts"
-import {
-  identify,
-  isRevoked,
-  newExternalId,
-  newRegistration,
-  register,
-  revocations
-} from "../../fixtures/ExternalGrants.ts"
+import { GrantBlockers } from "../../../src/services/GrantBlockers.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { isRevoked, newRegistration, register, revocations } from "../../fixtures/ExternalGrants.ts"
 import { issue, PostgresLedger, unique } from "../../fixtures/Ledger.ts"
-import { anotherProcess, isSuperuser, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
+import { anotherProcess, inTime, isSuperuser, openTransaction } from "../../fixtures/Pools.ts"
 import { sqlStateOf } from "../../fixtures/RawSql.ts"
 import { rolesWith } from "../../fixtures/Roles.ts"
 import { stoppingProxy } from "../../fixtures/StoppedConnections.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
-/** Ends a hang. Nothing here depends on how long anything takes. */
-const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(Effect.timeoutOption(effect, "30 seconds"), (outcome) => {
-    assert.isTrue(Option.isSome(outcome), "it was held up without limit")
-    return Effect.fromOption(outcome)
-  })
-
-/** Waits until the server has nothing to do for a session, or waits itself. */
+/** Waits until the session is idle in the server, or waits for a lock. */
 const untilAtRest = Effect.fnUntraced(function*(applicationName: string) {
   const sql = yield* SqlClient.SqlClient
   while (true) {
@@ -45,7 +30,7 @@ const untilAtRest = Effect.fnUntraced(function*(applicationName: string) {
 })
 
 /**
- * Runs a change of grants in a process that stops after so many writes, and then an effect while it is stopped. Yields
+ * Runs a change of grants in a process that stops after `writes` writes, and then an effect while it is stopped. Yields
  * whether the change ended before the process stopped.
  */
 const whileStopped = <A, E, R>(
@@ -64,7 +49,7 @@ const whileStopped = <A, E, R>(
       applicationName,
       startupParameters: { default_transaction_isolation: isolation }
     }))
-    // Before the pool closes, which waits for what runs on its connections.
+    // Before the pool closes, because the pool waits for the statements on its connections.
     yield* Effect.addFinalizer(() => Effect.sync(proxy.cut))
     proxy.stopAfter(writes)
     const changing = yield* Effect.forkDetach(Effect.exit(Effect.provideContext(change, process)))
@@ -77,7 +62,7 @@ const whileStopped = <A, E, R>(
 layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it) => {
   for (const isolation of ["read committed", "serializable"]) {
     it.effect(
-      `inside a first sight, wherever that is, holds up no revocation (${isolation})`,
+      `at any write of a grant provisioning blocks no revocation (${isolation})`,
       () =>
         Effect.gen(function*() {
           let isOver = false
@@ -100,7 +85,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
       120_000
     )
 
-    it.effect(`inside a revocation, wherever that is, holds up no other (${isolation})`, () =>
+    it.effect(`at any write of a revocation blocks no other revocation (${isolation})`, () =>
       Effect.gen(function*() {
         let isOver = false
         for (let writes = 0; !isOver; writes++) {
@@ -120,7 +105,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
       }), 120_000)
   }
 
-  it.effect("by SIGSTOP inside a first sight holds up no revocation, and registers nothing that reads when it goes on", () =>
+  it.effect("by SIGSTOP during a grant provisioning blocks no revocation, and registers no grant that reads when it continues", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const proxy = yield* stoppingProxy
@@ -149,7 +134,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
       child.stdout.setEncoding("utf8").on("data", (text: string) => output += text)
       const closed = once(child, "close")
       const stopped = yield* Deferred.make<void>()
-      // The write that asks for the lock: the process is stopped before it can have an answer.
+      // The write that requests the lock: the process stops before the answer can arrive.
       proxy.onWrite = (bytes) => {
         if (Deferred.isDoneUnsafe(stopped) || !/provision_grant|advisory/.test(bytes.toString("latin1"))) return
         child.kill("SIGSTOP")
@@ -167,15 +152,8 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
     }))
 })
 
-/** What a taken-over role sends to register a grant as the provisioner does. */
-const provision = ({ client_id, grant, issuer, provider, resource_owner, subject }: GrantRegistration) =>
-  [
-    "SELECT provision_grant($1, $2, $3, $4, $5, $6, ARRAY['more'], now() + interval '1 year', now(), gen_random_uuid())",
-    [issuer, grant, client_id, subject, resource_owner, provider]
-  ] as const
-
-describe("A taken-over reader", () => {
-  it.live("can hold up no revocation, with any lock that it may take", () =>
+describe("A stolen reader role", () => {
+  it.live("can block no revocation, with any lock that it may take", () =>
     Effect.gen(function*() {
       const { as } = yield* rolesWith({ proofs: true })
       const Writer = Grants.layer.pipe(Layer.provideMerge(as("writer")))
@@ -202,7 +180,7 @@ describe("A taken-over reader", () => {
               )
             assert.strictEqual(sqlStateOf(outcome), "42501", attempt)
           }
-          // What it may do, in a transaction that it leaves open, on all rows that a revocation changes.
+          // Every lock that it may take, in an open transaction, on all rows that a revocation changes.
           const run = yield* Effect.provideContext(openTransaction, reader)
           for (const table of ["clients", "provider_connections", "grants"]) yield* run(`SELECT id FROM ${table}`)
           yield* run("LOCK TABLE dpop_proofs IN ACCESS EXCLUSIVE MODE")
@@ -217,7 +195,7 @@ describe("A taken-over reader", () => {
       }).pipe(Effect.provide(GrantBlockers.layer.pipe(Layer.provideMerge(Writer))))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("can hold up no revocation by advisory locks, where the administrator left them to all roles", () =>
+  it.live("can block no revocation by advisory locks, if the administrator left them to all roles", () =>
     Effect.gen(function*() {
       const { as, asSuperuser } = yield* rolesWith()
       if (yield* asSuperuser(isSuperuser)) {
@@ -240,183 +218,4 @@ describe("A taken-over reader", () => {
         }).pipe(Effect.provide(Grants.layer.pipe(Layer.provide(as("writer")))))
       }))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
-})
-
-describe("A taken-over provisioner that keeps a transaction open", () => {
-  /** A grant that it keeps locked, and another one of the same client. */
-  const scene = Effect.gen(function*() {
-    const roles = yield* rolesWith()
-    const services = yield* Layer.build(
-      Layer.mergeAll(Grants.layer, GrantBlockers.layer).pipe(Layer.provideMerge(roles.as("writer")))
-    )
-    const inGateway = Effect.provideContext(services)
-    const held = newRegistration({ learned_from: "token" })
-    const free = { ...held, grant: newExternalId() }
-    for (const registration of [held, free]) yield* inGateway(register(registration))
-    const applicationName = unique("intruder")
-    const intruder = yield* Layer.build(roles.as("provisioner", { applicationName }))
-    const connection = yield* Effect.provideContext(SqlClient.SqlClient.use((sql) => sql.reserve), intruder)
-    const run = (text: string, parameters: ReadonlyArray<unknown> = []) =>
-      connection.executeUnprepared(text, parameters, undefined)
-    yield* run("BEGIN")
-    // Nothing is left of it where the test has ended the session.
-    yield* Effect.addFinalizer(() => Effect.ignore(run("ROLLBACK")))
-    const [{ pid }] = (yield* run("SELECT pg_backend_pid() AS pid")) as [{ readonly pid: number }]
-    yield* run(...provision(held))
-    const standing = (registration: GrantRegistration) =>
-      Effect.flatMap(
-        identify(registration),
-        ({ grant_id }) => inGateway(Effect.map(Grants.use((grants) => grants.show(grant_id)), isRevoked))
-      )
-    return { ...roles, applicationName, free, held, inGateway, pid, standing }
-  })
-
-  it.live("holds up the revocation of what it locked alone, and that names it", () =>
-    Effect.gen(function*() {
-      const { applicationName, free, held, inGateway, nameOf, pid, standing } = yield* scene
-      const blocked = yield* inTime(Effect.flip(inGateway(revocations["its client"](held))))
-      assert.strictEqual(blocked._tag, "StoreUnavailable")
-      assert.instanceOf(blocked.cause, GrantsBlocked)
-      for (
-        const part of [`pid ${pid}`, nameOf("provisioner"), applicationName, "since 20", "grants blockers --terminate"]
-      ) {
-        assert.include(String(blocked.cause), part)
-      }
-      assert.isTrue(yield* standing(free))
-      assert.isFalse(yield* standing(held))
-      // What was revoked holds for what is registered from now on: the intruder's lock or the revocation refuses it.
-      const later = { ...held, grant: newExternalId() }
-      assert.isTrue(isRevoked(yield* inTime(inGateway(register(later)))))
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
-
-  it.live("is found and ended by the writer, after which the revocation takes effect", () =>
-    Effect.gen(function*() {
-      const { applicationName, held, inGateway, nameOf, pid, standing } = yield* scene
-      const blockers = yield* inGateway(GrantBlockers)
-      const [blocker, ...others] = yield* blockers.list(Duration.zero)
-      assert.deepStrictEqual(others, [])
-      assert.deepInclude(blocker, {
-        pid,
-        role: nameOf("provisioner"),
-        application_name: applicationName,
-        state: "idle in transaction",
-        blocks: [],
-        waits_for: []
-      })
-      assert.isNotNull(blocker!.since)
-      assert.deepStrictEqual(yield* blockers.list(Duration.days(1)), [])
-      assert.deepStrictEqual(yield* blockers.terminate(Duration.days(1)), [])
-      assert.deepStrictEqual(yield* blockers.terminate(Duration.zero), [{ ...blocker!, termination: "ended" }])
-      assert.deepStrictEqual(yield* blockers.list(Duration.zero), [])
-      assert.strictEqual(yield* inTime(inGateway(revocations["its client"](held))), 2)
-      assert.isTrue(yield* standing(held))
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
-
-  it.live("is told apart from the revocation that waits for it, which is not ended", () =>
-    Effect.gen(function*() {
-      const { asSuperuser, held, inGateway, pid, standing } = yield* scene
-      // As `Grants.revoke` does, but without its limit: the machine may be slow.
-      const revoke = SqlClient.SqlClient.use((sql) =>
-        sql.withTransaction(sql`UPDATE grants SET revoked_at = now() WHERE client_id = ${held.client_id}`)
-      )
-      const waiting = yield* Effect.forkChild(inGateway(revoke))
-      yield* asSuperuser(untilWaiting(1))
-      const found = yield* inGateway(GrantBlockers.use((blockers) => blockers.list(Duration.zero)))
-      const [intruder, revocation] = [found.find((blocker) => blocker.pid === pid)!, found.find((b) => b.pid !== pid)!]
-      assert.deepStrictEqual([intruder.blocks, intruder.waits_for], [[revocation.pid], []])
-      assert.deepStrictEqual([revocation.blocks, revocation.waits_for], [[], [pid]])
-      const ended = yield* inGateway(GrantBlockers.use((blockers) => blockers.terminate(Duration.zero)))
-      assert.sameDeepMembers(ended.map(({ pid, termination }) => [pid, termination]), [
-        [pid, "ended"],
-        [revocation.pid, "waiting"]
-      ])
-      yield* inTime(Fiber.join(waiting))
-      assert.isTrue(yield* standing(held))
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
-
-  it.live("is not ended by a role that may not, and the command says so", () =>
-    Effect.gen(function*() {
-      const { as, nameOf } = yield* scene
-      const outcome = yield* Effect.gen(function*() {
-        const blockers = yield* GrantBlockers
-        return yield* blockers.terminate(Duration.days(1))
-      }).pipe(Effect.provide(GrantBlockers.layer.pipe(Layer.provide(as("reader")))))
-      assert.lengthOf(outcome, 1)
-      assert.deepInclude(outcome[0], {
-        role: nameOf("provisioner"),
-        since: null,
-        state: null,
-        termination: "not permitted"
-      })
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
-
-  it.live("is named by the command line, and ended with --terminate", () =>
-    Effect.gen(function*() {
-      const { free, held, nameOf, pid, standing, urlAs } = yield* scene
-      const env = { DATABASE_URL: urlAs("writer") }
-      const revoke = ["grants", "revoke", "--client", held.client_id]
-      const { code, stderr } = yield* run(revoke, env)
-      assert.strictEqual(code, 1)
-      assert.match(stderr, new RegExp(`^error: .*pid ${pid}, role ${nameOf("provisioner")}.*--terminate.*\\n$`))
-      assert.isTrue(yield* standing(free))
-      interface Listed {
-        readonly blockers: ReadonlyArray<{ readonly pid: number; readonly termination?: string }>
-      }
-      const listed = yield* result<Listed>(["grants", "blockers", "--older-than", "1s"], env)
-      assert.deepStrictEqual(listed.blockers.map(({ pid, termination }) => [pid, termination]), [[pid, undefined]])
-      const ended = yield* result<Listed>(["grants", "blockers", "--older-than", "1s", "--terminate"], env)
-      assert.deepStrictEqual(ended.blockers.map(({ pid, termination }) => [pid, termination]), [[pid, "ended"]])
-      assert.deepStrictEqual(yield* result(revoke, env), { revoked: 1 })
-      assert.isTrue(yield* standing(held))
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
-})
-
-layer(PostgresLedger, { excludeTestServices: true })("a session that keeps rows of grants locked", (it) => {
-  it.effect("holds up no change of grants without limit: each fails, and says who may hold it up", () =>
-    Effect.gen(function*() {
-      const grants = yield* Grants
-      const { grant } = yield* issue()
-      const changes = {
-        revoke: grants.revoke(grant.grant_id),
-        deactivate: grants.setClientActive(grant.client_id, false),
-        disconnect: grants.setProviderConnected(grant.provider_connection_id, false)
-      }
-      yield* Effect.scoped(Effect.gen(function*() {
-        const run = yield* openTransaction
-        yield* run(
-          "SELECT FROM grants g, clients c, provider_connections p WHERE g.id = $1 AND c.id = $2 AND p.id = $3 FOR SHARE",
-          [grant.grant_id, grant.client_id, grant.provider_connection_id]
-        )
-        const failures = yield* Effect.forEach(
-          Object.values(changes),
-          (change) => inTime(Effect.flip(change as Effect.Effect<unknown, { readonly cause: unknown }>)),
-          { concurrency: "unbounded" }
-        )
-        for (const failure of failures) {
-          assert.instanceOf(failure.cause, GrantsBlocked)
-          assert.include(String(failure.cause), "Sessions that may hold it: pid ")
-        }
-      }))
-      for (const change of Object.values(changes)) yield* change as Effect.Effect<unknown, unknown>
-      assert.deepInclude(yield* grants.show(grant.grant_id), { client_active: false, provider_connected: false })
-    }))
-
-  it.effect("lets registrations that come after a revocation wait behind it: they cannot hold it up for ever", () =>
-    Effect.gen(function*() {
-      const registration = newRegistration({ learned_from: "token" })
-      yield* Effect.scoped(Effect.gen(function*() {
-        yield* register({ ...registration, grant: newExternalId() })
-        const first = yield* openTransaction
-        yield* first(...provision(registration))
-        const revoking = yield* Effect.forkDetach(revocations["its client"](registration))
-        yield* untilWaiting(1)
-        const second = yield* Effect.forkDetach(
-          register({ ...registration, grant: newExternalId(), learned_from: "event" })
-        )
-        yield* untilWaiting(2)
-        yield* first("COMMIT")
-        yield* inTime(Fiber.join(revoking))
-        assert.isTrue(isRevoked(yield* inTime(Fiber.join(second))))
-      }))
-    }))
 })

@@ -1,6 +1,6 @@
 /**
- * JSON that is nested too deep is refused at every way in, and a payload that cannot be encoded for its provider holds no
- * place of a worker. The tests send JSON of up to a million levels through the ledger, an endpoint and the command line.
+ * JSON that is nested too deep is refused at every input, and a payload that cannot be encoded occupies no worker. The
+ * tests send up to a million levels through ledger, endpoint and command line.
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
@@ -48,7 +48,7 @@ const parse = (text: string) => JSON.parse(text) as Schema.Json
 const deepest = maxPayloadLevels
 
 describe("A member that is nested too deep", () => {
-  it("is found from the 65th level on, and named by the way to it", () => {
+  it("is found from the 65th level on, and named by its path", () => {
     assert.strictEqual(deepest, 64)
     assert.isNull(findTooDeep(parse(arrays(64))))
     assert.deepStrictEqual(findTooDeep(parse(arrays(65))), Array.from({ length: 64 }, () => "0"))
@@ -58,7 +58,7 @@ describe("A member that is nested too deep", () => {
     assert.deepStrictEqual(findTooDeep(parse(within))?.slice(0, 4), ["list", "2", "0", "0"])
   })
 
-  it("is found whatever the number of levels, and a value of great breadth has none", () => {
+  it("is found for any number of levels, and never in a wide value", () => {
     for (const levels of [5000, 100_000, 1_000_000]) {
       for (const text of [arrays(levels), objects(levels)]) assert.lengthOf(findTooDeep(parse(text))!, 64)
     }
@@ -66,7 +66,7 @@ describe("A member that is nested too deep", () => {
     for (const scalar of [null, 1, "text", true]) assert.isNull(findTooDeep(scalar))
   })
 
-  it("is found where a measure by recursion finds it", () => {
+  it("is found exactly where a recursive check finds it", () => {
     const levelsOf = (value: unknown): number =>
       typeof value === "object" && value !== null ? 1 + Math.max(0, ...Object.values(value).map(levelsOf)) : 0
     fc.assert(fc.property(fc.jsonValue({ maxDepth: 6 }), fc.integer({ min: 56, max: 66 }), (value, above) => {
@@ -83,7 +83,7 @@ describe("A member that is nested too deep", () => {
 })
 
 conformance("a payload", (it) => {
-  it.effect("of 64 levels is accepted, and one of more is refused with the way to what is too deep", () =>
+  it.effect("of 64 levels is accepted, and a deeper one is refused with the path of the member", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()
       assert.isTrue((yield* accept(identity, { payload: parse(objects(64)) })).created)
@@ -134,7 +134,7 @@ interface Problem {
   readonly fields: ReadonlyArray<{ readonly path: string; readonly message: string }> | null
 }
 
-/** How to post a body to an endpoint, by its name, on a ledger in memory. */
+/** Posts a body to an endpoint, by its name, on a ledger in memory. */
 const posting = Effect.gen(function*() {
   const ledger = yield* Effect.context<Layer.Success<typeof InMemoryLedger>>()
   const routes = HttpApiBuilder.layer(WorkApi).pipe(
@@ -186,7 +186,7 @@ describe("An endpoint for financial requests", () => {
       assert.strictEqual((yield* post("tree", branches(64))).status, 202)
     }))
 
-  test("answers 422 to a deeper one, and names the member, however deep it is", (post) =>
+  test("answers 422 to a deeper body of any depth, and names the member", (post) =>
     Effect.gen(function*() {
       for (const levels of [66, 1000, 4000]) {
         const { body, status } = yield* post("tree", branches(levels))
@@ -203,7 +203,7 @@ describe("An endpoint for financial requests", () => {
       }
     }))
 
-  test("answers 4xx to deep text that is no JSON", (post) =>
+  test("answers 4xx to deep text that is not JSON", (post) =>
     Effect.gen(function*() {
       for (const text of ["[".repeat(60_000), "{\"a\":".repeat(10_000), `{"work":${"[".repeat(50_000)}`]) {
         for (const name of ["any", "tree"]) {
@@ -213,7 +213,7 @@ describe("An endpoint for financial requests", () => {
       }
     }))
 
-  test("does not take brackets in text for levels", (post) =>
+  test("does not count brackets in strings as levels", (post) =>
     Effect.gen(function*() {
       assert.strictEqual((yield* post("any", JSON.stringify({ work: "[{".repeat(1000) }))).status, 202)
       const wide = JSON.stringify({ work: Array.from({ length: 1000 }, () => [{}]) })
@@ -221,8 +221,16 @@ describe("An endpoint for financial requests", () => {
     }))
 })
 
+/** The answer of the command line to one line of a batch. */
+interface Answer {
+  readonly line?: number
+  readonly created?: boolean
+  readonly error?: object
+  readonly operation?: { readonly id: string }
+}
+
 describe("The command line", () => {
-  it.live("says which member of a payload is too deep, accepts the other lines of a batch, and refuses deep evidence", () =>
+  it.live("names the member of a payload that is too deep, accepts the other lines of a batch, and refuses deep evidence", () =>
     Effect.gen(function*() {
       const env = { DATABASE_URL: urlOf(yield* createDatabase()) }
       const names = ["--owner", "owner", "--subject", "subject", "--client", "client"]
@@ -239,10 +247,9 @@ describe("The command line", () => {
       const batch = [line("a", arrays(64)), line("b", arrays(100_000)), line("c", "1")].join("\n")
       const { code, stdout } = yield* run([...accepting, "--from", "-"], env, batch)
       assert.strictEqual(code, 1)
-      const answers = stdout.trimEnd().split("\n").map((text) => JSON.parse(text) as Record<string, unknown>)
+      const answers = stdout.trimEnd().split("\n").map((text) => JSON.parse(text) as Answer)
       assert.deepStrictEqual(answers.map(({ created }) => created), [true, undefined, true])
-      const [{ operation }] = answers as unknown as [{ readonly operation: { readonly id: string } }]
-      const advancing = ["operations", "advance", operation.id, "--to", "failed", "--evidence", "-"]
+      const advancing = ["operations", "advance", answers[0]!.operation!.id, "--to", "failed", "--evidence", "-"]
       assert.deepStrictEqual(yield* run(advancing, env, arrays(50_000)), {
         code: 1,
         stdout: "",
@@ -261,7 +268,7 @@ describe("A payload that cannot be encoded for its provider", () => {
       return { server, failure: exit._tag === "Failure" ? exit.failure : null }
     })
 
-  it.live("was not sent, and no further attempt could send it", () =>
+  it.live("is reported as not sent and as permanent: no further attempt could send it", () =>
     Effect.gen(function*() {
       const { failure, server } = yield* sent({}, parse(arrays(100_000)))
       assert.deepStrictEqual(
@@ -271,7 +278,7 @@ describe("A payload that cannot be encoded for its provider", () => {
       assert.strictEqual(server.connections(), 0)
     }).pipe(Effect.scoped, Effect.provide(ProviderHttpClient.layer())))
 
-  it.live("is told from credentials that cannot be encoded: others may come", () =>
+  it.live("is distinguished from credentials that cannot be encoded, because they can be replaced", () =>
     Effect.gen(function*() {
       const credentials = () => Effect.succeed({ authorization: Redacted.make("Bearer a\nb") })
       const { failure } = yield* sent({ credentials }, {})
@@ -286,7 +293,7 @@ describe("A payload that cannot be encoded for its provider", () => {
       assert.strictEqual((both.failure as NotSent).isPermanent, true)
     }).pipe(Effect.scoped, Effect.provide(ProviderHttpClient.layer())))
 
-  it.effect("fails at once, after one attempt, and gives its place to the next operation", () =>
+  it.effect("fails after one attempt, and frees its place for the next operation", () =>
     Effect.gen(function*() {
       const deep = new Set<string>()
       const world = yield* makeWorld({
@@ -303,7 +310,7 @@ describe("A payload that cannot be encoded for its provider", () => {
       const other = yield* world.acceptOne
       const accepted = yield* Clock.currentTimeMillis
       yield* world.start(SubmissionWorker.layer)
-      // No time passes until it has begun.
+      // The test clock stands still until the attempt has begun.
       yield* until(() => world.attempts.some(({ id }) => id === other))
       assert.strictEqual(yield* Clock.currentTimeMillis, accepted)
       assert.lengthOf(world.attempts, 41)
@@ -315,7 +322,7 @@ describe("A payload that cannot be encoded for its provider", () => {
       }
     }))
 
-  it.effect("is told from what may be sent later, which is tried again", () =>
+  it.effect("is distinguished from a submission that may succeed later, which is retried", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         submit: (attempt) =>

@@ -1,6 +1,6 @@
 /**
- * Holds that connections cannot be kept without sending requests, nor opened without limit: speaks to gateways over raw
- * sockets, with short time-outs and low limits.
+ * No connection stays open without complete requests, and the number of connections is limited. The tests speak to
+ * gateways over raw sockets, with short time-outs and low limits.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
@@ -19,10 +19,10 @@ const host = "Host: gateway.test\r\n"
 const request = `GET /healthz HTTP/1.1\r\n${host}\r\n`
 const withBody = `POST /healthz HTTP/1.1\r\n${host}Content-Length: 2\r\n\r\n{}`
 
-/** Looks at its connections often; how long they may take is left as it is, so that a busy machine is in time. */
+/** Checks its connections often; their time-outs stay as they are, so that a busy machine is in time. */
 const vigilant = (server: Server) => Object.assign(server, { connectionsCheckingInterval: 10 })
 
-/** Runs the effect while the server waits for requests for a moment only. */
+/** Runs the effect while the server waits for requests only briefly. */
 const inHurry = <A, E, R>(server: Server, effect: Effect.Effect<A, E, R>) => {
   const { headersTimeout } = server
   return Effect.acquireUseRelease(
@@ -44,8 +44,8 @@ layer(memoryGateway({ configure: vigilant }), { excludeTestServices: true })(
   "A connection on which no request is completed in time",
   (it) => {
     it.effect.each([
-      { name: "nothing but empty lines", first: "", answers: 0, bytes: "\r\n", status: 408 },
-      { name: "nothing but letters", first: "", answers: 0, bytes: "G", status: 400 },
+      { name: "only empty lines", first: "", answers: 0, bytes: "\r\n", status: 408 },
+      { name: "only letters", first: "", answers: 0, bytes: "G", status: 400 },
       { name: "a request, then empty lines", first: request, answers: 1, bytes: "\r\n", status: 408 },
       { name: "a request, then line feeds", first: request, answers: 1, bytes: "\n", status: 408 },
       { name: "a request, then carriage returns", first: request, answers: 1, bytes: "\r", status: 408 },
@@ -65,7 +65,7 @@ layer(memoryGateway({ configure: vigilant }), { excludeTestServices: true })(
         assert.strictEqual(answer!.headers["connection"], "close")
       }))
 
-    it.effect("is not one that is silent between requests, or sends one empty line", () =>
+    it.effect("stays open if it is only silent between requests, or sends one empty line", () =>
       Effect.gen(function*() {
         const { listener, wire } = yield* Gateway
         const open = Effect.tap(wire, (connection) => {
@@ -75,7 +75,7 @@ layer(memoryGateway({ configure: vigilant }), { excludeTestServices: true })(
             (answer) => assert.strictEqual(answer?.status, 200)
           )
         })
-        /** When this one has been closed, the time of all that was sent before it has passed too. */
+        /** After this connection was closed, the time of every earlier one has passed too. */
         const untilClosed = Effect.flatMap(open, (connection) => Effect.promise(() => trickle(connection, "\r\n")))
         const silent = yield* open
         const oldFashioned = yield* open
@@ -95,7 +95,7 @@ layer(memoryGateway({ configure: vigilant }), { excludeTestServices: true })(
   }
 )
 
-/** A listener that answers everything, closed with the scope. */
+/** A listener that answers every request, and closes with the scope. */
 const listening = (options: Partial<ListenerOptions>) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -119,7 +119,7 @@ const ask = async (wire: Wire) => {
 }
 
 describe("Connections", () => {
-  it.live("beyond the limit are closed without an answer, and those within it keep theirs", () =>
+  it.live("beyond the limit are closed without an answer, and connections within it stay open", () =>
     Effect.scoped(Effect.gen(function*() {
       const { port } = yield* listening({ maxConnections: 3 })
       const within = yield* Effect.promise(() => Promise.all([1, 2, 3].map(() => openWire(port))))
@@ -131,11 +131,11 @@ describe("Connections", () => {
       for (const wire of within) assert.strictEqual(yield* Effect.promise(() => ask(wire)), 200)
       within[0]!.destroy()
       const next = Effect.promise(async () => ask(await openWire(port)))
-      // Until the server has seen that one is gone.
+      // Until the server has noticed the closed connection.
       assert.strictEqual(yield* Effect.repeat(next, { until: (status) => status === 200 }), 200)
     })))
 
-  it.live("that were closed are told of in one line for many of them", () =>
+  it.live("that were closed are logged in one line for many of them", () =>
     Effect.scoped(Effect.gen(function*() {
       const told: Array<number> = []
       const { port } = yield* listening({ maxConnections: 1, onDropped: (count) => told.push(count) })
@@ -147,12 +147,12 @@ describe("Connections", () => {
       assert.deepStrictEqual(told, [1])
     })))
 
-  it.live("are limited to 10,000 unless told", () =>
+  it.live("are limited to 10,000 by default", () =>
     Effect.scoped(Effect.gen(function*() {
       assert.strictEqual((yield* listening({})).server.maxConnections, 10_000)
     })))
 
-  it.live("are limited as a flag or the environment says, and a log line says so when some are closed", () =>
+  it.live("are limited by a flag or the environment, and a log line reports closed ones", () =>
     Effect.scoped(Effect.gen(function*() {
       const database = yield* createDatabase()
       const port = yield* freePort
@@ -166,7 +166,7 @@ describe("Connections", () => {
       within.destroy()
     })).pipe(Effect.provide(Platform)))
 
-  it.live("are limited to a number, or the gateway does not start and says why in one line", () =>
+  it.live("need a number as their limit: otherwise the gateway does not start, and names the reason in one line", () =>
     Effect.gen(function*() {
       const wrong = [
         [["--max-connections", "0"], {}],

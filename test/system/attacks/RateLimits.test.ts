@@ -1,26 +1,22 @@
 /**
- * Holds that no client, and no address that sends refused credentials, gets more than its quota, and that none takes what
- * belongs to another: sends requests over sockets to gateways whose time stands still until a test moves it.
+ * No client, and no address that sends refused credentials, gets more than its quota or uses the quota of others. The
+ * tests send requests over sockets while the test clock stands still.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Layer, Option } from "effect"
-import { RateLimiter } from "effect/persistence"
+import { Effect } from "effect"
 import { TestClock } from "effect/testing"
-import * as fc from "fast-check"
 import { InvalidCredential, NonceRequired } from "../../../src/domain/Credential.ts"
 import { type ClientId, type GrantIdentity, PairwiseSubject } from "../../../src/domain/Grant.ts"
-import { clientAddress } from "../../../src/server/ClientAddress.ts"
-import { layerRateLimits, type Quota, RateLimits } from "../../../src/server/RateLimits.ts"
-import { Generations, layerStoreBounded } from "../../../src/server/RateLimitStore.ts"
+import type { Quota } from "../../../src/server/RateLimits.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { freePort, result, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
 import { fixedToken, withServices } from "../../fixtures/HttpFixed.ts"
 import { Gateway, memoryGateway, type Request } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, issue, reissue } from "../../fixtures/HttpScene.ts"
+import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
 
-/** Time enough for four requests a minute, and three at once. */
+/** Four requests a minute, and a burst of three. */
 const quota: Quota = { requests: 4, window: 60, burst: 3 }
 
 const policy = (name: string) => `"${name}";q=4;w=60;fingw-burst=3`
@@ -36,7 +32,7 @@ const statuses = (target: string, count: number, request: Request) =>
   })
 
 layer(memoryGateway({ rateLimits: { quota } }))("A client and subject", (it) => {
-  it.effect("have a burst, then what the quota refills, and a 429 that says when to come again", () =>
+  it.effect("get a burst, then the refill of the quota, and a 429 with the time to wait", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -61,10 +57,10 @@ layer(memoryGateway({ rateLimits: { quota } }))("A client and subject", (it) => 
       const { send } = yield* Gateway
       const holder = yield* issue()
       assert.deepStrictEqual(yield* statuses(list, 4, { token: holder.token }), [200, 200, 200, 429])
-      const again = yield* reissue(holder)
+      const again = yield* issueAgain(holder)
       assertProblemOf(yield* send(list, { token: again.token }), "rate_limited")
-      const otherSubject = yield* reissue(holder, { subject: PairwiseSubject.make(`x${holder.grant.subject}`) })
-      const otherClient = yield* reissue(holder, { client_id: `x${holder.grant.client_id}` as ClientId })
+      const otherSubject = yield* issueAgain(holder, { subject: PairwiseSubject.make(`x${holder.grant.subject}`) })
+      const otherClient = yield* issueAgain(holder, { client_id: `x${holder.grant.client_id}` as ClientId })
       for (const { token } of [otherSubject, otherClient]) {
         assert.deepStrictEqual(yield* statuses(list, 4, { token }), [200, 200, 200, 429])
       }
@@ -86,7 +82,7 @@ layer(memoryGateway({ rateLimits: { quota } }))("A client and subject", (it) => 
       assert.deepStrictEqual(yield* statuses(target, 1, known), [429])
     }))
 
-  it.effect("see what is left in every response: good ones, problems, and those without a body", () =>
+  it.effect("get the remaining quota in every response: successes, problems, and those without a body", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const answers = [
@@ -100,7 +96,7 @@ layer(memoryGateway({ rateLimits: { quota } }))("A client and subject", (it) => 
         const { token } = yield* issue()
         const answer = yield* send(target, { token, headers })
         assert.strictEqual(answer.status, status)
-        // What no endpoint could answer is refused before the credential is looked at.
+        // A request that fits no endpoint is refused before the check of the credential.
         assert.strictEqual(answer.headers["ratelimit"], status === 406 ? undefined : "\"requests\";r=2;t=15")
         assert.strictEqual(answer.headers["ratelimit-policy"], status === 406 ? undefined : policy("requests"))
       }
@@ -111,7 +107,7 @@ layer(memoryGateway({ rateLimits: { quota } }))("A client and subject", (it) => 
       assert.strictEqual(known.headers["ratelimit"], "\"requests\";r=2;t=2")
     }))
 
-  it.effect("do not pay for what needs no credential", () =>
+  it.effect("do not pay for requests that need no credential", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -127,7 +123,7 @@ const forwarded = (addresses: string, token = "nonsense") => ({ token, headers: 
 layer(memoryGateway({ rateLimits: { quota, trustedProxies: ["127.0.0.1", "10.0.0.0/8"] } }))(
   "Refused credentials of an address",
   (it) => {
-    it.effect("are limited, and no longer told apart from each other beyond that; good ones are never refused", () =>
+    it.effect("are limited, and get equal answers beyond the limit; valid credentials are never refused", () =>
       Effect.gen(function*() {
         const { send } = yield* Gateway
         const { token } = yield* issue()
@@ -152,7 +148,7 @@ layer(memoryGateway({ rateLimits: { quota, trustedProxies: ["127.0.0.1", "10.0.0
         assert.deepStrictEqual(yield* statuses(list, 2, forwarded(from)), [401, 429])
       }))
 
-    it.effect("are counted for the last address that no trusted proxy has, whatever the client put before it", () =>
+    it.effect("are counted for the last address that is not a trusted proxy, with any addresses that the client puts before it", () =>
       Effect.gen(function*() {
         for (let n = 0; n < 3; n++) {
           assert.deepStrictEqual(yield* statuses(list, 1, forwarded(`198.51.100.${n}, 192.0.2.2, 10.0.0.7`)), [401])
@@ -170,7 +166,7 @@ layer(memoryGateway({ rateLimits: { quota, trustedProxies: ["127.0.0.1", "10.0.0
         assert.deepStrictEqual(yield* statuses(list, 1, forwarded("2001:db8:1:3::1")), [401])
       }))
 
-    it.effect("are not those whose grant is refused: their client and subject pay for them", () =>
+    it.effect("do not include credentials whose grant is refused: their client and subject pay for them", () =>
       Effect.gen(function*() {
         const { send } = yield* Gateway
         const { token } = yield* issue({ scopes: [] })
@@ -190,7 +186,7 @@ layer(memoryGateway({ rateLimits: { quota } }))("Without trusted proxies", (it) 
 })
 
 layer(memoryGateway())("Without quotas", (it) => {
-  it.effect("nothing is limited, and nothing is said of quotas", () =>
+  it.effect("no request is limited, and no header names a quota", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       const { token } = yield* issue()
@@ -227,10 +223,10 @@ describe("A credential", () => {
         }), { rateLimits })
     }))
 
-  it.effect("is verified once, also where its client has no room or no quota left: a proof cannot be shown twice", () =>
+  it.effect("is verified once, also if its client has no place or no quota left: a DPoP proof cannot be shown twice", () =>
     Effect.gen(function*() {
       let verified = 0
-      const identity = { grant_id: "grant", client_id: "client", subject: "subject" } as unknown as GrantIdentity
+      const identity = { grant_id: "grant", client_id: "client", subject: "subject" } as GrantIdentity
       const verify = () => Effect.sync(() => (verified++, identity))
       yield* withServices(
         { verify },
@@ -248,121 +244,8 @@ describe("A credential", () => {
     }))
 })
 
-describe("The address of a client", () => {
-  const addressOf = (
-    socket: string | null,
-    header: string | null,
-    proxies: ReadonlyArray<string> = ["10.0.0.0/8", "fd00::/8"]
-  ) =>
-    clientAddress(proxies)({
-      remoteAddress: Option.fromNullishOr(socket),
-      headers: (header === null ? {} : { "x-forwarded-for": header }) as never
-    })
-
-  it("is that of the socket, unless that is a trusted proxy's", () => {
-    assert.strictEqual(addressOf("192.0.2.1", null), "192.0.2.1")
-    assert.strictEqual(addressOf("192.0.2.1", "192.0.2.9"), "192.0.2.1")
-    assert.strictEqual(addressOf("10.0.0.1", "192.0.2.9"), "192.0.2.9")
-    assert.strictEqual(addressOf("::ffff:10.0.0.1", "192.0.2.9"), "192.0.2.9")
-    assert.strictEqual(addressOf("::ffff:192.0.2.1", null), "192.0.2.1")
-    assert.strictEqual(addressOf("fd00::1%eth0", "192.0.2.9"), "192.0.2.9")
-    assert.strictEqual(addressOf("10.0.0.1", "192.0.2.9", []), "10.0.0.1")
-    assert.strictEqual(addressOf(null, "192.0.2.9"), "unknown")
-  })
-
-  it("is the last untrusted one of X-Forwarded-For, as far as proxies vouch for it", () => {
-    assert.strictEqual(addressOf("10.0.0.1", "198.51.100.1,192.0.2.9 , 10.0.0.3"), "192.0.2.9")
-    assert.strictEqual(addressOf("10.0.0.1", "10.0.0.2, 10.0.0.3"), "10.0.0.2", "all of them are proxies")
-    assert.strictEqual(addressOf("10.0.0.1", "192.0.2.9:4711"), "192.0.2.9")
-    assert.strictEqual(addressOf("10.0.0.1", ""), "10.0.0.1")
-    for (const made of ["unknown", "_hidden", "192.0.2.300", "192.0.2.9, ", "x".repeat(10_000)]) {
-      assert.strictEqual(addressOf("10.0.0.1", `192.0.2.9, ${made}`), "10.0.0.1", made.slice(0, 20))
-      assert.strictEqual(addressOf("10.0.0.1", `${made}, 192.0.2.9`), "192.0.2.9", made.slice(0, 20))
-    }
-  })
-
-  it("of IPv6 is a block of /64", () => {
-    for (const address of ["2001:db8::1", "2001:db8:0:0:ffff:ffff:ffff:ffff", "2001:0db8::2"]) {
-      assert.strictEqual(addressOf(address, null), "2001:db8::/64")
-    }
-    assert.strictEqual(addressOf("2001:db8:0:1::1", null), "2001:db8:0:1::/64")
-  })
-})
-
-/** What a key of this quota is admitted of requests after these pauses, in milliseconds. */
-const admissions = (of: Quota, pauses: ReadonlyArray<number>) =>
-  Effect.gen(function*() {
-    const limits = (yield* RateLimits)!
-    const grant = { client_id: "client", subject: "subject" } as unknown as GrantIdentity
-    const admitted: Array<number> = []
-    let now = 0
-    for (const pause of pauses) {
-      yield* TestClock.adjust(pause)
-      now += pause
-      const { retryAfter } = yield* limits.take(grant)
-      if (retryAfter === null) admitted.push(now)
-      else assert.isAtLeast(retryAfter, 1)
-    }
-    return admitted
-  }).pipe(Effect.provide(layerRateLimits({ quota: of })))
-
-describe("A quota", () => {
-  const anyQuota = fc.record({
-    requests: fc.integer({ min: 1, max: 1000 }),
-    window: fc.constantFrom(1, 60, 3600),
-    burst: fc.integer({ min: 1, max: 20 })
-  })
-  const anyPauses = fc.array(fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 5000 })), { maxLength: 100 })
-
-  it("admits no more than its burst and its rate in any span of time, and no less over all", () =>
-    fc.assert(
-      fc.asyncProperty(anyQuota, anyPauses, async (quota, pauses) => {
-        const admitted = await Effect.runPromise(Effect.provide(admissions(quota, pauses), TestClock.layer()))
-        const rate = quota.requests / (quota.window * 1000)
-        for (let from = 0; from < admitted.length; from++) {
-          for (let to = from; to < admitted.length; to++) {
-            const most = quota.burst + (admitted[to]! - admitted[from]!) * rate
-            assert.isAtMost(to - from + 1, Math.floor(most + 1e-6))
-          }
-        }
-        // Requests that come as fast as the quota refills, or slower, are all admitted.
-        const slow = pauses.filter((pause) => pause * rate >= 1)
-        const all = await Effect.runPromise(Effect.provide(admissions(quota, slow), TestClock.layer()))
-        assert.strictEqual(all.length, slow.length)
-      }),
-      { numRuns: 100 }
-    ))
-
-  it("holds a bounded number of keys, among them those that were used last", () => {
-    const generations = new Generations<number>(100)
-    let made = 0
-    for (let key = 0; key < 100_000; key++) {
-      generations.get(`${key}`, () => ++made)
-      generations.get("always", () => ++made)
-      assert.isAtMost(generations.size, 200)
-    }
-    assert.strictEqual(made, 100_001)
-    for (let key = 99_999; key > 99_900; key--) generations.get(`${key}`, () => assert.fail(`${key} was forgotten`))
-  })
-
-  it.effect("is charged in the bounded store as in the one of Effect, and what is given back fills it up at most", () =>
-    Effect.gen(function*() {
-      const bounded = yield* Effect.provide(RateLimiter.RateLimiterStore, Layer.fresh(layerStoreBounded(2)))
-      const unbounded = yield* Effect.provide(RateLimiter.RateLimiterStore, Layer.fresh(RateLimiter.layerStoreMemory))
-      for (const tokens of [1, 4, 5, 3, 1, 1, 10, 2, 9, 3]) {
-        const options = { key: "key", tokens, limit: 10, refillRate: 700, allowOverflow: tokens === 9 } as never
-        assert.deepStrictEqual(yield* bounded.tokenBucket(options), yield* unbounded.tokenBucket(options))
-        yield* TestClock.adjust("999 millis")
-      }
-      const options = { key: "other", limit: 10, refillRate: 700, allowOverflow: false }
-      yield* bounded.tokenBucket({ ...options, tokens: 1 } as never)
-      const [left] = yield* bounded.tokenBucket({ ...options, tokens: -9 } as never)
-      assert.strictEqual(left, 10)
-    }))
-})
-
 describe("serve", () => {
-  it.live("has the quota that a flag or the environment names", () =>
+  it.live("applies the quota of a flag or the environment", () =>
     Effect.scoped(Effect.gen(function*() {
       const database = yield* createDatabase()
       const port = yield* freePort
@@ -382,7 +265,7 @@ describe("serve", () => {
       assert.deepStrictEqual(yield* Effect.all([read, read, read]), [[200, told], [200, told], [429, told]])
     })).pipe(Effect.provide(Platform)))
 
-  it.live("does not start with what is no quota, and says so in one line", () =>
+  it.live("does not start with a malformed quota, and reports it in one line", () =>
     Effect.gen(function*() {
       const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(yield* freePort) }
       const wrong: ReadonlyArray<readonly [Readonly<Record<string, string>>, RegExp]> = [

@@ -1,6 +1,6 @@
 /**
- * A server in recovery answers no read and no probe: it may show what a failover takes back, or a grant that is revoked.
- * A standby that follows nothing stands for one that lags, and for a primary that was demoted.
+ * A server in recovery answers no read and no probe, because it may show changes that a failover discards, or a revoked
+ * grant. The test reads from a standby that follows no primary.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, type Redacted } from "effect"
@@ -22,13 +22,13 @@ const readinessOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.provide(effect, Layer.provide(Readiness.layer, Platform))
 
 describe("A server in recovery", () => {
-  it.live("refuses reads, verification and probes until it is promoted, and never calls a grant or a token unknown", () =>
+  it.live("refuses reads, verification and probes until it is promoted, and never reports a grant or token as unknown", () =>
     Effect.gen(function*() {
       const primary = yield* newLedger
       const old = yield* whileRunning(primary, issue())
       const { operation } = yield* whileRunning(primary, accept(old.identity))
       const standby = yield* standbyOf(primary)
-      // The standby lags behind all of this.
+      // The standby has none of these changes.
       const later = yield* whileRunning(
         primary,
         Effect.gen(function*() {

@@ -1,6 +1,6 @@
 /**
- * Holds that input cannot make a regular expression of the source slow: parses every source file, and has each expression
- * in it analysed. What is logged of a request is held to a length by requests over a socket.
+ * Input cannot make a regular expression of the source slow, and a logged path is bounded. The tests analyse each
+ * expression of every source file, and send long paths over a socket.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
@@ -12,7 +12,7 @@ import { maskTokens } from "../../../src/server/TokenMask.ts"
 import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
 import { Observer } from "../../fixtures/HttpObserver.ts"
 
-// The analysis in JavaScript: the other ones start a process.
+// The analysis in JavaScript: the other implementations start a process.
 process.env["RECHECK_SYNC_BACKEND"] = "pure"
 
 interface Expression {
@@ -37,7 +37,7 @@ function* walk(value: unknown): Generator<Node> {
   }
 }
 
-/** The text of a string literal, of a template of those, or of a constant of the file. Null where only running tells it. */
+/** The text of a string literal, a template or a constant of the file. Null if only running the code yields it. */
 const textOf = (value: unknown, constants: ReadonlyMap<string, unknown>): string | null => {
   if (!isNode(value)) return null
   switch (value.type) {
@@ -83,7 +83,7 @@ const expressionsOf = (file: string, text: string): ReadonlyArray<Expression> =>
 
 const expressions = fs.globSync("src/**/*.ts").flatMap((file) => expressionsOf(file, fs.readFileSync(file, "utf8")))
 
-/** How the steps grow with the length of the worst input, at the worst. Nothing in it depends on time. */
+/** The growth of the steps with the length of the worst input. The measure does not depend on time. */
 const complexityOf = ({ flags, source }: Pick<Expression, "flags" | "source">) => {
   const verdict = checkSync(source, flags, {
     timeout: null,
@@ -97,7 +97,7 @@ const complexityOf = ({ flags, source }: Pick<Expression, "flags" | "source">) =
 }
 
 describe("The analysis of expressions", () => {
-  it("sees those of the source, however they are written", () => {
+  it("finds the expressions of the source in every notation", () => {
     assert.isAbove(expressions.length, 60)
     const found = expressionsOf(
       "made-up.ts",
@@ -107,7 +107,7 @@ describe("The analysis of expressions", () => {
     assert.throws(() => expressionsOf("made-up.ts", "new RegExp(input)"), "cannot read")
   })
 
-  it("tells a slow one: quadratic from every start, and exponential", () => {
+  it("detects slow expressions: quadratic from every start, and exponential", () => {
     const slow = ["eyJ[\\w-]+\\.", "/+$", "\\s*\\n\\s*", "^(?:a|a)*$"]
     for (const source of slow) {
       assert.match(complexityOf({ source, flags: "g" }), /"(?:polynomial|exponential)"/, source)
@@ -124,14 +124,14 @@ describe("Input", () => {
 const ours = fc.stringMatching(/^fingw_[0-9A-Za-z]{49}$/)
 const jwt = fc.stringMatching(/^eyJ[\w-]{20,90}\.eyJ[\w-]{20,90}\.[\w-]{20,90}$/)
 
-/** Some characters of the text percent-encoded, as often as told. */
+/** The text with some characters percent-encoded, `times` times over. */
 const encoded = (text: string, which: ReadonlyArray<boolean>, times: number): string =>
   Array.from(text, (character, at) =>
     which[at % which.length] === true
       ? `%${"25".repeat(times - 1)}${character.charCodeAt(0).toString(16)}`
       : character).join("")
 
-describe("A path that is shown", () => {
+describe("A path in a log line", () => {
   const token = fc.oneof(ours, jwt)
 
   it("shows nothing of a token: whole or cut off, encoded or not, anywhere", () => {
@@ -157,7 +157,7 @@ describe("A path that is shown", () => {
     )
   })
 
-  it("is shown as it is when it holds none", () => {
+  it("is unchanged if it contains no token", () => {
     for (
       const path of ["/", "/v1/operations", "/v1/operations/019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f", "/healthz/", "/%zz"]
     ) {
@@ -165,7 +165,7 @@ describe("A path that is shown", () => {
     }
   })
 
-  it("says which kind of token stood there, and what stood around it", () => {
+  it("shows the kind of the token, and the text around it", () => {
     assert.strictEqual(maskTokens(`/v1/operations/fingw_${"a".repeat(49)}/x`), "/v1/operations/fingw_…/x")
     assert.strictEqual(maskTokens("/v1/xeyJhbGciOiJ9.eyJzdWIiOiJ9.c2ln"), "/v1/x…")
   })
@@ -175,8 +175,8 @@ describe("A path that is shown", () => {
   })
 })
 
-layer(memoryGateway(), { excludeTestServices: true })("What is logged of a request", (it) => {
-  it.effect("is cut, whatever the path holds and however long it is", () =>
+layer(memoryGateway(), { excludeTestServices: true })("The logged path of a request", (it) => {
+  it.effect("is cut, for any content and any length", () =>
     Effect.gen(function*() {
       const { wire } = yield* Gateway
       const { lines } = yield* Observer

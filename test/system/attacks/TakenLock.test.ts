@@ -1,7 +1,6 @@
 /**
- * Holds true that no other user can keep the embedded PostgreSQL from starting, and that of all processes of its own user
- * one at a time owns a data directory. How: by taking every name that can be foreseen, and by processes that wait for the
- * lock together and end in every way.
+ * No other user can stop the embedded PostgreSQL from starting, and one process at a time owns a data directory. The
+ * tests take every predictable name, and end processes that wait for the lock in every way.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Option } from "effect"
@@ -16,9 +15,9 @@ import { fileURLToPath } from "node:url"
 import { openCluster } from "../../../src/node/embedded/Cluster.ts"
 import { tryLock, waitForLock } from "../../../src/node/embedded/Lock.ts"
 import {
+  assertAnswers,
   childrenOf,
   isAlive,
-  query,
   spawnSupervisor,
   start,
   temporaryDirectory,
@@ -46,32 +45,32 @@ const listensOn = (name: string) =>
 
 describe("Another user", () => {
   it.live.runIf(onLinux)(
-    "does not stop the start by listening on an abstract socket with a name that can be foreseen",
+    "does not stop the start by listening on an abstract socket with a predictable name",
     () =>
       Effect.gen(function*() {
         const dataDirectory = yield* temporaryDirectory
         const hash = createHash("sha256").update(dataDirectory).digest("hex").slice(0, 32)
         yield* listensOn(`\0financial-agents-gateway-${hash}`)
-        assert.deepStrictEqual(yield* query(yield* start({ dataDirectory }), "SELECT 1 AS one"), [{ one: 1 }])
+        yield* assertAnswers(yield* start({ dataDirectory }))
       }),
     timeout
   )
 
-  it.live("cannot open the file whose lock makes the owner", () =>
+  it.live("cannot open the lock file of the data directory", () =>
     Effect.gen(function*() {
       const { dataDirectory } = yield* start({ dataDirectory: path.join(yield* temporaryDirectory, "data") })
       const { lock } = yield* openCluster(dataDirectory)
       assert.strictEqual(fs.statSync(dataDirectory).mode & 0o777, 0o700)
       assert.strictEqual(fs.statSync(lock).mode & 0o777, 0o600)
       if (!isRoot) return
-      // Even where the directory lets the user in.
+      // Even if the directory admits the user.
       for (const directory of [dataDirectory, path.dirname(dataDirectory)]) fs.chmodSync(directory, 0o755)
       const attempt = spawnSync("/bin/sh", ["-c", `: < "$1"`, "sh", lock], { uid: another, gid: another })
       assert.notStrictEqual(attempt.status, 0)
     }), timeout)
 
   it.live(
-    "does not stop the start by taking the name of the socket's directory in the shared temporary directory",
+    "does not stop the start by taking the name of the socket directory in the shared temporary directory",
     () =>
       Effect.gen(function*() {
         const dataDirectory = path.join(yield* temporaryDirectory, "deep".repeat(25))
@@ -82,7 +81,7 @@ describe("Another user", () => {
           assert.notStrictEqual(server.socketDirectory, socketDirectory)
           assert.strictEqual(fs.statSync(server.socketDirectory).mode & 0o777, 0o700)
           const guest = yield* spawnSupervisor({ dataDirectory })
-          assert.deepStrictEqual(yield* query(yield* guest.ready, "SELECT 1 AS one"), [{ one: 1 }])
+          yield* assertAnswers(yield* guest.ready)
           return [server.socketDirectory]
         }))
         assert.deepStrictEqual(places.filter((place) => fs.existsSync(place)), [])
@@ -91,7 +90,7 @@ describe("Another user", () => {
   )
 })
 
-/** A name in the temporary directory that another user has taken; only root can make it look so. */
+/** A name in the temporary directory that belongs to another user; only root can create it. */
 const takenName = (place: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -110,7 +109,7 @@ const isHeld = (directory: string) => Effect.map(Effect.scoped(tryLock(lockIn(di
 
 const endings = ["SIGKILL", "close", "exit", "SIGTERM"] as const
 
-/** A process that waits for the lock, which tells what it prints, and ends in a way that it is told. */
+/** A process that waits for the lock, with its output and a way to end it. */
 const lockHolder = (directory: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -130,26 +129,30 @@ const lockHolder = (directory: string) =>
   )
 
 describe("The lock of a data directory", () => {
-  it.live("has one holder at a time, and the next one when it ends, however it ends", () =>
-    Effect.gen(function*() {
-      const directory = yield* temporaryDirectory
-      const holders = yield* Effect.all([...endings, ...endings].map(() => lockHolder(directory)))
-      yield* until(() => holders.every(({ said }) => said[0] === "waits"))
-      let waiting = holders
-      for (const ending of [...endings, ...endings]) {
-        yield* until(() => waiting.some(({ said }) => said.length > 1))
-        const holding = waiting.filter(({ said }) => said.length > 1)
-        assert.deepStrictEqual(holding.map(({ said }) => said[1]), ["held"])
-        assert.isTrue(yield* isHeld(directory))
-        waiting = waiting.filter((holder) => holder !== holding[0])
-        holding[0]?.end(ending)
-      }
-      yield* until(() => holders.every(({ hasEnded }) => hasEnded()))
-      assert.isFalse(yield* isHeld(directory))
-    }), timeout)
+  it.live(
+    "has one holder at a time, and passes to the next process when the holder ends in any way",
+    () =>
+      Effect.gen(function*() {
+        const directory = yield* temporaryDirectory
+        const holders = yield* Effect.all([...endings, ...endings].map(() => lockHolder(directory)))
+        yield* until(() => holders.every(({ said }) => said[0] === "waits"))
+        let waiting = holders
+        for (const ending of [...endings, ...endings]) {
+          yield* until(() => waiting.some(({ said }) => said.length > 1))
+          const holding = waiting.filter(({ said }) => said.length > 1)
+          assert.deepStrictEqual(holding.map(({ said }) => said[1]), ["held"])
+          assert.isTrue(yield* isHeld(directory))
+          waiting = waiting.filter((holder) => holder !== holding[0])
+          holding[0]?.end(ending)
+        }
+        yield* until(() => holders.every(({ hasEnded }) => hasEnded()))
+        assert.isFalse(yield* isHeld(directory))
+      }),
+    timeout
+  )
 
   it.live(
-    "is taken by a waiting process that was killed for no longer than it takes to free it",
+    "is released at once if it passes to a waiting process that was killed",
     () =>
       Effect.gen(function*() {
         const directory = yield* temporaryDirectory
@@ -169,37 +172,45 @@ describe("The lock of a data directory", () => {
     timeout
   )
 
-  it.live("is not that of a copy of the directory, and is the same on every path to it", () =>
-    Effect.gen(function*() {
-      const [directory, copy] = [yield* temporaryDirectory, yield* temporaryDirectory]
-      assert.isTrue(yield* tryLock(lockIn(directory)))
-      execFileSync("cp", ["-a", `${directory}/.`, copy])
-      assert.isFalse(yield* isHeld(copy))
-      const link = path.join(copy, "link")
-      fs.symlinkSync(directory, link)
-      assert.isTrue(yield* isHeld(link))
-    }), timeout)
-
-  it.live("is waited for on the new directory when the old one was deleted", () =>
-    Effect.gen(function*() {
-      const directory = path.join(yield* temporaryDirectory, "data")
-      fs.mkdirSync(directory)
-      const waiting = yield* Effect.scoped(Effect.gen(function*() {
+  it.live(
+    "is separate from that of a copy of the directory, and is the same on every path to it",
+    () =>
+      Effect.gen(function*() {
+        const [directory, copy] = [yield* temporaryDirectory, yield* temporaryDirectory]
         assert.isTrue(yield* tryLock(lockIn(directory)))
-        const waiting = yield* Effect.forkDetach(
-          Effect.scoped(Effect.andThen(waitForLock(lockIn(directory)), Effect.never))
-        )
-        yield* until(() => !onLinux || waitersOf(process.pid).length > 0)
-        fs.rmSync(directory, { recursive: true })
-        fs.mkdirSync(directory)
-        return waiting
-      }))
-      yield* Effect.suspend(() => isHeld(directory)).pipe(Effect.repeat({ until: (held) => held }))
-      yield* Fiber.interrupt(waiting)
-      assert.isFalse(yield* isHeld(directory))
-    }), timeout)
+        execFileSync("cp", ["-a", `${directory}/.`, copy])
+        assert.isFalse(yield* isHeld(copy))
+        const link = path.join(copy, "link")
+        fs.symlinkSync(directory, link)
+        assert.isTrue(yield* isHeld(link))
+      }),
+    timeout
+  )
 
-  it.live("is not kept by a wait that was given up", () =>
+  it.live(
+    "is taken on the new directory by a waiting process when the old directory was deleted",
+    () =>
+      Effect.gen(function*() {
+        const directory = path.join(yield* temporaryDirectory, "data")
+        fs.mkdirSync(directory)
+        const waiting = yield* Effect.scoped(Effect.gen(function*() {
+          assert.isTrue(yield* tryLock(lockIn(directory)))
+          const waiting = yield* Effect.forkDetach(
+            Effect.scoped(Effect.andThen(waitForLock(lockIn(directory)), Effect.never))
+          )
+          yield* until(() => !onLinux || waitersOf(process.pid).length > 0)
+          fs.rmSync(directory, { recursive: true })
+          fs.mkdirSync(directory)
+          return waiting
+        }))
+        yield* Effect.suspend(() => isHeld(directory)).pipe(Effect.repeat({ until: (held) => held }))
+        yield* Fiber.interrupt(waiting)
+        assert.isFalse(yield* isHeld(directory))
+      }),
+    timeout
+  )
+
+  it.live("is not held after a wait that was interrupted", () =>
     Effect.gen(function*() {
       const directory = yield* temporaryDirectory
       yield* Effect.scoped(Effect.gen(function*() {

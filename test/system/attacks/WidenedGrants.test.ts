@@ -1,6 +1,6 @@
 /**
- * A role that registers what tokens show only ever adds to a grant of an authorization server, and only until an event
- * spoke for it: the real role tries everything that it may call, and other roles change grants around the services.
+ * A role that registers tokens can only add to a grant of an authorization server, and only until an event registers
+ * the grant. The tests try every call of the real role, and statements that bypass the services.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Effect, Layer } from "effect"
@@ -17,10 +17,10 @@ import { Platform } from "../../fixtures/TestDatabase.ts"
 
 const scopeNames = ["operations:read", "a", "b", "c"].map((name) => Scope.make(name))
 
-/** What a caller may say of a grant. */
+/** The arguments of a registration. */
 interface Said {
   readonly scopes: ReadonlyArray<Scope>
-  /** Hours from now. */
+  /** Ends of a grant, in hours from now. */
   readonly hours: number
 }
 
@@ -44,7 +44,7 @@ const isWider = (before: Grant, after: Grant): boolean =>
   && DateTime.isGreaterThanOrEqualTo(after.expires_at, before.expires_at)
 
 describe("The provisioner", () => {
-  /** The service of the writer, and the session of a taken-over provisioner. */
+  /** The service of the writer, and the session of a stolen provisioner role. */
   const scene = Effect.gen(function*() {
     const { as } = yield* rolesWith()
     const writer = yield* Layer.build(Grants.layer.pipe(Layer.provideMerge(as("writer"))))
@@ -52,7 +52,7 @@ describe("The provisioner", () => {
     return { asWriter: Effect.provideContext(writer), asProvisioner: Effect.provideContext(provisioner) }
   })
 
-  it.live("only widens and prolongs a grant, until an event speaks for it, in any order of what it says", () =>
+  it.live("only widens and prolongs a grant, until an event registers it, in any order of its calls", () =>
     Effect.gen(function*() {
       const { asProvisioner, asWriter } = yield* scene
       const property = fc.asyncProperty(
@@ -79,7 +79,7 @@ describe("The provisioner", () => {
       yield* Effect.promise(() => fc.assert(property, { numRuns: 40, interruptAfterTimeLimit: 40_000 }))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("changes no grant of the gateway, of another identity, or that was revoked or ended by an event", () =>
+  it.live("changes no grant of the gateway, of another identity, or one that was revoked or ended by an event", () =>
     Effect.gen(function*() {
       const { asProvisioner, asWriter } = yield* scene
       const { grant: issued } = yield* asWriter(issue())
@@ -100,7 +100,7 @@ describe("The provisioner", () => {
       for (const change of conflicting) {
         assert.strictEqual(yield* asProvisioner(provision({ ...registration, ...change }, wide)), "conflict")
       }
-      // The id of a grant follows from its names: the gateway's own grants have none.
+      // The id of a grant follows from its issuer and name: the gateway's own grants have neither.
       const { client_id, provider, resource_owner, subject } = issued
       const imitations = [newExternalId(), issued.grant_id as string as GrantRegistration["grant"]]
       for (const grant of imitations) {
@@ -119,7 +119,7 @@ describe("The provisioner", () => {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("The guard of grants", (it) => {
-  /** Runs as a role that was given these columns of grants to update, and then rolls everything back. */
+  /** Runs as a role that may update these columns of grants, and then rolls everything back. */
   const asRoleWith = <A, E>(
     columns: string,
     body: (
@@ -143,17 +143,17 @@ layer(PostgresLedger, { excludeTestServices: true })("The guard of grants", (it)
 
   const changes = {
     "adds a scope": "scopes = scopes || ARRAY['more']",
-    "moves the end further away": "expires_at = expires_at + interval '1 second'",
+    "moves the end to a later time": "expires_at = expires_at + interval '1 second'",
     "adds both": "scopes = ARRAY['more'] || scopes, expires_at = expires_at + interval '1 day'",
-    "takes a scope away": "scopes = '{}'",
+    "removes a scope": "scopes = '{}'",
     "replaces a scope": "scopes = ARRAY['more']",
-    "brings the end closer": "expires_at = expires_at - interval '1 millisecond'",
-    "adds a scope and brings the end closer": "scopes = scopes || ARRAY['more'], expires_at = now()"
+    "moves the end to an earlier time": "expires_at = expires_at - interval '1 millisecond'",
+    "adds a scope and moves the end to an earlier time": "scopes = scopes || ARRAY['more'], expires_at = now()"
   }
-  const additions: ReadonlyArray<string> = ["adds a scope", "moves the end further away", "adds both"]
+  const additions: ReadonlyArray<string> = ["adds a scope", "moves the end to a later time", "adds both"]
   const refused = "23001"
 
-  it.effect("lets a role that may not revoke add to grants of issuers, and nothing else", () =>
+  it.effect("lets a role that may not revoke only add to grants of issuers", () =>
     Effect.gen(function*() {
       const { grant: issued } = yield* issue()
       const shown = yield* register(newRegistration({ learned_from: "token" }))
@@ -169,7 +169,7 @@ layer(PostgresLedger, { excludeTestServices: true })("The guard of grants", (it)
         }))
     }))
 
-  it.effect("lets a role that may revoke change grants of issuers alone: events narrow them too", () =>
+  it.effect("lets a role that may revoke change only grants of issuers: events narrow them too", () =>
     Effect.gen(function*() {
       const { grant: issued } = yield* issue()
       const shown = yield* register(newRegistration({ learned_from: "token" }))
@@ -185,7 +185,7 @@ layer(PostgresLedger, { excludeTestServices: true })("The guard of grants", (it)
         }))
     }))
 
-  it.effect("refuses changes of the gateway's own grants to the owner of the tables as well", () =>
+  it.effect("refuses changes of the gateway's own grants also to the owner of the tables", () =>
     Effect.gen(function*() {
       const { grant: { grant_id } } = yield* issue()
       yield* Effect.scoped(Effect.gen(function*() {

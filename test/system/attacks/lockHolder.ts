@@ -1,10 +1,10 @@
+/**
+ * A process that waits for the lock of the file in its argument and prints "held". It ends with its standard input: it
+ * closes its scopes, or after the input "exit" does not.
+ */
 import { Effect } from "effect"
 import { tryLock, waitForLock } from "../../../src/node/embedded/Lock.ts"
 
-/**
- * A process that waits for the lock of the file in its argument, prints "held", and ends with its standard input: as a
- * program does that closes its scopes, or with "exit" on it without.
- */
 const owner = { uid: process.geteuid?.() ?? 0 }
 const lock = { file: process.argv[2] ?? "", owner }
 

@@ -1,5 +1,5 @@
 /**
- * A process that registers one grant, as a gateway does when a token first shows it. Prints how that ended.
+ * A process that registers one grant, as the gateway does in grant provisioning. Prints the result.
  */
 import { NodeCrypto } from "@effect/platform-node"
 import { PgClient } from "@effect/sql-pg"

@@ -1,6 +1,6 @@
 /**
- * The clients of the ledger: each request is repeated under its key until an answer arrives, some are repeated although
- * one did, and some are cancelled while workers are after them.
+ * The clients of the ledger. They repeat each request under its key until an answer arrives, repeat some answered
+ * requests, and cancel some operations.
  */
 import { Duration, Effect, Schedule, type Schema } from "effect"
 import {
@@ -18,24 +18,24 @@ import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import type { Dice } from "./Dice.ts"
 import { type ProviderName, providerNames, providers } from "./Plan.ts"
 
-/** What the ledger said to a request, however often it was asked. */
+/** The answers of the ledger to all repetitions of one request. */
 export interface Acceptance {
   readonly key: string
   /** Distinct ids of the answers: more than one would be two operations for one key. */
   readonly ids: ReadonlySet<string>
-  /** Answers that said that this very request made the operation. */
+  /** Answers that report the request as the one that created the operation. */
   readonly created: number
 }
 
 const clientsAtOnce = 16
 
-/** Whom a client acts for, and through which provider. */
+/** The owner that a client acts for, and the provider. */
 export interface ChaosGrant {
   readonly identity: GrantIdentity
   readonly provider: ProviderName
 }
 
-/** One grant of each provider for each of some owners. */
+/** One grant for each owner and provider. */
 export const issueGrants = Effect.gen(function*() {
   const grants = yield* Grants
   const owners = Array.from({ length: 4 }, (_, index) => `owner-${index}`)
@@ -60,8 +60,8 @@ export const issueGrants = Effect.gen(function*() {
 })
 
 /**
- * A few stay pending for ever, so that something has to stay unsettled. A status that flaps says "not found" at any
- * time, which is not what a provider with a window documents.
+ * A few stay pending for ever, so that some operations stay unsettled. A flapping status is "not found" at any
+ * time, which contradicts the documentation of a provider with a window.
  */
 const instruct = (dice: Dice, provider: ProviderName): Instruction => ({
   ...dice.roll() < 0.002 && { outcome: "pending" },
@@ -71,12 +71,12 @@ const instruct = (dice: Dice, provider: ProviderName): Instruction => ({
 export interface AcceptingOptions {
   readonly grants: ReadonlyArray<ChaosGrant>
   readonly dice: Dice
-  /** Milliseconds from the request of this number, from 0, to the next; null when there is no such request. */
+  /** Milliseconds from the request with this number, from 0, to the next; null if there is no such request. */
   readonly pause: (index: number) => number | null
   readonly acceptances: Array<Acceptance>
 }
 
-/** Accepts until there are no more requests. What is late is made up for. */
+/** Sends all requests. Late ones follow at once. */
 export const acceptAll = Effect.fnUntraced(function*({ acceptances, dice, grants, pause }: AcceptingOptions) {
   const ledger = yield* OperationLedger
   let next = 0
@@ -90,7 +90,7 @@ export const acceptAll = Effect.fnUntraced(function*({ acceptances, dice, grants
     const payload: Schema.Json = { amount: `${dice.below(10_000)}.00`, sandbox: instruct(dice, provider) }
     const ask = ledger.accept(identity, { type: "payment", key: IdempotencyKey.make(key), payload }).pipe(
       Effect.timeout("1500 millis"),
-      // Nobody knows whether it was recorded.
+      // It is unknown whether the request was recorded.
       Effect.retry({ while: retryable, schedule: Schedule.spaced("100 millis") }),
       Effect.tap((accepted) =>
         Effect.sync(() => {

@@ -1,5 +1,6 @@
 /**
- * The short form of `npm run chaos`. See `main.ts` for the long one.
+ * Four workers keep every rule while processes are killed and networks fail, and the judge finds planted mistakes. This
+ * is the short form of `npm run chaos` (`main.ts`).
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -9,23 +10,23 @@ import { type PlantedBug, plantedBugs } from "./Plan.ts"
 
 const broken = (figures: ReturnType<typeof judge>) => figures.filter(({ holds }) => !holds)
 
-/** Seconds, settling included: most of it is left over on a machine that does nothing else. */
+/** Time limit in seconds, settling included: an idle machine needs far less. */
 const patience = 240
 
-/** Which promise each of the mistakes breaks, by the name of the figure. */
+/** The figure that each planted mistake breaks. */
 const breaks: Readonly<Record<PlantedBug, string>> = {
   retry_uncertain: "double submissions, by the provider's record",
   resend_after_rescue: "double submissions, by the provider's record",
-  not_found_means_failed: "settled against the provider's truth"
+  not_found_means_failed: "settled against the provider's record"
 }
 
 describe("four workers, a provider and PostgreSQL, as processes of their own", () => {
   it.live(
-    "keep every promise while they are killed, stopped and cut off from each other",
+    "keep every rule while they are killed, stopped and disconnected from each other",
     () =>
       Effect.gen(function*() {
         const evidence = yield* runChaos({ operations: 600, faults: 60, seed: "short", duration: 120 })
-        // Other tests use the machine: how soon a rescue comes is for the long form to show.
+        // Other tests use the machine: only the long form checks how soon a rescue comes.
         assert.deepStrictEqual(broken(judge(evidence, 30_000)), [])
         assert.isAbove(evidence.outages.length, 0)
         assert.isAbove(evidence.workerStarts, 4)
@@ -35,10 +36,10 @@ describe("four workers, a provider and PostgreSQL, as processes of their own", (
 
   for (const bug of plantedBugs) {
     it.live(
-      `are convicted when the workers have the mistake ${bug}`,
+      `break a rule if the workers have the mistake ${bug}`,
       () =>
         Effect.gen(function*() {
-          // Nobody has to wait until everything is settled, to see that something went wrong.
+          // The mistake shows before all operations are settled.
           const evidence = yield* runChaos({ operations: 200, faults: 0, seed: bug, duration: 60, settling: 3, bug })
           assert.include(broken(judge(evidence)).map(({ name }) => name), breaks[bug])
         }),

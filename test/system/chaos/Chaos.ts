@@ -1,6 +1,6 @@
 /**
- * A chaos run: four workers, the sandbox and PostgreSQL, all of them real processes, and everything that can befall
- * them while operations are accepted. At the end everything is left in peace until it has settled, and then judged.
+ * A chaos run: four workers, the sandbox and PostgreSQL as real processes, and every fault while operations are
+ * accepted. At the end the run waits without faults until operations are settled, and is then judged.
  */
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, Schedule } from "effect"
@@ -28,12 +28,12 @@ import { SandboxProcess } from "./SandboxProcess.ts"
 
 export interface ChaosOptions {
   readonly operations: number
-  /** Of processes and networks. Those of the sandbox come on top, at their rates. 0: none at all. */
+  /** Faults of processes and networks. Those of the sandbox are added at their rates. 0: none at all. */
   readonly faults: number
   readonly seed: string
-  /** Seconds that the run may take, settling not included. What did not happen by then is missing in the figures. */
+  /** Seconds that the run may take, without settling. Faults and requests after that are missing in the figures. */
   readonly duration: number
-  /** Seconds that settling may take. Everything settles within 90, where the engine keeps its promises. */
+  /** Seconds that settling may take. Operations settle within 90 if the engine keeps its rules. */
   readonly settling?: number
   readonly bug?: PlantedBug
   readonly say?: (line: string) => void
@@ -41,11 +41,11 @@ export interface ChaosOptions {
 
 const workers = 4
 
-/** Requests, and faults, in a second: what two cores can bear. */
+/** Requests and faults a second, at most as many as two cores can serve. */
 const pace = { operations: 60, faults: 4 }
 
-/** How the sandbox misbehaves all the while. */
-const mischief: FaultSettings = {
+/** The faults of the sandbox during the run. */
+const sandboxFaults: FaultSettings = {
   slow: { rate: 0.05, ms: 300 },
   refuse_connection: { rate: 0.02 },
   drop_response: { rate: 0.03 },
@@ -66,13 +66,13 @@ const workspace = Effect.acquireRelease(
   (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 5 }))
 )
 
-/** The processes, and the ways between them. */
+/** The processes, and the networks between them. */
 export const makeScene = Effect.fnUntraced(function*(options: ChaosOptions) {
   const directory = yield* workspace
   const postgres = yield* makePostgres(path.join(directory, "postgres"))
   const direct = PgClient.layer({ ...postgres.connection, maxConnections: 3 })
   yield* migrate.pipe(Effect.provide(Layer.fresh(direct)), Effect.provide(Platform))
-  const sandbox = new SandboxProcess({ directory, seed: options.seed, faults: mischief })
+  const sandbox = new SandboxProcess({ directory, seed: options.seed, faults: sandboxFaults })
   yield* Effect.acquireRelease(
     Effect.promise(() => sandbox.start()),
     () => Effect.promise(() => sandbox.close())
@@ -100,7 +100,7 @@ export const makeScene = Effect.fnUntraced(function*(options: ChaosOptions) {
 
 type Scene = Effect.Success<ReturnType<typeof makeScene>>
 
-/** The ledger as its clients reach it: over a network that fails. */
+/** The ledger of the clients, over a network that fails. */
 export const clients = ({ clientPort, postgres }: Scene) =>
   OperationLedger.layer.pipe(
     Layer.provide(PgAcceptanceSignal.layer),
@@ -122,7 +122,7 @@ export const everyoneWorks = ({ crew }: Scene) =>
     Effect.orDie
   )
 
-/** Accepts and injects, side by side, until both are done. */
+/** Accepts operations and injects faults concurrently, until both are done. */
 const rage = Effect.fnUntraced(function*(scene: Scene, options: ChaosOptions, acceptances: Array<Acceptance>) {
   const grants = yield* issueGrants.pipe(
     Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provide(scene.direct), Layer.provideMerge(Platform))))
@@ -138,7 +138,7 @@ const rage = Effect.fnUntraced(function*(scene: Scene, options: ChaosOptions, ac
     clientLink,
     crashPostgres: Effect.orDie(postgres.crash),
     crashSandbox: Effect.promise(() => sandbox.crash()),
-    // Faults wait for operations, should those lag behind.
+    // Faults wait for operations that are late.
     due: (index) =>
       acceptances.length / options.operations < index / deck.length
         ? Infinity
@@ -154,7 +154,7 @@ const rage = Effect.fnUntraced(function*(scene: Scene, options: ChaosOptions, ac
     grants,
     dice: makeDice(options.seed, "clients"),
     acceptances,
-    // There is something to strike for as long as there are faults, and not much more when those lag behind.
+    // Requests continue while there are faults, and end soon after them if the faults are late.
     pause: (index) => {
       if (index >= options.operations && !isInjecting) return null
       const isAhead = index / options.operations > injector.injected.length / deck.length + 0.1
@@ -164,13 +164,13 @@ const rage = Effect.fnUntraced(function*(scene: Scene, options: ChaosOptions, ac
   yield* Effect.all([inject, accept], { concurrency: "unbounded", discard: true }).pipe(
     Effect.timeoutOrElse({
       duration: options.duration * 1000,
-      orElse: () => Effect.sync(() => options.say?.("the time is up"))
+      orElse: () => Effect.sync(() => options.say?.("the duration has ended"))
     })
   )
   return injector.injected
 })
 
-/** Waits until nothing is unsettled that could be settled. What then still is will be found by the judge. */
+/** Waits until every operation that can be settled is settled. The judge finds the others. */
 const settle = Effect.fnUntraced(function*({ sandbox }: Scene, seconds: number) {
   yield* Effect.gen(function*() {
     const { operations } = yield* readLedger
@@ -182,7 +182,7 @@ const settle = Effect.fnUntraced(function*({ sandbox }: Scene, seconds: number) 
   )
 })
 
-/** Loops that died in a worker that went on: they say so in its log, and nowhere else. */
+/** Loops that died in a worker that continued. Only its log shows them. */
 const deadLoops = ({ crew, directory }: Scene): ReadonlyArray<string> =>
   crew.workers.flatMap(({ name }) =>
     fs.readFileSync(path.join(directory, `${name}.log`), "utf8").split("\n")
@@ -197,7 +197,7 @@ const progress = (samples: ReadonlyArray<Sample>, crew: Crew, postgres: Postgres
     say(`${counts.join(", ")}; workers started ${crew.starts}, database down ${postgres.outages.length} times`)
   }).pipe(Effect.repeat(Schedule.spaced("10 seconds")))
 
-/** Runs, and yields what there is to judge. Every process has ended and every file is gone when its scope closes. */
+/** Runs, and returns the evidence for the judge. All processes end and all files are removed when its scope closes. */
 export const runChaos = Effect.fnUntraced(function*(options: ChaosOptions) {
   const say = options.say ?? (() => {})
   const scene = yield* makeScene(options)
@@ -216,7 +216,7 @@ export const runChaos = Effect.fnUntraced(function*(options: ChaosOptions) {
   yield* Effect.provide(settle(scene, options.settling ?? 90), Layer.fresh(scene.direct))
   const ends = yield* Effect.promise(() => crew.drain())
   const undrained = ends.filter(({ code }) => code !== 0).map(({ code, signal }) =>
-    `asked to end, a worker ended with code ${code}, signal ${signal}`
+    `after SIGTERM, a worker ended with code ${code}, signal ${signal}`
   )
   const ledger = yield* Effect.provide(readLedger, Layer.fresh(scene.direct))
   return {

@@ -1,6 +1,4 @@
-/**
- * A process of the run: started, struck by signals, and never left behind.
- */
+/** A process of the run, which can be started and struck by signals, and always ends with the run. */
 import { Schema } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import * as fs from "node:fs"
@@ -21,9 +19,9 @@ export interface ChildOptions {
   readonly script: string
   /** JSON for the script. */
   readonly config: string
-  /** Gets the standard error. */
+  /** Called with the standard error. */
   readonly log: string
-  /** Where Node keeps what it compiled: most processes of a run are restarts. */
+  /** Directory of Node's compile cache: most processes of a run are restarts. */
   readonly compileCache: string
   readonly onMessage: (message: Message) => void
   readonly onEnd: (end: End) => void
@@ -31,7 +29,7 @@ export interface ChildOptions {
 
 const living = new Set<ChildProcess>()
 
-// Whatever ends this process ends its children, those that are stopped too.
+// The end of this process, for any reason, ends its children, stopped ones too.
 process.on("exit", () => {
   for (const child of living) child.kill("SIGKILL")
 })

@@ -1,6 +1,4 @@
-/**
- * The crash points, as decorators of the services that a worker is made of: the code under test has no hooks.
- */
+/** The crash points, as decorators of the worker's services: the code under test has no hooks. */
 import { PgClient } from "@effect/sql-pg"
 import { Cause, Context, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -10,7 +8,7 @@ import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { Provider } from "../../../src/submission/Provider.ts"
 import type { Striker } from "./Striker.ts"
 
-/** Where the database is. */
+/** The address of the database. */
 export interface Connection {
   readonly host: string
   readonly port: number
@@ -21,7 +19,7 @@ export interface Connection {
 /** Whether a frame is a statement (Parse or Bind): neither a startup packet nor a request to cancel. */
 const isStatement = (frame: unknown): boolean => frame instanceof Uint8Array && (frame[0] === 0x50 || frame[0] === 0x42)
 
-/** A connection that calls `written` when a statement is on its way. */
+/** A connection that calls `written` when a statement was sent. */
 const watchedStream = ({ host, port }: Connection, written: () => void) => () => {
   const socket = net.connect({ host, port, noDelay: true })
   const write = socket.write.bind(socket) as (frame: unknown) => boolean
@@ -73,7 +71,7 @@ export const layerCrashingQueue = (striker: Striker, connection: Connection) =>
         ...queue,
         claim: Effect.fnUntraced(function*(provider, limit, terms) {
           striker.pass("before_claim")
-          // A crash with nothing in hand would show nothing.
+          // A crash without a claimed operation would test nothing.
           const strikes = striker.isOrdered("before_acknowledgement") && (yield* watched.hasWork(provider))
           return yield* (strikes ? watched : queue).claim(provider, limit, terms)
         }),

@@ -1,6 +1,4 @@
-/**
- * The workers as the parent sees them: each with proxies of its own, restarted whenever it dies.
- */
+/** The workers as the parent manages them: each has proxies of its own, and is restarted when it dies. */
 import { Schema } from "effect"
 import * as path from "node:path"
 import { Child, type End } from "./Child.ts"
@@ -20,22 +18,22 @@ export interface CrewOptions {
   readonly bug: PlantedBug | null
 }
 
-/** Milliseconds that a worker gets to end when it is asked to. */
+/** Milliseconds that a worker may take to end after SIGTERM. */
 const drainPatience = 10_000
 
-/** Milliseconds from when a worker can work again to when others may be struck, because it does their work meanwhile. */
+/** Milliseconds after the start of a worker in which others are not struck, because it does their work meanwhile. */
 export const settlingIn = 500
 
-/** One place for a worker, whoever fills it just now. */
+/** The place of one worker, across its restarts. */
 export class Worker {
   readonly name: string
   readonly databaseLink: Proxy
   readonly sandboxLink: Proxy
   child: Child | null = null
-  /** `leaving`: it was killed, or asked to end. */
+  /** `leaving`: the worker was killed, or asked to end. */
   state: "starting" | "running" | "stopped" | "leaving" = "starting"
   order: Order | null = null
-  /** It is excused until then, in milliseconds since 1970. */
+  /** The worker need not work until then, in milliseconds since 1970. */
   private excusedUntil = 0
 
   constructor(name: string, databaseLink: Proxy, sandboxLink: Proxy) {
@@ -44,23 +42,23 @@ export class Worker {
     this.sandboxLink = sandboxLink
   }
 
-  /** Whether it can be expected to do its work at this moment. */
+  /** Whether the worker must be able to work now. */
   get isHealthy(): boolean {
     return this.state === "running" && this.order === null && this.excusedUntil <= Date.now()
   }
 
-  /** It has lost its way to the database, and gets so many milliseconds to find another. */
+  /** The worker lost its connections to the database, and has this many milliseconds to open others. */
   excuse(milliseconds: number): void {
     this.excusedUntil = Math.max(this.excusedUntil, Date.now() + milliseconds)
   }
 
-  /** It works, from now on or again. */
+  /** The worker has started, or works again. */
   hasStarted(): void {
     this.state = "running"
     this.excuse(settlingIn)
   }
 
-  /** Lets it strike itself when it comes to this point next. */
+  /** Orders the worker to strike itself when it next reaches this point. */
   command(point: CrashPoint, blow: Blow): void {
     this.order = { point, blow }
     this.child?.tell(encodeOrder(this.order))
@@ -82,7 +80,7 @@ export class Worker {
     }, milliseconds)
   }
 
-  /** It said that it stops itself: not yet, on a busy machine. It is running again when it has said so, too. */
+  /** The worker reported its stop, which may come later on a busy machine. It reports when it runs again. */
   hasStruck(milliseconds: number): void {
     this.state = "stopped"
     const { child } = this
@@ -97,13 +95,13 @@ export class Worker {
 
 export class Crew {
   readonly workers: ReadonlyArray<Worker>
-  /** What was sent to the sandbox, by idempotency key. */
+  /** How often each idempotency key was sent to the sandbox. */
   readonly sent = new SentKeys()
   readonly deaths: Array<string> = []
   starts = 0
-  /** A worker carries out its order now. */
+  /** Called when a worker carries out its order. */
   onStruck: (worker: Worker, order: Order) => void = () => {}
-  /** A worker ended before it came to the point. */
+  /** Called when a worker ended before it reached the point. */
   onOrderLost: (order: Order) => void = () => {}
   private readonly options: CrewOptions
   private isClosing = false
@@ -135,7 +133,7 @@ export class Crew {
     return this.workers.filter((worker) => worker.isHealthy)
   }
 
-  /** Asks all of them to end, and resolves to how they did. Nobody is restarted any more. */
+  /** Asks all workers to end, and resolves to their exits. No worker is restarted any more. */
   async drain(): Promise<ReadonlyArray<End>> {
     this.isClosing = true
     const children = this.workers.flatMap(({ child }) => child ?? [])
@@ -188,7 +186,7 @@ export class Crew {
     worker.child = null
     if (worker.order !== null) this.onOrderLost(worker.order)
     worker.order = null
-    // A worker without a database refuses to start. Everybody else ends because they were told to.
+    // A worker without a database refuses to start. Every other end was ordered.
     const refused = worker.state === "starting"
     if (!refused && (worker.state !== "leaving" || (signal !== "SIGKILL" && code !== 0))) {
       this.deaths.push(`${worker.name} ended by itself, code ${code}, signal ${signal}`)

@@ -1,12 +1,10 @@
-/**
- * Chance by seed. What is drawn is the same for the same seed; when it happens is up to the machine.
- */
+/** Chance by seed: the same seed draws the same values. The times of faults still depend on the machine. */
 import { chance } from "../../../src/sandbox/Chance.ts"
 
 export interface Dice {
-  /** In [0, 1). */
+  /** A number in [0, 1). */
   readonly roll: () => number
-  /** A whole number from 0 up to, and without, the limit. */
+  /** A whole number from 0 up to the limit, exclusive. */
   readonly below: (limit: number) => number
   /** A number between the two. */
   readonly between: (least: number, most: number) => number

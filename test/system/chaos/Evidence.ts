@@ -1,6 +1,4 @@
-/**
- * What a run leaves behind, for the judge.
- */
+/** The evidence of a run, for the judge. */
 import { Effect, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OperationState } from "../../../src/domain/Operation.ts"
@@ -11,7 +9,7 @@ import type { Injected } from "./Injector.ts"
 import type { Outage } from "./Postgres.ts"
 import type { Sample } from "./Sampler.ts"
 
-/** An operation as it stands in the ledger at the end. */
+/** An operation in the ledger at the end of the run. */
 export interface FinalOperation {
   readonly id: string
   readonly key: string
@@ -19,7 +17,7 @@ export interface FinalOperation {
   readonly state: OperationState
   readonly revision: number
   readonly failure_code: string | null
-  /** When somebody acts on it next. */
+  /** When the operation is due next. */
   readonly due_at: Date | null
 }
 
@@ -34,29 +32,29 @@ export interface Step {
 }
 
 export interface Evidence {
-  /** What was asked for. */
+  /** The requested numbers of operations and faults. */
   readonly asked: { readonly operations: number; readonly faults: number }
-  /** What the clients were told. */
+  /** The answers that the clients got. */
   readonly acceptances: ReadonlyArray<Acceptance>
-  /** What the ledger says. */
+  /** The final operations in the ledger. */
   readonly operations: ReadonlyArray<FinalOperation>
-  /** By operation, oldest first. */
+  /** History rows by operation, oldest first. */
   readonly history: ReadonlyArray<Step>
-  /** What the provider says. */
+  /** The provider's record. */
   readonly receipts: ReadonlyArray<Receipt>
   readonly truths: ReadonlyArray<Truth>
-  /** What went over the wire, by idempotency key. */
+  /** How often each idempotency key was sent over the network. */
   readonly sent: ReadonlyMap<string, number>
   readonly injected: ReadonlyArray<Injected>
   readonly samples: ReadonlyArray<Sample>
-  /** Times at which no statement could succeed. */
+  /** Periods in which no statement could succeed. */
   readonly outages: ReadonlyArray<Outage>
-  /** Workers that ended although nobody told them to, and loops that died in those that went on. */
+  /** Workers that ended without an order, and loops that died in workers that continued. */
   readonly deaths: ReadonlyArray<string>
   readonly workerStarts: number
 }
 
-/** What the ledger says now. */
+/** Reads the operations and the history of the ledger. */
 export const readLedger = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const operations = yield* sql<FinalOperation>`

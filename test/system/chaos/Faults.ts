@@ -1,22 +1,20 @@
-/**
- * Which faults a run has, and in which shares.
- */
+/** The faults of a run, and their shares. */
 import { type Dice, shuffle } from "./Dice.ts"
 import { type Blow, blows, type CrashPoint, crashPoints } from "./Plan.ts"
 import { type NetworkFault, networkFaults } from "./Proxy.ts"
 
-/** Between whom the network fails. */
+/** The two ends of a network that fails. */
 export type Link = "worker_database" | "worker_sandbox" | "client_database"
 
 export type Fault =
   | { readonly kind: "crash_point"; readonly point: CrashPoint; readonly blow: Blow }
-  /** SIGKILL, SIGSTOP and SIGTERM to a worker, wherever it is just now. */
+  /** SIGKILL, SIGSTOP and SIGTERM to a worker, at any point of its work. */
   | { readonly kind: "kill" | "stop" | "terminate" }
   /** SIGKILL to the process, and a restart on the same data. */
   | { readonly kind: "postgres_crash" | "sandbox_crash" }
   | { readonly kind: "network"; readonly link: Link; readonly fault: NetworkFault }
 
-/** What a fault is called in reports. */
+/** The name of a fault in reports. */
 export const nameOf = (fault: Fault): string => {
   switch (fault.kind) {
     case "crash_point":
@@ -49,7 +47,7 @@ const atCrashPoints: ReadonlyArray<Fault> = crashPoints.flatMap((point) =>
 const ofNetwork = (link: Link): ReadonlyArray<Fault> =>
   networkFaults.map((fault) => ({ kind: "network", link, fault }) as const)
 
-/** Shares of a deck, and what each is dealt from in turn. The rest is the network's. */
+/** Shares of all faults, and the faults that fill each share in turn. The rest are faults of the network. */
 const shares: ReadonlyArray<readonly [share: number, faults: ReadonlyArray<Fault>]> = [
   [0.2, atCrashPoints],
   [0.05, [{ kind: "kill" }]],
@@ -66,7 +64,7 @@ const deal = (count: number, faults: ReadonlyArray<Fault>) =>
   Array.from({ length: Math.max(0, count) }, (_, n) => faults[n % faults.length]!)
 
 /**
- * So many faults in an order that the dice give. Whatever the number: every crash point with either blow is among them,
+ * `count` faults in an order drawn by the dice. For any number, every crash point with each blow is among them,
  * and each way to strike a process.
  */
 export const dealFaults = (count: number, dice: Dice): Array<Fault> => {

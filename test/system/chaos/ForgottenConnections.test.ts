@@ -1,3 +1,7 @@
+/**
+ * Workers open new connections to the database when a firewall drops the old ones silently. The test drops them with a
+ * proxy, and waits for the next operation.
+ */
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Schedule } from "effect"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
@@ -11,11 +15,11 @@ import { Platform } from "./Platform.ts"
 const stateOf = (key: string) =>
   Effect.map(readLedger, ({ operations }) => operations.find((operation) => operation.key === key)?.state)
 
-/** Milliseconds: much longer than the pool of a worker keeps a connection, and shorter than TCP repeats itself. */
+/** Milliseconds: much longer than a worker's pool keeps a connection, and shorter than the retransmissions of TCP. */
 const silence = 60_000
 
 it.live(
-  "workers find another way to the database when a firewall has forgotten their connections",
+  "workers open new connections to the database when a firewall has dropped the old ones silently",
   () =>
     Effect.gen(function*() {
       const scene = yield* makeScene({ operations: 1, faults: 0, seed: "forgotten", duration: 60 })

@@ -1,6 +1,4 @@
-/**
- * Deals the faults of a run: one after the other, at their times, and always so that some worker is left to work.
- */
+/** Injects the faults of a run, one after the other at their times, so that some worker can always work. */
 import { Effect } from "effect"
 import { type Crew, settlingIn, type Worker } from "./Crew.ts"
 import { type Dice, shuffle } from "./Dice.ts"
@@ -8,7 +6,7 @@ import type { Fault } from "./Faults.ts"
 import type { Order } from "./Plan.ts"
 import type { NetworkFault, Proxy } from "./Proxy.ts"
 
-/** A fault that happened, and when: milliseconds since 1970. */
+/** A fault that was injected, and its time in milliseconds since 1970. */
 export interface Injected {
   readonly at: number
   readonly fault: Fault
@@ -18,21 +16,21 @@ export interface InjectorOptions {
   readonly deck: ReadonlyArray<Fault>
   readonly dice: Dice
   readonly crew: Crew
-  /** To the ledger, for those who accept. */
+  /** The network between the clients and the ledger. */
   readonly clientLink: Proxy
   readonly crashPostgres: Effect.Effect<void>
   readonly crashSandbox: Effect.Effect<void>
-  /** When the fault of this number, from 0, is due: milliseconds since 1970. */
+  /** The time of the fault with this number, from 0, in milliseconds since 1970. */
   readonly due: (index: number) => number
 }
 
-/** Milliseconds from one crash of a process to the next: what never recovers has nothing to lose. */
+/** Milliseconds between two crashes of a process: a process that never recovers does no work that a crash could lose. */
 const respite = { postgres_crash: 4000, sandbox_crash: 2000 } as const
 
-/** How long a process is stopped: mostly a moment, sometimes until its claims were rescued. */
+/** How long a process is stopped: mostly briefly, sometimes until its claims were rescued. */
 const stopFor = (dice: Dice): number => dice.roll() < 0.3 ? dice.between(4500, 6000) : dice.between(200, 1000)
 
-/** Peers that fell silent may stay so for longer than anybody waits. */
+/** Silent peers may stay silent for longer than any time-out. */
 const silences: ReadonlyArray<NetworkFault> = ["half_open", "forgotten"]
 
 /** How long a fault of the network lasts. */
@@ -40,18 +38,18 @@ const lastingOf = (fault: NetworkFault, dice: Dice): number =>
   silences.includes(fault) && dice.roll() < 0.3 ? 20_000 : dice.between(500, 3500)
 
 /**
- * How long a worker may be excused: until it has other connections, which it opens when the old ones end, or with the
- * first statement after the `connectionTTL` of its pool. Late answers are no excuse.
+ * How long a worker need not work: until it has other connections, which it opens when the old ones end, or with the
+ * first statement after the `connectionTTL` of its pool. Late answers do not count.
  */
 const excusedFor = (fault: NetworkFault, lasting: number): number =>
   fault === "latency" ? 0 : Math.min(lasting, 11_000) + settlingIn
 
-/** Deals everything, and returns when all of it has happened. What happened is in `injected`, as it happens. */
+/** Injects all faults, and returns after the last one. Each is added to `injected` when it happens. */
 export const makeInjector = (options: InjectorOptions) => {
   const { clientLink, crew, dice, due } = options
   const deck = [...options.deck]
   const injected: Array<Injected> = []
-  /** Workers have orders that they did not carry out yet. */
+  /** Some workers have orders that they have not carried out yet. */
   const orders = { outstanding: 0 }
   const restedAt = { postgres_crash: 0, sandbox_crash: 0 }
 
@@ -67,7 +65,7 @@ export const makeInjector = (options: InjectorOptions) => {
     deck.push({ kind: "crash_point", ...order })
   }
 
-  /** One that can be spared: there is another that is well. */
+  /** A worker that may be struck, because another one is healthy. */
   const victim = (): Worker | null => {
     const healthy = crew.healthy()
     return healthy.length < 2 ? null : healthy[dice.below(healthy.length)]!
@@ -109,13 +107,13 @@ export const makeInjector = (options: InjectorOptions) => {
     if (restedAt[fault.kind] > Date.now()) return false
     happened(fault)
     yield* fault.kind === "postgres_crash" ? options.crashPostgres : options.crashSandbox
-    // Nobody has a connection yet.
+    // There is no connection yet.
     if (fault.kind === "postgres_crash") crew.workers.forEach((worker) => worker.excuse(settlingIn))
     restedAt[fault.kind] = Date.now() + respite[fault.kind]
     return true
   })
 
-  /** False when it is not its time. */
+  /** False if the fault is not possible now. */
   const inject = (fault: Fault): Effect.Effect<boolean> => {
     switch (fault.kind) {
       case "postgres_crash":

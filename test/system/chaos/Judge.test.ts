@@ -1,8 +1,12 @@
+/**
+ * The judge of a chaos run reports every broken rule, and nothing else. The tests give it evidence of a correct run and
+ * change one fact each.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { SubmissionKey } from "../../../src/sandbox/Protocol.ts"
 import type { Receipt } from "../../../src/sandbox/Record.ts"
 import type { Evidence, FinalOperation, Step } from "./Evidence.ts"
-import { isAcquitted, judge } from "./Judge.ts"
+import { hasPassed, judge } from "./Judge.ts"
 import { crashPoints } from "./Plan.ts"
 
 const at = (milliseconds: number) => new Date(1_700_000_000_000 + milliseconds)
@@ -18,7 +22,7 @@ const operation = (id: string, last: Partial<FinalOperation>): FinalOperation =>
   ...last
 })
 
-/** The history of an operation that went this way, a second for each step. */
+/** The history of an operation through these states, a second for each step. */
 const steps = (operation_id: string, ...states: ReadonlyArray<Step["to_state"]>): ReadonlyArray<Step> =>
   states.map((to_state, index) => ({
     operation_id,
@@ -38,8 +42,8 @@ const receipt = (key: string, last: Partial<Receipt> = {}): Receipt => ({
   ...last
 })
 
-/** One operation succeeded, and nobody knows what became of the other, because it was lost on its way. */
-const honest: Evidence = {
+/** A correct run: one operation succeeded, and the other is indeterminate, because its request was lost. */
+const correct: Evidence = {
   asked: { operations: 2, faults: crashPoints.length },
   acceptances: ["a", "b"].map((id) => ({ key: `key-of-${id}`, ids: new Set([id]), created: 1 })),
   operations: [operation("a", {}), operation("b", { state: "indeterminate", due_at: at(9000) })],
@@ -57,108 +61,110 @@ const honest: Evidence = {
   workerStarts: 4
 }
 
-const [a, b] = honest.operations as [FinalOperation, FinalOperation]
+const [a, b] = correct.operations as [FinalOperation, FinalOperation]
 
-/** Evidence of what must never happen, by the rule that it breaks. */
-const crimes: ReadonlyArray<readonly [rule: string, figure: string, crime: Partial<Evidence>]> = [
+/** Evidence that breaks a rule, by the rule. */
+const violations: ReadonlyArray<readonly [rule: string, figure: string, violation: Partial<Evidence>]> = [
   ["the provider receives an operation once", "double submissions, by the provider's record", {
     receipts: [receipt("a"), receipt("a", { receipt: 2, outcome: "repeated" })]
   }],
-  ["an operation leaves the workers once, also when it does not arrive", "double sends, by the wire", {
+  ["the workers send an operation once, also if it does not arrive", "double sends, by the wire", {
     sent: new Map([["a", 1], ["b", 2]])
   }],
   ["an accepted key has an operation", "operations lost", {
-    acceptances: [...honest.acceptances, { key: "gone", ids: new Set(["c"]), created: 1 }]
+    acceptances: [...correct.acceptances, { key: "gone", ids: new Set(["c"]), created: 1 }]
   }],
   ["a key is answered with one operation", "operations lost", {
-    acceptances: [honest.acceptances[0]!, { key: "key-of-b", ids: new Set(["b", "c"]), created: 1 }]
+    acceptances: [correct.acceptances[0]!, { key: "key-of-b", ids: new Set(["b", "c"]), created: 1 }]
   }],
   ["a key creates one operation", "operations lost", {
-    acceptances: [honest.acceptances[0]!, { key: "key-of-b", ids: new Set(["b"]), created: 2 }]
+    acceptances: [correct.acceptances[0]!, { key: "key-of-b", ids: new Set(["b"]), created: 2 }]
   }],
-  ["what the provider received was accepted", "submissions without an operation", {
-    receipts: [...honest.receipts, receipt("c")]
+  ["every received submission belongs to an accepted operation", "submissions without an operation", {
+    receipts: [...correct.receipts, receipt("c")]
   }],
-  ["an unsettled operation has somebody who acts on it", "operations abandoned", {
+  ["an unsettled operation is scheduled", "operations abandoned", {
     operations: [a, { ...b, due_at: null }]
   }],
-  ["what the provider would prove is found out", "operations abandoned", {
-    truths: [...honest.truths, { key: "b", receipts: 1, status: "succeeded", final: true }]
+  ["a final status at the provider settles the operation", "operations abandoned", {
+    truths: [...correct.truths, { key: "b", receipts: 1, status: "succeeded", final: true }]
   }],
-  ["what a window proves is found out", "operations abandoned", {
+  ["the end of a consistency window settles the operation", "operations abandoned", {
     operations: [a, { ...b, provider: "windowed" }]
   }],
-  ["what succeeded did so at the provider", "settled against the provider's truth", {
+  ["a succeeded operation succeeded at the provider", "settled against the provider's record", {
     truths: [{ key: "a", receipts: 1, status: "failed", final: true }]
   }],
-  ["what the provider has not decided is not settled", "settled against the provider's truth", {
+  ["an operation is not settled before the provider has decided", "settled against the provider's record", {
     truths: [{ key: "a", receipts: 1, status: "pending", final: false }]
   }],
-  ["what was cancelled was never sent", "settled against the provider's truth", {
+  ["a cancelled operation was never sent", "settled against the provider's record", {
     operations: [a, { ...b, state: "cancelled", revision: 2 }],
     history: [...steps("a", "accepted", "submitting", "succeeded"), ...steps("b", "accepted", "cancelled")],
     sent: new Map([["a", 1], ["b", 1]])
   }],
-  ["what could not be sent was never sent", "settled against the provider's truth", {
+  ["an operation that failed as unreachable was never sent", "settled against the provider's record", {
     operations: [a, { ...b, state: "failed", failure_code: "provider_unreachable", due_at: null }],
     history: [...steps("a", "accepted", "submitting", "succeeded"), ...steps("b", "accepted", "submitting", "failed")],
     sent: new Map([["a", 1], ["b", 1]])
   }],
-  ["an operation goes the permitted ways alone", "illegal history rows", {
-    history: [...steps("a", "accepted", "succeeded", "succeeded"), ...honest.history.slice(3)]
+  ["an operation makes only permitted transitions", "illegal history rows", {
+    history: [...steps("a", "accepted", "succeeded", "succeeded"), ...correct.history.slice(3)]
   }],
-  ["revisions have no gap", "illegal history rows", {
-    history: [...honest.history.slice(0, 2), { ...honest.history[2]!, revision: 4 }, ...honest.history.slice(3)]
+  ["revisions have no gaps", "illegal history rows", {
+    history: [...correct.history.slice(0, 2), { ...correct.history[2]!, revision: 4 }, ...correct.history.slice(3)]
   }],
-  ["indeterminate is left on proof alone", "illegal history rows", {
+  ["an operation leaves indeterminate only with evidence", "illegal history rows", {
     operations: [a, { ...b, state: "submitted", revision: 4 }],
     history: [
-      ...honest.history.slice(0, 3),
+      ...correct.history.slice(0, 3),
       ...steps("b", "accepted", "submitting", "indeterminate", "submitted").map((step) => ({ ...step, evidence: null }))
     ],
-    truths: [...honest.truths, { key: "b", receipts: 1, status: "pending", final: false }]
+    truths: [...correct.truths, { key: "b", receipts: 1, status: "pending", final: false }]
   }],
-  ["an operation is where its history ends", "illegal history rows", { history: honest.history.slice(0, -1) }],
+  ["the state of an operation is the last one in its history", "illegal history rows", {
+    history: correct.history.slice(0, -1)
+  }],
   ["an operation is claimed once", "claims of one operation", {
     history: [
-      ...honest.history.slice(0, 3),
+      ...correct.history.slice(0, 3),
       ...steps("b", "accepted", "submitting", "submitting", "indeterminate")
     ]
   }],
-  ["a worker dies only when it is told to", "workers that died by themselves", { deaths: ["worker-1"] }],
-  ["every crash point is hit", "crash points not hit", { injected: honest.injected.slice(1) }]
+  ["a worker ends only by an order", "workers that died by themselves", { deaths: ["worker-1"] }],
+  ["every crash point is hit", "crash points not hit", { injected: correct.injected.slice(1) }]
 ]
 
 const broken = (evidence: Evidence) => judge(evidence).filter(({ holds }) => !holds).map(({ name }) => name)
 
-/** That b was submitting for so many milliseconds. */
+/** A history in which b was submitting for this many milliseconds. */
 const lasting = (milliseconds: number): Pick<Evidence, "history"> => ({
-  history: [...honest.history.slice(0, -1), { ...honest.history.at(-1)!, at: at(1000 + milliseconds) }]
+  history: [...correct.history.slice(0, -1), { ...correct.history.at(-1)!, at: at(1000 + milliseconds) }]
 })
 
 const tooLong = "operations submitting for longer than 5000 ms"
 
 describe("the judge", () => {
-  it("acquits a run that kept every promise", () => {
-    assert.deepStrictEqual(broken(honest), [])
-    assert.isTrue(isAcquitted(judge(honest)))
+  it("accepts a run that kept every rule", () => {
+    assert.deepStrictEqual(broken(correct), [])
+    assert.isTrue(hasPassed(judge(correct)))
   })
 
-  for (const [rule, figure, crime] of crimes) {
-    it(`sees to it that ${rule}`, () => {
-      assert.include(broken({ ...honest, ...crime }), figure)
+  for (const [rule, figure, violation] of violations) {
+    it(`requires that ${rule}`, () => {
+      assert.include(broken({ ...correct, ...violation }), figure)
     })
   }
 
-  it("sees to it that an operation is submitting no longer than until it is rescued, and a second", () => {
-    assert.notInclude(broken({ ...honest, ...lasting(5000) }), tooLong)
-    assert.include(broken({ ...honest, ...lasting(5001) }), tooLong)
+  it("requires that an operation is submitting at most until its rescue is due, and a second", () => {
+    assert.notInclude(broken({ ...correct, ...lasting(5000) }), tooLong)
+    assert.include(broken({ ...correct, ...lasting(5001) }), tooLong)
   })
 
-  it("leaves out the time at which the database was down", () => {
+  it("does not count the time in which the database was down", () => {
     const down = (from: number, to: number) => [{ from: at(from).getTime(), to: at(to).getTime() }]
-    assert.notInclude(broken({ ...honest, ...lasting(6000), outages: down(2000, 3000) }), tooLong)
-    assert.include(broken({ ...honest, ...lasting(6000), outages: down(500, 1900) }), tooLong)
-    assert.include(broken({ ...honest, ...lasting(6000), outages: down(8000, 9000) }), tooLong)
+    assert.notInclude(broken({ ...correct, ...lasting(6000), outages: down(2000, 3000) }), tooLong)
+    assert.include(broken({ ...correct, ...lasting(6000), outages: down(500, 1900) }), tooLong)
+    assert.include(broken({ ...correct, ...lasting(6000), outages: down(8000, 9000) }), tooLong)
   })
 })

@@ -1,6 +1,4 @@
-/**
- * Whether a run kept every promise, by what it left behind.
- */
+/** Judges from the evidence of a run whether every rule was kept. */
 import { Duration } from "effect"
 import { canTransition, isEvidence, isTerminal, requiresEvidence } from "../../../src/domain/Operation.ts"
 import type { Receipt } from "../../../src/sandbox/Record.ts"
@@ -9,14 +7,14 @@ import { nameOf } from "./Faults.ts"
 import { crashPoints, policy, type ProviderName, providers } from "./Plan.ts"
 import type { Outage } from "./Postgres.ts"
 
-/** One line of the verdict. */
+/** One line of the result. */
 export interface Figure {
   readonly name: string
   readonly value: string
-  /** What it must be. */
+  /** The required value. */
   readonly required: string
   readonly holds: boolean
-  /** Some of what is wrong. */
+  /** Some of the violations. */
   readonly examples: ReadonlyArray<string>
 }
 
@@ -51,11 +49,11 @@ const groupBy = <A>(items: ReadonlyArray<A>, key: (item: A) => string): Readonly
 const doubleSubmissions = ({ receipts }: Evidence): ReadonlyArray<string> =>
   receipts.filter(({ receipt }) => receipt > 1).map(({ key, outcome, receipt }) => `${key}: no. ${receipt}, ${outcome}`)
 
-/** Keys that left a worker more than once, whether they arrived or not. */
+/** Keys that a worker sent more than once, received or not. */
 const doubleSends = ({ sent }: Evidence): ReadonlyArray<string> =>
   [...sent].filter(([, times]) => times > 1).map(([key, times]) => `${key}: sent ${times} times`)
 
-/** Clients that were promised an operation which the ledger does not have, or has twice. */
+/** Answers to clients with an operation that the ledger does not have, or has twice. */
 const lostOperations = ({ acceptances, operations }: Evidence): ReadonlyArray<string> => {
   const byKey = new Map(operations.map(({ id, key }) => [key, id]))
   return acceptances.flatMap(({ created, ids, key }) => {
@@ -66,75 +64,75 @@ const lostOperations = ({ acceptances, operations }: Evidence): ReadonlyArray<st
   })
 }
 
-/** Submissions that the provider received although no operation asked for them. */
-const strangers = ({ operations, receipts }: Evidence): ReadonlyArray<string> => {
+/** Submissions that the provider received without an operation. */
+const unknownSubmissions = ({ operations, receipts }: Evidence): ReadonlyArray<string> => {
   const known = new Set(operations.map(({ id }) => id))
   return receipts.filter(({ key }) => !known.has(key)).map(({ key }) => `${key}: received, and not in the ledger`)
 }
 
-/** What became of a submission at the provider: its answer to the only question that counts. */
-type Fate = "succeeded" | "failed" | "pending" | "never"
+/** The result of a submission at the provider. */
+type Result = "succeeded" | "failed" | "pending" | "never"
 
-const fates = ({ truths }: Evidence): ReadonlyMap<string, Fate> =>
+const results = ({ truths }: Evidence): ReadonlyMap<string, Result> =>
   new Map(truths.map(({ key, status }) => [key, status === "absent" || status === "refused" ? "never" : status]))
 
-/** A refusal that the provider told is as good as a failure. */
+/** Keys that the provider rejected: an answered rejection counts as a failure. */
 const refusals = (receipts: ReadonlyArray<Receipt>): ReadonlySet<string> =>
   new Set(receipts.filter(({ outcome }) => outcome === "rejected").map(({ key }) => key))
 
-/** Settled operations that say something else than the provider, or that nothing was sent where something was. */
-const untruths = (evidence: Evidence): ReadonlyArray<string> => {
-  const fateOf = fates(evidence)
+/** Settled operations that contradict the provider's record, or that report nothing sent although it was. */
+const contradictions = (evidence: Evidence): ReadonlyArray<string> => {
+  const resultOf = results(evidence)
   const refusedAsLate = new Set(
     evidence.receipts.filter(({ outcome }) => outcome === "too_late").map(({ key }) => key as string)
   )
   const agrees = ({ failure_code, id, state }: FinalOperation): boolean => {
-    const fate = fateOf.get(id) ?? "never"
+    const result = resultOf.get(id) ?? "never"
     switch (state) {
       case "succeeded":
-        return fate === "succeeded"
+        return result === "succeeded"
       case "failed":
         if (failure_code === "provider_unreachable" && evidence.sent.has(id)) return refusedAsLate.has(id)
-        return fate === "failed" || fate === "never"
+        return result === "failed" || result === "never"
       case "cancelled":
-        return fate === "never" && !evidence.sent.has(id)
+        return result === "never" && !evidence.sent.has(id)
       default:
         return true
     }
   }
   return evidence.operations.filter((operation) => !agrees(operation)).map(({ failure_code, id, state }) =>
-    `${id}: ${state} ${failure_code ?? ""}, and the provider says ${fateOf.get(id) ?? "never received"}`
+    `${id}: ${state} ${failure_code ?? ""}; the provider's record: ${resultOf.get(id) ?? "never received"}`
   )
 }
 
 /**
- * Operations that are unsettled and should not be: nobody is to act on them, or the provider would prove a result, or
- * its documented window has proven that there is none.
+ * Operations that are unsettled and should not be: they have no schedule, or the provider has a final status, or
+ * its documented window is evidence that it received nothing.
  */
 export const abandoned = (evidence: Pick<Evidence, "operations" | "receipts" | "truths">): ReadonlyArray<string> => {
-  const fateOf = fates(evidence as Evidence)
+  const resultOf = results(evidence as Evidence)
   const refused = refusals(evidence.receipts)
   return evidence.operations.flatMap(({ due_at, id, provider, state }) => {
     if (isTerminal(state)) return []
-    if (due_at === null) return [`${id}: ${state}, and nobody is to act on it`]
-    const fate = fateOf.get(id) ?? "never"
-    const isHonest = state === "indeterminate"
-      ? fate === "pending" || (fate === "never" && !refused.has(id) && providers[provider as ProviderName] === null)
-      : state === "submitted" && fate === "pending"
-    return isHonest ? [] : [`${id}: ${state} with ${provider}, and the provider says ${fate}`]
+    if (due_at === null) return [`${id}: ${state}, without a schedule`]
+    const result = resultOf.get(id) ?? "never"
+    const mayStay = state === "indeterminate"
+      ? result === "pending" || (result === "never" && !refused.has(id) && providers[provider as ProviderName] === null)
+      : state === "submitted" && result === "pending"
+    return mayStay ? [] : [`${id}: ${state} with ${provider}; the provider's record: ${result}`]
   })
 }
 
 const illegalStep = (step: Step, before: Step | undefined): string | null => {
   const { evidence, from_state, revision, to_state } = step
   if (before === undefined) {
-    return from_state === null && to_state === "accepted" && revision === 1 ? null : "does not begin as accepted"
+    return from_state === null && to_state === "accepted" && revision === 1 ? null : "does not start as accepted"
   }
   if (revision !== before.revision + 1) return `revision ${revision} after ${before.revision}`
-  if (from_state !== before.to_state) return `from ${from_state}, where it was ${before.to_state}`
+  if (from_state !== before.to_state) return `from ${from_state}, but the state was ${before.to_state}`
   if (!canTransition(from_state, to_state)) return `from ${from_state} to ${to_state}`
   if (requiresEvidence(from_state) && !isEvidence(evidence)) return `out of ${from_state} without proof`
-  return step.at < before.at ? "back in time" : null
+  return step.at < before.at ? "earlier than the step before" : null
 }
 
 const illegalSteps = ({ history, operations }: Evidence): ReadonlyArray<string> => {
@@ -143,19 +141,19 @@ const illegalSteps = ({ history, operations }: Evidence): ReadonlyArray<string> 
     const steps = byOperation.get(id) ?? []
     const last = steps.at(-1)
     const wrong = steps.flatMap((step, index) => illegalStep(step, steps[index - 1]) ?? [])
-    if (last?.revision !== revision || last.to_state !== state) wrong.push("does not end where the operation is")
+    if (last?.revision !== revision || last.to_state !== state) wrong.push("does not end in the state of the operation")
     return wrong.map((text) => `${id}: ${text}`)
   })
 }
 
-/** How much of a time the database was there for. */
+/** How long the database was available in a period, in milliseconds. */
 const withoutOutages = (from: number, to: number, outages: ReadonlyArray<Outage>): number =>
   outages.reduce(
     (time, outage) => time - Math.max(0, Math.min(to, outage.to) - Math.max(from, outage.from)),
     to - from
   )
 
-/** A time in `submitting`: from when on, in milliseconds since 1970, and how long without outages of the database. */
+/** A period in `submitting`: its start in milliseconds since 1970, and its length without outages of the database. */
 interface Stay {
   readonly id: string
   readonly from: number
@@ -164,8 +162,8 @@ interface Stay {
 }
 
 /**
- * How long each operation was `submitting`, by its history: all of them, and not only those that a sample caught. Times
- * at which the database was down are left out, from the kill to the first answer after it.
+ * How long each operation was `submitting`, by its history: all operations, not only those in a sample. Periods
+ * in which the database was down do not count, from the kill to the first answer after it.
  */
 const staysInSubmitting = ({ history, outages }: Evidence): ReadonlyArray<Stay> =>
   history.flatMap((step, index) => {
@@ -175,7 +173,7 @@ const staysInSubmitting = ({ history, outages }: Evidence): ReadonlyArray<Stay> 
     return [{ id: step.operation_id, from, to, lasted: withoutOutages(from, to, outages) }]
   })
 
-/** With what happened in the ten seconds before, and meanwhile, in milliseconds from the claim: it may tell why. */
+/** With the faults from ten seconds before the claim on, in milliseconds from the claim: one may be the cause. */
 const describeStay = ({ injected }: Evidence, { from, id, lasted, to }: Stay): string => {
   const faults = injected.filter(({ at }) => at > from - 10_000 && at < to)
   return `${id}: ${lasted} ms; ${faults.map(({ at, fault }) => `${nameOf(fault)} ${at - from}`).join(", ")}`
@@ -217,7 +215,7 @@ const unvisited = ({ injected }: Evidence): ReadonlyArray<string> =>
   crashPoints.filter((point) => !injected.some(({ fault }) => fault.kind === "crash_point" && fault.point === point))
 
 /**
- * Every figure that a run is judged by. `slack` is how many milliseconds a rescue may come late: a second, unless the
+ * Every figure that decides about a run. `slack` is how many milliseconds a rescue may be late: a second, unless the
  * machine is shared with others.
  */
 export const judge = (evidence: Evidence, slack = 1000): ReadonlyArray<Figure> => [
@@ -227,14 +225,14 @@ export const judge = (evidence: Evidence, slack = 1000): ReadonlyArray<Figure> =
   counted("double submissions, by the provider's record", doubleSubmissions(evidence)),
   counted("double sends, by the wire", doubleSends(evidence)),
   counted("operations lost", lostOperations(evidence)),
-  counted("submissions without an operation", strangers(evidence)),
+  counted("submissions without an operation", unknownSubmissions(evidence)),
   counted("operations abandoned", abandoned(evidence)),
-  counted("settled against the provider's truth", untruths(evidence)),
+  counted("settled against the provider's record", contradictions(evidence)),
   counted("illegal history rows", illegalSteps(evidence)),
   mostClaims(evidence),
   ...stuck(evidence, slack),
   counted("workers that died by themselves", evidence.deaths)
 ]
 
-/** Whether all of them are as they must be. */
-export const isAcquitted = (figures: ReadonlyArray<Figure>): boolean => figures.every(({ holds }) => holds)
+/** Whether every figure keeps its rule. */
+export const hasPassed = (figures: ReadonlyArray<Figure>): boolean => figures.every(({ holds }) => holds)

@@ -1,14 +1,14 @@
 /**
- * What the processes of a chaos run agree on: how patient the workers are, where they can be made to crash, and what
- * they tell each other.
+ * The settings that the processes of a chaos run share: the policy of the workers, their crash points, and the messages
+ * between processes.
  */
 import { Duration, Schema } from "effect"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 
-/** The five places at which a worker can be struck, in the order in which an operation passes them. */
+/** The five points at which a worker can be struck, in the order of an operation's way. */
 export const crashPoints = [
   "before_claim",
-  /** The claim is written to the database, and its answer never read. */
+  /** The claim is written to the database, and its answer is never read. */
   "before_acknowledgement",
   /** The claim is acknowledged, and nothing was sent. */
   "before_send",
@@ -19,16 +19,16 @@ export const crashPoints = [
 export const CrashPoint = Schema.Literals(crashPoints)
 export type CrashPoint = typeof CrashPoint.Type
 
-/** SIGKILL, or SIGSTOP: a process that is stopped at the wrong moment and goes on later. */
+/** SIGKILL, or SIGSTOP: a process that stops at this point and continues later. */
 export const blows = ["kill", "stop"] as const
 export const Blow = Schema.Literals(blows)
 export type Blow = typeof Blow.Type
 
-/** To a worker, as a line of JSON on its standard input: strike yourself when you come to this point next. */
+/** An order to a worker, as a line of JSON on its standard input: strike yourself when you next reach this point. */
 export const Order = Schema.fromJsonString(Schema.Struct({ point: CrashPoint, blow: Blow }))
 export type Order = typeof Order.Type
 
-/** From a process that was started: it works now, it is about to strike itself, or it goes on. */
+/** A message of a process: it has started, it is about to strike itself, or it continues. */
 export const Message = Schema.fromJsonString(Schema.Union([
   Schema.TaggedStruct("Ready", {
     url: Schema.optionalKey(Schema.String),
@@ -39,21 +39,21 @@ export const Message = Schema.fromJsonString(Schema.Union([
 ]))
 export type Message = typeof Message.Type
 
-/** Mistakes that can be built into the workers, to see whether the judge finds them. */
+/** Mistakes that can be built into the workers, which the judge must find. */
 export const plantedBugs = [
-  /** A submission whose outcome is not known is tried once more. */
+  /** A submission with an unknown outcome is retried. */
   "retry_uncertain",
-  /** What was rescued is submitted again, instead of being asked for. */
+  /** A rescued operation is submitted again, instead of a status read. */
   "resend_after_rescue",
-  /** "Not found" is taken for "failed". */
+  /** "Not found" counts as "failed". */
   "not_found_means_failed"
 ] as const
 export const PlantedBug = Schema.Literals(plantedBugs)
 export type PlantedBug = typeof PlantedBug.Type
 
-/** How a worker is started: JSON in its environment. */
+/** The configuration of a worker: JSON in its environment. */
 export const WorkerConfig = Schema.fromJsonString(Schema.Struct({
-  /** Ports of the proxies on the way to the database and to the sandbox. */
+  /** Ports of the proxies to the database and to the sandbox. */
   databasePort: Schema.Int,
   sandboxPort: Schema.Int,
   username: Schema.String,
@@ -66,14 +66,14 @@ export type WorkerConfig = typeof WorkerConfig.Type
 export const configVariable = "CHAOS_CONFIG"
 
 /**
- * One sandbox, known under two names: `careful` believes no "not found", `windowed` believes it so many milliseconds
- * after the last moment at which anything can have been sent.
+ * One sandbox under two names: `careful` accepts no "not found", `windowed` accepts it this many milliseconds
+ * after the last moment at which the operation can have been sent.
  */
 export const providers = { careful: null, windowed: 3000 } as const
 export type ProviderName = keyof typeof providers
 export const providerNames = Object.keys(providers) as ReadonlyArray<ProviderName>
 
-/** Short times, so that every way to be late is walked often. */
+/** Short times, so that every kind of lateness occurs often. */
 export const policy: typeof defaultPolicy = {
   ...defaultPolicy,
   sendWithin: Duration.seconds(2),

@@ -1,6 +1,6 @@
 /**
- * Mistakes to build into a worker, as decorators of its provider. Each breaks one promise of the engine, and the judge
- * must say so.
+ * Mistakes to build into a worker, as decorators of its provider. Each breaks one rule of the engine, and the judge
+ * must report it.
  */
 import { Effect } from "effect"
 import { type Provider, StatusAnswer } from "../../../src/submission/Provider.ts"
@@ -32,7 +32,7 @@ const bugs: Readonly<Record<PlantedBug, (provider: Service) => Service>> = {
             ? StatusAnswer.Proven({
               state: "failed",
               code: "not_found",
-              message: "The provider does not know it.",
+              message: "The provider has no such operation.",
               names: answer.names,
               evidence: null
             })
@@ -41,6 +41,6 @@ const bugs: Readonly<Record<PlantedBug, (provider: Service) => Service>> = {
   })
 }
 
-/** The provider as it is, or with a mistake. */
+/** The provider, with or without a mistake. */
 export const withBug = (bug: PlantedBug | null, provider: Service): Service =>
   bug === null ? provider : bugs[bug](provider)

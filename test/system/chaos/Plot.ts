@@ -1,12 +1,10 @@
-/**
- * A run as a picture: how many operations were in which state, and what befell them meanwhile.
- */
+/** A run as a picture: the number of operations in each state, and the faults. */
 import { type OperationState, operationStates } from "../../../src/domain/Operation.ts"
 import type { Evidence } from "./Evidence.ts"
 import { familyOf } from "./Faults.ts"
 import type { Sample } from "./Sampler.ts"
 
-/** Told apart by people who see few colours, too. */
+/** Colours that colour-blind readers can distinguish. */
 const colours: Readonly<Record<OperationState, string>> = {
   accepted: "#b8bfc9",
   submitting: "#e69f00",
@@ -37,7 +35,7 @@ interface Panel {
 }
 
 const panels: ReadonlyArray<Panel> = [
-  { title: "operations, all of them", states: operationStates, top: 96, height: 260 },
+  { title: "all operations", states: operationStates, top: 96, height: 260 },
   { title: "operations that are not settled", states: unsettled, top: 400, height: 200 }
 ]
 
@@ -49,7 +47,7 @@ const text = (x: number, y: number, content: string, attributes = "") =>
 
 const round = (value: number) => Math.round(value * 10) / 10
 
-/** A step between marks of an axis: 1, 2 or 5 times a power of ten, so that there are five marks or so. */
+/** The step between marks of an axis: 1, 2 or 5 times a power of ten, for about five marks. */
 const stepOf = (most: number): number => {
   const power = 10 ** Math.floor(Math.log10(Math.max(most, 1) / 5))
   return power * ([1, 2, 5, 10].find((factor) => most / (power * factor) <= 5) ?? 10)
@@ -99,7 +97,7 @@ const faultRows = ({ injected }: Evidence, x: (at: number) => number): string =>
       + `<path d="${marks}" class="fault"/>`
   }).join("\n")
 
-/** The picture as SVG: states over time, the faults below, and the times at which the database was down shaded. */
+/** The picture as SVG: states over time, faults below, and shaded periods in which the database was down. */
 export const plot = (evidence: Evidence): string => {
   const samples = thinned(evidence.samples)
   const start = samples[0]?.at ?? 0

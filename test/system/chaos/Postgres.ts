@@ -1,6 +1,4 @@
-/**
- * A PostgreSQL that can be killed: SIGKILL to the postmaster, and a restart on the same data directory.
- */
+/** A PostgreSQL server that can be killed: SIGKILL to the postmaster, and a restart on the same data directory. */
 import { Effect } from "effect"
 import { openCluster, port, prepareCluster, username } from "../../../src/node/embedded/Cluster.ts"
 import { ensureDatabase } from "../../../src/node/embedded/Connection.ts"
@@ -8,7 +6,7 @@ import { type Postmaster, spawnPostmaster, stop, waitUntilGone } from "../../../
 import { findAnswering } from "../../../src/node/embedded/Server.ts"
 import type { Target } from "./Proxy.ts"
 
-/** A time during which the database answered nobody, in milliseconds since 1970. */
+/** A period in which the database answered no client, in milliseconds since 1970. */
 export interface Outage {
   readonly from: number
   readonly to: number
@@ -39,7 +37,7 @@ export const makePostgres = Effect.fnUntraced(function*(dataDirectory: string) {
       }))
   )
 
-  /** Returns when it answers. The children of a server that was killed may hold the data for a moment. */
+  /** Returns when the server answers. The children of a killed server may hold the data briefly. */
   const start = Effect.gen(function*() {
     while (true) {
       const spawned = yield* spawn
@@ -58,7 +56,7 @@ export const makePostgres = Effect.fnUntraced(function*(dataDirectory: string) {
     connection: { host: cluster.socketDirectory, port, username, database },
     target: { path: `${cluster.socketDirectory}/.s.PGSQL.${port}` } satisfies Target,
     outages,
-    /** Kills the server, and starts it again. Returns when it answers. */
+    /** Kills the server, and starts it again. Returns when the server answers. */
     crash: Effect.gen(function*() {
       const from = Date.now()
       atExit()

@@ -1,16 +1,16 @@
 /**
- * A TCP proxy that fails like a network: bytes come late, never, in one direction alone or in part, and connections are
- * reset.
+ * A TCP proxy that fails like a network: bytes arrive late, never, in one direction only or in part, and connections
+ * are reset.
  */
 import * as net from "node:net"
 
 export const networkFaults = ["latency", "reset", "black_hole", "forgotten", "stall", "half_open", "cut"] as const
 export type NetworkFault = typeof networkFaults[number]
 
-/** Where connections are passed on to. */
+/** The target of the connections. */
 export type Target = net.NetConnectOpts
 
-/** One direction of a connection. Whatever befalls it, bytes never change their order, and none is missing in between. */
+/** One direction of a connection. Under every fault bytes keep their order, and none is missing in between. */
 class Direction {
   private mode: "open" | "held" | "lost" = "open"
   private isCutting = false
@@ -18,7 +18,7 @@ class Direction {
   private readonly to: net.Socket
   private readonly reset: () => void
   private readonly latency: () => number
-  /** Bytes and, as null, the end, with the time at which each arrives. */
+  /** Bytes or, as null, the end, with the time of arrival. */
   private queue: Array<{ readonly at: number; readonly item: Buffer | null }> = []
   private timer: NodeJS.Timeout | null = null
   private hasEnded = false
@@ -33,19 +33,19 @@ class Direction {
     this.reset = options.reset
     this.latency = options.latency
     from.on("data", (chunk: Buffer) => this.take(chunk))
-    // Whoever is gone has sent what it has sent, also when that is held up here.
+    // Bytes of a sender that ended still arrive, also if they are delayed here.
     from.on("end", () => this.end())
     from.on("close", () => this.end())
     to.on("drain", () => from.resume())
   }
 
-  /** From now on nothing arrives. */
+  /** From now on no byte arrives. */
   lose(): void {
     this.mode = "lost"
     this.queue = []
   }
 
-  /** From now on nothing arrives until it is released. */
+  /** From now on no byte arrives until the release. */
   hold(): void {
     if (this.mode === "open") this.mode = "held"
   }
@@ -55,7 +55,7 @@ class Direction {
     this.deliver()
   }
 
-  /** Of the next bytes the first half arrives, and then the connection is reset. */
+  /** The first half of the next bytes arrives, and then the connection is reset. */
   cut(): void {
     this.isCutting = true
   }
@@ -97,9 +97,9 @@ class Direction {
 
 const hangUp = (socket: net.Socket): void => {
   const isEnding = socket.writableEnded && !socket.writableFinished && socket.writableLength === 0
-  // Unix sockets know no reset.
+  // Unix sockets cannot be reset.
   if (socket.remoteFamily === undefined) socket.destroy()
-  // Node cannot reset while it sends the end: it would keep the socket, and this process, for ever.
+  // Node cannot reset while it sends the end: the socket would keep this process alive for ever.
   else if (isEnding) socket.once("finish", () => socket.resetAndDestroy())
   else socket.resetAndDestroy()
 }
@@ -157,14 +157,14 @@ class Pair {
 }
 
 export class Proxy {
-  /** Where new connections go. */
+  /** The target of new connections. */
   target: Target
-  /** Sees every byte on its way to the target. One watcher for each connection. */
+  /** Gets every byte to the target. One watcher for each connection. */
   private readonly watch: () => (chunk: Buffer) => void
   private readonly server: net.Server
   private readonly pairs = new Set<Pair>()
   private latency = 0
-  /** New connections lead nowhere until then. */
+  /** New connections get no answer until then. */
   private darkUntil = 0
 
   constructor(target: Target, watch: () => (chunk: Buffer) => void = () => () => {}) {
@@ -186,8 +186,8 @@ export class Proxy {
   }
 
   /**
-   * Strikes every connection of the moment, for so many milliseconds where the fault lasts. False when there was none.
-   * In a black hole new connections lead nowhere either; a firewall that has forgotten the old ones lets new ones pass.
+   * Strikes every open connection, for this many milliseconds if the fault lasts. False if there was no connection.
+   * In a black hole new connections get no answer either; a firewall that dropped the old ones lets new ones pass.
    */
   strike(fault: NetworkFault, milliseconds: number): boolean {
     if (this.pairs.size === 0) return false
@@ -221,7 +221,7 @@ export class Proxy {
 
 const keyHeader = /idempotency-key: ([^\r\n]+)\r\n/giu
 
-/** Counts how often each idempotency key is sent, whatever becomes of it on the other side. */
+/** Counts how often each idempotency key is sent, received or not. */
 export class SentKeys {
   readonly counts = new Map<string, number>()
 

@@ -1,12 +1,10 @@
-/**
- * A run in words and figures.
- */
+/** The report of a run in words and figures. */
 import { operationStates } from "../../../src/domain/Operation.ts"
 import type { Evidence } from "./Evidence.ts"
 import { nameOf } from "./Faults.ts"
 import type { Figure } from "./Judge.ts"
 
-/** Left-aligned columns, but for the second, which holds numbers. */
+/** Left-aligned columns, except the second, which contains numbers. */
 const table = (lines: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> => {
   const widths = lines[0]!.map((_, column) => Math.max(...lines.map((line) => line[column]!.length)))
   return lines.map((line) =>
@@ -20,7 +18,7 @@ const tally = (names: Iterable<string>): ReadonlyArray<readonly [name: string, c
     .map(([name, all]) => [name, String(all.length)] as const)
     .toSorted(([one], [other]) => one.localeCompare(other))
 
-const verdicts = (figures: ReadonlyArray<Figure>): ReadonlyArray<string> => {
+const figuresTable = (figures: ReadonlyArray<Figure>): ReadonlyArray<string> => {
   const lines = table([
     ["figure", "value", "must be", ""],
     ...figures.map(({ holds, name, required, value }) => [name, value, required, holds ? "holds" : "BROKEN"])
@@ -31,7 +29,7 @@ const verdicts = (figures: ReadonlyArray<Figure>): ReadonlyArray<string> => {
   return [...lines, ...examples]
 }
 
-/** The table that a run is judged by, and what happened in it. */
+/** The table of figures, and the events of the run. */
 export const report = (evidence: Evidence, figures: ReadonlyArray<Figure>): ReadonlyArray<string> => {
   const { injected, operations, outages, receipts, sent, workerStarts } = evidence
   const down = outages.reduce((sum, { from, to }) => sum + to - from, 0)
@@ -40,7 +38,7 @@ export const report = (evidence: Evidence, figures: ReadonlyArray<Figure>): Read
     String(operations.filter((operation) => operation.state === state).length)
   ])
   return [
-    ...verdicts(figures),
+    ...figuresTable(figures),
     "",
     ...table([["operations at the end", String(operations.length)], ...settled]),
     "",
@@ -50,13 +48,13 @@ export const report = (evidence: Evidence, figures: ReadonlyArray<Figure>): Read
     ]),
     "",
     ...table([
-      ["what the provider did with what it received", String(receipts.length)],
+      ["submissions received by the provider, by outcome", String(receipts.length)],
       ...tally(receipts.map(({ outcome }) => outcome))
     ]),
     "",
     ...table([
       ["workers started", String(workerStarts)],
-      ["submissions that left a worker", String([...sent.values()].reduce((sum, times) => sum + times, 0))],
+      ["submissions sent by workers", String([...sent.values()].reduce((sum, times) => sum + times, 0))],
       ["database down (ms)", String(down)]
     ])
   ]

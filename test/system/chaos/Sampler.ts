@@ -1,15 +1,13 @@
-/**
- * Looks at the ledger while the run goes on, past the proxies.
- */
+/** Samples the ledger during the run, without the proxies. */
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { type OperationState, operationStates } from "../../../src/domain/Operation.ts"
 
-/** The ledger at one moment, by the database's clock: milliseconds since 1970. */
+/** The ledger at one instant of the database's clock, in milliseconds since 1970. */
 export interface Sample {
   readonly at: number
   readonly counts: Readonly<Record<OperationState, number>>
-  /** When the oldest operation that is `submitting` became so; null when there is none. */
+  /** When the oldest `submitting` operation was claimed; null if there is none. */
   readonly submittingSince: number | null
 }
 
@@ -22,7 +20,7 @@ interface Row {
 
 const take = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
-  // The time of its beginning: whoever looks at all of them on a busy machine sees the end much later.
+  // The start time of the statement: on a busy machine the statement may end much later.
   const rows = yield* sql<Row>`
     SELECT statement_timestamp() AS at, state, count(*)::int AS count, min(updated_at) AS since
     FROM operations GROUP BY state`
@@ -40,7 +38,7 @@ export const sampleInto = (samples: Array<Sample>) =>
   take.pipe(
     Effect.timeout("1 second"),
     Effect.tap((sample) => Effect.sync(() => void (sample !== null && samples.push(sample)))),
-    // It is down: so it is for the workers.
+    // The database is down, also for the workers.
     Effect.ignore,
     Effect.repeat(Schedule.spaced("250 millis"))
   )

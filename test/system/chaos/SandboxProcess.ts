@@ -1,6 +1,4 @@
-/**
- * The sandbox as the parent sees it: its record outlives it.
- */
+/** The sandbox as the parent manages it: its record survives restarts. */
 import { Schema } from "effect"
 import * as path from "node:path"
 import type { FaultSettings } from "../../../src/sandbox/Faults.ts"
@@ -28,7 +26,7 @@ export class SandboxProcess {
     this.faults = options.faults
   }
 
-  /** Resolves when it listens. */
+  /** Resolves when the sandbox listens. */
   start(): Promise<void> {
     const options: SandboxOptions = {
       port: this.port,
@@ -64,7 +62,7 @@ export class SandboxProcess {
     await this.child?.ended
   }
 
-  /** No more mischief: what is unsettled can be read now. */
+  /** Ends the faults of the sandbox, so that unsettled operations can be read. */
   async behave(): Promise<void> {
     this.faults = {}
     await this.control("/faults", { method: "PUT", body: "{}" })

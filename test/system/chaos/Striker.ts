@@ -1,6 +1,6 @@
 /**
- * The side of a worker that strikes the worker itself: it takes orders from the parent, and carries one out where the
- * process comes by the named point next.
+ * The part of a worker that strikes the worker itself. It takes orders from the parent, and carries one out at the next
+ * pass of the named point.
  */
 import { Schema } from "effect"
 import * as fs from "node:fs"
@@ -10,18 +10,18 @@ import { type CrashPoint, Message, Order } from "./Plan.ts"
 const decodeOrder = Schema.decodeSync(Order)
 const encodeMessage = Schema.encodeSync(Message)
 
-/** Synchronous, so that it is out before whatever comes next. */
+/** Synchronous: the message is written before any later step. */
 export const tell = (message: Message): void => {
   fs.writeSync(1, `${encodeMessage(message)}\n`)
 }
 
 export interface Striker {
   readonly isOrdered: (point: CrashPoint) => boolean
-  /** Does not return when the order is to kill, and returns much later when it is to stop. */
+  /** Does not return if the order is to kill, and returns much later if it is to stop. */
   readonly pass: (point: CrashPoint) => void
 }
 
-/** Listens for orders on the standard input. Whoever gave it ends the process by closing it. */
+/** Listens for orders on the standard input. The parent ends the process by closing it. */
 export const makeStriker = (): Striker => {
   let order: Order | null = null
   readline.createInterface({ input: process.stdin })
@@ -38,7 +38,7 @@ export const makeStriker = (): Striker => {
       order = null
       tell({ _tag: "Struck", point, blow })
       process.kill(process.pid, blow === "kill" ? "SIGKILL" : "SIGSTOP")
-      // Another thread may take the signal, a moment after the call. Nothing may run in that moment.
+      // Another thread may take the signal shortly after the call. No code may run until then.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50)
       tell({ _tag: "Resumed" })
     }

@@ -1,23 +1,23 @@
 /**
- * `npm run chaos`: four workers, the sandbox and PostgreSQL as processes of their own, and everything that can befall
- * them while operations are accepted.
+ * `npm run chaos`: four workers, the sandbox and PostgreSQL as processes of their own, and every kind of fault while
+ * operations are accepted.
  *
- *   --operations N  at least so many are accepted (20,000 by default)
- *   --faults N      of processes and networks (1,000 by default); the provider's own faults come on top
- *   --seed S        the order of the faults, the requests and the provider's mischief. When each happens is up to the
- *                   machine, so that no two runs are the same
- *   --duration N    seconds after which nothing more is accepted or struck (900 by default)
- *   --plot FILE     where the picture goes (chaos.svg by default)
- *   --bug NAME      builds a known mistake into the workers (see `PlantedBugs`), which the judge has to find
+ *   --operations N  accepts at least N operations (20,000 by default)
+ *   --faults N      injects N faults of processes and networks (1,000 by default), besides the provider's own faults
+ *   --seed S        the order of the faults, the requests and the provider's faults. Their times depend on the
+ *                   machine: no two runs are the same
+ *   --duration N    seconds after which acceptances and faults end (900 by default)
+ *   --plot FILE     file of the picture (chaos.svg by default)
+ *   --bug NAME      builds a known mistake into the workers (see `PlantedBugs`), which the judge must find
  *
- * Prints what was found, and exits with 1 when a figure is not as it must be.
+ * Prints the figures, and exits with 1 if a figure breaks its rule.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import * as fs from "node:fs"
 import { parseArgs } from "node:util"
 import { runChaos } from "./Chaos.ts"
-import { isAcquitted, judge } from "./Judge.ts"
+import { hasPassed, judge } from "./Judge.ts"
 import { type PlantedBug, plantedBugs } from "./Plan.ts"
 import { plot } from "./Plot.ts"
 import { report } from "./Report.ts"
@@ -64,7 +64,7 @@ runChaos(options).pipe(
       for (const line of report(evidence, figures)) process.stdout.write(`${line}\n`)
       fs.writeFileSync(values.plot, plot(evidence))
       process.stdout.write(`\nseed ${values.seed}, ${seconds()} s, states over time in ${values.plot}\n`)
-      if (!isAcquitted(figures)) process.exitCode = 1
+      if (!hasPassed(figures)) process.exitCode = 1
     })
   ),
   NodeRuntime.runMain

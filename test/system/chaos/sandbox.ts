@@ -1,6 +1,6 @@
 /**
- * The sandbox in a process of its own, on its file of record. Prints where it listens, and runs until it is killed or
- * its standard input ends.
+ * The sandbox in a process of its own, on its file of record. Prints its port, and runs until it is killed or its
+ * standard input ends.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer, Logger, Schema } from "effect"

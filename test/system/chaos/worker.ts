@@ -1,7 +1,4 @@
-/**
- * A worker as a deployment runs it, in a process of its own, that can be told to crash. Ends with 0 when SIGTERM asked
- * it to.
- */
+/** A worker as in a deployment, in a process of its own, that can be ordered to crash. Ends with 0 after SIGTERM. */
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { Cause, Duration, Effect, Exit, Layer, Logger, References, Schema } from "effect"
 import { Database, WorkerPool } from "../../../src/node/Database.ts"
@@ -62,7 +59,7 @@ const Work = Layer.effectDiscard(Effect.sync(() => tell({ _tag: "Ready" }))).pip
 
 Layer.launch(Work).pipe(
   Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logError("Could not work", cause)),
-  // A loop that died must not go unnoticed: the run counts what is logged as fatal.
+  // The run counts fatal log lines, so that a loop that died is noticed.
   Effect.provideService(References.UnhandledLogLevel, "Fatal"),
   Effect.provide(Logger.layer([Logger.withConsoleError(Logger.formatJson)])),
   (program) =>

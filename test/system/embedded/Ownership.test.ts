@@ -1,10 +1,15 @@
+/**
+ * Of the processes that share a data directory, one owns the server and another takes over when the owner ends. The
+ * tests start supervisors and close or kill them.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import {
+  assertAnswers,
   childrenOf,
   isAlive,
+  ownedDirectory,
   postmastersOf,
-  query,
   spawnSupervisor,
   start,
   temporaryDirectory,
@@ -12,20 +17,17 @@ import {
   until
 } from "./Supervised.ts"
 
-const select = "SELECT 1 AS one"
-const selected = [{ one: 1 }]
-
 describe("processes that share a data directory", () => {
-  it.live("starting at the same time on a fresh one, all connect, and one server exists", () =>
+  it.live("all connect to one server when they start concurrently on a fresh directory", () =>
     Effect.gen(function*() {
       const dataDirectory = yield* temporaryDirectory
       const supervisors = yield* Effect.all([1, 2, 3].map(() => spawnSupervisor({ dataDirectory })))
       const servers = yield* Effect.all(supervisors.map(({ ready }) => ready), { concurrency: "unbounded" })
-      for (const server of servers) assert.deepStrictEqual(yield* query(server, select), selected)
+      for (const server of servers) yield* assertAnswers(server)
       assert.lengthOf(postmastersOf(dataDirectory), 1)
     }), timeout)
 
-  it.live("a guest that closes leaves the owner's server alone", () =>
+  it.live("keep the owner's server when a guest closes", () =>
     Effect.gen(function*() {
       const dataDirectory = yield* temporaryDirectory
       const owner = yield* start({ dataDirectory })
@@ -34,24 +36,19 @@ describe("processes that share a data directory", () => {
       const before = postmastersOf(dataDirectory)
       yield* guest.close
       assert.deepStrictEqual(postmastersOf(dataDirectory), before)
-      assert.deepStrictEqual(yield* query(owner, select), selected)
+      yield* assertAnswers(owner)
     }), timeout)
 
   it.live(
-    "a guest whose owner closes starts the server again in the same place, and stops it when it closes",
+    "include a guest that restarts the server in place when its owner closes, and stops it at its own close",
     () =>
       Effect.gen(function*() {
-        const dataDirectory = yield* temporaryDirectory
-        const owner = yield* spawnSupervisor({ dataDirectory })
-        yield* owner.ready
-        const [first] = postmastersOf(dataDirectory)
+        const { dataDirectory, owner, postmaster } = yield* ownedDirectory()
         yield* Effect.scoped(Effect.gen(function*() {
           const guest = yield* start({ dataDirectory })
           yield* owner.close
-          const rows = yield* query(guest, select).pipe(Effect.retry(Schedule.spaced("20 millis")))
-          assert.deepStrictEqual(rows, selected)
-          const [second] = postmastersOf(dataDirectory)
-          assert.notStrictEqual(second?.pid, first?.pid)
+          yield* assertAnswers(guest).pipe(Effect.retry(Schedule.spaced("20 millis")))
+          assert.notStrictEqual(postmastersOf(dataDirectory)[0]?.pid, postmaster)
         }))
         assert.deepStrictEqual(postmastersOf(dataDirectory), [])
       }),
@@ -59,20 +56,18 @@ describe("processes that share a data directory", () => {
   )
 
   it.live.runIf(process.platform === "linux")(
-    "a guest whose owner is killed adopts the running server, and stops it when it closes",
+    "include a guest that adopts the running server when its owner is killed, and stops it at its own close",
     () =>
       Effect.gen(function*() {
-        const dataDirectory = yield* temporaryDirectory
-        const owner = yield* spawnSupervisor({ dataDirectory })
-        yield* owner.ready
+        const { dataDirectory, owner } = yield* ownedDirectory()
         const guest = yield* spawnSupervisor({ dataDirectory })
         const server = yield* guest.ready
         yield* until(() => childrenOf(guest.child.pid ?? 0).some(({ command }) => command.startsWith("flock ")))
         const before = postmastersOf(dataDirectory)
         yield* owner.kill
-        // The program that waits for the lock ends when the guest has it.
+        // The program that waits for the lock ends when the guest holds the lock.
         yield* until(() => childrenOf(guest.child.pid ?? 0).length === 0)
-        assert.deepStrictEqual(yield* query(server, select), selected)
+        yield* assertAnswers(server)
         yield* guest.close
         assert.lengthOf(before, 1)
         assert.deepStrictEqual(postmastersOf(dataDirectory), [])
@@ -80,16 +75,13 @@ describe("processes that share a data directory", () => {
     timeout
   )
 
-  it.live("a process that ends without closing its scope still stops its server", () =>
+  it.live("stop their server also when they end without closing their scopes", () =>
     Effect.gen(function*() {
-      const dataDirectory = yield* temporaryDirectory
-      const owner = yield* spawnSupervisor({ dataDirectory }, {
+      const { owner, postmaster } = yield* ownedDirectory({
         NODE_OPTIONS: `--import=data:text/javascript,${exitOnUsr2}`
       })
-      yield* owner.ready
-      const [postmaster] = postmastersOf(dataDirectory)
       owner.child.kill("SIGUSR2")
-      yield* until(() => !isAlive(postmaster?.pid ?? 0))
+      yield* until(() => !isAlive(postmaster))
     }), timeout)
 })
 

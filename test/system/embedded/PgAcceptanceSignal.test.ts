@@ -1,3 +1,7 @@
+/**
+ * Each acceptance signals its provider to every process that listens. The tests accept and listen on separate
+ * connections to PostgreSQL.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Queue, Stream } from "effect"
 import { SqlClient } from "effect/sql"
@@ -9,14 +13,14 @@ import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.
 
 const bank = Provider.make("bank")
 
-/** The signal on connections of its own, as another process would have it. */
+/** The signal on connections of its own, as in another process. */
 const signalOn = (database: string) =>
   Effect.map(
     Layer.build(Layer.fresh(PgAcceptanceSignal.layer.pipe(Layer.provide(Layer.fresh(layerFor(database)))))),
     (context) => Effect.provideContext(AcceptanceSignal, context)
   ).pipe(Effect.flatten)
 
-/** What a listener hears, from when it listens on. */
+/** The signals that a listener receives after it started to listen. */
 const hears = Effect.fnUntraced(function*(database: string) {
   const heard = yield* Queue.unbounded<Provider>()
   const { announced } = yield* signalOn(database)
@@ -55,7 +59,7 @@ describe("The acceptance signal over LISTEN and NOTIFY", () => {
       })
     ))
 
-  it.live("is given by the ledger for each acceptance, and not for its repetition", () =>
+  it.live("is sent by the ledger for each acceptance, and not for a repetition", () =>
     onDatabase((database) =>
       Effect.gen(function*() {
         const announced: Array<string> = []
@@ -77,7 +81,7 @@ describe("The acceptance signal over LISTEN and NOTIFY", () => {
       })
     ))
 
-  it.live("comes through for a process that accepts and ends at once", () =>
+  it.live("arrives also from a process that ends directly after its acceptance", () =>
     onDatabase((database) =>
       Effect.gen(function*() {
         const heard = yield* hears(database)
@@ -86,7 +90,7 @@ describe("The acceptance signal over LISTEN and NOTIFY", () => {
       })
     ))
 
-  it.live("is heard again after the connection was lost", () =>
+  it.live("arrives again after the connection was lost", () =>
     onDatabase((database) =>
       Effect.gen(function*() {
         const heard = yield* hears(database)
@@ -100,7 +104,7 @@ describe("The acceptance signal over LISTEN and NOTIFY", () => {
       })
     ))
 
-  it.live("ignores what is no name of a provider", () =>
+  it.live("ignores payloads that are not names of providers", () =>
     onDatabase((database) =>
       Effect.gen(function*() {
         const heard = yield* hears(database)

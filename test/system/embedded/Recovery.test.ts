@@ -1,10 +1,16 @@
+/**
+ * After a crash, the next start recovers the committed data and leaves no process behind. The tests kill supervisors,
+ * servers and initdb.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Logger } from "effect"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import {
+  assertAnswers,
   isAlive,
+  ownedDirectory,
   postmastersOf,
   processesOf,
   query,
@@ -17,56 +23,52 @@ import {
 
 describe("after a crash", () => {
   it.live(
-    "the next start adopts the server of a killed owner, the same process, and stops it",
+    "the next start adopts the running server of a killed owner, and stops it at its close",
     () =>
       Effect.gen(function*() {
-        const dataDirectory = yield* temporaryDirectory
-        const owner = yield* spawnSupervisor({ dataDirectory })
-        yield* query(yield* owner.ready, "CREATE TABLE kept AS SELECT 42 AS answer")
-        const [orphan] = postmastersOf(dataDirectory)
+        const { dataDirectory, owner, postmaster, server } = yield* ownedDirectory()
+        yield* query(server, "CREATE TABLE kept AS SELECT 42 AS answer")
         yield* owner.kill
-        assert.isTrue(isAlive(orphan?.pid ?? 0))
+        assert.isTrue(isAlive(postmaster))
         yield* Effect.scoped(Effect.gen(function*() {
-          const server = yield* start({ dataDirectory })
-          assert.deepStrictEqual(yield* query(server, "SELECT * FROM kept"), [{ answer: 42 }])
-          assert.deepStrictEqual(postmastersOf(dataDirectory).map(({ pid }) => pid), [orphan?.pid])
+          const adopted = yield* start({ dataDirectory })
+          assert.deepStrictEqual(yield* query(adopted, "SELECT * FROM kept"), [{ answer: 42 }])
+          assert.deepStrictEqual(postmastersOf(dataDirectory).map(({ pid }) => pid), [postmaster])
         }))
-        assert.isFalse(isAlive(orphan?.pid ?? 0))
+        assert.isFalse(isAlive(postmaster))
       }),
     timeout
   )
 
-  it.live("the next start waits out an orphan that is shutting down", () =>
+  it.live("the next start waits until an orphaned server has shut down", () =>
     Effect.gen(function*() {
-      const dataDirectory = yield* temporaryDirectory
-      const owner = yield* spawnSupervisor({ dataDirectory })
-      const client = yield* Effect.forkScoped(query(yield* owner.ready, "SELECT pg_sleep(600)"))
+      const { dataDirectory, owner, postmaster, server: orphan } = yield* ownedDirectory()
+      const client = yield* Effect.forkScoped(query(orphan, "SELECT pg_sleep(600)"))
       yield* until(() => processesOf(dataDirectory).some(({ command }) => command.includes("SELECT")))
-      const [orphan] = postmastersOf(dataDirectory)
       yield* owner.kill
-      // A smart shutdown lets nobody in, and ends when the last client has gone.
-      process.kill(orphan?.pid ?? 0, "SIGTERM")
+      // A smart shutdown admits no client, and ends when the last client has left.
+      process.kill(postmaster, "SIGTERM")
       const pidFile = path.join(dataDirectory, "pgdata", "postmaster.pid")
       yield* until(() => fs.readFileSync(pidFile, "utf8").includes("stopping"))
       const starting = yield* Effect.forkScoped(start({ dataDirectory }), { startImmediately: true })
       yield* Fiber.interrupt(client)
       const server = yield* Fiber.join(starting)
-      assert.deepStrictEqual(yield* query(server, "SELECT 1 AS one"), [{ one: 1 }])
-      assert.isFalse(isAlive(orphan?.pid ?? 0))
+      yield* assertAnswers(server)
+      assert.isFalse(isAlive(postmaster))
       assert.lengthOf(postmastersOf(dataDirectory), 1)
     }), timeout)
 
-  it.live("a server that was killed with its owner recovers what was committed", () =>
+  it.live("a server that was killed with its owner recovers committed data", () =>
     Effect.gen(function*() {
-      const dataDirectory = yield* temporaryDirectory
-      const owner = yield* spawnSupervisor({ dataDirectory })
-      yield* query(yield* owner.ready, "CREATE TABLE kept AS SELECT 42 AS answer")
-      yield* killServer(dataDirectory, owner.kill)
+      const owned = yield* ownedDirectory()
+      const { dataDirectory } = owned
+      yield* query(owned.server, "CREATE TABLE kept AS SELECT 42 AS answer")
+      yield* killBoth(owned)
       assert.isTrue(fs.existsSync(path.join(dataDirectory, "pgdata", "postmaster.pid")))
       assert.deepStrictEqual(yield* query(yield* start({ dataDirectory }), "SELECT * FROM kept"), [{ answer: 42 }])
     }), timeout)
 
-  it.live("an owner reports that its server ended", () =>
+  it.live("an owner logs that its server ended", () =>
     Effect.gen(function*() {
       const dataDirectory = yield* temporaryDirectory
       const logged: Array<unknown> = []
@@ -82,10 +84,9 @@ describe("after a crash", () => {
     "lock files that name a living process of another program do not stop the next start",
     () =>
       Effect.gen(function*() {
-        const dataDirectory = yield* temporaryDirectory
-        const owner = yield* spawnSupervisor({ dataDirectory })
-        const { socketDirectory } = yield* owner.ready
-        yield* killServer(dataDirectory, owner.kill)
+        const owned = yield* ownedDirectory()
+        const { dataDirectory, server: { socketDirectory } } = owned
+        yield* killBoth(owned)
         const stranger = yield* livingProcess
         for (
           const file of [
@@ -97,34 +98,37 @@ describe("after a crash", () => {
           fs.writeFileSync(file, [stranger, ...rest].join("\n"))
         }
         yield* Effect.scoped(Effect.gen(function*() {
-          assert.deepStrictEqual(yield* query(yield* start({ dataDirectory }), "SELECT 1 AS one"), [{ one: 1 }])
+          yield* assertAnswers(yield* start({ dataDirectory }))
         }))
         assert.isTrue(isAlive(stranger))
       }),
     timeout
   )
 
-  it.live("a kill during initdb leaves no half-made cluster, and its rubbish is removed", () =>
-    Effect.gen(function*() {
-      const dataDirectory = yield* temporaryDirectory
-      const unfinished = () => fs.readdirSync(dataDirectory).filter((name) => name.startsWith("pgdata.init-"))
-      const first = yield* spawnSupervisor({ dataDirectory })
-      yield* until(() => unfinished().some((name) => fs.existsSync(path.join(dataDirectory, name, "PG_VERSION"))))
-      yield* first.kill
-      assert.isFalse(fs.existsSync(path.join(dataDirectory, "pgdata")))
-      assert.isNotEmpty(unfinished())
-      const server = yield* start({ dataDirectory })
-      assert.deepStrictEqual(yield* query(server, "SELECT 1 AS one"), [{ one: 1 }])
-      assert.deepStrictEqual(unfinished(), [])
-    }), timeout)
+  it.live(
+    "a kill during initdb leaves no incomplete cluster, and the next start removes its files",
+    () =>
+      Effect.gen(function*() {
+        const dataDirectory = yield* temporaryDirectory
+        const unfinished = () => fs.readdirSync(dataDirectory).filter((name) => name.startsWith("pgdata.init-"))
+        const first = yield* spawnSupervisor({ dataDirectory })
+        yield* until(() => unfinished().some((name) => fs.existsSync(path.join(dataDirectory, name, "PG_VERSION"))))
+        yield* first.kill
+        assert.isFalse(fs.existsSync(path.join(dataDirectory, "pgdata")))
+        assert.isNotEmpty(unfinished())
+        const server = yield* start({ dataDirectory })
+        yield* assertAnswers(server)
+        assert.deepStrictEqual(unfinished(), [])
+      }),
+    timeout
+  )
 })
 
-/** Kills owner and server at once, as a power cut or the kernel's out-of-memory killer would. */
-const killServer = Effect.fnUntraced(function*(dataDirectory: string, killOwner: Effect.Effect<void>) {
-  const [postmaster] = postmastersOf(dataDirectory)
-  yield* killOwner
-  process.kill(postmaster?.pid ?? 0, "SIGKILL")
-  yield* until(() => !isAlive(postmaster?.pid ?? 0))
+/** Kills owner and server together, as a power cut or the kernel's out-of-memory killer does. */
+const killBoth = Effect.fnUntraced(function*({ owner, postmaster }: Effect.Success<ReturnType<typeof ownedDirectory>>) {
+  yield* owner.kill
+  process.kill(postmaster, "SIGKILL")
+  yield* until(() => !isAlive(postmaster))
 })
 
 /** The id of a process that lives as long as the test. */

@@ -1,3 +1,6 @@
+/**
+ * Starts the embedded PostgreSQL in this process or in processes of its own, and observes the processes of PostgreSQL.
+ */
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { assert } from "@effect/vitest"
 import { Context, Effect, Layer, Schema } from "effect"
@@ -9,16 +12,16 @@ import * as readline from "node:readline"
 import { fileURLToPath } from "node:url"
 import { LocalPostgres, type LocalPostgresOptions } from "../../../src/node/embedded/LocalPostgres.ts"
 
-/** Longest that one of these tests may take, in milliseconds: each waits for conditions, none for a time. */
+/** Time limit of one test, in milliseconds: tests wait for conditions, never for a time. */
 export const timeout = 60_000
 
-/** A directory that is removed afterwards. Fails the test when a process of PostgreSQL still uses it. */
+/** A directory that is removed after the test. Fails the test if a process of PostgreSQL still uses it. */
 export const temporaryDirectory = Effect.acquireRelease(
   Effect.sync(() => fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "pg-")))),
   (directory) =>
     Effect.sync(() => {
       fs.rmSync(directory, { recursive: true, force: true })
-      assert.deepStrictEqual(processesOf(directory), [], "processes were left behind")
+      assert.deepStrictEqual(processesOf(directory), [], "processes are still running")
     })
 )
 
@@ -41,7 +44,7 @@ const allProcesses = (): ReadonlyArray<Process> =>
 
 const processes = () => allProcesses().filter(({ command }) => !command.endsWith("<defunct>"))
 
-/** The children of a process, also those that have ended without the process having seen it. */
+/** The children of a process, including zombies. */
 export const childrenOf = (pid: number): ReadonlyArray<Process> => allProcesses().filter(({ parent }) => parent === pid)
 
 /** PostgreSQL's processes on a data directory: `initdb`, the postmaster, and the postmaster's children. */
@@ -61,7 +64,7 @@ export const until = Effect.fnUntraced(function*(condition: () => boolean) {
   while (!condition()) yield* Effect.sleep(5)
 })
 
-/** False for a zombie: what ended, but whose new parent has not asked how. */
+/** False for a zombie: a process that ended, whose parent has not yet read its exit status. */
 export const isAlive = (pid: number): boolean => processes().some((process) => process.pid === pid)
 
 /** Runs a LocalPostgres in this process until the test's scope closes. */
@@ -78,13 +81,17 @@ export const query = (server: Pick<LocalPostgres["Service"], "socketDirectory" |
     Effect.scoped
   )
 
+/** Asserts that the server answers on a fresh connection. */
+export const assertAnswers = (server: Parameters<typeof query>[0]) =>
+  Effect.map(query(server, "SELECT 1 AS one"), (rows) => assert.deepStrictEqual(rows, [{ one: 1 }]))
+
 const Line = Schema.fromJsonString(Schema.Struct({
   socketDirectory: Schema.optionalKey(Schema.String),
   database: Schema.optionalKey(Schema.String),
   error: Schema.optionalKey(Schema.String)
 }))
 
-/** A LocalPostgres in a process of its own (`supervisor.ts`). Ended with the test's scope at the latest. */
+/** A LocalPostgres in a process of its own (`supervisor.ts`). It ends with the test's scope at the latest. */
 export const spawnSupervisor = (options: LocalPostgresOptions, environment: Record<string, string> = {}) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -99,6 +106,15 @@ export const spawnSupervisor = (options: LocalPostgresOptions, environment: Reco
     (supervisor) => supervisor.close
   )
 
+/** A new data directory, the supervisor that owns it, its server, and the process id of the server's postmaster. */
+export const ownedDirectory = Effect.fnUntraced(function*(environment?: Record<string, string>) {
+  const dataDirectory = yield* temporaryDirectory
+  const owner = yield* spawnSupervisor({ dataDirectory }, environment)
+  const server = yield* owner.ready
+  const [postmaster] = postmastersOf(dataDirectory)
+  return { dataDirectory, owner, server, postmaster: postmaster!.pid }
+})
+
 class Supervisor {
   readonly child: ChildProcess
   readonly line: Promise<string>
@@ -112,26 +128,26 @@ class Supervisor {
     Effect.orDie
   )
 
-  /** The server it reached. Dies when it failed. */
+  /** The server that the supervisor started or joined. Dies if the supervisor failed. */
   readonly ready = Effect.map(this.said, ({ database, error, socketDirectory }) => {
     assert.isUndefined(error)
     return { socketDirectory: String(socketDirectory), database: String(database) }
   })
 
-  /** The message it failed with. */
+  /** The error message of the supervisor. */
   readonly error = Effect.map(this.said, ({ error }) => String(error))
 
   private readonly ended = Effect.suspend(() =>
     until(() => this.child.exitCode !== null || this.child.signalCode !== null)
   )
 
-  /** Asks it to close its scope, and waits until it has. */
+  /** Closes the supervisor's scope, and waits until the process has ended. */
   readonly close = Effect.suspend(() => {
     this.child.stdin?.end()
     return this.ended
   })
 
-  /** SIGKILL: nothing of its own runs any more. */
+  /** Kills the supervisor by SIGKILL: its finalizers do not run. */
   readonly kill = Effect.suspend(() => {
     this.child.kill("SIGKILL")
     return this.ended

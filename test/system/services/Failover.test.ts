@@ -1,3 +1,7 @@
+/**
+ * A failover never lets a worker send an operation twice: claims that the standby missed are held. The test promotes a
+ * real standby of PostgreSQL.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,14 +18,14 @@ const timeline = Effect.gen(function*() {
 })
 
 describe("A failover", () => {
-  it.live("to a standby that missed a claim does not send the operation again", () =>
+  it.live("to a standby that missed a claim does not cause a second send", () =>
     Effect.gen(function*() {
       const primary = yield* newLedger
       const { grant, identity } = yield* whileRunning(primary, issueAtNewProvider())
       const { provider } = grant
       const ids = yield* whileRunning(primary, acceptSeveral(identity, 3))
       const standby = yield* standbyOf(primary)
-      // The standby learns nothing of this, and the primary is lost after it.
+      // The standby does not receive these changes, and the primary is lost after them.
       const claims = yield* whileRunning(
         primary,
         SubmissionQueue.use((queue) => queue.claim(provider, 1, claimTerms))
@@ -52,12 +56,12 @@ describe("A failover", () => {
           }
 
           yield* sql`SELECT pg_promote()`
-          assert.isFalse(yield* queue.mayStillSend(claims[0]!), "this server never heard of the claim")
-          assert.strictEqual(yield* timeline, 2, "at once, whatever the control file says")
+          assert.isFalse(yield* queue.mayStillSend(claims[0]!), "this server does not have the claim")
+          assert.strictEqual(yield* timeline, 2, "at once, before the control file changes")
           assert.deepStrictEqual(yield* queue.prepare, { moved: false })
-          assert.deepStrictEqual(yield* claimIds(provider), [], "what was accepted before is held")
+          assert.deepStrictEqual(yield* claimIds(provider), [], "operations accepted before are held")
           const { operation: later } = yield* accept(identity)
-          assert.deepStrictEqual(yield* claimIds(provider), [later.id], "what was accepted after is sent")
+          assert.deepStrictEqual(yield* claimIds(provider), [later.id], "operations accepted after are sent")
           assert.sameMembers([...yield* takeIds("takeHeld", provider)], ids)
           for (const id of ids) assert.deepInclude(yield* ledger.show(id), { state: "accepted", under_review: true })
 
@@ -68,7 +72,7 @@ describe("A failover", () => {
           )
           yield* pass(claimTerms.rescue_after)
           yield* queue.release(ids[1]!)
-          assert.deepStrictEqual(yield* claimIds(provider), [ids[1]!], "what was released is sent")
+          assert.deepStrictEqual(yield* claimIds(provider), [ids[1]!], "a released operation is sent")
           assert.strictEqual(yield* queue.releaseAll, 2)
           assert.sameMembers([...yield* claimIds(provider)], [ids[0]!, ids[2]!])
         })

@@ -1,3 +1,7 @@
+/**
+ * Workers claim nothing from a database that may forget acknowledged commits, or from a copy of it. The tests switch
+ * settings of a real PostgreSQL and copy databases.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,14 +12,14 @@ import { newLedger, whileRunning } from "../../fixtures/OwnServer.ts"
 import { anotherPool } from "../../fixtures/Pools.ts"
 import { acceptSeveral, claimIds, issueAtNewProvider, pass, readTerms, takeIds } from "../../fixtures/Queue.ts"
 
-/** The queue on a connection that is opened now. */
+/** The queue on a new connection. */
 const onNewConnection = <A, E, R>(effect: Effect.Effect<A, E, R>, startupParameters: Record<string, string> = {}) =>
   Effect.provide(
     effect,
     Layer.fresh(SubmissionQueue.layer).pipe(Layer.provide(anotherPool({ maxConnections: 1, startupParameters })))
   )
 
-/** Neither starts to work on it nor claims from it. */
+/** Asserts that no worker starts on the database, and that a claim is refused. */
 const assertRefused = Effect.fnUntraced(function*(
   provider: Parameters<typeof claimIds>[0],
   setting: "fsync" | "synchronous_commit"
@@ -26,7 +30,7 @@ const assertRefused = Effect.fnUntraced(function*(
   assert.deepStrictEqual(yield* claimIds(provider), [])
 })
 
-describe("A database that could forget what it acknowledged", () => {
+describe("A database that may forget acknowledged commits", () => {
   for (
     const [who, change] of [
       ["the session", null],
@@ -37,7 +41,7 @@ describe("A database that could forget what it acknowledged", () => {
       ]
     ] as const
   ) {
-    it.live(`because ${who} says synchronous_commit = off is not worked on, and nothing is claimed from it`, () =>
+    it.live(`is refused, also for claims, because ${who} sets synchronous_commit = off`, () =>
       Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
         const { grant, identity } = yield* issueAtNewProvider()
@@ -49,7 +53,7 @@ describe("A database that could forget what it acknowledged", () => {
           change === null ? { synchronous_commit: "off" } : {}
         )
         assert.strictEqual((yield* OperationLedger.use(({ show }) => show(operation.id))).state, "accepted")
-        // Whoever says otherwise for his own session may work.
+        // A session that sets the value itself may work.
         for (const synchronous_commit of ["on", "local", "remote_apply"]) {
           const prepare = SubmissionQueue.use(({ prepare }) => prepare)
           assert.deepStrictEqual(yield* onNewConnection(prepare, { synchronous_commit }), { moved: false })
@@ -60,7 +64,7 @@ describe("A database that could forget what it acknowledged", () => {
       }).pipe(Effect.provide(PostgresLedger)))
   }
 
-  it.live("because fsync is off is not worked on, from the moment on in which it was switched off", () =>
+  it.live("is refused because fsync is off, from the moment on that it was switched off", () =>
     Effect.gen(function*() {
       const cluster = yield* newLedger
       const { grant: { provider }, identity } = yield* whileRunning(cluster, issueAtNewProvider())
@@ -86,8 +90,8 @@ describe("A database that could forget what it acknowledged", () => {
     }).pipe(Effect.scoped))
 })
 
-describe("A ledger that finds itself in another cluster", () => {
-  it.live("holds whatever is accepted, until a status read or an operator releases it", () =>
+describe("A ledger that was copied to another cluster", () => {
+  it.live("holds every accepted operation, until a status read or an operator releases it", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const queue = yield* SubmissionQueue
@@ -95,11 +99,11 @@ describe("A ledger that finds itself in another cluster", () => {
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const ids = yield* acceptSeveral(identity, 3)
       assert.deepStrictEqual(yield* queue.prepare, { moved: false })
-      // As a dump says that was restored here, or an operator who put back a snapshot.
+      // As after the restore of a dump or of a snapshot.
       yield* sql`UPDATE ledger_home SET system_identifier = 0`
-      assert.deepStrictEqual(yield* claimIds(provider), [], "nobody prepared it")
+      assert.deepStrictEqual(yield* claimIds(provider), [], "the ledger is not prepared for this cluster")
       const prepared = yield* Effect.all(Array.from({ length: 8 }, () => queue.prepare), { concurrency: "unbounded" })
-      assert.lengthOf(prepared.filter(({ moved }) => moved), 1, "once, though several look")
+      assert.lengthOf(prepared.filter(({ moved }) => moved), 1, "once, also with several concurrent callers")
       assert.deepStrictEqual(yield* queue.prepare, { moved: false })
       assert.deepStrictEqual(yield* claimIds(provider), [])
       const { operation: later } = yield* accept(identity)
@@ -109,7 +113,7 @@ describe("A ledger that finds itself in another cluster", () => {
       assert.strictEqual(
         (yield* Effect.flip(queue.release(ids[0]!)))._tag,
         "StillHeld",
-        "it could still be sent elsewhere"
+        "another cluster could still send it"
       )
       yield* pass(readTerms.rescue_after)
       yield* queue.release(ids[0]!)

@@ -1,6 +1,4 @@
-/**
- * The people of a run: owners who grant, withdraw and reconnect; clients who ask for work; and an operator.
- */
+/** The accounts of a run: owners who grant, revoke and reconnect; clients who send requests; and an operator. */
 import * as DateTime from "effect/DateTime"
 import * as Exit from "effect/Exit"
 import type {
@@ -25,8 +23,8 @@ interface Account {
   readonly resource_owner: ResourceOwner
   readonly provider_connection_id: ProviderConnectionId
   grant_id: GrantId
-  /** When the owner withdrew, in true time; null while all is good. */
-  withdrawnAt: number | null
+  /** When consent ended, in true time; null while the grant stands. */
+  consentEndedAt: number | null
 }
 
 export class Accounts {
@@ -38,7 +36,7 @@ export class Accounts {
     this.#simulation = simulation
   }
 
-  /** Grants for everybody, and requests over the first part of the run. */
+  /** Issues a grant for each account, and sends requests over the first part of the run. */
   open(): void {
     const { scenario, world } = this.#simulation
     for (let number = 0; number < scenario.accounts; number++) {
@@ -59,7 +57,7 @@ export class Accounts {
       resource_owner: `owner-${number}` as ResourceOwner,
       provider_connection_id: `binding-${number}-${provider}` as ProviderConnectionId,
       grant_id: "" as GrantId,
-      withdrawnAt: null
+      consentEndedAt: null
     }
     memory.clients.set(account.client_id, true)
     this.#connect(account, true)
@@ -88,7 +86,7 @@ export class Accounts {
     })
   }
 
-  /** The client asks, and asks again when the answer gets lost. */
+  /** Sends a request, and repeats it if the answer is lost. */
   #accept(number: number): void {
     const { database, world } = this.#simulation
     const { client_id, grant_id, provider, subject } = world.chance.pick(this.#accounts)
@@ -99,19 +97,19 @@ export class Accounts {
     if (world.chance.happens(0.1)) {
       const again = database.now(database.ledger.accept({ grant_id, client_id, subject }, request))
       if (Exit.isFailure(again) || again.value.operation.id !== accepted.value.operation.id) {
-        this.#simulation.judge.violate("a binding returns its operation", `request ${number}`)
+        this.#simulation.judge.violate("a request binding returns its operation", `request ${number}`)
       }
     }
   }
 
-  /** Somebody withdraws, or comes back. */
+  /** Ends or restores the standing of one account. */
   changeStanding(): void {
     const { database: { memory }, world } = this.#simulation
     const account = world.chance.pick(this.#accounts)
-    if (this.#isGood(account)) this.#withdraw(account)
+    if (this.#isGood(account)) this.#revoke(account)
     else this.#restore(account)
     this.#noteStanding()
-    world.trace.note(this.#isGood(account) ? "standing restored" : "standing withdrawn", account.client_id)
+    world.trace.note(this.#isGood(account) ? "standing restored" : "standing lost", account.client_id)
     if (memory.grants.size === 0) throw new Error("an account lost its grants")
   }
 
@@ -121,7 +119,7 @@ export class Accounts {
       && grants.get(grant_id)!.revoked_at === null
   }
 
-  #withdraw(account: Account): void {
+  #revoke(account: Account): void {
     const { chance } = this.#simulation.world
     const { clients, grants } = this.#simulation.database.memory
     const way = chance.below(3)
@@ -138,7 +136,7 @@ export class Accounts {
     if (!this.#isGood(account)) this.#grant(account)
   }
 
-  /** In the end most are good, and some stay away. */
+  /** At the end of the run, restores most accounts and leaves some without standing. */
   settleStanding(): void {
     const { chance } = this.#simulation.world
     for (const account of this.#accounts) {
@@ -147,16 +145,16 @@ export class Accounts {
     this.#noteStanding()
   }
 
-  /** Accounts share clients, so that one change may concern several. */
+  /** Accounts share clients: one change may affect several accounts. */
   #noteStanding(): void {
     for (const account of this.#accounts) {
-      account.withdrawnAt = this.#isGood(account) ? null : account.withdrawnAt ?? this.#simulation.world.now
+      account.consentEndedAt = this.#isGood(account) ? null : account.consentEndedAt ?? this.#simulation.world.now
     }
   }
 
-  /** Since when the owner of an operation has withdrawn, in true time; null while all is good. */
-  withdrawnAt({ owner }: MemoryRecord): number | null {
-    return this.#accountOf(owner).withdrawnAt
+  /** When consent for an operation ended, in true time; null while it stands. */
+  consentEndedAt({ owner }: MemoryRecord): number | null {
+    return this.#accountOf(owner).consentEndedAt
   }
 
   #accountOf(owner: MemoryRecord["owner"]): Account {
@@ -166,8 +164,8 @@ export class Accounts {
   }
 
   /**
-   * Whether an operation is where nothing and nobody will move it from: settled, waiting for an owner who is away, or
-   * for a provider that will never say.
+   * Whether no part will move an operation any more: it is settled, or waits for an owner without standing, or
+   * for a provider that will never answer.
    */
   isAtItsEnd(record: MemoryRecord): boolean {
     const { operation: { id, state, terminal }, owner } = record
@@ -183,7 +181,7 @@ export class Accounts {
     return provider.traits.window === null
   }
 
-  /** Some operation, and rather one that waits to be claimed: with those an operator can do the most. */
+  /** An operation, preferably one that waits to be claimed: an operator can do most with those. */
   pickOperation(): MemoryRecord | undefined {
     const { chance } = this.#simulation.world
     const all = [...this.#simulation.database.operations.values()]
@@ -192,7 +190,7 @@ export class Accounts {
     return records.length === 0 ? undefined : chance.pick(records)
   }
 
-  /** The identity in traces. */
+  /** The name of an operation in traces. */
   nameOf(id: OperationId): string {
     return this.#simulation.judge.name(id)
   }

@@ -1,6 +1,4 @@
-/**
- * A seeded source of chance: the same seed, the same decisions, on any machine.
- */
+/** A seeded source of chance: the same seed gives the same decisions on any machine. */
 import type { Random } from "effect/Random"
 
 /** One word from two, well mixed (the finalizer of MurmurHash3). */
@@ -34,7 +32,7 @@ export class Chance {
     return t >>> 0
   }
 
-  /** From 0 up to and without 1. */
+  /** A number in [0, 1). */
   next(): number {
     return this.#word() / 2 ** 32
   }
@@ -49,13 +47,13 @@ export class Chance {
     return least + this.below(most - least + 1)
   }
 
-  /** Mostly near `least`, at times much more: how delays are. */
+  /** Mostly near `least`, sometimes much more: the distribution of delays. */
   skewed(least: number, most: number): number {
     const share = this.next()
     return least + Math.floor((most - least) * share * share * share)
   }
 
-  /** True with this probability. Draws nothing when there is nothing to decide. */
+  /** True with this probability. Draws no number if the probability is 0 or 1. */
   happens(probability: number): boolean {
     return probability > 0 && this.next() < probability
   }
@@ -64,7 +62,7 @@ export class Chance {
     return items[this.below(items.length)]!
   }
 
-  /** As Effect's `Random`. */
+  /** The same source as Effect's `Random`. */
   asRandom(): Random {
     return {
       nextDoubleUnsafe: () => this.next(),

@@ -1,6 +1,4 @@
-/**
- * Faults in such a mixture that certain mistakes show soon.
- */
+/** Mixtures of faults in which certain mistakes show soon. */
 import * as Duration from "effect/Duration"
 import type { Scenario } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
@@ -13,11 +11,11 @@ const nothing: Scenario["mishaps"] = {
   databaseRestart: Infinity,
   failover: Infinity,
   clockStep: Infinity,
-  withdrawal: Infinity,
+  standingChange: Infinity,
   operator: Infinity
 }
 
-/** Failovers that forget, and operators who are busy. */
+/** Failovers that lose commits, and operators who act often. */
 export const forgetful = (scenario: Scenario): Scenario => ({
   ...scenario,
   forgets: true,
@@ -25,8 +23,8 @@ export const forgetful = (scenario: Scenario): Scenario => ({
 })
 
 /**
- * Claims that are forgotten, found not to have been sent and claimed again, while their first holder still has them.
- * Nothing else strikes, and clocks are exact, so that this happens often.
+ * Claims that a failover loses, that are found unsent and claimed again, while their first holder still has them.
+ * There are no other faults, and clocks are exact: the situation is then frequent.
  */
 export const forgottenClaims = (scenario: Scenario, network: Partial<NetworkFaults>): Scenario => ({
   ...scenario,
@@ -49,7 +47,7 @@ export const forgottenClaims = (scenario: Scenario, network: Partial<NetworkFaul
   mishaps: nothing
 })
 
-/** The same with a provider that finds nothing, so that only operators release anything; they are busy, as workers are. */
+/** The same with a provider that finds no operation: only operators release. Operators and workers act often. */
 export const forgottenAndUnfindable = (scenario: Scenario, network: Partial<NetworkFaults>): Scenario => {
   const { mishaps, providers, ...others } = forgottenClaims(scenario, network)
   return {

@@ -1,6 +1,4 @@
-/**
- * Ways around the rules of the ledger, for those who plant mistakes.
- */
+/** Statements that bypass the rules of the ledger, for planted mistakes. */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -21,7 +19,7 @@ export const records = (
 export const isDue = (simulation: Simulation) => ({ due_at }: MemoryRecord) =>
   (due_at ?? Infinity) <= databaseTime(simulation)
 
-/** Writes what the rules of the ledger may refuse. */
+/** Writes a change that the rules of the ledger may refuse. */
 export const force = (
   simulation: Simulation,
   record: MemoryRecord,
@@ -42,7 +40,7 @@ export const force = (
   })
 }
 
-/** A claim of something as if it had been claimed properly. */
+/** A claim of an operation, as a correct claim would return it. */
 export const claimOf = (simulation: Simulation, { operation, owner }: MemoryRecord, terms: ClaimTerms): Claim => ({
   operation: {
     id: operation.id,

@@ -1,6 +1,4 @@
-/**
- * The operations of a ledger, with every change that was made to them, so that a failover can forget the last ones.
- */
+/** The operations of a ledger with every change, so that a failover can lose the last changes. */
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 
@@ -31,7 +29,7 @@ export class Journal extends Map<OperationId, MemoryRecord> {
     return this
   }
 
-  /** Takes back whatever was committed since then, and yields what it was before. */
+  /** Undoes every change committed since then, and returns the earlier records. */
   forgetSince(instant: number): ReadonlyArray<Entry> {
     const index = this.#entries.findIndex(({ at }) => at >= instant)
     if (index < 0) return []

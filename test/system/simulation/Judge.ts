@@ -1,5 +1,6 @@
 /**
- * The invariants. It sees every commit, every byte that leaves and every request that arrives, and it knows the truth.
+ * The invariants of a run. The judge sees every commit, every byte that leaves and every request that arrives, and it
+ * has the true state of the provider.
  */
 import {
   canTransition,
@@ -17,38 +18,38 @@ export interface Violation {
   readonly detail: string
 }
 
-/** What a provider will ever do about an operation. */
+/** The final result of an operation at its provider. */
 export interface Truth {
-  /** Null when the provider has not taken it on. */
+  /** Null if the provider has not received the operation. */
   readonly outcome: "succeeded" | "failed" | "pending" | null
-  /** Whether it is decided by now. */
+  /** Whether the provider has decided already. */
   readonly isSettled: boolean
 }
 
 interface Facts {
   readonly number: number
-  /** Times that it was taken on by the provider. */
+  /** How often the provider has received it. */
   receipts: number
   claims: number
   claimedAt: number
 }
 
-/** Operations whose owner withdrew long ago are looked at every five minutes at least. */
+/** Operations whose consent ended long ago are examined at least every five minutes, in milliseconds. */
 export const longestIdle = 300_000
 
 export interface JudgeOptions {
   readonly world: World
   readonly truthOf: (record: MemoryRecord) => Truth
   readonly databaseTime: () => number
-  /** Something was claimed, perhaps again: then the database had forgotten the earlier claim. */
+  /** Called after each claim. If the operation was claimed before, the database had lost the earlier claim. */
   readonly claimed: (isAgain: boolean) => void
-  /** The longest that anybody's schedule may put an operation off, in milliseconds. */
+  /** The longest delay that a schedule may give an operation, in milliseconds. */
   readonly longestDelay: number
-  /** The longest that a process which runs may send after its claim, in milliseconds. */
+  /** The longest time after its claim in which a running process may send, in milliseconds. */
   readonly longestSend: number
-  /** Since when the owner of an operation has withdrawn, in true time; null while all is good. */
-  readonly withdrawnAt: (record: MemoryRecord) => number | null
-  /** The longest that an attempt may begin after its owner has withdrawn, in milliseconds. */
+  /** When consent for an operation ended, in true time; null while it stands. */
+  readonly consentEndedAt: (record: MemoryRecord) => number | null
+  /** The longest time after the end of consent in which an attempt may start, in milliseconds. */
   readonly longestIgnorance: number
 }
 
@@ -99,7 +100,7 @@ export class Judge {
       facts.claimedAt = this.#options.world.now
     }
     if (terminal !== isTerminal(state) || (after.due_at === null) !== terminal) {
-      this.violate("every operation that is not terminal is in somebody's schedule", `${name} is ${state}`)
+      this.violate("every operation that is not settled is scheduled", `${name} is ${state}`)
     }
     this.#checkSchedule(name, before, after)
     if (terminal) this.#checkTruth(name, after)
@@ -115,10 +116,10 @@ export class Judge {
         this.violate("the history has no gaps", `${name}: ${state} and then ${from} → ${to}`)
       }
       if (from !== null && !canTransition(from, to)) {
-        this.violate("only transitions of the table", `${name}: ${from} → ${to}`)
+        this.violate("only transitions of the table are made", `${name}: ${from} → ${to}`)
       }
       if (from === "indeterminate" && !isEvidence(evidence as never)) {
-        this.violate("indeterminate is left on proof alone", name)
+        this.violate("an operation leaves indeterminate only with evidence", name)
       }
       if (isRescue(evidence) && this.#options.databaseTime() < (before?.send_before?.epochMilliseconds ?? 0)) {
         this.violate("no claim is rescued while its holder may still send", name)
@@ -131,13 +132,13 @@ export class Judge {
   }
 
   #checkSchedule(name: string, before: MemoryRecord | undefined, { due_at, operation }: MemoryRecord): void {
-    // What is released waits for those who may still send it, also on a clock that was set back meanwhile.
+    // A released operation waits for processes that may still send it, also if the clock was set back meanwhile.
     if (due_at === null || due_at === before?.due_at || due_at === before?.send_before?.epochMilliseconds) return
     const now = this.#options.databaseTime()
     const idle = Math.min(longestIdle, (now - operation.updated_at.epochMilliseconds) / 10)
     const delay = due_at - now
     if (delay > Math.max(this.#options.longestDelay, idle + 1)) {
-      this.violate("no operation is put off for longer than the longest delay", `${name} is, by ${delay} ms`)
+      this.violate("no operation is delayed beyond the longest delay", `${name}, by ${delay} ms`)
     }
   }
 
@@ -151,19 +152,19 @@ export class Judge {
       : !this.wasSent(after.operation.id)
     if (!agrees) {
       this.violate(
-        "what is settled agrees with the provider",
+        "a settled operation agrees with the provider's record",
         `${name} is ${state}; the provider: ${outcome}${isSettled ? "" : ", not yet"}`
       )
     }
   }
 
-  /** A process begins an attempt, of which bytes may leave from now on. */
+  /** A process starts an attempt: its bytes may leave from now on. */
   attempted(id: OperationId, record: MemoryRecord | undefined, wasStoppedSince: (instant: number) => boolean): void {
-    const withdrawnAt = record === undefined ? null : this.#options.withdrawnAt(record)
-    if (withdrawnAt === null || wasStoppedSince(withdrawnAt)) return
-    const since = this.#options.world.now - withdrawnAt
+    const consentEndedAt = record === undefined ? null : this.#options.consentEndedAt(record)
+    if (consentEndedAt === null || wasStoppedSince(consentEndedAt)) return
+    const since = this.#options.world.now - consentEndedAt
     if (since > this.#options.longestIgnorance) {
-      this.violate("no attempt begins once the owner has withdrawn", `${this.name(id)}, ${since} ms after that`)
+      this.violate("no attempt starts after consent was revoked", `${this.name(id)}, ${since} ms after that`)
     }
   }
 
@@ -174,18 +175,18 @@ export class Judge {
     if (claims === 0) return this.violate("nothing is sent before the claim is committed", name)
     const age = this.#options.world.now - claimedAt
     if (age > this.#options.longestSend && !wasStoppedSince(claimedAt)) {
-      this.violate("nothing is sent once the claim may be stale", `${name}, ${age} ms after its claim`)
+      this.violate("nothing is sent after the claim may be stale", `${name}, ${age} ms after its claim`)
     }
   }
 
-  /** The provider takes a mutation on. */
+  /** The provider receives a submission. */
   received(id: OperationId, record: MemoryRecord | undefined): void {
     const facts = this.#factsOf(id)
     const name = this.name(id)
     if (++facts.receipts > 1) this.violate("at most one send of an operation is received", name)
     const state = record?.operation.state
     if (state === "failed" || state === "cancelled") {
-      this.violate("nothing is sent any more once an operation is terminal", `${name} is ${state}`)
+      this.violate("nothing is sent after an operation is settled", `${name} is ${state}`)
     }
   }
 }

@@ -1,12 +1,10 @@
-/**
- * The clock of one machine: it may be off, drift and be set, and it behaves like Effect's own on Node.
- */
+/** The clock of one machine: it may be wrong, drift and be set, and it behaves like Effect's own clock on Node. */
 import type * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { Owner, World } from "./World.ts"
 
-/** 2026-01-01T00:00:00Z: where true time begins. */
+/** 2026-01-01T00:00:00Z: the start of true time. */
 export const epoch = 1_767_225_600_000
 
 const nanosPerMilli = 1_000_000n
@@ -15,7 +13,7 @@ const reanchorAt = 1_000_000_000n
 export class MachineClock implements Clock.Clock {
   readonly #world: World
   readonly #rate: number
-  /** Who runs what the timers start. */
+  /** The runner of the tasks that the timers start. */
   owner: Owner | null = null
   #offset: number
   #stoodStill = 0
@@ -37,7 +35,7 @@ export class MachineClock implements Clock.Clock {
     this.#offset = offset
   }
 
-  /** The machine was suspended for so long: its monotonic clock did not see that time. */
+  /** Suspends the machine for this many milliseconds: its monotonic clock does not advance. */
   standStill(duration: number): void {
     this.#stoodStill += duration
   }
@@ -55,7 +53,7 @@ export class MachineClock implements Clock.Clock {
     return BigInt(Math.floor(this.#running * this.#rate)) * nanosPerMilli
   }
 
-  /** As in Effect: monotonic from an origin that follows the wall clock once the two are a second apart. */
+  /** As in Effect: monotonic, from an origin that follows the wall clock when the two differ by a second. */
   currentTimeNanosUnsafe(): bigint {
     const monotonic = this.monotonicTimeNanosUnsafe()
     const wall = BigInt(this.currentTimeMillisUnsafe()) * nanosPerMilli
@@ -76,7 +74,7 @@ export class MachineClock implements Clock.Clock {
       : Effect.never
   }
 
-  /** Runs something once so many milliseconds have passed by this clock, unless what it yields is called before. */
+  /** Runs a task after this many milliseconds by this clock. Returns a function that cancels it. */
   #timer(millis: number, run: () => void): () => void {
     const endsAt = this.#running + millis / this.#rate
     const ring = () => {

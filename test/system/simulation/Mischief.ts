@@ -1,6 +1,6 @@
 /**
- * What strikes from outside: processes that stop and die, servers that fail over, clocks that are set, owners who
- * withdraw, and operators who intervene. All of it ends when the run calms down.
+ * Faults from outside: processes that stop and die, servers that fail over, clocks that are set, owners who revoke, and
+ * operators who intervene. All of them end when the run calms down.
  */
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
@@ -37,7 +37,7 @@ export class Mischief {
     this.#repeat("databaseRestart", () => database.restart(this.#simulation.world.chance.between(20, 1500)))
     this.#repeat("failover", () => this.#failOver())
     this.#repeat("clockStep", () => this.#setClock())
-    this.#repeat("withdrawal", () => this.#simulation.accounts.changeStanding())
+    this.#repeat("standingChange", () => this.#simulation.accounts.changeStanding())
     this.#repeat("operator", () => this.#operate())
   }
 
@@ -68,7 +68,7 @@ export class Mischief {
     return running.length === 0 ? undefined : this.#simulation.world.chance.pick(running)
   }
 
-  /** Some steps from now, so that it may be at any point of what the process does then. */
+  /** After a random number of steps, so that the fault may strike at any point of the process. */
   #crash(): void {
     const process = this.#pickProcess()
     if (process !== undefined) process.stepsToLive = this.#simulation.world.chance.between(1, 25)
@@ -83,7 +83,7 @@ export class Mischief {
     this.#simulation.world.after(duration, () => process.resume(isSuspension))
   }
 
-  /** Who ends is started again sooner or later, or never, but never are all of them away for long. */
+  /** A process that ended is restarted sooner or later, or never; some process always runs again soon. */
   supervise(process: SimulatedProcess): void {
     const simulation = this.#simulation
     const { chance } = simulation.world
@@ -102,7 +102,7 @@ export class Mischief {
     this.#failOverTo(isForgetful ? now - chance.between(1, chance.pick([3000, 12_000])) : Infinity)
   }
 
-  /** Forgets what was committed since. */
+  /** Fails over to a server without the commits since then. */
   #failOverTo(since: number): void {
     const { database, world: { chance, now } } = this.#simulation
     const downFor = chance.between(20, 1500)
@@ -111,7 +111,7 @@ export class Mischief {
     else database.failOver(since, downFor)
   }
 
-  /** A snapshot leaves no trace that the ledger could notice, so an operator says so, before anybody reaches it. */
+  /** The ledger cannot notice a restored snapshot: an operator holds all operations before any process connects. */
   #putBack(since: number, downFor: number): void {
     const { database, world } = this.#simulation
     database.putBack(since, downFor)
@@ -120,13 +120,13 @@ export class Mischief {
     world.trace.note("operator holds all", null)
   }
 
-  /** The worst that can come of a claim: it is forgotten, and its holder goes on once somebody else has claimed it. */
+  /** The most dangerous fault: a failover loses a claim, and its holder continues after another worker's claim. */
   claimed(isAgain: boolean): void {
     const { database: { client }, scenario: { forgottenClaims }, world } = this.#simulation
     const { chance } = world
     if (isAgain) this.#wakeSleepers()
     if (this.#isOver || client === null || !chance.happens(forgottenClaims)) return
-    // The release before it as well, perhaps.
+    // The failover may lose the release before it too.
     const since = world.now - (isAgain ? chance.between(0, 3000) : 0)
     world.after(chance.between(10, 300), () => {
       if (this.#isOver) return
@@ -149,7 +149,7 @@ export class Mischief {
     const { database, processes, providers, scenario: { skew }, world: { chance, trace } } = this.#simulation
     const isDatabase = chance.happens(0.2)
     const { clock } = isDatabase ? database : chance.pick([...processes, ...providers])
-    // Due times and circuits are instants: set far back, a clock would put them off for as long.
+    // Due times and circuits are instants: a clock set far back would delay them for as long.
     clock.set(chance.between(Math.max(-skew, clock.offset - (isDatabase ? 2000 : 20_000)), skew))
     trace.note("clock set", null)
   }
@@ -170,11 +170,11 @@ export class Mischief {
     const { id } = record.operation
     const isHeld = this.#isHeld(record)
     const isCancelled = Exit.isSuccess(database.now(ledger.cancel(id, { by: "operator" })))
-    const refusal = isHeld ? "operator may not cancel what is held" : "operator is too late to cancel"
+    const refusal = isHeld ? "operator may not cancel a held operation" : "operator cancels too late"
     world.trace.note(isCancelled ? "operator cancels" : refusal, accounts.nameOf(id))
   }
 
-  /** An application that finds, before anybody claimed it, that an operation cannot be carried out. */
+  /** An application finds, before a claim, that an operation cannot be carried out. */
   #refuse(record: MemoryRecord): void {
     const { accounts, database, world } = this.#simulation
     const { id, revision, state } = record.operation
@@ -190,7 +190,7 @@ export class Mischief {
     if (Exit.isSuccess(exit)) world.trace.note("operator reviews", accounts.nameOf(id))
   }
 
-  /** One by one, unless every failover is known to have lost nothing. */
+  /** Releases operations one by one, or all of them if no failover of the run loses commits. */
   #release(record: MemoryRecord): void {
     const { accounts, database, scenario, world } = this.#simulation
     const { id } = record.operation
@@ -208,7 +208,7 @@ export class Mischief {
       }
       const exit = database.now(database.queue.release(id))
       const isReleased = Exit.isSuccess(exit)
-      world.trace.note(isReleased ? "operator releases" : "operator has to wait", accounts.nameOf(id))
+      world.trace.note(isReleased ? "operator releases" : "operator must wait", accounts.nameOf(id))
       if (isReleased || attempts === 0) return
       const refusal = Option.getOrNull(Cause.findErrorOption(exit.cause))
       const until = refusal?._tag === "StillHeld" ? refusal.until?.epochMilliseconds : undefined
@@ -223,8 +223,8 @@ export class Mischief {
   }
 
   /**
-   * What an operator makes sure of: the provider has nothing, and nothing is on its way. Whether somebody may still send it
-   * is for the ledger to know, unless the clock of the database is set meanwhile.
+   * The operator's check: the provider has not received the operation, and no request is under way. The ledger checks
+   * whether a process may still send it, unless the clock of the database is set meanwhile.
    */
   #wasNeverSent(id: OperationId): boolean {
     if (this.#carelessness.isReleaseCareless === true) return true

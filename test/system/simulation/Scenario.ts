@@ -1,6 +1,6 @@
 /**
- * What a seed stands for: how many processes and operations there are, and which faults strike, and how often. Each seed
- * has a few kinds of faults and not all of them, because faults hide one another.
+ * The scenario of a seed: the number of processes and operations, and which faults strike how often. Each seed has only
+ * a few kinds of faults, because faults hide one another.
  */
 import * as Duration from "effect/Duration"
 import { readDelay } from "../../../src/domain/Submission.ts"
@@ -10,7 +10,7 @@ import { forgottenClaims } from "./Circumstances.ts"
 import type { DatabaseFaults } from "./SimulatedDatabase.ts"
 import type { NetworkFaults, Traits } from "./SimulatedProvider.ts"
 
-/** Times are short, so that a run is. */
+/** Short times, so that a run is short. */
 const patient: Policy = {
   ...defaultPolicy,
   concurrency: 3,
@@ -30,7 +30,7 @@ const patient: Policy = {
   reviewAfter: { accepted: Duration.seconds(5), submitted: Duration.seconds(8), indeterminate: Duration.seconds(5) }
 }
 
-/** The proportions of the default policy: looks often, and gives up late. */
+/** The proportions of the default policy: it polls often, and gives up late. */
 const eager: Policy = {
   ...patient,
   sendWithin: Duration.millis(5000),
@@ -41,14 +41,14 @@ const eager: Policy = {
 
 export type Policy = typeof defaultPolicy
 
-/** The longest that a claim may be sent, in milliseconds, by a clock that runs at another speed than the truth. */
+/** The longest time after a claim in which it may be sent, in milliseconds, by a clock of another speed. */
 export const longestSend = ({ attemptTimeout, sendWithin }: Policy): number =>
   (Duration.toMillis(sendWithin) + Duration.toMillis(attemptTimeout)) * 1.05 + 10
 
-/** The longest that an attempt may begin after its owner has withdrawn, in milliseconds, by a clock of another speed. */
+/** The longest time after revoked consent in which an attempt may start, in milliseconds, by a clock of another speed. */
 export const longestIgnorance = ({ storeTimeout }: Policy): number => Duration.toMillis(storeTimeout) * 1.05 + 10
 
-/** The longest that a schedule puts an operation off, in milliseconds by the clock of the database. */
+/** The longest delay that a schedule gives an operation, in milliseconds by the clock of the database. */
 export const longestDelay = (policy: Policy): number =>
   Math.max(
     readDelay(policy.readSchedule, 1000, 1),
@@ -57,7 +57,7 @@ export const longestDelay = (policy: Policy): number =>
     Duration.toMillis(policy.readTimeout) + 2 * Duration.toMillis(policy.storeTimeout)
   )
 
-/** Mean milliseconds between faults of one kind; `Infinity` when there are none. */
+/** Mean milliseconds between faults of one kind; `Infinity` for none. */
 export interface Mishaps {
   readonly crash: number
   readonly pause: number
@@ -65,7 +65,7 @@ export interface Mishaps {
   readonly databaseRestart: number
   readonly failover: number
   readonly clockStep: number
-  readonly withdrawal: number
+  readonly standingChange: number
   readonly operator: number
 }
 
@@ -80,26 +80,26 @@ export interface Scenario {
   readonly database: DatabaseFaults
   readonly network: NetworkFaults
   readonly mishaps: Mishaps
-  /** Share of acceptances that nobody is told of. */
+  /** Share of acceptances whose announcement is lost. */
   readonly lostAnnouncements: number
-  /** Clocks are off by no more than this, in milliseconds. */
+  /** The largest error of a clock, in milliseconds. */
   readonly skew: number
-  /** Clocks run faster or slower by this share. */
+  /** The share by which clocks run faster or slower. */
   readonly drift: number
   /**
-   * Whether a failover forgets what was acknowledged. Held operations are released all the same, by proof and by
-   * operators. What is left out is what no fence can help against:
-   * - Operators who release what was sent: they make sure of it first, by the provider's record. They release all where
-   *   nothing was forgotten. Where the clock of the database is set, they wait by their own.
-   * - Snapshots that are put back and reached by workers before an operator has held all: PostgreSQL cannot notice it.
-   * - Providers whose "not found" is final though their clocks, or those of the workers, are off by more than they know,
-   *   or that take on what comes too late: then it is no proof, with or without a failover.
-   * - Acceptances that are forgotten: their operation is gone, and the same request makes another one.
+   * Whether a failover loses acknowledged commits. Held operations are still released, by evidence and by
+   * operators. The simulation leaves out cases that no fence can prevent:
+   * - Operators who release a sent operation: they check the provider's record first. They release all operations if
+   *   no commit was lost. If the clock of the database is set, they wait by their own clock.
+   * - Snapshots that workers reach before an operator has held all operations: PostgreSQL cannot notice a restore.
+   * - Providers whose "not found" is final although their clocks or the workers' differ by more than declared,
+   *   or that accept late requests: then "not found" is no evidence, with or without a failover.
+   * - Lost acceptances: their operation no longer exists, and the same request creates another one.
    */
   readonly forgets: boolean
-  /** Share of claims that are forgotten while their holder sleeps. */
+  /** Share of claims that a failover loses while their holder is stopped. */
   readonly forgottenClaims: number
-  /** Whether the run goes on, when all is over, without anybody who could act on what is left. */
+  /** Whether the run continues, at its end, without a process that could act on the remaining operations. */
   readonly endsInOutage: boolean
   readonly opsBeforeYield: number
 }
@@ -107,7 +107,7 @@ export interface Scenario {
 const each = <K extends string>(keys: ReadonlyArray<K>, draw: () => number): Record<K, number> =>
   Object.fromEntries(keys.map((key) => [key, draw()])) as Record<K, number>
 
-/** Some seeds are for what takes several rare faults in a row. */
+/** Some seeds are for situations that need several rare faults in a row. */
 export const drawScenario = (chance: Chance): Scenario => {
   const scenario = drawCommonScenario(chance)
   if (!chance.happens(0.02)) return scenario
@@ -123,7 +123,7 @@ const drawCommonScenario = (chance: Chance): Scenario => {
   const mean = () => chance.happens(appetite) ? chance.pick([1500, 4000]) : Infinity
   const isExact = chance.happens(0.5)
   const mishaps = each(
-    ["crash", "pause", "drain", "databaseRestart", "failover", "clockStep", "withdrawal", "operator"],
+    ["crash", "pause", "drain", "databaseRestart", "failover", "clockStep", "standingChange", "operator"],
     mean
   )
   const forgets = mishaps.failover < Infinity && chance.happens(0.7)
@@ -135,7 +135,7 @@ const drawCommonScenario = (chance: Chance): Scenario => {
       name,
       refusesLate,
       consistency,
-      // Twice the greatest difference between two clocks, which is twice what one of them is off.
+      // Twice the greatest difference between two clocks, which is twice the error of one clock.
       window: refusesLate && isExact && chance.happens(0.7) ? consistency + 4 * skew + 10 : null,
       forgetful: 0
     }

@@ -1,6 +1,6 @@
 /**
- * The database, and the way to it. Statements are those of the in-memory services, which keep the rules of the
- * PostgreSQL ones; each takes effect in one instant. What can go wrong is when that is, and whether anybody hears of it.
+ * The database and the network to it. The in-memory services run each statement in one instant; faults change when that
+ * is, and whether the answer arrives.
  */
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import * as Clock from "effect/Clock"
@@ -20,15 +20,15 @@ import type { MachineClock } from "./MachineClock.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
 import type { World } from "./World.ts"
 
-/** Probabilities of what can happen to a statement. */
+/** Probabilities of faults of a statement. */
 export interface DatabaseFaults {
   /** The connection breaks before it takes effect. */
   readonly lostStatement: number
   /** The connection breaks after it took effect. */
   readonly lostAnswer: number
-  /** It never takes effect, and nobody says so. */
+  /** It never takes effect, and no answer arrives. */
   readonly hang: number
-  /** It takes effect, and nobody says so. */
+  /** It takes effect, and no answer arrives. */
   readonly silence: number
   /** It takes effect seconds later. */
   readonly late: number
@@ -49,11 +49,11 @@ const platform = (world: World) =>
 
 export class SimulatedDatabase {
   faults = noDatabaseFaults
-  /** Whose statement takes effect right now. */
+  /** The process whose statement takes effect now. */
   client: SimulatedProcess | null = null
   readonly clock: MachineClock
   readonly memory: MemoryLedger["Service"]
-  /** For those who are not processes of the simulation: without a network in between. */
+  /** The services without a network, for parts that are not processes of the simulation. */
   readonly queue: Queue
   readonly ledger: OperationLedger["Service"]
   readonly #world: World
@@ -85,14 +85,14 @@ export class SimulatedDatabase {
     return this.#journal
   }
 
-  /** Runs a statement in this very instant. */
+  /** Runs a statement in the current instant. */
   now<A, E>(statement: Effect.Effect<A, E>): Exit.Exit<A, E> {
     const exit = Effect.runForkWith(this.#context)(statement).pollUnsafe()
-    if (exit === undefined) throw new Error("a statement of the model did not end at once")
+    if (exit === undefined) throw new Error("a statement of the model did not end in one instant")
     return exit
   }
 
-  /** The queue as a process sees it, over the network. */
+  /** The queue of a process, over the network. */
   queueOf(process: SimulatedProcess, queue: Queue = this.queue): Queue {
     const send = <A, E>(name: string, statement: Effect.Effect<A, E>) => this.#send(process, name, statement)
     return {
@@ -153,7 +153,7 @@ export class SimulatedDatabase {
     return chance.happens(faults.late) ? "late" : null
   }
 
-  /** Stops, and comes back after so long. What was on its way is lost. */
+  /** Stops, and restarts after this time. Statements under way are lost. */
   restart(downFor: number): void {
     this.#world.trace.note("database restart", "db")
     this.#isDown = true
@@ -163,18 +163,22 @@ export class SimulatedDatabase {
     })
   }
 
-  /** Another server takes over, or an older state is restored: on a new timeline, without what was committed since. */
+  /** Another server takes over, or an older state is restored: on a new timeline, without the commits since then. */
   failOver(since: number, downFor: number): void {
     const forgotten = this.#journal.forgetSince(since)
-    this.#world.trace.note(forgotten.length > 0 ? "failover that forgets" : "failover", "db", `${forgotten.length}`)
+    this.#world.trace.note(
+      forgotten.length > 0 ? "failover that loses commits" : "failover",
+      "db",
+      `${forgotten.length}`
+    )
     this.memory.cluster.timeline++
     this.restart(downFor)
   }
 
-  /** A snapshot of the disk is put back: without what was committed since, and on the timeline that it was. */
+  /** A snapshot of the disk is restored: without the commits since then, and on the same timeline. */
   putBack(since: number, downFor: number): void {
     const forgotten = this.#journal.forgetSince(since)
-    this.#world.trace.note("snapshot put back", "db", `${forgotten.length}`)
+    this.#world.trace.note("snapshot restored", "db", `${forgotten.length}`)
     this.restart(downFor)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * One process with the real worker, rescuer and reconciler in it: with a scheduler and a clock of its own. It can be
- * stopped, continued, asked to end, and killed. A killed process does nothing any more, not even its finalizers.
+ * One process with the real worker, rescuer and reconciler, and its own scheduler and clock. It can be stopped,
+ * continued, asked to end, and killed without finalizers.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -14,11 +14,11 @@ import * as Scheduler from "effect/Scheduler"
 import type { MachineClock } from "./MachineClock.ts"
 import type { Owner, World } from "./World.ts"
 
-/** What a process is given when it starts. */
+/** The options of a process at its start. */
 export interface Machine {
   readonly world: World
   readonly clock: MachineClock
-  /** Steps of a fiber before it gives way to others. */
+  /** Steps of a fiber before it yields to others. */
   readonly opsBeforeYield: number
 }
 
@@ -26,10 +26,10 @@ export class SimulatedProcess implements Owner {
   readonly number: number
   readonly clock: MachineClock
   state: "running" | "paused" | "exited" | "killed" = "running"
-  /** Steps until it is killed. */
+  /** Steps until the process is killed. */
   stepsToLive = Infinity
   onExit: () => void = () => {}
-  /** When it last stood still, in true time. */
+  /** When the process was last stopped, in true time. */
   stoppedAt = -Infinity
   readonly #machine: Machine
   #kept: Array<() => void> = []
@@ -102,7 +102,7 @@ export class SimulatedProcess implements Owner {
     this.#machine.world.trace.remark(() => `${this.name}: ${[message].flat().map(String).join(" ")} ${cause}`)
   })
 
-  /** Dies at once. What it sent is on its way, and nothing else is left of it. */
+  /** Dies at once. Only the bytes that it sent stay under way. */
   kill(): void {
     if (this.isGone) return
     this.state = "killed"
@@ -111,7 +111,7 @@ export class SimulatedProcess implements Owner {
     this.onExit()
   }
 
-  /** SIGSTOP. The clocks go on. */
+  /** SIGSTOP. The clocks continue. */
   pause(): void {
     if (this.state !== "running") return
     this.state = "paused"
@@ -119,7 +119,7 @@ export class SimulatedProcess implements Owner {
     this.#machine.world.trace.note("pause", this.name)
   }
 
-  /** SIGCONT. After a suspension of the whole machine, its monotonic clock has stood still meanwhile. */
+  /** SIGCONT. After a suspension of the machine, its monotonic clock has not advanced. */
   resume(isSuspension: boolean): void {
     if (this.state !== "paused") return
     const { world } = this.#machine

@@ -1,6 +1,4 @@
-/**
- * A provider that knows the truth, the network to it, and an adapter as `HttpProvider` would be one.
- */
+/** A provider with its true record, the network to it, and an adapter that behaves like `HttpProvider`. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import { OperationId } from "../../../src/domain/Operation.ts"
@@ -12,24 +10,24 @@ import type { MachineClock } from "./MachineClock.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
 import type { World } from "./World.ts"
 
-/** Probabilities of what can happen to a submission and to a status read. */
+/** Probabilities of faults of a submission and of a status read. */
 export interface NetworkFaults {
   readonly refused: number
   readonly slowConnection: number
   readonly lostRequest: number
-  /** Bytes arrive seconds after they left, whether or not their sender is still there. */
+  /** Bytes arrive seconds after they left, also if their sender no longer runs. */
   readonly lateRequest: number
   readonly lostAnswer: number
   readonly lateAnswer: number
-  /** A gateway answers in the provider's place, or the answer is garbage. */
+  /** A gateway answers in the provider's place, or the answer is unreadable. */
   readonly garbledAnswer: number
   readonly adapterDefect: number
   readonly unreachableRead: number
   readonly unclearRead: number
   readonly hangingRead: number
-  /** The read is answered by a replica that lags behind. */
+  /** A replica that lags answers the read. */
   readonly staleRead: number
-  /** The provider answers with what is true of another operation. */
+  /** The provider answers with the status of another operation. */
   readonly foreignAnswer: number
   readonly foreignRead: number
 }
@@ -51,16 +49,16 @@ export const noNetworkFaults: NetworkFaults = {
   foreignRead: 0
 }
 
-/** What kind of provider it is. */
+/** The properties of a provider. */
 export interface Traits {
   readonly name: string
-  /** Refuses what comes after `send_before`. */
+  /** Refuses requests that arrive after `send_before`. */
   readonly refusesLate: boolean
-  /** How long it may take until a read finds what was received, in milliseconds. */
+  /** The longest time until a read finds a received operation, in milliseconds. */
   readonly consistency: number
-  /** The declared window after which "not found" is final. Only for those who refuse late requests. */
+  /** The declared window after which "not found" is final. Only for providers that refuse late requests. */
   readonly window: number | null
-  /** Share of operations that no status read ever finds. */
+  /** Share of operations that status reads never find. */
   readonly forgetful: number
 }
 
@@ -90,7 +88,7 @@ export class SimulatedProvider {
   faults = noNetworkFaults
   readonly traits: Traits
   readonly clock: MachineClock
-  /** Attempts that may still send, those of stopped processes among them, and requests that have not arrived. */
+  /** Attempts that may still send, including those of stopped processes, and requests that have not arrived. */
   readonly #attempts: Array<Attempt> = []
   readonly #world: World
   readonly #judge: Judge
@@ -118,12 +116,12 @@ export class SimulatedProvider {
       : { outcome: mutation.outcome, isSettled: mutation.settlesAt <= this.#world.now }
   }
 
-  /** Requests under way: they left their sender and have not arrived. */
+  /** Requests under way: sent, and not yet received. */
   get isReceiving(): boolean {
     return this.#attempts.some(({ stage }) => stage === "in flight")
   }
 
-  /** Whether anybody may still send it, or anything of it is under way. */
+  /** Whether a process may still send the operation, or a request for it is under way. */
   mayStillReceive(id: OperationId): boolean {
     return this.#attempts.some((attempt) =>
       attempt.id === id &&
@@ -131,12 +129,12 @@ export class SimulatedProvider {
     )
   }
 
-  /** Whether a status read that nothing disturbs will ever show what became of it. */
+  /** Whether a status read without faults can show the result of the operation. */
   isFindable(id: OperationId): boolean {
     return (this.#mutations.get(id)?.visibleAt ?? Infinity) < Infinity
   }
 
-  /** The adapter in a process. */
+  /** The adapter of a process. */
   adapterOf(process: SimulatedProcess): Provider["Service"] {
     return {
       submit: (operation) => this.#submit(process, operation),
@@ -163,7 +161,7 @@ export class SimulatedProvider {
       const connect = () => {
         if (chance.happens(faults.refused)) return notSent("refused")
         if (isLate()) return notSent("late")
-        // From here on nobody looks at a clock any more: who is stopped now sends late.
+        // No clock is checked after this point: a process that stops here sends late.
         later(chance.below(3), depart)
       }
       const depart = () => {
@@ -195,7 +193,7 @@ export class SimulatedProvider {
     })
   }
 
-  /** Bytes that left: neither the end of their sender nor its patience calls them back. */
+  /** Bytes that left: neither the end of their sender nor a time-out stops them. */
   #transmit(
     attempt: Attempt,
     sendBefore: DateTime.Utc,
@@ -256,7 +254,7 @@ export class SimulatedProvider {
       : SubmissionAnswer.Acknowledged({ names, evidence: { said: "later" } })
   }
 
-  /** Another operation that the provider knows, or one that it does not. */
+  /** Another operation, which the provider has or does not have. */
   #pickOther(id: OperationId): OperationId {
     const others = [...this.#mutations.keys()].filter((other) => other !== id)
     return this.#world.chance.pick([...others, unknownOperation])
@@ -327,7 +325,7 @@ export class SimulatedProvider {
     return null
   }
 
-  /** What is known of an operation on a replica that shows how things were at that instant. */
+  /** The status of an operation on a replica that shows the state of that instant. */
   #status({ id, send_before }: ProviderOperation, instant: number, askedAt: number): StatusAnswer {
     const mutation = this.#mutations.get(id)
     if (mutation === undefined || instant < mutation.visibleAt) {
@@ -339,7 +337,7 @@ export class SimulatedProvider {
         })
         : StatusAnswer.NotProven({
           reason: "not_found",
-          detail: "the provider does not know it",
+          detail: "the provider has no such operation",
           names: { reference: null, operation_id: id }
         })
     }

@@ -1,3 +1,7 @@
+/**
+ * The real worker, rescuer and reconciler break no rule when processes, network, database and clocks fail. The tests
+ * simulate thousands of seeds, and check that planted mistakes are found.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { operationStates, transitions } from "../../../src/domain/Operation.ts"
@@ -8,7 +12,7 @@ import { firstViolation, sweep } from "./Sweep.ts"
 
 const seeds = rounds(2500, 10_000)
 
-/** Whatever can strike, and whatever the real parts ask of the database. */
+/** Every fault that can strike, and every statement of the real parts. */
 const kinds = [
   "adapter defect",
   "announcement lost",
@@ -22,7 +26,7 @@ const kinds = [
   "database: silence",
   "drain",
   "failover",
-  "failover that forgets",
+  "failover that loses commits",
   "network: answer for another operation",
   "network: answer garbled",
   "network: answer lost",
@@ -32,10 +36,10 @@ const kinds = [
   "not sent: refused",
   "operator cancels",
   "operator holds all",
-  "operator is too late to cancel",
-  "operator may not cancel what is held",
+  "operator cancels too late",
+  "operator may not cancel a held operation",
   "operator refuses",
-  "operator has to wait",
+  "operator must wait",
   "operator releases",
   "operator releases all",
   "operator reviews",
@@ -47,9 +51,9 @@ const kinds = [
   "provider takes on: succeeded",
   "resume",
   "resume after suspension",
-  "snapshot put back",
+  "snapshot restored",
   "standing restored",
-  "standing withdrawn",
+  "standing lost",
   "statement: claim",
   "statement: mayStillSend",
   "statement: postpone",
@@ -80,7 +84,7 @@ const traceOf = (seed: number): string => {
   return [hash, ...lines].join("\n")
 }
 
-describe("the real workers in a world that fails", () => {
+describe("the real workers, while every other part fails,", () => {
   it(`break no rule in ${seeds} seeds, in which every fault strikes and every transition happens`, () => {
     const { counts, cpuSeconds, violations } = sweep(1, seeds)
     process.stdout.write(`${seeds} seeds in ${cpuSeconds.toFixed(1)} s of CPU\n`)
@@ -92,7 +96,7 @@ describe("the real workers in a world that fails", () => {
     assert.sameMembers(happened, ["nothing → accepted", ...allowed])
   }, 300_000)
 
-  it("do the same for the same seed, bit by bit", () => {
+  it("run identically for the same seed", () => {
     for (let seed = 1; seed <= 50; seed++) {
       const first = traceOf(seed)
       assert.strictEqual(traceOf(seed), first)
@@ -101,7 +105,7 @@ describe("the real workers in a world that fails", () => {
     assert.notStrictEqual(simulate(1).hash, simulate(2).hash)
   })
 
-  it("do the same for the same seed in another process", () => {
+  it("run identically for the same seed in another process", () => {
     for (const seed of [3, 5]) {
       const output = execFileSync(process.execPath, ["test/system/simulation/main.ts", "--seed", String(seed)], {
         encoding: "utf8"
@@ -113,7 +117,7 @@ describe("the real workers in a world that fails", () => {
   })
 })
 
-describe("a mistake that is planted is found", () => {
+describe("the judge finds a planted mistake:", () => {
   for (const [name, plant] of Object.entries(plants)) {
     it(name, () => {
       const found = firstViolation(seeds, () => ({ plant: plant() }))
@@ -122,7 +126,7 @@ describe("a mistake that is planted is found", () => {
       process.stdout.write(`${name}: seed ${seed} breaks "${violation!.rule}"\n`)
       const { circumstances } = plant()
       const control = simulate(seed, circumstances === undefined ? {} : { plant: { circumstances } })
-      assert.isNull(control.violation, "the seed breaks a rule without the mistake, too")
+      assert.isNull(control.violation, "the seed breaks a rule also without the mistake")
     }, 300_000)
   }
 })

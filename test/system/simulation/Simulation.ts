@@ -1,6 +1,6 @@
 /**
- * One run of the real worker, rescuer and reconciler, in processes that fail, against a database, a network and
- * providers that fail: all of it drawn from one seed.
+ * One run of the real worker, rescuer and reconciler in processes that fail, against a database, a network and
+ * providers that fail. One seed determines the whole run.
  */
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -29,27 +29,27 @@ import { SimulatedProvider } from "./SimulatedProvider.ts"
 import type { Counts } from "./Trace.ts"
 import { World } from "./World.ts"
 
-/** A mistake that is planted, to see that it is found. */
+/** A planted mistake, which the judge must find. */
 export interface Plant {
   readonly queue?: (queue: SubmissionQueueShape, simulation: Simulation) => SubmissionQueueShape
-  /** As operators see it. */
+  /** Replaces the ledger of operators. */
   readonly ledger?: (ledger: OperationLedger["Service"], simulation: Simulation) => OperationLedger["Service"]
-  /** As a process sees it, over the network. */
+  /** Replaces the queue of a process, on its side of the network. */
   readonly remoteQueue?: (queue: SubmissionQueueShape, simulation: Simulation) => SubmissionQueueShape
   readonly adapter?: (adapter: Provider["Service"]) => Provider["Service"]
   readonly policy?: Partial<Policy>
   readonly scenario?: (scenario: Scenario) => Scenario
-  /** What is no mistake, and only makes the mistake show sooner. */
+  /** Faults that are no mistake, and only make the mistake show sooner. */
   readonly circumstances?: (scenario: Scenario) => Scenario
-  /** Runs in each process, beside the real parts. */
+  /** A part that runs in each process, beside the real ones. */
   readonly layer?: (simulation: Simulation) => Layer.Layer<never>
-  /** The clock as a process sees it. */
+  /** Replaces the clock of a process. */
   readonly clock?: (clock: MachineClock) => Clock.Clock
-  /** Operators release without making sure of anything. */
+  /** Operators release without any check. */
   readonly isReleaseCareless?: boolean
-  /** Operators ask the provider, and release at once, whoever may still send. */
+  /** Operators ask the provider, and release at once, also while a process may still send. */
   readonly isReleaseHasty?: boolean
-  /** Operators put a snapshot back, and hold nothing. */
+  /** Operators restore a snapshot, and hold no operation. */
   readonly isHoldForgotten?: boolean
 }
 
@@ -61,7 +61,7 @@ export interface SimulationOptions {
 export interface Result {
   readonly seed: number
   readonly violation: Violation | null
-  /** Of everything that happened, in its order. */
+  /** Hash of all events, in their order. */
   readonly hash: string
   /** Milliseconds of true time. */
   readonly time: number
@@ -70,12 +70,12 @@ export interface Result {
   readonly lines: ReadonlyArray<string>
 }
 
-/** Steps that no run needs. */
+/** Step limit, more than any run needs. */
 const mostSteps = 60_000
-/** Milliseconds of true time, without any fault, in which everything must come to its end. */
+/** Milliseconds of true time without faults in which every operation must reach its end. */
 const patience = 180_000 + longestIdle
 
-/** Milliseconds: longer than the rescuer's pause between two looks for what is to be reviewed. */
+/** Milliseconds: longer than the rescuer's pause between two searches for operations to review. */
 const outage = 70_000
 
 export class Simulation {
@@ -107,7 +107,7 @@ export class Simulation {
       databaseTime: () => this.database.clock.currentTimeMillisUnsafe(),
       longestDelay: longestDelay(this.policy),
       longestSend: longestSend(this.scenario.policy),
-      withdrawnAt: (record) => this.accounts.withdrawnAt(record),
+      consentEndedAt: (record) => this.accounts.consentEndedAt(record),
       longestIgnorance: longestIgnorance(this.scenario.policy)
     })
     this.database = new SimulatedDatabase(this.world, this.clock(), this.judge)
@@ -124,7 +124,7 @@ export class Simulation {
     this.mischief = new Mischief(this, plant)
   }
 
-  /** A clock that is off by what the scenario allows. */
+  /** A clock with an error that the scenario allows. */
   clock(): MachineClock {
     const { chance } = this.world
     const { drift, skew } = this.scenario
@@ -135,13 +135,13 @@ export class Simulation {
     return this.providers.find(({ traits }) => traits.name === name)!
   }
 
-  /** As operators see it. */
+  /** The ledger of operators. */
   get ledger(): OperationLedger["Service"] {
     const { ledger } = this.database
     return this.#plant.ledger?.(ledger, this) ?? ledger
   }
 
-  /** Starts a process. Without adapters it can act on nothing, as in an outage of every provider. */
+  /** Starts a process. Without adapters it can act on no operation, as in an outage of every provider. */
   startProcess(hasAdapters = true): SimulatedProcess {
     const { opsBeforeYield } = this.scenario
     const process = new SimulatedProcess(this.processes.length + 1, {
@@ -175,7 +175,7 @@ export class Simulation {
     return process
   }
 
-  /** Tells each process that something was accepted, unless that gets lost. */
+  /** Announces an acceptance to each process, unless the announcement is lost. */
   announce(provider: ProviderName): void {
     const { chance, trace } = this.world
     for (const [process, announcements] of this.#wakers) {
@@ -194,7 +194,7 @@ export class Simulation {
     while (this.judge.violation === null && !(this.isCalm && this.#isOver())) {
       const isStuck = !this.world.step() || this.world.now > calmAt + patience
       if (isStuck) this.#nameStuck()
-      else if (this.world.steps > mostSteps) this.judge.violate("every run comes to an end", `${mostSteps} steps`)
+      else if (this.world.steps > mostSteps) this.judge.violate("every run ends", `${mostSteps} steps`)
     }
     if (this.judge.violation === null && this.scenario.endsInOutage) this.#sitOutAnOutage()
     if (this.judge.violation === null) this.#end()
@@ -224,12 +224,15 @@ export class Simulation {
     for (const record of this.database.operations.values()) {
       if (!this.accounts.isAtItsEnd(record)) {
         const { id, state } = record.operation
-        return this.judge.violate("whatever can be settled is settled in the end", `${this.judge.name(id)} is ${state}`)
+        return this.judge.violate(
+          "every operation that can be settled is settled at the end",
+          `${this.judge.name(id)} is ${state}`
+        )
       }
     }
   }
 
-  /** What nobody can act on comes under review all the same, also once a review of it was ended. */
+  /** Operations that no process can act on are put under review, also after a review was cleared. */
   #sitOutAnOutage(): void {
     const { database: { operations }, judge, ledger, world } = this
     this.isEnding = true
@@ -239,7 +242,7 @@ export class Simulation {
     const endsAt = world.now + outage
     const start = () => {
       if (world.now >= endsAt) return
-      // It gives up where the database is slow or still away, and is started again.
+      // It ends if the database is slow or still unreachable, and is restarted.
       this.startProcess(false).onExit = () => world.after(1000, start)
     }
     start()
@@ -247,12 +250,12 @@ export class Simulation {
     for (const { operation: { id } } of left) {
       const { state, terminal, under_review } = operations.get(id)!.operation
       if (!terminal && !under_review) {
-        judge.violate("what stays unsettled comes under review", `${judge.name(id)} is ${state}`)
+        judge.violate("every operation that stays unsettled is put under review", `${judge.name(id)} is ${state}`)
       }
     }
   }
 
-  /** Nothing that is still on its way may break a rule. */
+  /** Requests and statements still under way must break no rule. */
   #end(): void {
     const { world } = this
     this.isEnding = true
@@ -261,12 +264,12 @@ export class Simulation {
       else process.kill()
     }
     const { drainTimeout, storeTimeout } = this.policy
-    // Each part may wait for what it asked the database, and record what it knows.
+    // Each part may wait for its statements, and record its results.
     const stopAt = world.now + Duration.toMillis(drainTimeout) + 5 * Duration.toMillis(storeTimeout)
     while (this.judge.violation === null && this.processes.some(({ isGone }) => !isGone) && world.step()) {
       if (world.now > stopAt) {
         this.judge.violate(
-          "a process that is asked to end does so",
+          "a process ends after SIGTERM",
           this.processes.filter(({ isGone }) => !isGone).map(({ name, state }) => `${name} ${state}`).join()
         )
       }

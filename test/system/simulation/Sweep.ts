@@ -1,6 +1,4 @@
-/**
- * Many seeds, one after the other.
- */
+/** Runs many seeds, one after the other. */
 import { type Result, simulate, type SimulationOptions } from "./Simulation.ts"
 import type { Counts } from "./Trace.ts"
 
@@ -8,7 +6,7 @@ export interface Sweep {
   readonly seeds: number
   /** Runs that broke a rule. */
   readonly violations: ReadonlyArray<Result>
-  /** How often each kind of thing happened, in all of them. */
+  /** How often each kind of event happened, in all runs. */
   readonly counts: Counts
   readonly steps: number
   /** Seconds of true time that were simulated. */
@@ -16,7 +14,7 @@ export interface Sweep {
   readonly cpuSeconds: number
 }
 
-/** Errors are values here, and nobody looks at where they were made; finding that out is dear. */
+/** Errors are values here: stack traces are expensive and unused. */
 const withoutStacks = <A>(run: () => A): A => {
   const limit = Error.stackTraceLimit
   Error.stackTraceLimit = 0
@@ -27,7 +25,7 @@ const withoutStacks = <A>(run: () => A): A => {
   }
 }
 
-/** Runs so many seeds, from the first one on. */
+/** Runs `count` seeds, from the first one on. */
 export const sweep = (first: number, seeds: number, options: SimulationOptions = {}): Sweep =>
   withoutStacks(() => {
     const counts: Counts = new Map()
@@ -46,7 +44,7 @@ export const sweep = (first: number, seeds: number, options: SimulationOptions =
     return { seeds, violations, counts, steps, simulatedSeconds: time / 1000, cpuSeconds: (system + user) / 1e6 }
   })
 
-/** The first seed that breaks a rule, or null when none of so many does. */
+/** The first of `count` seeds that breaks a rule, or null. */
 export const firstViolation = (seeds: number, options: () => SimulationOptions): Result | null =>
   withoutStacks(() => {
     for (let seed = 1; seed <= seeds; seed++) {

@@ -1,8 +1,6 @@
-/**
- * What happened, as a hash that two runs can be compared by, as counts, and as lines for people when they are asked for.
- */
+/** The events of a run: as a hash that compares two runs, as counts, and as lines for readers on request. */
 
-/** How often each kind of thing happened. */
+/** How often each kind of event happened. */
 export type Counts = Map<string, number>
 
 export class Trace {
@@ -21,7 +19,7 @@ export class Trace {
     return (this.#hash >>> 0).toString(16).padStart(8, "0")
   }
 
-  /** Takes a number into the hash. */
+  /** Adds a number to the hash. */
   mix(value: number): void {
     this.#hash = Math.imul(this.#hash ^ value, 0x01000193) ^ (this.#hash >>> 15)
   }
@@ -30,7 +28,7 @@ export class Trace {
     this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1)
   }
 
-  /** Counts something, and notes when and to what it happened. */
+  /** Counts an event, and records its time and its subject. */
   note(kind: string, subject: number | string | null, detail = ""): void {
     this.count(kind)
     this.mix(this.#now())
@@ -44,7 +42,7 @@ export class Trace {
     }
   }
 
-  /** For people alone: no part of the hash. */
+  /** A line for readers only: not part of the hash. */
   remark(text: () => string): void {
     if (this.#isVerbose) this.lines.push(`${" ".repeat(11)}${text()}`)
   }

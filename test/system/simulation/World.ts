@@ -1,21 +1,21 @@
 /**
- * Time and order. Whatever can happen next is either runnable now or due later, and the seed decides which of several
- * comes first. When nothing is runnable, time jumps.
+ * Time and order of a run. The seed decides which of several runnable events comes first; if none is runnable, time
+ * jumps to the next one.
  */
 import { Chance } from "./Chance.ts"
 import { Trace } from "./Trace.ts"
 
-/** Something that runs tasks: a process, which may stop and die. */
+/** A runner of tasks: a process, which may stop and die. */
 export interface Owner {
   readonly number: number
-  /** Whether the task may run now. Keeps it for later, or drops it, when not. */
+  /** Whether the task may run now. If not, the owner keeps it for later or drops it. */
   readonly admits: (task: () => void) => boolean
 }
 
-/** Something that is to happen, and can be called off until it does. */
+/** A future event that can be cancelled. */
 export interface Due {
   readonly time: number
-  /** Decides between what is due at the same time. */
+  /** Orders events that are due at the same time. */
   readonly tie: number
   readonly owner: Owner | null
   readonly run: () => void
@@ -30,7 +30,7 @@ interface Task {
 const isBefore = (a: Due, b: Due) => a.time < b.time || (a.time === b.time && a.tie < b.tie)
 
 export class World {
-  /** Milliseconds of true time, which no clock in here shows. */
+  /** Milliseconds of true time, which no simulated clock shows. */
   now = 0
   steps = 0
   readonly chance: Chance
@@ -43,7 +43,7 @@ export class World {
     this.trace = new Trace(isVerbose, () => this.now)
   }
 
-  /** Lets something happen after so many milliseconds of true time: to its owner, or to the world when it has none. */
+  /** Schedules an event after this many milliseconds of true time: for its owner, or for the world without one. */
   after(delay: number, run: () => void, owner: Owner | null = null): Due {
     const due = {
       time: this.now + Math.max(0, Math.ceil(delay)),
@@ -61,7 +61,7 @@ export class World {
     this.#runnable.push({ owner, run })
   }
 
-  /** Lets one thing happen. False when nothing is left. */
+  /** Runs one event. False if none is left. */
   step(): boolean {
     this.steps++
     const runnable = this.#runnable

@@ -1,12 +1,12 @@
 /**
  * `npm run simulate`: the real workers against a model of database, network and providers, deterministic by seed.
  *
- *   --seeds N   runs N seeds (10,000 by default), and says how fast that was and what happened in them
+ *   --seeds N   runs N seeds (10,000 by default), and prints their speed and their events
  *   --from S    the first of them (1 by default)
- *   --seed S    runs one seed and prints everything that happens in it
- *   --plants    plants every known mistake, and says which seed finds it
+ *   --seed S    runs one seed and prints all of its events
+ *   --plants    plants every known mistake, and prints the seed that finds it
  *
- * Exits with 1 when a rule was broken, or a mistake was not found.
+ * Exits with 1 if a rule was broken, or a mistake was not found.
  */
 import { parseArgs } from "node:util"
 import { plants } from "./plants.ts"

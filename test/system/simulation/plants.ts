@@ -1,5 +1,5 @@
 /**
- * Mistakes that one could make, and perhaps once will. Each is planted by replacing or wrapping a part, and must be found.
+ * Possible mistakes of the implementation. Each is planted by replacing or wrapping a part, and the judge must find it.
  */
 import type * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -14,7 +14,7 @@ import { claimable, claimOf, databaseTime, failure, force, isDue, records } from
 import type { Queue } from "./SimulatedDatabase.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
 
-/** Says the same for ever as what it said first. */
+/** Repeats the first answer for ever. */
 const rememberAnswers = (): NonNullable<Plant["adapter"]> => {
   const known = new Map<OperationId, StatusAnswer>()
   return (adapter) => ({
@@ -45,7 +45,7 @@ const rescueToFailed = (queue: Queue, simulation: Simulation): Queue => ({
     )
 })
 
-/** Each mistake by its name; a function, because some have a memory. */
+/** Each mistake by its name. Each is a function, because some have state. */
 export const plants: Readonly<Record<string, () => Plant>> = {
   "retry after rescue": () => ({
     queue: (queue, simulation) => ({
@@ -72,12 +72,12 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         })
     })
   }),
-  "an attempt is repeated without asking whether the owner has withdrawn": () => ({
+  "a retry that does not check for revoked consent": () => ({
     remoteQueue: (queue) => ({ ...queue, mayStillSend: () => Effect.succeed(true) }),
     circumstances: (scenario) => ({
       ...scenario,
       network: { ...scenario.network, refused: 0.7 },
-      mishaps: { ...scenario.mishaps, withdrawal: 500 }
+      mishaps: { ...scenario.mishaps, standingChange: 500 }
     })
   }),
   "no compare-and-set": () => ({
@@ -126,7 +126,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         )
     })
   }),
-  "a status read is believed, although it names another operation": () => ({
+  "a status read that names another operation counts as evidence": () => ({
     adapter: (adapter) => ({
       ...adapter,
       readStatus: (operation, reference) =>
@@ -136,7 +136,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         )
     })
   }),
-  "the answer to a submission is believed, although it names another operation": () => ({
+  "an answer to a submission that names another operation counts": () => ({
     adapter: (adapter) => ({
       ...adapter,
       submit: (operation, payload) =>
@@ -166,18 +166,18 @@ export const plants: Readonly<Record<string, () => Plant>> = {
       })
     })
   }),
-  "lost wake-up, and nobody looks": () => ({
+  "lost wake-ups without polling": () => ({
     policy: { pollInterval: Duration.hours(1) },
     circumstances: (scenario) => ({ ...scenario, lostAnnouncements: 1 })
   }),
-  "uncertain counts as not sent": () => ({
+  "an uncertain submission counts as not sent": () => ({
     adapter: (adapter) => ({
       ...adapter,
       submit: (operation, payload) =>
         Effect.mapError(adapter.submit(operation, payload), ({ reason }) => new NotSent({ reason }))
     })
   }),
-  "an answer that is not understood is a refusal": () => ({
+  "an unreadable answer counts as a refusal": () => ({
     adapter: (adapter) => ({
       ...adapter,
       submit: (operation, payload) =>
@@ -188,10 +188,10 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         )
     })
   }),
-  "a hold that ends without proof": () => ({
+  "a hold that ends without evidence": () => ({
     queue: (queue) => ({ ...queue, takeHeld: () => Effect.as(queue.releaseAll, []) })
   }),
-  "cancelling what is held": () => ({
+  "cancellation of a held operation": () => ({
     ledger: (ledger, simulation) => ({
       ...ledger,
       cancel: (id, evidence) =>
@@ -204,17 +204,17 @@ export const plants: Readonly<Record<string, () => Plant>> = {
     }),
     circumstances: forgetful
   }),
-  "an operator who releases what is held without making sure": () => ({
+  "an operator releases a held operation without a check": () => ({
     isReleaseCareless: true,
     circumstances: (scenario) => forgottenAndUnfindable(scenario, {})
   }),
-  "an operator who releases before nobody else can send": () => ({
+  "an operator releases while another process can still send": () => ({
     isReleaseHasty: true,
-    // The question before each retry would stop that other sender as well, so the worker does not ask.
+    // The check before each retry would stop the other sender too, so this worker does not check.
     queue: (queue) => ({ ...queue, mayStillSend: () => Effect.succeed(true) }),
     circumstances: (scenario) => forgottenAndUnfindable(scenario, { slowConnection: 0.9, refused: 0.3 })
   }),
-  "a late status read puts off what was released": () => ({
+  "a late status read delays a released operation": () => ({
     queue: (queue, simulation) => ({
       ...queue,
       postpone: (id, revision, next) =>
@@ -222,15 +222,15 @@ export const plants: Readonly<Record<string, () => Plant>> = {
           const { operations } = simulation.database
           const record = operations.get(id)
           if (record?.operation.state !== "accepted") return queue.postpone(id, revision, next)
-          // As slowly as it gets.
+          // The longest delay.
           operations.set(id, { ...record, due_at: databaseTime(simulation) + 3_600_000 })
           return Effect.void
         })
     }),
     circumstances: forgetful
   }),
-  "a snapshot that is put back, and nobody holds anything": () => ({ isHoldForgotten: true, circumstances: forgetful }),
-  "an operation whose wait began before the last failover": () => ({
+  "a restored snapshot whose operations are not held": () => ({ isHoldForgotten: true, circumstances: forgetful }),
+  "the wait of a held operation ignores the last failover": () => ({
     queue: (queue, simulation) => ({
       ...queue,
       takeHeld: (provider, limit, terms) =>
@@ -248,7 +248,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
     }),
     circumstances: (scenario) => forgottenClaims(scenario, { lateRequest: 0.8 })
   }),
-  "a late record over the claim that came after": () => ({
+  "a late record replaces a newer claim": () => ({
     queue: (queue) => ({
       ...queue,
       record: (id, revision, outcome, recording) =>
@@ -256,7 +256,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
     }),
     circumstances: (scenario) => forgottenClaims(scenario, { slowConnection: 0.9, refused: 0.3 })
   }),
-  "a record that came too late hurries the claim that came after": () => ({
+  "a late record shortens a newer claim": () => ({
     queue: (queue, simulation) => ({
       ...queue,
       report: (id, reference) =>
@@ -270,10 +270,10 @@ export const plants: Readonly<Record<string, () => Plant>> = {
     }),
     circumstances: (scenario) => forgottenClaims(scenario, { slowConnection: 0.9, refused: 0.5 })
   }),
-  "nobody reviews what nobody can act on": () => ({
+  "no review of operations that no worker can act on": () => ({
     queue: (queue) => ({ ...queue, reviewAged: () => Effect.succeed(0) })
   }),
-  "rescheduling forgets the time": () => ({
+  "rescheduling without a time": () => ({
     queue: (queue, simulation) => ({
       ...queue,
       postpone: (id, revision) =>
@@ -286,9 +286,9 @@ export const plants: Readonly<Record<string, () => Plant>> = {
     })
   }),
   "status reads from a cache": () => ({ adapter: rememberAnswers() }),
-  "nobody rescues": () => ({ queue: (queue) => ({ ...queue, rescue: () => Effect.succeed([]) }) }),
-  "statements that hang are waited for": () => ({ policy: { storeTimeout: Duration.hours(1) } }),
-  "a consistency window without room for the clocks": () => ({
+  "no rescuer": () => ({ queue: (queue) => ({ ...queue, rescue: () => Effect.succeed([]) }) }),
+  "a wait without limit for hanging statements": () => ({ policy: { storeTimeout: Duration.hours(1) } }),
+  "a consistency window without tolerance for clocks": () => ({
     circumstances: (scenario) => ({
       ...scenario,
       skew: 1500,
@@ -302,7 +302,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
       providers: scenario.providers.map((provider) => ({ ...provider, window: provider.consistency }))
     })
   }),
-  "a deadline by a clock that can be set": () => ({
+  "a send deadline by a clock that can be set": () => ({
     circumstances: (scenario) => ({
       ...scenario,
       skew: 10_000,

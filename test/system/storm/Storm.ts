@@ -1,6 +1,6 @@
 /**
- * The accept storm: very many acceptances by very many callers at once, most of which repeat the key of another, some
- * with another request. For each key there must be one operation, which everybody gets who asked for the same.
+ * The storm of acceptances: very many concurrent acceptances, most of which repeat a key, some with another request.
+ * For each key there must be one operation, which every equal request gets.
  */
 import { type Context, Effect } from "effect"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
@@ -9,9 +9,9 @@ import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 
 export interface StormOptions {
   readonly accepts: number
-  /** Callers at the same time. */
+  /** Number of concurrent callers. */
   readonly callers: number
-  /** Acceptances for each key, most of them at the same moment. */
+  /** Acceptances for each key, most of them concurrent. */
   readonly repetitions: number
   /** One ledger for each process that accepts, on connections of its own. Callers are spread over them. */
   readonly processes: ReadonlyArray<Context.Context<OperationLedger>>
@@ -24,10 +24,10 @@ export interface StormResult {
   readonly replayed: number
   readonly conflicts: number
   readonly seconds: number
-  /** Of one acceptance, in milliseconds. */
+  /** Durations of single acceptances, in milliseconds. */
   readonly p50: number
   readonly p99: number
-  /** What should not have happened, in words. */
+  /** Violations of the rule, in words. */
   readonly violations: ReadonlyArray<string>
 }
 
@@ -40,10 +40,10 @@ interface Answer {
   readonly millis: number
 }
 
-/** One request in ten asks for something else under its key. */
+/** One request in ten has another payload under its key. */
 const variantOf = (n: number) => n % 10 === 3 ? 1 : 0
 
-/** One request in four comes back to a key of long ago. The others repeat a key together with those beside them. */
+/** One request in four repeats an old key. The others repeat a key together with their neighbours. */
 const keyOf = (n: number, { repetitions }: StormOptions) => {
   const fresh = Math.floor(n / repetitions)
   return n % 4 === 1 ? (n * 7919) % (fresh + 1) : fresh
@@ -52,7 +52,7 @@ const keyOf = (n: number, { repetitions }: StormOptions) => {
 const percentile = (sorted: ReadonlyArray<number>, share: number) =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
 
-/** What is wrong with the answers for one key. */
+/** The violations in the answers for one key. */
 const faultsOf = (key: number, answers: ReadonlyArray<Answer>): ReadonlyArray<string> => {
   const faults: Array<string> = []
   const creations = answers.filter(({ created }) => created)
@@ -66,7 +66,7 @@ const faultsOf = (key: number, answers: ReadonlyArray<Answer>): ReadonlyArray<st
   return faults
 }
 
-/** Lets it rage, and judges every single answer. */
+/** Runs the storm, and checks every answer. */
 export const storm = Effect.fnUntraced(function*(options: StormOptions) {
   const { accepts, callers, grant, processes } = options
   const answers: Array<Answer> = []

@@ -1,9 +1,9 @@
 /**
- * `npm run storm`: 100,000 acceptances by 1,000 callers at once, on a PostgreSQL of its own.
+ * `npm run storm`: 100,000 acceptances by 1,000 concurrent callers, on a PostgreSQL of its own.
  *
  *     npm run storm -- --accepts 100000 --callers 1000
  *
- * Exits with 1 when a key got two operations, or a conflict was not refused.
+ * Exits with 1 if a key got two operations, or a conflict was not refused.
  */
 import { NodeCrypto, NodeRuntime, NodeServices } from "@effect/platform-node"
 import { PgClient } from "@effect/sql-pg"
@@ -77,7 +77,7 @@ const main = Effect.gen(function*() {
   const { created, conflicts, keys, p50, p99, replayed, seconds, violations } = result
   const isWhole = stored!.operations === keys && stored!.payloads === keys && violations.length === 0
   yield* Console.log([
-    `${values.accepts} acceptances by ${values.callers} callers at once, through ${processes} pools of connections`,
+    `${values.accepts} acceptances by ${values.callers} concurrent callers, through ${processes} connection pools`,
     `  keys                 ${keys}`,
     `  operations created   ${created} (${stored!.operations} stored)`,
     `  repetitions          ${replayed}, each with the operation of its key`,
