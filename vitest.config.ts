@@ -7,8 +7,8 @@ process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache
 
 /** What all projects share. The timeouts only end what hangs: no test measures time. */
 const shared = {
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
   // One process fewer than there are processors would leave half of a machine of two idle.
   maxWorkers: "100%"
 }
