@@ -8,7 +8,6 @@ import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation } from "../domain/Operation.ts"
-import { mutationResponses } from "./MutationProblems.ts"
 import { responses } from "./Problems.ts"
 
 /** Lower case, as headers are looked up. */
@@ -49,8 +48,8 @@ export class MutationRequest extends HttpApiMiddleware.Service<MutationRequest, 
       responses.badRequest,
       responses.payloadTooLarge,
       responses.unprocessableContent,
-      mutationResponses.idempotencyKeyRequired,
-      mutationResponses.unsupportedMediaType
+      responses.idempotencyKeyRequired,
+      responses.unsupportedMediaType
     ]
   }
 ) {}
@@ -82,5 +81,5 @@ export const acceptanceErrors = [
   responses.forbidden,
   responses.unprocessableContent,
   responses.serviceUnavailable,
-  mutationResponses.idempotencyKeyReused
+  responses.idempotencyKeyReused
 ] as const

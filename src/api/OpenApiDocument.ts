@@ -3,7 +3,8 @@
  */
 import type { OpenAPISpec, OpenAPISpecOperation } from "effect/http-api/OpenApi"
 import { requestIdPattern } from "../domain/RequestId.ts"
-import { type ProblemCode, problemKinds, problemMediaType } from "./Problems.ts"
+import { type ProblemCode, problemKinds } from "./ProblemKinds.ts"
+import { problemMediaType } from "./Problems.ts"
 
 type Responses = OpenAPISpecOperation["responses"]
 type Headers = Record<string, { readonly schema: object; readonly description?: string; readonly required?: boolean }>

@@ -1,8 +1,7 @@
 /**
  * What a response of 401 or 403 tells a client of how to authenticate (RFC 9110 §11.6.1).
  */
-import type { AnyProblemCode } from "../api/MutationProblems.ts"
-import { type ProblemCode, problemKinds } from "../api/Problems.ts"
+import { type ProblemCode, problemKinds } from "../api/ProblemKinds.ts"
 import type { Scope } from "../domain/Grant.ts"
 import type { AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
 
@@ -15,7 +14,7 @@ export const resourceMetadataUrl = (baseUrl: string): string => {
 export const resourceMetadataPath = "/.well-known/oauth-protected-resource"
 
 /** The `error` of a challenge (RFC 6750 §3.1, RFC 9449 §7.1), where a code has one. */
-const errorOf: Partial<Record<AnyProblemCode, string>> = {
+const errorOf: Partial<Record<ProblemCode, string>> = {
   invalid_token: "invalid_token",
   grant_revoked: "invalid_token",
   client_inactive: "invalid_token",
@@ -27,7 +26,7 @@ const errorOf: Partial<Record<AnyProblemCode, string>> = {
 
 /** What is said of the credential that came, and of which scheme it was. */
 export interface Occasion {
-  readonly code: AnyProblemCode
+  readonly code: ProblemCode
   readonly scheme: "Bearer" | "DPoP"
   readonly scope: Scope | undefined
 }
@@ -48,7 +47,7 @@ export const makeChallenge = (accepted: AcceptedCredentialsShape, baseUrl: strin
     const error = errorOf[code]
     const wrong = error === undefined
       ? ""
-      : `, error="${error}", error_description="${problemKinds[code as ProblemCode].meaning}"`
+      : `, error="${error}", error_description="${problemKinds[code].meaning}"`
     const concerned = scheme in schemes ? scheme : Object.keys(schemes)[0]
     const named = scope === undefined ? "" : `, scope="${scope}"`
     return Object.entries(schemes)

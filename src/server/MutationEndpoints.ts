@@ -15,7 +15,6 @@ import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerReq
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import { CurrentGrant } from "../api/Middleware.ts"
-import type { IdempotencyKeyReused } from "../api/MutationProblems.ts"
 import {
   type AcceptedOperation,
   CurrentKey,
@@ -26,6 +25,7 @@ import {
 import type {
   BadRequest,
   Forbidden,
+  IdempotencyKeyReused,
   PayloadTooLarge,
   ServiceUnavailable,
   Unauthorized,

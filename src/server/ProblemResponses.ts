@@ -5,14 +5,8 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
-import {
-  allProblemKinds,
-  type AnyProblem,
-  type AnyProblemCode,
-  type AnyProblemOf,
-  mutationProblemClasses
-} from "../api/MutationProblems.ts"
-import { problemClasses, type ProblemField, type ProblemKind, problemMediaType } from "../api/Problems.ts"
+import { type ProblemCode, type ProblemKind, problemKinds } from "../api/ProblemKinds.ts"
+import { type Problem, problemClasses, type ProblemField, problemMediaType, type ProblemOf } from "../api/Problems.ts"
 import type { Scope } from "../domain/Grant.ts"
 import { AcceptedCredentials } from "../services/verification/AcceptedCredentials.ts"
 import { makeChallenge } from "./Challenges.ts"
@@ -50,22 +44,16 @@ export interface ProblemOptions {
 /** Headers that belong to a problem and are no members of its body. */
 const ownHeaders = new WeakMap<object, Readonly<Record<string, string>>>()
 
-/** Each status has its class, unless the code has one of its own. */
-const classOf = (code: AnyProblemCode) =>
-  code in mutationProblemClasses
-    ? mutationProblemClasses[code as keyof typeof mutationProblemClasses]
-    : problemClasses[allProblemKinds[code].status as keyof typeof problemClasses]
-
 /** The body of a problem, for a request that is known. */
-export const makeProblem = <Code extends AnyProblemCode>(
+export const makeProblem = <Code extends ProblemCode>(
   baseUrl: string,
   request: RequestInfo,
   code: Code,
   options: ProblemOptions = {}
-): AnyProblemOf<Code> => {
-  const kind: ProblemKind = allProblemKinds[code]
+): ProblemOf<Code> => {
+  const kind: ProblemKind = problemKinds[code]
   // The code decides the class: TypeScript cannot follow.
-  const Class = classOf(code) as unknown as new(fields: object) => AnyProblemOf<Code>
+  const Class = problemClasses[code] as unknown as new(fields: object) => ProblemOf<Code>
   const problem = new Class({
     type: `${baseUrl}/problems/${code}`,
     title: kind.title,
@@ -83,10 +71,10 @@ export const makeProblem = <Code extends AnyProblemCode>(
 
 /** Fails with a problem of the request at hand. */
 export class Problems extends Context.Service<Problems, {
-  readonly fail: <Code extends AnyProblemCode>(
+  readonly fail: <Code extends ProblemCode>(
     code: Code,
     options?: ProblemOptions
-  ) => Effect.Effect<never, AnyProblemOf<Code>>
+  ) => Effect.Effect<never, ProblemOf<Code>>
 }>()("financial-agents-gateway/server/Problems") {
   static readonly layer: Layer.Layer<Problems, never, BaseUrl> = Layer.effect(
     Problems,
@@ -113,12 +101,12 @@ export class Problems extends Context.Service<Problems, {
 }
 
 /** Whether a failure is one that clients may see as it is. */
-export const isProblem = (error: unknown): error is AnyProblem => classes.some((Class) => error instanceof Class)
+export const isProblem = (error: unknown): error is Problem => classes.some((Class) => error instanceof Class)
 
-const classes = [...Object.values(problemClasses), ...Object.values(mutationProblemClasses)]
+const classes = [...new Set(Object.values(problemClasses))]
 
 /** What a problem demands besides a body (RFC 9110 §10.2.3, §11.6.1). */
-const headersOf = (problem: AnyProblem): Readonly<Record<string, string>> => {
+const headersOf = (problem: Problem): Readonly<Record<string, string>> => {
   switch (problem.code) {
     case "not_ready":
     case "service_unavailable":
@@ -137,7 +125,7 @@ const headersOf = (problem: AnyProblem): Readonly<Record<string, string>> => {
  * caches.
  */
 export const problemResponse = (
-  problem: AnyProblem,
+  problem: Problem,
   headers: Readonly<Record<string, string>> = {}
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.as(
@@ -150,7 +138,7 @@ export const problemResponse = (
   )
 
 /** What the client was told. Its own mistakes are information, ours are warnings; their causes are logged apart. */
-export const logProblem = ({ code, instance, request_id, status }: AnyProblem): Effect.Effect<void> =>
+export const logProblem = ({ code, instance, request_id, status }: Problem): Effect.Effect<void> =>
   Effect.annotateLogs(status < 500 ? Effect.logInfo("Refused a request") : Effect.logWarning("Failed a request"), {
     code,
     status,
@@ -159,7 +147,7 @@ export const logProblem = ({ code, instance, request_id, status }: AnyProblem): 
   })
 
 /** The members in the order of the specification, and nothing that an Error has besides. */
-export const problemJson = (problem: AnyProblem): string =>
+export const problemJson = (problem: Problem): string =>
   JSON.stringify({
     type: problem.type,
     title: problem.title,

@@ -12,7 +12,7 @@ import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerReq
 import * as Layer from "effect/Layer"
 import Negotiator from "negotiator"
 import { Admission, Conformance, StrictRequest } from "../api/Middleware.ts"
-import type { AnyProblem } from "../api/MutationProblems.ts"
+import type { Problem } from "../api/Problems.ts"
 import { bringsSurplus, failingFields } from "./Fields.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { isProblem, problemResponse, Problems } from "./ProblemResponses.ts"
@@ -41,7 +41,7 @@ export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | Secure
     const toProblem = (
       cause: Cause.Cause<unknown>,
       endpoint: HttpApiEndpoint.Top
-    ): Effect.Effect<never, AnyProblem, HttpServerRequest | ParsedSearchParams | RouteContext> => {
+    ): Effect.Effect<never, Problem, HttpServerRequest | ParsedSearchParams | RouteContext> => {
       const error = Cause.squash(cause)
       if (isProblem(error)) return Effect.fail(error)
       if (!HttpApiSchemaError.is(error)) {
@@ -59,7 +59,7 @@ export const ConformanceLayer: Layer.Layer<Conformance, never, Problems | Secure
       return Effect.flatMap(failingFields(endpoint, error), (fields) => problems.fail("invalid_request", { fields }))
     }
 
-    const respond = <R>(failed: Effect.Effect<never, AnyProblem, R>) =>
+    const respond = <R>(failed: Effect.Effect<never, Problem, R>) =>
       Effect.catch(failed, (problem) => problemResponse(problem))
 
     return Conformance.of((httpEffect, { endpoint }) => {

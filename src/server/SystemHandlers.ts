@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import { Api } from "../api/Api.ts"
-import { allProblemKinds, type AnyProblemCode } from "../api/MutationProblems.ts"
+import { type ProblemCode, problemKinds } from "../api/ProblemKinds.ts"
 import type { ProblemDescription, ProtectedResourceMetadata } from "../api/SystemApi.ts"
 import { operationsRead } from "../domain/Grant.ts"
 import { Readiness } from "../services/Readiness.ts"
@@ -39,11 +39,11 @@ export const SystemLayer = HttpApiBuilder.group(
     const metadata = describeResource(baseUrl, yield* AcceptedCredentials)
     const problems = yield* Problems
 
-    const problemDescription = (code: AnyProblemCode): ProblemDescription => {
-      const { action, meaning, retryable, status, title } = allProblemKinds[code]
+    const problemDescription = (code: ProblemCode): ProblemDescription => {
+      const { action, meaning, retryable, status, title } = problemKinds[code]
       return { type: `${baseUrl}/problems/${code}`, code, title, status, retryable, meaning, action }
     }
-    const catalogue = new Map((Object.keys(allProblemKinds) as Array<AnyProblemCode>).map((code) => [
+    const catalogue = new Map((Object.keys(problemKinds) as Array<ProblemCode>).map((code) => [
       code as string,
       problemDescription(code)
     ]))
