@@ -4,10 +4,11 @@
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as Layer from "effect/Layer"
+import { AdmissionLayer } from "../../src/server/Admission.ts"
 import { AuthorizationLayer } from "../../src/server/Authorization.ts"
+import { ConformanceLayer } from "../../src/server/Conformance.ts"
 import { MutationEndpoints, MutationRequestLayer } from "../../src/server/MutationEndpoints.ts"
 import { Problems } from "../../src/server/ProblemResponses.ts"
-import { AdmissionLayer, ConformanceLayer } from "../../src/server/RequestPolicies.ts"
 import { PaymentsApi, paymentsWrite } from "./Api.ts"
 
 const Payments = HttpApiBuilder.group(

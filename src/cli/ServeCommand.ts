@@ -14,8 +14,9 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { Database } from "../node/Database.ts"
+import { defaultMaxConnections } from "../node/NodeListener.ts"
 import {
-  Database,
   ListPool,
   MigrationPool,
   ProbePool,
@@ -23,8 +24,7 @@ import {
   ProvisioningPool,
   ReaderPool,
   WriterPool
-} from "../node/Database.ts"
-import { defaultMaxConnections } from "../node/NodeListener.ts"
+} from "../node/Pools.ts"
 import { GatewayServer } from "../server/Gateway.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/ProblemResponses.ts"

@@ -28,9 +28,9 @@ export const normalizeBaseUrl = (text: string): string => {
   return url.href.replace(/(?<!\/)\/+$/, "")
 }
 
-/** What makes one occurrence of a problem differ from the next. */
+/** The details of one occurrence of a problem. */
 export interface ProblemOptions {
-  /** What happened this time; the kind's meaning unless told. */
+  /** What happened this time; by default the meaning of the kind. */
   readonly detail?: string
   readonly fields?: ReadonlyArray<ProblemField>
   /** The scope that the grant lacks, for the challenge of `insufficient_scope` (RFC 6750 §3). */
@@ -41,10 +41,10 @@ export interface ProblemOptions {
   readonly retryAfter?: number
 }
 
-/** Headers that belong to a problem and are no members of its body. */
+/** Headers of a problem that are not members of its body. */
 const ownHeaders = new WeakMap<object, Readonly<Record<string, string>>>()
 
-/** The body of a problem, for a request that is known. */
+/** Makes the body of a problem for a request. */
 export const makeProblem = <Code extends ProblemCode>(
   baseUrl: string,
   request: RequestInfo,
@@ -52,9 +52,9 @@ export const makeProblem = <Code extends ProblemCode>(
   options: ProblemOptions = {}
 ): ProblemOf<Code> => {
   const kind: ProblemKind = problemKinds[code]
-  // The code decides the class: TypeScript cannot follow.
+  // The code determines the class, but TypeScript cannot infer that.
   const Class = problemClasses[code] as unknown as new(fields: object) => ProblemOf<Code>
-  const problem = new Class({
+  return new Class({
     type: `${baseUrl}/problems/${code}`,
     title: kind.title,
     status: kind.status,
@@ -66,10 +66,9 @@ export const makeProblem = <Code extends ProblemCode>(
     retryable: kind.retryable,
     submission_uncertain: kind.submission_uncertain ?? false
   })
-  return problem
 }
 
-/** Fails with a problem of the request at hand. */
+/** Fails with a problem of the current request. */
 export class Problems extends Context.Service<Problems, {
   readonly fail: <Code extends ProblemCode>(
     code: Code,
@@ -100,12 +99,12 @@ export class Problems extends Context.Service<Problems, {
   )
 }
 
-/** Whether a failure is one that clients may see as it is. */
+/** Whether an error is a problem, which clients may see as it is. */
 export const isProblem = (error: unknown): error is Problem => classes.some((Class) => error instanceof Class)
 
 const classes = [...new Set(Object.values(problemClasses))]
 
-/** What a problem demands besides a body (RFC 9110 §10.2.3, §11.6.1). */
+/** The headers that a problem needs (RFC 9110 §10.2.3, §11.6.1). */
 const headersOf = (problem: Problem): Readonly<Record<string, string>> => {
   switch (problem.code) {
     case "not_ready":
@@ -121,8 +120,7 @@ const headersOf = (problem: Problem): Readonly<Record<string, string>> => {
 }
 
 /**
- * The response that carries a problem, and a log line that its request id leads to. Problems are never stored by
- * caches.
+ * Returns the response that carries a problem, and logs a line with its request id. Caches must not store problems.
  */
 export const problemResponse = (
   problem: Problem,
@@ -137,16 +135,16 @@ export const problemResponse = (
     })
   )
 
-/** What the client was told. Its own mistakes are information, ours are warnings; their causes are logged apart. */
+/** Logs a problem: errors of the client as information, errors of the gateway as warnings. Causes have lines of their own. */
 export const logProblem = ({ code, instance, request_id, status }: Problem): Effect.Effect<void> =>
-  Effect.annotateLogs(status < 500 ? Effect.logInfo("Refused a request") : Effect.logWarning("Failed a request"), {
+  Effect.annotateLogs(status < 500 ? Effect.logInfo("Request refused") : Effect.logWarning("Request failed"), {
     code,
     status,
     path: maskTokens(instance),
     request_id
   })
 
-/** The members in the order of the specification, and nothing that an Error has besides. */
+/** The body as JSON: the members in the order of the specification, without those of an `Error`. */
 export const problemJson = (problem: Problem): string =>
   JSON.stringify({
     type: problem.type,

@@ -1,5 +1,5 @@
 /**
- * The system endpoints.
+ * Handlers of the system endpoints: health, readiness, problem descriptions and resource metadata.
  */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -14,7 +14,7 @@ import { BaseUrl, Problems } from "./ProblemResponses.ts"
 
 const ok = { status: "ok" } as const
 
-const describeResource = (baseUrl: string, accepted: AcceptedCredentialsShape): ProtectedResourceMetadata => ({
+const resourceMetadata = (baseUrl: string, accepted: AcceptedCredentialsShape): ProtectedResourceMetadata => ({
   resource: baseUrl,
   ...accepted.authorizationServers.length === 0 ? {} : { authorization_servers: accepted.authorizationServers },
   scopes_supported: [operationsRead],
@@ -36,7 +36,7 @@ export const SystemLayer = HttpApiBuilder.group(
     const baseUrl = yield* BaseUrl
     const lifecycle = yield* Lifecycle
     const readiness = yield* Readiness
-    const metadata = describeResource(baseUrl, yield* AcceptedCredentials)
+    const metadata = resourceMetadata(baseUrl, yield* AcceptedCredentials)
     const problems = yield* Problems
 
     const problemDescription = (code: ProblemCode): ProblemDescription => {
