@@ -29,8 +29,8 @@ const mayHoldPassword = (text: string) => {
 export const database = {
   databaseUrl: Flag.Redacted("database-url").pipe(
     Flag.withDescription(
-      "PostgreSQL to use, as postgres://…; an embedded one by default. Set DATABASE_URL instead if the URL has a "
-        + "password: the process list shows flags"
+      "PostgreSQL to use, as postgres://… (DATABASE_URL); an embedded one by default. The process list shows flags: set "
+        + "DATABASE_URL if the URL has a password"
     ),
     // Before the fallback, because the process list does not show the environment.
     Flag.mapEffect((url) =>

@@ -35,7 +35,10 @@ const Instant = Schema.String.check(
   })
 ).pipe(Schema.decodeTo(Schema.DateTimeUtcFromString))
 
-const encodeGrant = Schema.encodeSync(Grant)
+/** A grant as the commands print it. The member for the provider connection keeps its published name. */
+const encodeGrant = Schema.encodeSync(
+  Grant.pipe(Schema.encodeKeys({ provider_connection_id: "provider_binding_id" }))
+)
 
 const named = {
   issuer: Flag.String("issuer").pipe(
@@ -195,10 +198,10 @@ const revoke = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Revoke grants for ever: the next read with them is refused. The gateway need not know grants of an authorization "
-      + "server yet. Put the client_prefix of the issuer in front of its client ids: without it, nothing is revoked and "
-      + "there is no error"
+    "Revoke grants for ever: the next read with them is refused. Grants of an authorization server can be revoked before "
+      + "the gateway has seen them. A client id without the client_prefix of its issuer revokes nothing, without an error"
   ),
+  Command.withShortDescription("Revoke grants for ever: the next read with them is refused"),
   Command.withExamples([
     {
       command: "financial-agents-gateway grants revoke 019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f",

@@ -240,9 +240,10 @@ const release = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Release an operation that is held after a failover or a restored backup, so that workers submit it. Use it only for "
-      + "operations that were never submitted"
-  )
+    "Let workers submit an operation that is held after a failover or a restored backup. Use it only if you are sure that "
+      + "the operation was never submitted"
+  ),
+  Command.withShortDescription("Let workers submit an operation that is held")
 )
 
 const hold = Command.make(
@@ -262,7 +263,8 @@ const hold = Command.make(
 ).pipe(
   Command.withDescription(
     "Hold all accepted operations. Use it after a rollback that the gateway cannot detect, such as a restored disk snapshot"
-  )
+  ),
+  Command.withShortDescription("Hold all accepted operations")
 )
 
 const encodeHistory = Schema.encodeSync(Schema.Array(HistoryEntry))
