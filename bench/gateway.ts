@@ -1,5 +1,5 @@
 /**
- * The gateway as it runs in production: JIT-compiled schemas, a multiplexed read-only pool, tracing off, errors logged.
+ * The gateway as in production: JIT-compiled schemas, a multiplexed read-only pool, tracing off, errors logged.
  */
 // oxlint-disable-next-line import/no-unassigned-import -- it is all that the module is for
 import "effect/schema/SchemaJITCompiler/enable"

@@ -170,7 +170,9 @@ export const problemMediaType = "application/problem+json"
 
 const declare = HttpApiSchema.asJson({ contentType: problemMediaType })
 
-/** The error responses as endpoints and middleware declare them: one schema each, so that declarations can be merged. */
+/**
+ * The error responses as endpoints and middleware declare them: one schema each, so that declarations can be merged.
+ */
 export const responses = {
   badRequest: declare(BadRequest),
   unauthorized: declare(Unauthorized),

@@ -173,8 +173,8 @@ const readSender = (rateLimited: boolean): Effect.Effect<SenderOptions, CommandF
 
 /**
  * The issuers whose tokens are accepted at this base URL; null if there are none. With quotas, TRUSTED_PROXIES needs no
- * CLIENT_CERTIFICATE_HEADER. Fails with one sentence on an invalid configuration. The sentence repeats no value, because
- * some values are secrets.
+ * CLIENT_CERTIFICATE_HEADER. Fails with one sentence on an invalid configuration. The sentence repeats no value,
+ * because some values are secrets.
  */
 export const readAuthorizationServers = Effect.fnUntraced(function*(
   baseUrl: string,

@@ -29,8 +29,8 @@ const mayHoldPassword = (text: string) => {
 export const database = {
   databaseUrl: Flag.Redacted("database-url").pipe(
     Flag.withDescription(
-      "PostgreSQL to use, as postgres://… (DATABASE_URL); an embedded one by default. The process list shows flags: set "
-        + "DATABASE_URL if the URL has a password"
+      "PostgreSQL to use, as postgres://… (DATABASE_URL); an embedded one by default. The process list shows flags: "
+        + "set DATABASE_URL if the URL has a password"
     ),
     // Before the fallback, because the process list does not show the environment.
     Flag.mapEffect((url) =>
@@ -88,8 +88,8 @@ const readStandardInput = Effect.flatMap(
 )
 
 /**
- * A flag for JSON that may be private. `-` reads it from standard input; JSON in the argument causes a warning. The error
- * for invalid JSON does not repeat the text.
+ * A flag for JSON that may be private. `-` reads it from standard input; JSON in the argument causes a warning. The
+ * error for invalid JSON does not repeat the text.
  */
 export const jsonFlag = (name: string) => {
   const invalid = (value: string) => () =>

@@ -198,8 +198,9 @@ const revoke = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Revoke grants for ever: the next read with them is refused. Grants of an authorization server can be revoked before "
-      + "the gateway has seen them. A client id without the client_prefix of its issuer revokes nothing, without an error"
+    "Revoke grants for ever: the next read with them is refused. Grants of an authorization server can be revoked "
+      + "before the gateway has seen them. A client id without the client_prefix of its issuer revokes nothing, without an "
+      + "error"
   ),
   Command.withShortDescription("Revoke grants for ever: the next read with them is refused"),
   Command.withExamples([

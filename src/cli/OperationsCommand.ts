@@ -240,8 +240,8 @@ const release = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Let workers submit an operation that is held after a failover or a restored backup. Use it only if you are sure that "
-      + "the operation was never submitted"
+    "Let workers submit an operation that is held after a failover or a restored backup. Use it only if you are sure "
+      + "that the operation was never submitted"
   ),
   Command.withShortDescription("Let workers submit an operation that is held")
 )
@@ -262,7 +262,8 @@ const hold = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Hold all accepted operations. Use it after a rollback that the gateway cannot detect, such as a restored disk snapshot"
+    "Hold all accepted operations. Use it after a rollback that the gateway cannot detect, such as a restored disk "
+      + "snapshot"
   ),
   Command.withShortDescription("Hold all accepted operations")
 )

@@ -46,8 +46,8 @@ const withoutKeys = Effect.fail(
 )
 
 /**
- * Encrypts payloads with the first key of `PAYLOAD_KEYS`, and decrypts with all of them. Without keys, payloads stay plain
- * text. `PAYLOAD_PLAINTEXT_UNTIL` allows plain text for operations that were accepted before that instant.
+ * Encrypts payloads with the first key of `PAYLOAD_KEYS`, and decrypts with all of them. Without keys, payloads stay
+ * plain text. `PAYLOAD_PLAINTEXT_UNTIL` allows plain text for operations that were accepted before that instant.
  */
 export const layerPayloadKeys: Layer.Layer<
   never,

@@ -22,8 +22,8 @@ export interface NodeServerOptions {
 }
 
 /**
- * Listens until the scope closes, then waits up to 10 seconds for open connections. Logs problems that it answers before
- * there is a request, and dropped connections.
+ * Listens until the scope closes, then waits up to 10 seconds for open connections. Logs problems that it answers
+ * before there is a request, and dropped connections.
  */
 export const layer = (
   { baseUrl, host, maxConnections, port }: NodeServerOptions

@@ -1,6 +1,6 @@
 /**
- * The connection pools of the gateway, one for each kind of work: reads, lists, probes, DPoP proofs, grant provisioning,
- * the ledger, migrations and workers.
+ * The connection pools of the gateway, one for each kind of work: reads, lists, probes, DPoP proofs, grant
+ * provisioning, the ledger, migrations and workers.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Context from "effect/Context"
@@ -28,8 +28,8 @@ const pool = (
 const connectionTTL = "30 seconds"
 
 /**
- * Timeouts that the server enforces on the sessions of a pool, in milliseconds. PostgreSQL ends longer statements even if
- * the client process is stopped or gone.
+ * Timeouts that the server enforces on the sessions of a pool, in milliseconds. PostgreSQL ends longer statements even
+ * if the client process is stopped or gone.
  */
 const limits = (of: { readonly statement: number; readonly lock: number }) => ({
   statement_timeout: String(of.statement),
@@ -44,8 +44,8 @@ const requestLimits = limits({ statement: 1500, lock: 1000 })
 /**
  * Settings of the pools that read. The session refuses every statement that writes.
  *
- * It always reads an index in list order. Without these settings, PostgreSQL may sort all operations of an owner where it
- * has no statistics of the table, such as after a restore. `jit` is off because PostgreSQL up to 17 sees a plan that
+ * It always reads an index in list order. Without these settings, PostgreSQL may sort all operations of an owner where
+ * it has no statistics of the table, such as after a restore. `jit` is off because PostgreSQL up to 17 sees a plan that
  * breaks such a setting as expensive enough to compile.
  */
 export const readerParameters = {
@@ -65,8 +65,8 @@ export const readerParameters = {
 export const ReaderPool = pool({ multiplex: true, maxConnections: 4, startupParameters: readerParameters })
 
 /**
- * For filtered lists: see `ListClient`. Each statement has a connection of its own, which is freed when its client goes.
- * There are twice as many connections as one client may use (`LifecycleOptions.maxListsPerClient`).
+ * For filtered lists: see `ListClient`. Each statement has a connection of its own, which is freed when its client
+ * goes. There are twice as many connections as one client may use (`LifecycleOptions.maxListsPerClient`).
  */
 export const ListPool = Layer.effect(
   ListClient,
@@ -96,8 +96,8 @@ export const WriterPool = pool({
 })
 
 /**
- * For migrations. A statement may take long on a large ledger. It waits only a few seconds for a lock, because reads and
- * acceptances queue behind a waiting lock.
+ * For migrations. A statement may take long on a large ledger. It waits only a few seconds for a lock, because reads
+ * and acceptances queue behind a waiting lock.
  */
 export const MigrationPool = pool({
   maxConnections: 2,

@@ -25,7 +25,9 @@ import { trustedProxies } from "./TrustedProxies.ts"
 /** Scheme and token (RFC 9110 §11.4). */
 const authorizationPattern = /^(bearer|dpop) +([^ ].*)$/i
 
-/** The thumbprint of the client certificate, as a trusted proxy forwards it. Headers from other addresses are ignored. */
+/**
+ * The thumbprint of the client certificate, as a trusted proxy forwards it. Headers from other addresses are ignored.
+ */
 const certificatesFrom = ({ header, proxies }: ForwardedCertificates) => {
   const isTrusted = trustedProxies(proxies)
   return ({ headers, remoteAddress }: HttpServerRequest): Effect.Effect<string | null> => {

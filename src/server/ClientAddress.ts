@@ -8,8 +8,8 @@ import * as Result from "effect/Result"
 import { trustedProxies } from "./TrustedProxies.ts"
 
 /**
- * Reads an address as sockets and proxies write it: with a zone, in brackets, or with a port. An IPv4 address mapped into
- * IPv6 becomes that IPv4 address.
+ * Reads an address as sockets and proxies write it: with a zone, in brackets, or with a port. An IPv4 address mapped
+ * into IPv6 becomes that IPv4 address.
  */
 const parse = (text: string): NetAddress.IpAddress | null => {
   const [address] = text.trim().split("%", 1) as [string]
@@ -31,9 +31,9 @@ const blockOf = (address: NetAddress.IpAddress): string =>
 /**
  * Returns the address by which the requests of a client are counted: an IPv4 address, or an IPv6 block of /64.
  *
- * It is the address of the socket. If that is a trusted proxy, it is the last address in `X-Forwarded-For` that is not a
- * trusted proxy: the client may have made up all entries before it. An entry that is no address ends the search at the
- * proxy that added it. `unknown` if the socket has no address.
+ * It is the address of the socket. If that is a trusted proxy, it is the last address in `X-Forwarded-For` that is not
+ * a trusted proxy: the client may have made up all entries before it. An entry that is no address ends the search at
+ * the proxy that added it. `unknown` if the socket has no address.
  */
 export const clientAddress = (proxies: ReadonlyArray<string>) => {
   const isTrusted = trustedProxies(proxies)

@@ -22,7 +22,9 @@ type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, H
 /** Longest request target, in characters. The longest target of the contract has about 1,000. */
 const maxTarget = 8192
 
-/** Largest `Content-Length`, in bytes. The gateway reads no body: a smaller one gets a 422, because none was expected. */
+/**
+ * Largest `Content-Length`, in bytes. The gateway reads no body: a smaller one gets a 422, because none was expected.
+ */
 const maxBody = 65_536
 
 /** Paths are literal: `/healthz/` and `//healthz` are other paths, and an overlong id is still an id. */
@@ -40,7 +42,10 @@ export const routerConfig = {
 const lacksHost = ({ headers, source }: HttpServerRequest): boolean =>
   (headers["host"]?.includes(",") ?? true) && "httpVersion" in source && source.httpVersion === "1.1"
 
-/** Whether the target is a path, or the `*` of OPTIONS (RFC 9112 §3.2). The router would find paths in other targets too. */
+/**
+ * Whether the target is a path, or the `*` of OPTIONS (RFC 9112 §3.2). The router would find paths in other targets
+ * too.
+ */
 const isTarget = ({ method, url }: HttpServerRequest): boolean =>
   url.startsWith("/") || (url === "*" && method === "OPTIONS")
 
@@ -53,7 +58,9 @@ const hasPathParameters = ({ url }: HttpServerRequest): boolean => {
   return semicolon !== -1 && !/[?#]/.test(url.slice(0, semicolon))
 }
 
-/** Checks every path of this server. The endpoints of the contract check again, because applications mount them alone. */
+/**
+ * Checks every path of this server. The endpoints of the contract check again, because applications mount them alone.
+ */
 const hasTokenInQuery = ({ url }: HttpServerRequest): boolean => {
   const query = url.indexOf("?")
   return query !== -1 && new URLSearchParams(url.slice(query)).has("access_token")
@@ -71,8 +78,8 @@ const isDecodable = (target: string): boolean => {
 const allow = { allow: "GET, HEAD, OPTIONS" }
 
 /**
- * Adds request context, limits, `OPTIONS`, and complete problems for requests without an endpoint. `paths` are the paths
- * of the endpoints, in the router's syntax: other methods on them are 405, other paths are 404.
+ * Adds request context, limits, `OPTIONS`, and complete problems for requests without an endpoint. `paths` are the
+ * paths of the endpoints, in the router's syntax: other methods on them are 405, other paths are 404.
  */
 export const edge = (
   paths: ReadonlyArray<HttpRouter.PathInput>

@@ -65,8 +65,8 @@ const undecoded = (failure: HttpApiSchemaError | undefined): ReadonlyArray<Probl
 }
 
 /**
- * Returns the failures of the current request: path, query, headers and body; 32 at most. Pass the error that failed the
- * request as `failure`, if there is one: failures of headers and body come from it.
+ * Returns the failures of the current request: path, query, headers and body; 32 at most. Pass the error that failed
+ * the request as `failure`, if there is one: failures of headers and body come from it.
  */
 export const failingFields = (
   endpoint: HttpApiEndpoint.Top,

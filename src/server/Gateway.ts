@@ -66,8 +66,8 @@ const Drain = Layer.effectDiscard(
 )
 
 /**
- * The server: every route, on the `HttpServer` that the application provides. When its scope closes, it first refuses new
- * requests and lets running requests finish. Then it closes the server.
+ * The server: every route, on the `HttpServer` that the application provides. When its scope closes, it first refuses
+ * new requests and lets running requests finish. Then it closes the server.
  */
 export const GatewayServer = Drain.pipe(
   Layer.provideMerge(Routes),

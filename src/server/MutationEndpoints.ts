@@ -1,6 +1,6 @@
 /**
- * The common part of mutation endpoints: the checks of the request, the acceptance of the operation, and the problems of
- * both. Applications add their own endpoints to it.
+ * The common part of mutation endpoints: the checks of the request, the acceptance of the operation, and the problems
+ * of both. Applications add their own endpoints to it.
  */
 import * as ByteSize from "effect/ByteSize"
 import * as Context from "effect/Context"
@@ -59,8 +59,8 @@ const tooDeep = (path: ReadonlyArray<string>) => ({
 })
 
 /**
- * Returns the failure of a body that is nested too deep; else null. It runs before any schema, because a recursive schema
- * could exhaust the stack. Null also for a body that is no JSON: the decoder refuses that.
+ * Returns the failure of a body that is nested too deep; else null. It runs before any schema, because a recursive
+ * schema could exhaust the stack. Null also for a body that is no JSON: the decoder refuses that.
  */
 const findDeepMember = (text: string) => {
   // Most bodies have fewer brackets than `maxPayloadLevels`, and need not be parsed twice.
@@ -136,7 +136,9 @@ export type AcceptanceError = GrantRefusal | BindingConflict | InvalidFinancialR
 
 type Refused = Unauthorized | Forbidden | UnprocessableContent | IdempotencyKeyReused | ServiceUnavailable
 
-/** Accepts work for the current request. This is all that a handler behind `Authorization` and `MutationRequest` needs. */
+/**
+ * Accepts work for the current request. This is all that a handler behind `Authorization` and `MutationRequest` needs.
+ */
 export class MutationEndpoints extends Context.Service<MutationEndpoints, {
   /**
    * Accepts the work under the grant and the idempotency key of the request, and returns the operation. A repetition of
@@ -166,7 +168,8 @@ const make = Effect.gen(function*() {
           fields: [error.path === undefined ? { path: "body", message: error.message } : tooDeep(error.path)]
         })
       case "StoreUnavailable":
-        // Accepting submits nothing, so nothing is uncertain upstream. The key protects a repetition from a second operation.
+        // Accepting submits nothing, so nothing is uncertain upstream. The key protects a repetition from a second
+        // operation.
         return refuseForNow(problems, error, {
           detail: "Whether the request was recorded is not known. Repeat it with the same idempotency key."
         })

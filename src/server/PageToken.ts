@@ -1,8 +1,8 @@
 /**
  * Page tokens: the start of the next page of a list, as opaque text.
  *
- * A token carries the sort values of the last operation of a page, and a hash over them and the filters of the list. The
- * hash needs no key, because a token confers no authority: a client that forges one sees only its own operations.
+ * A token carries the sort values of the last operation of a page, and a hash over them and the filters of the list.
+ * The hash needs no key, because a token confers no authority: a client that forges one sees only its own operations.
  */
 import * as Digest from "effect/crypto/Digest"
 import * as DateTime from "effect/DateTime"

@@ -135,7 +135,10 @@ export const problemResponse = (
     })
   )
 
-/** Logs a problem: errors of the client as information, errors of the gateway as warnings. Causes have lines of their own. */
+/**
+ * Logs a problem: errors of the client as information, errors of the gateway as warnings. Causes have lines of their
+ * own.
+ */
 export const logProblem = ({ code, instance, request_id, status }: Problem): Effect.Effect<void> =>
   Effect.annotateLogs(status < 500 ? Effect.logInfo("Request refused") : Effect.logWarning("Request failed"), {
     code,

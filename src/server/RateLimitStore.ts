@@ -16,8 +16,8 @@ export const maxKeys = 16_384
 
 /**
  * A bounded map. Recently used keys are in the younger generation. When that is full, it becomes the older generation,
- * and the previous older generation is dropped. A use costs one look-up as a rule. An entry is written once for each key
- * and generation, not for each request.
+ * and the previous older generation is dropped. A use costs one look-up as a rule. An entry is written once for each
+ * key and generation, not for each request.
  */
 export class Generations<Value> {
   readonly #maxKeys: number
@@ -48,9 +48,10 @@ export class Generations<Value> {
 }
 
 /**
- * A store in the memory of this process with bounded size. Effect's own store keeps every key for ever. A dropped bucket
- * counts as full, so a client that uses more keys than the store holds gains nothing over using new keys. A charge
- * of negative tokens gives tokens back, up to the limit. Counters and adaptive limits use Effect's store, and are unbounded.
+ * A store in the memory of this process with bounded size. Effect's own store keeps every key for ever. A dropped
+ * bucket counts as full, so a client that uses more keys than the store holds gains nothing over using new keys. A
+ * charge of negative tokens gives tokens back, up to the limit. Counters and adaptive limits use Effect's store, and
+ * are unbounded.
  */
 export const layerStoreBounded = (maxKeys: number): Layer.Layer<RateLimiterStore> =>
   Layer.effect(

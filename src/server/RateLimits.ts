@@ -23,8 +23,8 @@ export interface Quota {
 export interface RateLimitOptions {
   readonly quota: Quota
   /**
-   * Proxies whose `X-Forwarded-For` is trusted, as addresses or CIDR blocks; none by default. A proxy's own address never
-   * counts as a client.
+   * Proxies whose `X-Forwarded-For` is trusted, as addresses or CIDR blocks; none by default. A proxy's own address
+   * never counts as a client.
    */
   readonly trustedProxies?: ReadonlyArray<string>
 }
@@ -114,8 +114,8 @@ export const RateLimits: Context.Reference<RateLimitsShape | null> = Context.Ref
 )
 
 /**
- * Quotas in the memory of this process: n gateways together allow n times as many requests. Dies on trusted proxies that
- * are no addresses.
+ * Quotas in the memory of this process: n gateways together allow n times as many requests. Dies on trusted proxies
+ * that are no addresses.
  */
 export const layerRateLimits = (options: RateLimitOptions): Layer.Layer<never> =>
   Layer.effect(RateLimits, make(options))

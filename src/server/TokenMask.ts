@@ -5,7 +5,10 @@
 /** Longest text shown, in characters. The paths of the contract have 60 at most. */
 const maxShown = 256
 
-/** First characters of recognizable tokens: those of the gateway, and a JSON object in Base64url such as the header of a JWT. */
+/**
+ * First characters of recognizable tokens: those of the gateway, and a JSON object in Base64url such as the header of a
+ * JWT.
+ */
 const beginning = /fingw_|eyJ/
 
 /** Most rounds of percent-encoding that are decoded to look for a token. */
@@ -33,7 +36,8 @@ const maskSegment = (segment: string): string => {
 
 /**
  * Returns a path or URL as logs and traces show it: cut to 256 characters, and without tokens. It masks tokens that are
- * whole, cut off or percent-encoded. It cannot recognize opaque tokens of authorization servers, which have no common form.
+ * whole, cut off or percent-encoded. It cannot recognize opaque tokens of authorization servers, which have no common
+ * form.
  */
 export const maskTokens = (text: string): string => {
   // Cut first: this bounds the cost of all that follows.
