@@ -2,7 +2,7 @@
  * The problem catalogue: every error code of the service, with its status, its meaning and what a client should do.
  */
 
-/** What all occurrences of a problem have in common. */
+/** The members that all occurrences of a problem share. */
 export interface ProblemKind {
   readonly status: number
   /** Whether repeating the identical request can safely succeed. */

@@ -5,7 +5,6 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as DateTime from "effect/DateTime"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -23,8 +22,8 @@ import {
   ResourceOwner,
   Scope
 } from "../domain/Grant.ts"
-import { Blocker, GrantBlockers, revocationPatience, TerminatedBlocker } from "../services/GrantBlockers.ts"
 import { Grants } from "../services/Grants.ts"
+import { blockers } from "./BlockersCommand.ts"
 import { id, Lifetime } from "./Flags.ts"
 import { CommandFailed, print } from "./Output.ts"
 
@@ -216,43 +215,6 @@ const revoke = Command.make(
       command: "financial-agents-gateway grants revoke --client agent",
       description: "All grants of a client until now"
     }
-  ])
-)
-
-const encodeBlockers = Schema.encodeSync(Schema.Array(Blocker))
-const encodeTerminated = Schema.encodeSync(Schema.Array(TerminatedBlocker))
-
-const blockers = Command.make(
-  "blockers",
-  {
-    olderThan: Flag.String("older-than").pipe(
-      Flag.withDescription("Minimum age of the transactions, such as 10s or 1m (default: 5s)"),
-      Flag.withDefault(`${Duration.toSeconds(revocationPatience)}s`),
-      Flag.withSchema(Lifetime)
-    ),
-    terminate: Flag.Boolean("terminate").pipe(
-      Flag.withDescription("End these sessions, except sessions that wait for another session"),
-      Flag.withDefault(false)
-    )
-  },
-  Effect.fn(function*({ olderThan, terminate }) {
-    const sessions = yield* GrantBlockers
-    yield* print({
-      blockers: terminate
-        ? encodeTerminated(yield* sessions.terminate(olderThan))
-        : encodeBlockers(yield* sessions.list(olderThan))
-    })
-  })
-).pipe(
-  Command.withDescription(
-    "List the database sessions that may block a revocation: their transactions wrote or locked rows of grants"
-  ),
-  Command.withExamples([
-    {
-      command: "financial-agents-gateway grants blockers",
-      description: "List the sessions that may block a revocation"
-    },
-    { command: "financial-agents-gateway grants blockers --terminate", description: "End these sessions" }
   ])
 )
 

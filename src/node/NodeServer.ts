@@ -15,7 +15,7 @@ import { createListener, logDroppedConnections } from "./NodeListener.ts"
 export interface NodeServerOptions {
   readonly host: string
   readonly port: number
-  /** Where clients reach the gateway. Problem types are URLs below it. */
+  /** URL at which clients reach the gateway. Problem types are URLs below it. */
   readonly baseUrl: string
   /** Connections that may be open at once. */
   readonly maxConnections: number
