@@ -9,7 +9,7 @@ import { errorsOf, type Report, toJson, toTable } from "./report.ts"
 /** Writes a line of progress to stderr. */
 export const say = (line: string) => Effect.sync(() => process.stderr.write(`${line}\n`))
 
-/** The process exits with 1 if a response was not 200, or if `fails` says so. */
+/** The process exits with 1 if a response was not 200, or if `fails` returns true. */
 export const runBenchmark = <E>(
   benchmark: Effect.Effect<Report, E, Layer.Success<typeof BenchDatabase> | Scope.Scope>,
   options: { readonly json: boolean; readonly fails?: (report: Report) => boolean }

