@@ -77,6 +77,62 @@ const isDecodable = (target: string): boolean => {
 
 const allow = { allow: "GET, HEAD, OPTIONS" }
 
+type IsReadable = (request: HttpServerRequest) => boolean
+
+const answer = (
+  problem: Effect.Effect<never, Problem>,
+  headers?: Readonly<Record<string, string>>
+): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+  Effect.catch(problem, (problem) => problemResponse(problem, headers))
+
+/** Returns the response to a request that no endpoint may see; undefined for other requests. */
+const makeIntercept = (problems: Problems["Service"], isReadable: IsReadable) => {
+  const options = (request: HttpServerRequest) =>
+    request.url === "*" || isReadable(request)
+      ? Effect.succeed(HttpServerResponse.empty({ status: 204, headers: allow }))
+      : answer(problems.fail("route_not_found"))
+
+  return (request: HttpServerRequest) => {
+    if (hasTokenInQuery(request)) return answer(refuseTokenInQuery(problems))
+    if (lacksHost(request)) {
+      return answer(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
+    }
+    if (!isTarget(request)) {
+      return answer(problems.fail("malformed_request", { detail: "The request target has no path." }))
+    }
+    if (request.url.length > maxTarget) return answer(problems.fail("uri_too_long"))
+    if (Number(request.headers["content-length"] ?? 0) > maxBody) return answer(problems.fail("payload_too_large"))
+    if (hasPathParameters(request)) return answer(problems.fail("route_not_found"))
+    if (request.method === "OPTIONS") return options(request)
+    return undefined
+  }
+}
+
+/** Returns the response to a request that no endpoint answered. */
+const makeFallback =
+  (problems: Problems["Service"], isReadable: IsReadable) =>
+  (cause: Cause.Cause<unknown>, request: HttpServerRequest): Handled => {
+    const error = Cause.squash(cause)
+    if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") {
+      if (!isDecodable(request.url)) {
+        return answer(problems.fail("malformed_request", { detail: "The path is not valid percent-encoding." }))
+      }
+      return isReadable(request)
+        ? answer(problems.fail("method_not_allowed"), allow)
+        : answer(problems.fail("route_not_found"))
+    }
+    if (Cause.hasInterruptsOnly(cause)) {
+      // A client that has left gets no response. A client that the shutdown cut off may repeat its request.
+      return cause.reasons.some((reason) => reason.annotations.has(ClientAbort.key))
+        ? Effect.failCause(cause as Cause.Cause<never>)
+        : answer(problems.fail("service_unavailable", { detail: "The gateway is shutting down." }))
+    }
+    return Effect.andThen(
+      Effect.logError("Request failed with a defect", cause),
+      answer(problems.fail("internal_error"))
+    )
+  }
+
 /**
  * Adds request context, limits, `OPTIONS`, and complete problems for requests without an endpoint. `paths` are the
  * paths of the endpoints, in the router's syntax: other methods on them are 405, other paths are 404.
@@ -91,57 +147,9 @@ export const edge = (
       const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
       const readable = FindMyWay.make<true>(routerConfig)
       for (const path of paths) readable.on("GET", path as FindMyWay.PathInput, true)
-      const isReadable = (request: HttpServerRequest) => readable.find("GET", request.url) !== undefined
-
-      const answer = (
-        problem: Effect.Effect<never, Problem>,
-        headers?: Readonly<Record<string, string>>
-      ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
-        Effect.catch(problem, (problem) => problemResponse(problem, headers))
-
-      const options = (request: HttpServerRequest) =>
-        request.url === "*" || isReadable(request)
-          ? Effect.succeed(HttpServerResponse.empty({ status: 204, headers: allow }))
-          : answer(problems.fail("route_not_found"))
-
-      /** The response to a request that no endpoint may see, if it is one. */
-      const intercept = (request: HttpServerRequest) => {
-        if (hasTokenInQuery(request)) return answer(refuseTokenInQuery(problems))
-        if (lacksHost(request)) {
-          return answer(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
-        }
-        if (!isTarget(request)) {
-          return answer(problems.fail("malformed_request", { detail: "The request target has no path." }))
-        }
-        if (request.url.length > maxTarget) return answer(problems.fail("uri_too_long"))
-        if (Number(request.headers["content-length"] ?? 0) > maxBody) return answer(problems.fail("payload_too_large"))
-        if (hasPathParameters(request)) return answer(problems.fail("route_not_found"))
-        if (request.method === "OPTIONS") return options(request)
-        return undefined
-      }
-
-      /** The response when no endpoint answered. */
-      const fallback = (cause: Cause.Cause<unknown>, request: HttpServerRequest): Handled => {
-        const error = Cause.squash(cause)
-        if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") {
-          if (!isDecodable(request.url)) {
-            return answer(problems.fail("malformed_request", { detail: "The path is not valid percent-encoding." }))
-          }
-          return isReadable(request)
-            ? answer(problems.fail("method_not_allowed"), allow)
-            : answer(problems.fail("route_not_found"))
-        }
-        if (Cause.hasInterruptsOnly(cause)) {
-          // A client that has left gets no response. A client that the shutdown cut off may repeat its request.
-          return cause.reasons.some((reason) => reason.annotations.has(ClientAbort.key))
-            ? Effect.failCause(cause as Cause.Cause<never>)
-            : answer(problems.fail("service_unavailable", { detail: "The gateway is shutting down." }))
-        }
-        return Effect.andThen(
-          Effect.logError("Request failed with a defect", cause),
-          answer(problems.fail("internal_error"))
-        )
-      }
+      const isReadable: IsReadable = (request) => readable.find("GET", request.url) !== undefined
+      const intercept = makeIntercept(problems, isReadable)
+      const fallback = makeFallback(problems, isReadable)
 
       /** A kept-alive connection would delay the server's shutdown. */
       const closeWhileDraining = (response: HttpServerResponse.HttpServerResponse) =>
