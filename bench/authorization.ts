@@ -1,13 +1,12 @@
 /**
- * `npm run bench:authorization`: single reads with a JWT access token (ES256) against single reads with an opaque one of the
- * gateway's own, with the signature cache on and off. One process for each, on one database, in alternating rounds.
+ * `npm run bench:authorization`: compares single reads with a JWT access token (ES256) and with an opaque token of the
+ * gateway, with the signature cache on and off. One process for each, on one database, in alternating rounds.
  *
  *   --quick    short rounds
  *   --json     the report as JSON on stdout
  *
- * Exits with 1 whenever a response was not 200. Linux only.
+ * Exits with 1 if a response was not 200. Linux only.
  */
-import { NodeRuntime } from "@effect/platform-node"
 import { DateTime, Effect } from "effect"
 import { exportJWK, generateKeyPair, SignJWT } from "jose"
 import { createServer } from "node:http"
@@ -16,10 +15,11 @@ import { parseArgs } from "node:util"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { type GrantRegistration, Grants } from "../src/services/Grants.ts"
 import { type ServerConfig, startProcess, startServer } from "./child.ts"
-import { BenchDatabase, grantFor, postmasterPid, prepareDatabase } from "./database.ts"
+import { grantFor, postmasterPid, prepareDatabase } from "./database.ts"
 import { compare } from "./measure.ts"
 import { peakMemoryOf } from "./proc.ts"
-import { errorsOf, type Report, toJson, toTable } from "./report.ts"
+import type { Report } from "./report.ts"
+import { runBenchmark, say } from "./run.ts"
 
 const { values: options } = parseArgs({
   options: { quick: { type: "boolean", default: false }, json: { type: "boolean", default: false } }
@@ -29,9 +29,7 @@ const plan = options.quick
   ? { rounds: 3, connections: 64, warmUpSeconds: 1, seconds: 1 }
   : { rounds: 5, connections: 64, warmUpSeconds: 3, seconds: 5 }
 
-const say = (line: string) => Effect.sync(() => process.stderr.write(`${line}\n`))
-
-/** An authorization server as far as a verifier of JWTs needs one: a key set. */
+/** The part of an authorization server that a verifier of JWTs needs: a key set. */
 const keyServer = Effect.acquireRelease(
   Effect.promise(async () => {
     const { privateKey, publicKey } = await generateKeyPair("ES256")
@@ -46,7 +44,7 @@ const keyServer = Effect.acquireRelease(
   ({ server }) => Effect.sync(() => void server.close())
 )
 
-/** A token for an hour, and the grant that it names: it reads what the opaque token of the owner reads. */
+/** A token for an hour. It names a grant of the owner, so it reads the same operations as the opaque token. */
 const signToken = (issuer: string, key: CryptoKey, { client_id, subject }: ReturnType<typeof grantFor>) =>
   Effect.promise(() =>
     new SignJWT({ client_id, scope: "operations:read", grant_id: "grant-1" })
@@ -98,12 +96,4 @@ const benchmark = Effect.gen(function*() {
   } satisfies Report
 })
 
-const main = Effect.gen(function*() {
-  const report = yield* Effect.provide(Effect.scoped(benchmark), BenchDatabase)
-  process.stdout.write(options.json ? toJson(report) : toTable(report))
-  const errors = errorsOf(report)
-  for (const error of errors) yield* say(error)
-  if (errors.length > 0) process.exitCode = 1
-})
-
-NodeRuntime.runMain(Effect.scoped(main))
+runBenchmark(benchmark, options)

@@ -1,12 +1,13 @@
 /**
- * The processes of a benchmark: each server and the load generator has its own, so that none slows another's event loop.
+ * The processes of a benchmark. Each server and the load generator has a process of its own, so that none slows the
+ * event loop of another.
  */
 import { Effect } from "effect"
 import { type ChildProcess, fork, spawnSync } from "node:child_process"
 import * as os from "node:os"
 import { fileURLToPath } from "node:url"
 
-/** How a process finds the database. */
+/** The address of the database for a process. */
 export interface DatabaseAddress {
   readonly socketDirectory: string
   readonly port: number
@@ -14,15 +15,15 @@ export interface DatabaseAddress {
   readonly database: string
 }
 
-/** What a server process is told. It comes as JSON in the first argument. */
+/** Configuration of a server process, passed as JSON in the first argument. */
 export interface ServerConfig extends DatabaseAddress {
   /** Whether the peer names its statements, so that PostgreSQL plans each once a connection. */
   readonly preparedPeer: boolean
-  /** Whose JWTs the gateway takes beside its own tokens. */
+  /** The issuer whose JWTs the gateway accepts besides its own tokens. */
   readonly issuer?: {
     readonly issuer: string
     readonly jwksUri: string
-    /** Seconds for which a verified signature is remembered. */
+    /** Seconds for which a verified signature stays cached. */
     readonly signatureCache: number
   }
 }
@@ -49,13 +50,13 @@ const stop = (child: ChildProcess) =>
 
 export interface ProcessOptions {
   readonly arguments?: ReadonlyArray<string>
-  /** For Node. */
+  /** Flags of Node. */
   readonly flags?: ReadonlyArray<string>
-  /** Stays on the last CPU, where `taskset` exists. */
+  /** Pins the process to the last CPU, if `taskset` exists. */
   readonly pinned?: boolean
 }
 
-/** Starts a script of this directory; it is stopped when the scope closes. */
+/** Starts a script of this directory, and stops it when the scope closes. */
 export const startProcess = (script: string, options: ProcessOptions) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -83,7 +84,7 @@ export const nextMessage = <Message>(child: ChildProcess): Effect.Effect<Message
     child.once("exit", onExit)
   })
 
-/** Starts a script with a configuration, and waits for the message that says it is ready. */
+/** Starts a script with a configuration, and waits for its first message, which means that it is ready. */
 export const startReady = Effect.fnUntraced(
   function*<Message>(script: string, config: object, flags: ReadonlyArray<string> = []) {
     const child = yield* startProcess(script, { arguments: [JSON.stringify(config)], flags })
@@ -98,14 +99,14 @@ export const startServer = (script: string, config: ServerConfig, flags: Readonl
     ({ message, pid }): ServerProcess => ({ pid, port: message.port })
   )
 
-/** For the scripts: what they were started with. The process ends when its parent is gone. */
+/** For the scripts: reads their configuration. The process ends when its parent ends. */
 export const configuration = <Config>(): Config => {
   process.once("disconnect", () => process.exit())
   return JSON.parse(process.argv[2]!) as Config
 }
 
-/** For the scripts: tells the parent something; first, that they are ready. */
+/** For the scripts: sends a message to the parent. The first one means that the script is ready. */
 export const report = (message: object): void => void process.send?.(message)
 
-/** For the scripts: tells the parent that the server listens. */
+/** For the scripts: reports to the parent that the server listens. */
 export const reportPort = (port: number): void => report({ port })

@@ -1,5 +1,5 @@
 /**
- * The database of a benchmark: two grants through the real services, and a million operations straight into the table.
+ * The database of a benchmark: the services issue the grants, and SQL inserts a million operations directly.
  */
 import { NodeCrypto, NodeServices } from "@effect/platform-node"
 import { PgClient } from "@effect/sql-pg"
@@ -38,10 +38,10 @@ const databaseOn = (dataDirectory: string) => {
 /** PostgreSQL for as long as it is used, `SqlClient` as its superuser, and the services that issue grants. */
 export const BenchDatabase = Layer.unwrap(Effect.map(temporaryDirectory, databaseOn))
 
-/** One who reads, and what there is to read. */
+/** A reading client, and the operations that it can read. */
 export interface Reader {
   readonly token: string
-  /** Ids of up to 20,000 of the reader's operations, from all over the table. */
+  /** Ids of up to 20,000 operations of the reader, spread over the table. */
   readonly ids: ReadonlyArray<string>
 }
 
@@ -90,7 +90,7 @@ const insertOperations = `
 
 const sampleIds = "SELECT id FROM operations WHERE grant_id = $1 AND (random() < 0.02 OR $2) LIMIT 20000"
 
-/** The triggers date each operation and write its history; a seed brings its own dates and needs no history. */
+/** Disables the triggers for a seed: they would set the dates of each operation and write its history. */
 const withoutTriggers = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
@@ -120,7 +120,7 @@ export const prepareDatabase = Effect.fnUntraced(function*(counts: ReadonlyArray
     ))
 })
 
-/** Process id of the server: the first line of the file that it keeps while it runs. */
+/** Process id of the PostgreSQL server: the first line of its `postmaster.pid`. */
 export const postmasterPid = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql.unsafe<{ readonly data_directory: string }>("SHOW data_directory")

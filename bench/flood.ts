@@ -1,14 +1,14 @@
 /**
- * `npm run flood`: one honest client beside 2,000 hostile connections: half-sent requests, readers that do not read, requests
- * that are aborted, tokens that are made up, lists that are expensive, and paths that are long.
+ * `npm run flood`: measures one honest client beside 2,000 hostile connections. Those send half requests, do not read
+ * their responses, abort requests, forge tokens, request expensive lists, and send long paths.
  *
  *   --quick           one short round
- *   --rate-limit X    RATE_LIMIT of the gateway; none unless given
- *   --times N         N times the requests a second of the flood; 1 unless given
+ *   --rate-limit X    RATE_LIMIT of the gateway; none by default
+ *   --times N         multiplies the requests a second of the flood; 1 by default
  *   --json            the report as JSON on stdout
  *
- * Rounds without and with the flood alternate. Exits with 1 when the honest client's p99 in the flood is 3 times that
- * without it or more, when one of its reads fails, or when `/readyz` is not 200. Linux only.
+ * Rounds without and with the flood alternate. Exits with 1 if the honest client's p99 in the flood is at least 3 times
+ * the p99 without it, if one of its reads fails, or if `/readyz` is not 200. Linux only.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Redacted } from "effect"
@@ -27,6 +27,7 @@ import { BenchDatabase, grantFor, prepareDatabase } from "./database.ts"
 import type { Answers, FloodConfig } from "./flood/attackers.ts"
 import { median } from "./measure.ts"
 import { peakMemoryOf } from "./proc.ts"
+import { say } from "./run.ts"
 
 const { values: options } = parseArgs({
   options: {
@@ -42,19 +43,19 @@ const plan = options.quick ? { rounds: 1, seconds: 10 } : { rounds: 5, seconds: 
 const times = Number(options.times)
 if (!(times > 0 && times <= 100)) throw new Error("--times must be a number from above 0 to 100")
 
-/** 1,000 half-sent, 400 that do not read, 250 for lists, 250 for refused tokens and 16 for paths; the rest are aborted. */
+/**
+ * Connections: 1,000 send half requests, 400 do not read, 250 send lists, 250 forged tokens, 16 paths; the rest abort.
+ */
 const flood = {
   connections: { idle: 1000, slow: 400, lists: 250, refused: 250 },
   rates: { aborted: 20 * times, refused: 50 * times, lists: 50 * times, paths: 15 * times }
 }
 
-/** How much longer an honest read may take in the flood, at the 99th percentile. */
+/** The limit of the ratio of the honest p99 in the flood to the p99 without it. */
 const mostRatio = 3
 
 /** Milliseconds between two reads of the honest client. */
 const pause = 10
-
-const say = (line: string) => Effect.sync(() => process.stderr.write(`${line}\n`))
 
 const freePort = Effect.promise(async () => {
   const server = createServer().listen(0, "127.0.0.1")
@@ -112,7 +113,7 @@ interface Phase {
   readonly failures: number
 }
 
-/** The honest client reads one operation after the other, and a probe asks ten times a second. */
+/** The honest client reads one operation after the other, while a probe requests `/readyz` ten times a second. */
 const behaveWell = (port: number, token: string, ids: ReadonlyArray<string>) =>
   Effect.promise(async (): Promise<Phase> => {
     const agent = new http.Agent({ keepAlive: true, maxSockets: 4 })
@@ -137,7 +138,7 @@ const behaveWell = (port: number, token: string, ids: ReadonlyArray<string>) =>
     return { p50: at(0.5), p99: at(0.99), reads: sorted.length, failures }
   })
 
-/** A client with 100 operations, which is not the one that floods. */
+/** The honest client: it has 100 operations, and is not the client of the flood. */
 const honestReader = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const request = { ...grantFor("owner-of-100"), client_id: "honest" } as ReturnType<typeof grantFor>

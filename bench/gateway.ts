@@ -1,5 +1,5 @@
 /**
- * The gateway as it runs in production: JIT-compiled schemas, a multiplexed read-only pool, tracing off, errors logged.
+ * The gateway as in production: JIT-compiled schemas, a multiplexed read-only pool, tracing off, errors logged.
  */
 // oxlint-disable-next-line import/no-unassigned-import -- it is all that the module is for
 import "effect/schema/SchemaJITCompiler/enable"
@@ -8,8 +8,9 @@ import { Effect, Layer, References } from "effect"
 import { FetchHttpClient, HttpServer } from "effect/http"
 import { randomUUID } from "node:crypto"
 import type { RequestId } from "../src/domain/RequestId.ts"
-import { Database, ListPool, ProbePool, ReaderPool } from "../src/node/Database.ts"
+import { Database } from "../src/node/Database.ts"
 import { createListener } from "../src/node/NodeListener.ts"
+import { ListPool, ProbePool, ReaderPool } from "../src/node/Pools.ts"
 import { BaseUrl } from "../src/server/BaseUrl.ts"
 import { GatewayServer } from "../src/server/Gateway.ts"
 import { Lifecycle } from "../src/server/Lifecycle.ts"

@@ -1,8 +1,8 @@
 /**
  * The load generator: keep-alive connections that send the next request as soon as the last is answered.
  *
- * It shares the machine with what it measures, so it does as little as it can: requests are bytes made beforehand, and
- * of a response it reads the status and the length.
+ * It shares the machine with the servers that it measures, so it does as little work as possible: it creates the bytes
+ * of the requests beforehand, and reads only the status and the length of a response.
  */
 import { connect } from "node:net"
 
@@ -94,7 +94,7 @@ const run = (job: LoadJob): Promise<LoadResult> => {
         if (performance.now() < end) fail("the server closed the connection")
         resolve()
       })
-      // A response that is still missing long after the end never comes.
+      // A response that is missing five seconds after the end counts as an error.
       setTimeout(() => {
         if (socket.destroyed) return
         fail("no response")

@@ -1,23 +1,23 @@
 /**
  * `npm run bench`: the gateway against a Fastify peer on the same database, in alternating rounds.
  *
- *   --quick    short rounds: whether it runs, and roughly where it stands
+ *   --quick    short rounds, for rough figures
  *   --json     the report as JSON on stdout
  *   --check    exit with 1 when a requirement fails
- *   --prepared the peer names its statements, which few do: PostgreSQL then plans them once
+ *   --prepared the peer names its statements, so that PostgreSQL plans them once; few applications do
  *   --profile  also write a CPU profile of the gateway to the working directory
  *
- * Exits with 1 whenever a response was not 200. Linux only: memory and CPU time are read from /proc.
+ * Exits with 1 if a response was not 200. Linux only: memory and CPU time are read from /proc.
  */
-import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import { isDeepStrictEqual, parseArgs } from "node:util"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { type ServerProcess, startProcess, startServer } from "./child.ts"
-import { BenchDatabase, postmasterPid, prepareDatabase, type Reader } from "./database.ts"
+import { postmasterPid, prepareDatabase, type Reader } from "./database.ts"
 import { compare, type Scenario, type Target } from "./measure.ts"
 import { peakMemoryOf } from "./proc.ts"
-import { errorsOf, type Report, toJson, toTable } from "./report.ts"
+import type { Report } from "./report.ts"
+import { runBenchmark, say } from "./run.ts"
 
 const { values: options } = parseArgs({
   options: {
@@ -35,14 +35,12 @@ const plan = options.quick
 
 const secondsARound = (seconds: number) => options.quick ? 1 : seconds
 
-const say = (line: string) => Effect.sync(() => process.stderr.write(`${line}\n`))
-
 const scenariosFor = (gateway: ServerProcess, peer: ServerProcess, large: Reader, small: Reader) => {
   const versus = (paths: ReadonlyArray<string>): readonly [Target, Target] => [
     { name: "gateway", server: gateway, token: large.token, paths },
     { name: "peer", server: peer, token: large.token, paths }
   ]
-  // Half of what the small owner has, so that both pages have a next one.
+  // Half of the small owner's operations, so that both lists have a next page.
   const listOf = (name: string, { token }: Reader): Target => ({
     name,
     server: gateway,
@@ -71,12 +69,12 @@ const ask = async ({ paths, server, token }: Target) => {
   return {
     status: response.status,
     headers: ["cache-control", "etag", "x-request-id"].map((name) => response.headers.get(name)),
-    // Opaque, and each server's own.
+    // Opaque, and different for each server.
     body: { ...body, next_page_token: typeof body["next_page_token"] }
   }
 }
 
-/** Dies unless both servers do the same work: a comparison of two different answers would tell nothing. */
+/** Dies unless both servers give the same answers: otherwise the comparison would be meaningless. */
 const assertSameAnswers = Effect.fnUntraced(function*({ name, targets: [a, b] }: Scenario) {
   if (a.server === b.server) return
   const [ofA, ofB] = yield* Effect.promise(() => Promise.all([ask(a), ask(b)]))
@@ -92,7 +90,7 @@ const benchmark = Effect.gen(function*() {
   const postmaster = yield* postmasterPid
   const gateway = yield* startServer("gateway.ts", config, options.profile ? ["--cpu-prof"] : [])
   const peer = yield* startServer("peer.ts", config)
-  // Woken on the CPU of a server, it would take that from the server while another CPU idles.
+  // Pinned: on the CPU of a server it would slow that server down while another CPU idles.
   const load = yield* startProcess("load.ts", { pinned: true })
   const comparisons: Array<Report["comparisons"][number]> = []
   const scenarios = scenariosFor(gateway, peer, large!, small!)
@@ -107,13 +105,7 @@ const benchmark = Effect.gen(function*() {
   } satisfies Report
 })
 
-const main = Effect.gen(function*() {
-  const report = yield* Effect.provide(Effect.scoped(benchmark), BenchDatabase)
-  process.stdout.write(options.json ? toJson(report) : toTable(report))
-  const errors = errorsOf(report)
-  for (const error of errors) yield* say(error)
-  const failed = report.comparisons.some(({ holds }) => !holds)
-  if (errors.length > 0 || (options.check && failed)) process.exitCode = 1
+runBenchmark(benchmark, {
+  json: options.json,
+  fails: ({ comparisons }) => options.check && comparisons.some(({ holds }) => !holds)
 })
-
-NodeRuntime.runMain(Effect.scoped(main))

@@ -1,5 +1,5 @@
 /**
- * Measures two targets against each other in alternating rounds, so that whatever else the machine does meets both.
+ * Compares two targets in alternating rounds, so that other load on the machine affects both.
  */
 import { Effect } from "effect"
 import type { ChildProcess } from "node:child_process"
@@ -7,7 +7,7 @@ import { nextMessage, type ServerProcess } from "./child.ts"
 import type { LoadJob, LoadResult } from "./load.ts"
 import { cpuOf, cpuOfChildren } from "./proc.ts"
 
-/** A server, and what to ask of it. */
+/** A server, and the requests to send to it. */
 export interface Target {
   readonly name: string
   readonly server: ServerProcess
@@ -18,7 +18,7 @@ export interface Target {
 export interface Scenario {
   readonly name: string
   readonly targets: readonly [Target, Target]
-  /** Seconds a round. */
+  /** Length of a round, in seconds. */
   readonly seconds: number
   /** Bounds of the ratio of the first target's requests per second to the second's. */
   readonly atLeast?: number
@@ -40,7 +40,7 @@ export interface Measurement {
   /** Milliseconds. */
   readonly p50: number
   readonly p99: number
-  /** CPU time a request, in microseconds. It varies less than the rest while others use the machine. */
+  /** CPU time for each request, in microseconds. Other load on the machine changes it less than the other figures. */
   readonly serverCpu: number
   readonly databaseCpu: number
   readonly requests: number
@@ -95,7 +95,7 @@ const summarize = (target: Target, rounds: ReadonlyArray<Round>): Measurement =>
   firstError: rounds.find((round) => round.firstError !== null)?.firstError ?? null
 })
 
-/** Warms both targets up, then measures them in turn; who goes first changes with each round. */
+/** Warms both targets up, then measures them in turn. The first target of a round alternates. */
 export const compare = Effect.fnUntraced(function*(load: ChildProcess, scenario: Scenario, plan: Plan) {
   const { atLeast = null, atMost = null, name, seconds, targets: [a, b] } = scenario
   const ofA: Array<Round> = []

@@ -1,6 +1,6 @@
 /**
- * The peer that the gateway is measured against: the same three endpoints on Fastify and `pg`, written as their users
- * ordinarily write them. Same database, same checks, same public form; one statement to authorize and one to read.
+ * The peer of the gateway: the same three endpoints on Fastify and `pg`, in the usual style of their users. It has the
+ * same database, checks and public form; one statement authorizes and one reads.
  */
 import Fastify, { type FastifyReply, type FastifyRequest } from "fastify"
 import { createHash, randomUUID } from "node:crypto"
@@ -16,7 +16,7 @@ const query = async <Row>(name: string, text: string, values: ReadonlyArray<unkn
   return rows
 }
 
-// --- What the database holds
+// --- The database
 
 interface GrantRow {
   readonly client_id: string
@@ -76,7 +76,7 @@ const toOperation = (row: OperationRow) => ({
   failure: row.failure_code === null ? null : { code: row.failure_code, message: row.failure_message }
 })
 
-// --- What the endpoints promise
+// --- The schemas of the endpoints
 
 const timestamp = { type: "string", format: "date-time" }
 

@@ -1,4 +1,4 @@
-/** As much of `pg` as the peers use; the package brings no types. */
+/** The types of `pg` that the peers use; the package has none. */
 declare module "pg" {
   interface Query {
     readonly name?: string

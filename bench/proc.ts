@@ -1,11 +1,11 @@
 /**
- * What Linux tells of processes.
+ * CPU time and memory of processes, from `/proc` (Linux).
  */
 import * as fs from "node:fs"
 
 /**
- * Fields of `/proc/<pid>/stat` after the command, which may hold spaces: 1 is the parent, 11 and 12 the CPU time, 13 and
- * 14 that of children that have ended.
+ * Fields of `/proc/<pid>/stat` after the command, which may hold spaces: 1 is the parent, 11 and 12 the CPU time, 13
+ * and 14 that of children that have ended.
  */
 const statOf = (pid: number | string): ReadonlyArray<string> => {
   const stat = fs.readFileSync(`/proc/${pid}/stat`, "utf8")
@@ -30,12 +30,12 @@ export const cpuOfChildren = (pid: number): number => {
       const fields = statOf(entry)
       if (Number(fields[1]) === pid) sum += cpuIn(fields)
     } catch {
-      // It ended in between.
+      // The process ended meanwhile.
     }
   }
   return sum
 }
 
-/** The most memory that a process has had resident, in MiB. */
+/** Peak resident memory of a process, in MiB. */
 export const peakMemoryOf = (pid: number): number =>
   Number(/^VmHWM:\s+(\d+) kB$/m.exec(fs.readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024

@@ -1,5 +1,5 @@
 /**
- * What a benchmark found, for people and for programs.
+ * The report of a benchmark, as a table and as JSON.
  */
 import * as os from "node:os"
 import type { Comparison } from "./measure.ts"
@@ -10,7 +10,7 @@ export interface Report {
   readonly peakMemory: Readonly<Record<string, number>>
 }
 
-/** What is wrong with a run, whatever its ratios: not everything was answered with 200. */
+/** The errors that make a run invalid: responses other than 200. */
 export const errorsOf = ({ comparisons }: Report): ReadonlyArray<string> =>
   comparisons.flatMap(({ name, targets }) =>
     targets.flatMap((target) =>
@@ -53,7 +53,7 @@ const rowsOf = (comparison: Comparison): ReadonlyArray<ReadonlyArray<string>> =>
     ...index === 0 ? [comparison.ratio.toFixed(2), requirement(comparison)] : ["", ""]
   ])
 
-/** Aligns the columns of a table, whose first row is the header; numbers to the right. */
+/** Aligns the columns of a table. The first row is the header; numbers align to the right. */
 export const align = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const columns = rows[0]!.map((_, column) => ({
     width: Math.max(...rows.map((row) => row[column]!.length)),

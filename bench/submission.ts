@@ -1,13 +1,13 @@
 /**
- * `npm run bench:submission`: how fast workers submit what was accepted, and how soon, beside a job queue written by
- * hand, on the same database and against the same sandbox provider, in alternating rounds.
+ * `npm run bench:submission`: measures the throughput of workers, and the delay from acceptance to submission. The peer
+ * is a hand-written job queue on the same database and against the same sandbox provider, in alternating rounds.
  *
- *   --quick    short rounds: whether it runs, and roughly where it stands
+ *   --quick    short rounds, for rough figures
  *   --json     the report as JSON on stdout
  *   --profile  also write CPU profiles of the gateway's workers to the working directory
  *
- * Exits with 1 when an operation did not succeed, or was not received exactly once. Linux only: CPU time is read from
- * /proc.
+ * Exits with 1 if an operation did not succeed, or if the provider did not receive it exactly once. Linux only: CPU time
+ * is read from /proc.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
@@ -19,6 +19,7 @@ import { Grants } from "../src/services/Grants.ts"
 import { migrate } from "../src/services/Migrations.ts"
 import { BenchDatabase, grantFor, postmasterPid } from "./database.ts"
 import { median } from "./measure.ts"
+import { say } from "./run.ts"
 import { distance } from "./submission/config.ts"
 import { ageLedger, makeLedgerQueue, makePeerQueue } from "./submission/queues.ts"
 import { errorsOf, type Rounds, toJson, toTable } from "./submission/report.ts"
@@ -53,9 +54,7 @@ const plan = options.quick
     latency: { perSecond: 100, warmUp: 2, duration: 10 }
   }
 
-const say = (line: string) => Effect.sync(() => process.stderr.write(`${line}\n`))
-
-/** Rounds of all contestants in turn, so that whatever else the machine does meets each; who goes first changes. */
+/** Rounds of all contestants in turn, so that other load on the machine affects each. The order alternates. */
 const alternate = Effect.fnUntraced(function*<Round, E, R>(
   contestants: ReadonlyArray<Contestant>,
   run: (contestant: Contestant) => Effect.Effect<Round, E, R>,

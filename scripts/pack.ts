@@ -1,10 +1,10 @@
 /**
- * `npm run package:pack -- DIRECTORY`: what a release consists of. The tarball, its SHA-256 as `sha256sum --check` reads it,
- * and an SBOM in the format of CycloneDX, which carries its own time.
+ * `npm run package:pack -- DIRECTORY`: creates the files of a release. They are the tarball, its SHA-256 for `sha256sum
+ * --check`, and an SBOM in CycloneDX format, which contains the time of its creation.
  *
- * With the same Node and npm a commit always gives the same tarball. npm gives all files one date. The files come from a
- * copy here, in which they have one mode, because the modes in a clone depend on its umask; and in which the declarations
- * do not depend on the order in which the compiler met the types.
+ * With the same Node and npm, a commit always gives the same tarball. npm gives all files one date. This script packs a
+ * copy in which all files have one mode, because the modes in a clone depend on its umask. It also sorts the unions in
+ * the declarations, because the compiler writes them in the order in which it met the types.
  */
 import { execFileSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -23,7 +23,7 @@ const { files, name, version } = JSON.parse(fs.readFileSync(path.join(root, "pac
   readonly files: ReadonlyArray<string>
 }
 
-/** With the Node that runs this, when npm runs this. */
+/** Runs npm, with the current Node if npm started this script. */
 const npm = (cwd: string, ...args: ReadonlyArray<string>): string => {
   const program = process.env["npm_execpath"]
   const [file, rest] = program === undefined ? ["npm", args] : [process.execPath, [program, ...args]]
@@ -39,7 +39,7 @@ const setModes = (place: string) => {
 const temporary = fs.mkdtempSync(path.join(os.tmpdir(), "pack-"))
 try {
   npm(root, "run", "build")
-  // The SBOM calls the package by the name of its directory.
+  // The SBOM names the package after its directory.
   const copy = path.join(temporary, name)
   for (const file of ["package.json", "package-lock.json", "README.md", "LICENSE", ...files]) {
     fs.cpSync(path.join(root, file), path.join(copy, file), { recursive: true })

@@ -1,10 +1,11 @@
 import { parse } from "@babel/parser"
 
 /**
- * Sorts the members of unions that the compiler inferred in a declaration file. TypeScript 7 writes them in another order
- * each time. The order means nothing, but the bytes of a release would differ.
+ * Sorts the members of unions that the compiler inferred in a declaration file. TypeScript 7 writes them in another
+ * order each time. The order has no meaning, but the bytes of a release would differ.
  *
- * Unions in type aliases and interfaces stay, because they are as the source has them. So do unions with comments.
+ * Unions in type aliases and interfaces stay, because the compiler copies them from the source. Unions with comments
+ * stay, too.
  */
 export const sortUnions = (declarations: string): string => {
   const { program } = parse(declarations, { sourceType: "module", plugins: [["typescript", { dts: true }]] })
@@ -24,7 +25,7 @@ const childrenOf = (node: Node): ReadonlyArray<Node> => Object.values(node).flat
 
 const asWritten = ["TSTypeAliasDeclaration", "TSInterfaceDeclaration"]
 
-/** The unions in a node that are in no other one, in order. */
+/** The outermost unions in a node, in order. */
 const unionsIn = (node: Node): ReadonlyArray<Node> =>
   childrenOf(node).flatMap((child) =>
     asWritten.includes(child.type) ? [] : child.type === "TSUnionType" ? [child] : unionsIn(child)

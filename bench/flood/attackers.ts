@@ -1,6 +1,6 @@
 /**
- * The attackers of the flood: a process of its own, so that their work does not delay the honest client's clock. Each kind
- * is bounded in connections and in requests a second. All end with the parent.
+ * The attackers of the flood. They have a process of their own, so that their work does not delay the timers of the
+ * honest client. Each kind has a limit of connections and of requests a second. All end with the parent.
  */
 import { randomBytes } from "node:crypto"
 import { connect, type Socket } from "node:net"
@@ -9,7 +9,7 @@ import { configuration, report } from "../child.ts"
 export interface FloodConfig {
   /** On 127.0.0.1. */
   readonly port: number
-  /** Of a client with many operations. */
+  /** Access token of a client with many operations. */
   readonly token: string
   /** RFC 3339: half of that client's operations were created before it. */
   readonly middle: string
@@ -19,11 +19,11 @@ export interface FloodConfig {
     readonly lists: number
     readonly refused: number
   }
-  /** A second. */
+  /** Requests a second. */
   readonly rates: { readonly aborted: number; readonly refused: number; readonly lists: number; readonly paths: number }
 }
 
-/** What the gateway answered, by kind and status. */
+/** The number of answers, by kind and status. */
 export type Answers = Record<string, number>
 
 const { connections, middle, port, rates, token } = configuration<FloodConfig>()
@@ -45,7 +45,7 @@ const request = (target: string, credential?: string) =>
     credential === undefined ? "" : `Authorization: Bearer ${credential}\r\n`
   }\r\n`
 
-/** So many connections of a kind. One that ends is replaced after a second. */
+/** Keeps a number of connections of a kind open. It replaces a closed connection after a second. */
 const keep = (number: number, live: (socket: Socket) => void) => {
   const start = () => {
     const socket = open()
@@ -55,7 +55,7 @@ const keep = (number: number, live: (socket: Socket) => void) => {
   for (let n = 0; n < number; n++) setTimeout(start, n)
 }
 
-/** Calls so many times a second, a few at a time. */
+/** Calls `act` at a rate a second, in small batches. */
 const repeat = (rate: number, act: () => void) => {
   let due = 0
   setInterval(() => {
@@ -63,7 +63,7 @@ const repeat = (rate: number, act: () => void) => {
   }, 20)
 }
 
-/** A pool of connections that each carry one request at a time; a request that finds none free is not sent. */
+/** A pool of connections with one request at a time each. If no connection is free, the request is dropped. */
 const makeClient = (kind: string, number: number) => {
   const free: Array<Socket> = []
   keep(number, (socket) => {
@@ -82,14 +82,14 @@ const makeClient = (kind: string, number: number) => {
   return (bytes: string) => void free.shift()?.write(bytes)
 }
 
-// Half a request, and a byte of a header now and then.
+// Sends half a request, and one byte of a header every four seconds.
 keep(connections.idle, (socket) => {
   socket.write("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
   const drip = setInterval(() => socket.write("a"), 4000)
   socket.once("close", () => clearInterval(drip))
 })
 
-// Asks for long lists, and reads nothing.
+// Requests long lists, and does not read the responses.
 keep(connections.slow, (socket) => {
   socket.pause()
   for (let n = 0; n < 4; n++) socket.write(request("/v1/operations", token))

@@ -1,12 +1,12 @@
 /**
- * Accepts requests at a steady rate, whatever becomes of them, and tells when each was accepted.
+ * Accepts requests at a steady rate, without waiting for their submission, and reports when each was accepted.
  */
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { Effect, Fiber, Layer, References } from "effect"
 import { Pool } from "pg"
 import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
-import { WriterPool } from "../../src/node/Database.ts"
 import * as PgAcceptanceSignal from "../../src/node/PgAcceptanceSignal.ts"
+import { WriterPool } from "../../src/node/Pools.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { configuration, report } from "../child.ts"
 import { type AcceptorConfig, now, payloadOf, peerChannel, pgOptions } from "./config.ts"
@@ -17,7 +17,7 @@ const payload = payloadOf("at once")
 
 const addJob = "INSERT INTO peer.jobs (payload) VALUES ($1) RETURNING id"
 
-/** Accepts the n-th request, and yields the id of what it became. */
+/** Accepts the n-th request, and yields the id of its operation or job. */
 const makeAccept = Effect.gen(function*() {
   if (config.into === "ledger") {
     const ledger = yield* OperationLedger
@@ -52,7 +52,7 @@ const main = Effect.gen(function*() {
     accepting.push(yield* Effect.forkChild(Effect.map(accept(n), (id) => [id, now()] as const)))
   }
   report({ accepted: yield* Fiber.joinAll(accepting) })
-  // It is the parent that ends this process.
+  // The parent ends this process.
   yield* Effect.never
 })
 

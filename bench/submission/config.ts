@@ -1,5 +1,5 @@
 /**
- * What the processes of the submission benchmark are told, and what they say.
+ * Configuration and messages of the processes of the submission benchmark.
  */
 import type { GrantIdentity } from "../../src/domain/Grant.ts"
 import type { DatabaseAddress } from "../child.ts"
@@ -7,21 +7,21 @@ import type { DatabaseAddress } from "../child.ts"
 /** The upstream provider of the operations. */
 export const provider = "bank"
 
-/** Jobs or submissions at the same time in one process. It is the default of `SubmissionPolicy`. */
+/** Jobs or submissions at the same time in one process: the default of `SubmissionPolicy`. */
 export const concurrency = 32
 
 /**
- * Milliseconds that a distant provider takes for a submission. One that answers at once shows what the CPUs of the machine
- * allow, and no more.
+ * Milliseconds that a distant provider takes for a submission. A provider that answers at once measures only the CPUs
+ * of the machine.
  */
 export const distance = 100
 
 export interface WorkerConfig {
   readonly database: DatabaseAddress
   readonly sandboxUrl: string
-  /** Whether it is told when something was accepted, or looks from time to time alone. */
+  /** Whether it listens for acceptances, or only polls. */
   readonly listens: boolean
-  /** Whether it notes when each submission began, and tells when it is sent `"report"`. */
+  /** Whether it notes when each submission began, and reports that on the message `"report"`. */
   readonly timed: boolean
 }
 
@@ -32,7 +32,7 @@ export interface SandboxConfig {
 
 export interface AcceptorConfig {
   readonly database: DatabaseAddress
-  /** Who accepts: the ledger, or the peer's queue. */
+  /** The queue that accepts: the ledger's or the peer's. */
   readonly into: "ledger" | "peer"
   readonly identity: GrantIdentity
   /** Begins each idempotency key. */
@@ -48,7 +48,7 @@ export type Instants = ReadonlyArray<readonly [id: string, nanoseconds: number]>
 /** Now, by that clock. */
 export const now = (): number => Number(process.hrtime.bigint())
 
-/** What is submitted: it succeeds at once, or is acknowledged first and has succeeded when its status is read. */
+/** The payload. The operation succeeds at once, or is acknowledged first and has succeeded by the first status read. */
 export const payloadOf = (answer: "at once" | "acknowledged") => ({
   amount: "18.50",
   currency: "EUR",
@@ -56,10 +56,10 @@ export const payloadOf = (answer: "at once" | "acknowledged") => ({
   sandbox: { outcome: "succeeded", settle_after_ms: answer === "at once" ? 0 : 1 }
 })
 
-/** The channel of the peer: how many jobs were added. */
+/** The channel of the peer. The payload of a notification is the number of added jobs. */
 export const peerChannel = "peer_jobs"
 
-/** The database, as `pg` wants to be told. */
+/** The address of the database as options of `pg`. */
 export const pgOptions = ({ database, port, socketDirectory, username }: DatabaseAddress) => ({
   host: socketDirectory,
   port,

@@ -1,10 +1,9 @@
 /**
- * The peer of the worker: the job queue on PostgreSQL that many write for themselves. Each of its loops holds a
- * connection, and its job in an open transaction for as long as the provider takes to answer. Its statements are named,
- * so that PostgreSQL plans them once.
+ * The peer of the worker: a typical hand-written job queue on PostgreSQL. Each of its loops holds a connection, and its
+ * job in an open transaction until the provider answers. Its statements are named, so that PostgreSQL plans them once.
  *
- * It promises less: a job runs at least once, so that after a crash a mutation is sent again; nothing is kept of what
- * became of it; and nobody asks whether the grant is still good.
+ * It guarantees less than the worker. A job runs at least once, so after a crash it is submitted again. The queue keeps
+ * no history of a job, and does not check the standing of the grant.
  */
 import { Agent, request } from "@effect/platform-node/Undici"
 import { Client } from "pg"
@@ -13,7 +12,7 @@ import { concurrency, now, peerChannel, pgOptions, type WorkerConfig } from "./c
 
 const { database, listens, sandboxUrl, timed } = configuration<WorkerConfig>()
 
-/** Milliseconds after which a loop that found nothing looks again. It is the default of `SubmissionPolicy`. */
+/** Milliseconds until an idle loop polls again: the default of `SubmissionPolicy`. */
 const pollInterval = 1000
 
 interface Job {
@@ -24,10 +23,10 @@ interface Job {
 const begun: Array<readonly [string, number]> = []
 process.on("message", () => report({ begun }))
 
-// The client that the gateway's worker uses, as far as undici goes.
+// The same undici client as in the gateway's worker.
 const dispatcher = new Agent({ connections: concurrency, pipelining: 1, keepAliveTimeout: 2000 })
 
-/** Whether it succeeded. */
+/** Submits a job. True if it succeeded. */
 const submit = async ({ id, payload }: Job): Promise<boolean> => {
   if (timed) begun.push([id, now()])
   const { body, statusCode } = await request(`${sandboxUrl}/mutations`, {
@@ -87,7 +86,7 @@ const runOne = async (client: Client): Promise<boolean> => {
 const work = async (client: Client): Promise<never> => {
   for (;;) {
     const seen = announcements
-    // What was announced while it looked may be news.
+    // Poll again after an announcement during the poll: it may have missed that job.
     if (!await runOne(client) && seen === announcements) await pause()
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The two queues that are filled and watched: the ledger, and that of the peer.
+ * The two queues of the benchmark: the ledger, and the queue of the peer.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,17 +15,17 @@ interface Row {
 
 export interface Queue {
   readonly name: "ledger" | "peer"
-  /** Puts so many submissions into the queue, in one transaction, and yields their ids. */
+  /** Adds `count` submissions to the queue in one transaction, and yields their ids. */
   readonly fill: (prefix: string, count: number, answer: Answer) => Effect.Effect<ReadonlyArray<string>>
-  /** Lets the workers look. */
+  /** Wakes the workers. */
   readonly announce: Effect.Effect<void>
-  /** Whether nothing is left to do. */
+  /** Whether the queue is empty and all its work is done. */
   readonly isDone: Effect.Effect<boolean>
-  /** How many did not succeed, of those with these ids. */
+  /** The number of these ids that did not succeed. */
   readonly unsuccessful: (ids: ReadonlyArray<string>) => Effect.Effect<number>
 }
 
-/** Through the triggers: nothing is spared that an acceptance brings about. */
+/** The triggers run, so that each row costs as much as an acceptance. */
 const fillLedger = `
   WITH accepted AS (
     INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type, idempotency_key,
@@ -42,8 +42,8 @@ const fillLedger = `
   SELECT id FROM accepted`
 
 /**
- * Puts settled operations into an empty ledger, and tells PostgreSQL of them. On a ledger that was always empty it plans
- * for no more than that, and keeps the plans for as long as nobody counts: foreign keys are then checked by scans.
+ * Adds settled operations to an empty ledger, and runs ANALYZE. Otherwise PostgreSQL plans for an empty table and keeps
+ * those plans until the next ANALYZE: it then checks foreign keys by scans.
  */
 export const ageLedger = Effect.fnUntraced(function*({ fill }: Queue, count: number) {
   const sql = yield* SqlClient.SqlClient

@@ -1,5 +1,5 @@
 /**
- * What the submission benchmark found, for people and for programs.
+ * The report of the submission benchmark, as a table and as JSON.
  */
 import { median } from "../measure.ts"
 import { align, machine } from "../report.ts"
@@ -12,11 +12,11 @@ export interface Rounds<Round> {
   readonly rounds: ReadonlyArray<Round>
 }
 
-/** The first of each is what the others are compared with. */
+/** Ratios compare each contestant with the first of its list. */
 export interface SubmissionReport {
-  /** To a provider that answers at once. */
+  /** With a provider that answers at once. */
   readonly throughput: ReadonlyArray<Rounds<Throughput>>
-  /** To one that takes its time. */
+  /** With a distant provider. */
   readonly distant: ReadonlyArray<Rounds<Throughput>>
   readonly latency: ReadonlyArray<Rounds<Latency>>
 }
@@ -24,7 +24,7 @@ export interface SubmissionReport {
 export const errorsOf = ({ distant, latency, throughput }: SubmissionReport): ReadonlyArray<string> =>
   [...throughput, ...distant, ...latency].flatMap(({ rounds }) => rounds.flatMap(({ errors }) => errors))
 
-/** The median over the rounds of how a figure compares with that of the first contestant in the same round. */
+/** The median over the rounds of the ratio to the first contestant's figure in the same round. */
 const ratioTo = <Round>(
   first: ReadonlyArray<Round>,
   rounds: ReadonlyArray<Round>,

@@ -1,5 +1,5 @@
 /**
- * Rounds of the submission benchmark. Each starts processes of its own, warms them up, and ends with a verdict: every
+ * Rounds of the submission benchmark. Each starts processes of its own, warms them up, and ends with a check: every
  * submission succeeded, and the provider received each exactly once.
  */
 import { Effect } from "effect"
@@ -17,7 +17,7 @@ export interface Contestant {
   readonly queue: Queue
   readonly workers: number
   readonly answer: Answer
-  /** Whether the workers are told of acceptances. */
+  /** Whether the workers listen for acceptances. */
   readonly listens: boolean
   /** Milliseconds that the provider takes for each submission. */
   readonly delay: number
@@ -38,9 +38,9 @@ export interface ThroughputPlan {
   readonly operations: number
 }
 
-/** What every round tells. */
+/** The figures of every round. */
 interface Round {
-  /** Milliseconds that a commit took before the round: the median of some. More than usual when somebody else writes. */
+  /** Median time of a commit before the round, in milliseconds. It rises if other processes write to the disk. */
   readonly commit: number
   readonly errors: ReadonlyArray<string>
 }
@@ -81,7 +81,7 @@ const startWorkers = (setting: Setting, contestant: Contestant, sandboxUrl: stri
 const startSandbox = ({ delay }: Contestant) =>
   startReady<{ readonly url: string }>("submission/sandbox.ts", { delay } satisfies SandboxConfig)
 
-/** Removes what rounds leave behind, which would slow the next one down, and yields how long a commit takes then. */
+/** Vacuums the dead rows of earlier rounds, which would slow the next one down. Then measures the time of a commit. */
 const prepare = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   yield* sql.unsafe("VACUUM (ANALYZE)").unprepared
@@ -94,7 +94,7 @@ const prepare = Effect.gen(function*() {
   return median(commits)
 }).pipe(Effect.orDie)
 
-/** Dies when it takes more than two minutes: then something will never be done. */
+/** Waits until the queue is done. Dies after two minutes, because a job must have been lost. */
 const untilDone = (queue: Queue) =>
   Effect.gen(function*() {
     while (!(yield* queue.isDone)) yield* Effect.sleep("20 millis")
@@ -111,13 +111,13 @@ const receiptsOf = Effect.fnUntraced(function*(sandboxUrl: string) {
   for (const line of text.split("\n")) {
     if (line === "") continue
     const { key, outcome } = JSON.parse(line) as { readonly key: string; readonly outcome: string }
-    // What is not accepted is wrong, whatever else it is.
+    // Any outcome other than `accepted` is an error.
     receipts.set(key, (receipts.get(key) ?? 0) + (outcome === "accepted" ? 1 : Infinity))
   }
   return receipts
 })
 
-/** What is wrong with a round: whatever its speed, it counts for nothing then. */
+/** The errors of a round. A round with errors is invalid. */
 const verdict = Effect.fnUntraced(function*({ name, queue }: Contestant, ids: ReadonlyArray<string>, url: string) {
   const receipts = yield* receiptsOf(url)
   const notOnce = ids.filter((id) => receipts.get(id) !== 1).length
@@ -127,11 +127,11 @@ const verdict = Effect.fnUntraced(function*({ name, queue }: Contestant, ids: Re
   return [
     ...notOnce === 0 ? [] : [`${name}: ${notOnce} operations were not received exactly once`],
     ...unsuccessful === 0 ? [] : [`${name}: ${unsuccessful} operations did not succeed`],
-    ...others === 0 ? [] : [`${name}: ${others} keys were received that nobody submitted`]
+    ...others === 0 ? [] : [`${name}: ${others} received keys were never submitted`]
   ]
 })
 
-/** How fast a full queue is emptied. */
+/** Measures how fast the workers empty a full queue. */
 export const throughputRound = Effect.fnUntraced(
   function*(setting: Setting, contestant: Contestant, { operations, warmUp }: ThroughputPlan) {
     const { answer, queue, workers: processes } = contestant
@@ -170,7 +170,7 @@ const askFor = <Message>(child: ChildProcess, request: string) =>
     return nextMessage<Message>(child)
   })
 
-/** How long what is accepted waits for its submission, at a rate that leaves the workers idle most of the time. */
+/** Measures the delay from acceptance to submission, at a rate that leaves the workers idle most of the time. */
 export const latencyRound = Effect.fnUntraced(
   function*(setting: Setting, contestant: Contestant, { duration, perSecond, warmUp }: LatencyPlan) {
     const { listens, queue } = contestant

@@ -1,5 +1,5 @@
 /**
- * The provider that all contestants submit to: the sandbox with its record in memory, slow at most.
+ * The provider of all contestants: the sandbox with its record in memory, with delays and no other fault.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer, References } from "effect"

@@ -1,12 +1,12 @@
 /**
- * A worker as `work` runs it: the same layers, pool and policy, errors logged, tracing off.
+ * A worker like that of `work`: the same layers, pool and policy. It logs errors; tracing is off.
  */
 // oxlint-disable-next-line import/no-unassigned-import -- it is all that the module is for
 import "effect/schema/SchemaJITCompiler/enable"
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer, References } from "effect"
-import { WorkerPool } from "../../src/node/Database.ts"
 import * as PgAcceptanceSignal from "../../src/node/PgAcceptanceSignal.ts"
+import { WorkerPool } from "../../src/node/Pools.ts"
 import * as ProviderHttpClient from "../../src/node/ProviderHttpClient.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
 import { Provider } from "../../src/submission/Provider.ts"
@@ -23,7 +23,7 @@ const { database, listens, sandboxUrl, timed } = configuration<WorkerConfig>()
 const begun: Array<readonly [string, number]> = []
 process.on("message", () => report({ begun }))
 
-/** Notes when each operation is handed to the adapter. */
+/** Notes when the adapter receives each operation. */
 const Timed = Layer.effect(
   Provider,
   Effect.map(SandboxProvider.make({ baseUrl: sandboxUrl }), (adapter) =>

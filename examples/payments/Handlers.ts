@@ -4,10 +4,11 @@
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as Layer from "effect/Layer"
+import { AdmissionLayer } from "financial-agents-gateway/server/Admission"
 import { AuthorizationLayer } from "financial-agents-gateway/server/Authorization"
+import { ConformanceLayer } from "financial-agents-gateway/server/Conformance"
 import { MutationEndpoints, MutationRequestLayer } from "financial-agents-gateway/server/MutationEndpoints"
 import { Problems } from "financial-agents-gateway/server/ProblemResponses"
-import { AdmissionLayer, ConformanceLayer } from "financial-agents-gateway/server/RequestPolicies"
 import { PaymentsApi, paymentsWrite } from "./Api.ts"
 
 const Payments = HttpApiBuilder.group(

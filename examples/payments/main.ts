@@ -26,8 +26,9 @@ import {
   Provider,
   ResourceOwner
 } from "financial-agents-gateway/domain/Grant"
-import { Database, MigrationPool } from "financial-agents-gateway/node/Database"
+import { Database } from "financial-agents-gateway/node/Database"
 import { createListener, type RequestId } from "financial-agents-gateway/node/NodeListener"
+import { MigrationPool } from "financial-agents-gateway/node/Pools"
 import { Sandbox } from "financial-agents-gateway/sandbox/Sandbox"
 import { BaseUrl } from "financial-agents-gateway/server/BaseUrl"
 import { Lifecycle } from "financial-agents-gateway/server/Lifecycle"

@@ -8,7 +8,7 @@ import { completeDocument } from "./OpenApiDocument.ts"
 import { OperationsApi } from "./OperationsApi.ts"
 import { SystemApi } from "./SystemApi.ts"
 
-/** The whole contract, version 1.0.0: two groups, and the promise that every response keeps it. */
+/** The whole contract, version 1.0.0: two groups of endpoints, with `Conformance` on each. */
 export class Api extends HttpApi.make("financial-agents-gateway")
   .add(OperationsApi)
   .add(SystemApi)

@@ -1,5 +1,5 @@
 /**
- * A client of the gateway, for Node, browsers and everything in between.
+ * A typed client of the gateway, for Node, browsers and other runtimes with an Effect `HttpClient`.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -19,21 +19,21 @@ import { Authorization } from "./Middleware.ts"
 import type { ListQuery, OperationList } from "./OperationsApi.ts"
 import type { Problem } from "./Problems.ts"
 
-/** Where the gateway is and what opens it. */
+/** The address of the gateway, and the access token. */
 export interface ClientOptions {
-  /** Where the gateway is, such as `https://gateway.example`. */
+  /** Base URL of the gateway, such as `https://gateway.example`. */
   readonly baseUrl: string
-  /** The access token; an effect is run for each request, so that it can renew what expires. */
+  /** The access token. An effect runs for each request, so that it can renew an expired token. */
   readonly accessToken: Redacted.Redacted<string> | Effect.Effect<Redacted.Redacted<string>>
 }
 
 /**
- * Why a call failed: a `Problem` is the gateway's word (tell them apart by `code`); the others say that there was no
- * answer, or none that keeps the contract.
+ * Why a call failed. A `Problem` is an answer of the gateway; `code` tells problems apart. The other errors mean that
+ * there was no answer, or that it breaks the contract.
  */
 export type ClientError = Problem | HttpClientError.HttpClientError | Schema.SchemaError
 
-/** What the gateway said last of an operation, and how many seconds to wait before asking again. */
+/** The latest answer for an operation, and the seconds to wait before the next read. */
 interface Reading {
   readonly operation: Operation
   readonly etag: string
@@ -44,13 +44,14 @@ interface Reading {
 export class GatewayClient extends Context.Service<GatewayClient, {
   /** One page, newest first. */
   readonly list: (query?: ListQuery) => Effect.Effect<OperationList, ClientError>
-  /** All matching operations, newest first, page by page as they are taken. */
+  /** All matching operations, newest first. It reads each page when the stream needs it. */
   readonly listAll: (query?: Omit<ListQuery, "page_token">) => Stream.Stream<Operation, ClientError>
   readonly get: (id: OperationId) => Effect.Effect<Operation, ClientError>
   /**
-   * Reads an operation now and then, as the gateway advises, and emits it whenever it changed, until it is final.
-   * After a retryable problem it waits as `Retry-After` says. Problems that are not retryable end the stream: with a revoked grant or a disconnected provider there is no point
-   * in asking again. It never ends by itself for an operation that stays indeterminate; set a limit of your own.
+   * Reads an operation at the intervals that the gateway advises, and emits each change, until the operation is final.
+   * After a retryable problem it waits for `Retry-After`. Other problems end the stream: with a revoked grant or a
+   * disconnected provider, further reads fail, too. It does not end while an operation stays indeterminate: set a limit
+   * of your own.
    */
   readonly watch: (id: OperationId) => Stream.Stream<Operation, ClientError>
 }>()("financial-agents-gateway/api/Client") {
@@ -68,12 +69,12 @@ const bearer = (accessToken: ClientOptions["accessToken"]) =>
       )
   )
 
-/** Where a call leaves the seconds that the response asked its caller to wait; null where that is of no interest. */
+/** Receives the seconds of `Retry-After` during a call; null if the caller does not need them. */
 const Advice = Context.Reference<{ seconds: number } | null>("financial-agents-gateway/api/Client/Advice", {
   defaultValue: () => null
 })
 
-/** `Retry-After` in seconds (RFC 9110 §10.2.3), the form that the gateway sends. Anything else is a second. */
+/** Notes `Retry-After` in seconds (RFC 9110 §10.2.3), the form that the gateway sends. Any other value counts as 1. */
 const noteAdvice = HttpClient.tap((response) =>
   Effect.map(Advice, (advice) => {
     const text = response.headers["retry-after"] ?? ""
@@ -105,7 +106,7 @@ const make = Effect.fnUntraced(function*({ baseUrl }: ClientOptions) {
     Effect.map(
       api.operations.get({ params: { id }, headers: known === null ? {} : { "if-none-match": known.etag } }),
       ({ body, headers }): Reading => ({
-        // No body: as it was known.
+        // A 304 has no body: the operation has not changed.
         operation: body ?? known!.operation,
         etag: headers.etag,
         retryAfter: headers["retry-after"] ?? 1
@@ -114,7 +115,7 @@ const make = Effect.fnUntraced(function*({ baseUrl }: ClientOptions) {
 
   const get = (id: OperationId) => Effect.map(read(id, null), ({ operation }) => operation)
 
-  /** The reading after a known one. What passes by itself is waited out; the rest ends the watch. */
+  /** The reading after a known one. It retries retryable problems; other errors end the watch. */
   const readNext = (id: OperationId, known: Reading | null): Effect.Effect<Reading, ClientError> =>
     Effect.suspend(() => {
       const advice = { seconds: 1 }

@@ -1,6 +1,6 @@
 /**
- * What every endpoint of the gateway promises beyond its own contract. A request passes these from the last to the
- * first: conformance, admission, authorization, strict request.
+ * The middleware of the contract, in the reverse of the order in which a request passes it: conformance, admission,
+ * authorization, strict request. `src/server` implements each in the file of its name.
  */
 import * as Context from "effect/Context"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
@@ -10,22 +10,22 @@ import type { GrantIdentity } from "../domain/Grant.ts"
 import { responses } from "./Problems.ts"
 
 /**
- * Refuses what an endpoint does not take: a body, which none takes, and a query where there are no parameters. A request
- * that brings one was meant for something else.
+ * Refuses a body, because no endpoint takes one, and query parameters on endpoints that have none. Such a request was
+ * meant for another endpoint.
  */
 export class StrictRequest extends HttpApiMiddleware.Service<StrictRequest>()(
   "financial-agents-gateway/api/StrictRequest",
   { error: responses.unprocessableContent }
 ) {}
 
-/** The identity of the grant whose credential came with the request. */
+/** The identity of the grant that the credential of the request names. */
 export class CurrentGrant extends Context.Service<CurrentGrant, GrantIdentity>()(
   "financial-agents-gateway/api/CurrentGrant"
 ) {}
 
 /**
- * Verifies the credential, before the shape of the request is looked at. What it cannot know, because it may change
- * until the read, is checked by the read: whether the grant, its client and its provider connection are still good.
+ * Verifies the credential before the parameters of the request are validated. It does not check the standing of the
+ * grant, its client and its provider connection: that may change until the read, so the read itself checks it.
  */
 export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: CurrentGrant }>()(
   "financial-agents-gateway/api/Authorization",
@@ -51,14 +51,16 @@ export class Authorization extends HttpApiMiddleware.Service<Authorization, { pr
   }
 ) {}
 
-/** Turns requests away while the gateway is saturated or shutting down, and answers in time when its store does not. */
+/**
+ * Refuses requests while the gateway is saturated or shutting down, and those that the store does not answer in time.
+ */
 export class Admission extends HttpApiMiddleware.Service<Admission>()("financial-agents-gateway/api/Admission", {
   error: responses.serviceUnavailable
 }) {}
 
 /**
- * Each response carries the request id, and each failure is a complete problem: input that does not fit the contract,
- * output that does not, and defects.
+ * Adds the request id to each response, and makes each failure a complete problem: invalid input, output that breaks
+ * the contract, and defects.
  */
 export class Conformance extends HttpApiMiddleware.Service<Conformance>()("financial-agents-gateway/api/Conformance", {
   error: [

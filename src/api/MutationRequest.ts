@@ -1,6 +1,6 @@
 /**
- * What endpoints that take financial requests have in common, for the applications that have such endpoints: the request
- * binding, as it stands in the `Idempotency-Key` header, and the answer.
+ * The common contract of mutation endpoints, for the applications that have them: the `Idempotency-Key` header, which
+ * is part of the request binding, and the answer.
  */
 import * as Context from "effect/Context"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
@@ -8,7 +8,6 @@ import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation } from "../domain/Operation.ts"
-import { mutationResponses } from "./MutationProblems.ts"
 import { responses } from "./Problems.ts"
 
 /** Lower case, as headers are looked up. */
@@ -19,13 +18,13 @@ const isIdempotencyKey = Schema.is(IdempotencyKey)
 /** A string of RFC 9651 §3.3.3, without parameters. */
 const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 
-/** What is neither a quoted string nor a list of keys, nor bears parameters. */
+/** A key without quotes: no quoted string, no list of keys, no parameters. */
 const plain = /^[^",;\\]+$/
 
 /**
- * The key that the header names, or null when it names none. The draft (draft-ietf-httpapi-idempotency-key-header, §2.1)
- * demands a string of structured fields, `"8e03978e"`; most clients send it without the quotes, as Stripe taught them to.
- * Both are read, and mean the same key.
+ * Reads the key of the header; null if the header is invalid. The draft (draft-ietf-httpapi-idempotency-key-header,
+ * §2.1) requires a string of structured fields, `"8e03978e"`. Most clients send it without quotes, as for Stripe. Both
+ * forms mean the same key.
  */
 export const parseIdempotencyKey = (header: string): IdempotencyKey | null => {
   const text = header.trim()
@@ -33,14 +32,14 @@ export const parseIdempotencyKey = (header: string): IdempotencyKey | null => {
   return isIdempotencyKey(key) ? key : null
 }
 
-/** The key of the request at hand. */
+/** The idempotency key of the current request. */
 export class CurrentKey extends Context.Service<CurrentKey, IdempotencyKey>()(
   "financial-agents-gateway/api/CurrentKey"
 ) {}
 
 /**
- * Demands what every financial request has, before its body is looked at: an idempotency key, a body that is announced
- * as JSON and is no longer than 64 KiB, and no query.
+ * Checks a financial request before its body is decoded. The request must have an idempotency key, a body of JSON with
+ * at most 64 KiB, and no query unless the endpoint declares one.
  */
 export class MutationRequest extends HttpApiMiddleware.Service<MutationRequest, { provides: CurrentKey }>()(
   "financial-agents-gateway/api/MutationRequest",
@@ -49,13 +48,13 @@ export class MutationRequest extends HttpApiMiddleware.Service<MutationRequest, 
       responses.badRequest,
       responses.payloadTooLarge,
       responses.unprocessableContent,
-      mutationResponses.idempotencyKeyRequired,
-      mutationResponses.unsupportedMediaType
+      responses.idempotencyKeyRequired,
+      responses.unsupportedMediaType
     ]
   }
 ) {}
 
-/** For the `headers` of an endpoint behind `MutationRequest`, so that its description and its client know the key. */
+/** The `headers` of an endpoint behind `MutationRequest`: its description and its client then include the key. */
 export const mutationHeaders = {
   [idempotencyKeyHeader]: Schema.String.annotate({
     description:
@@ -65,8 +64,8 @@ export const mutationHeaders = {
 }
 
 /**
- * 202, for the first request and for every repetition alike: the operation as it is now, where to read it, and after how
- * many seconds. There is no `retry-after` once the state is final.
+ * 202, for the first request and for every repetition: the current operation, where to read it, and after how many
+ * seconds. There is no `retry-after` once the state is final.
  */
 export const AcceptedOperation = HttpApiSchema.WithHeaders(Operation.pipe(HttpApiSchema.status(202)), {
   location: Schema.String.annotate({ description: "Where to read the operation." }),
@@ -76,11 +75,11 @@ export const AcceptedOperation = HttpApiSchema.WithHeaders(Operation.pipe(HttpAp
 })
 export type AcceptedOperation = typeof AcceptedOperation.Type
 
-/** What accepting can fail with, for the `error` of an endpoint. Its middleware declares the rest. */
+/** The problems of an acceptance, for the `error` of an endpoint. Its middleware declares the other problems. */
 export const acceptanceErrors = [
   responses.unauthorized,
   responses.forbidden,
   responses.unprocessableContent,
   responses.serviceUnavailable,
-  mutationResponses.idempotencyKeyReused
+  responses.idempotencyKeyReused
 ] as const

@@ -1,16 +1,17 @@
 /**
- * Completes the OpenAPI document with what holds for every endpoint, and with examples.
+ * Completes the OpenAPI document with the headers and parameters of all endpoints, and with examples.
  */
 import type { OpenAPISpec, OpenAPISpecOperation } from "effect/http-api/OpenApi"
 import { requestIdPattern } from "../domain/RequestId.ts"
-import { type ProblemCode, problemKinds, problemMediaType } from "./Problems.ts"
+import { type ProblemCode, problemKinds } from "./ProblemKinds.ts"
+import { problemMediaType } from "./Problems.ts"
 
 type Responses = OpenAPISpecOperation["responses"]
 type Headers = Record<string, { readonly schema: object; readonly description?: string; readonly required?: boolean }>
 
 const requestId = { type: "string", pattern: requestIdPattern.source }
 
-/** What a credential and its grant can be refused with. */
+/** The codes that refuse a credential or its grant. */
 const refusals: ReadonlyArray<ProblemCode> = [
   "missing_credentials",
   "invalid_token",
@@ -24,7 +25,7 @@ const refusals: ReadonlyArray<ProblemCode> = [
   "authorization_unavailable"
 ]
 
-/** Which codes an endpoint answers with, beyond those that any endpoint may answer with. */
+/** The codes of single endpoints, besides the codes of all endpoints. */
 const codesOf: Readonly<Record<string, ReadonlyArray<ProblemCode>>> = {
   listOperations: [...refusals, "invalid_page_token"],
   getOperation: [...refusals, "operation_not_found"],
@@ -115,7 +116,7 @@ const seconds = (description: string, required: boolean) => ({
   required
 })
 
-/** Headers that come with a status, whatever the endpoint. */
+/** Headers of a status, on all endpoints. */
 const headersOf = (status: string): Headers => ({
   "X-Request-Id": {
     schema: requestId,
@@ -134,7 +135,7 @@ const headersOf = (status: string): Headers => ({
   ...Number(status) >= 400 ? { "Cache-Control": text("Problems are never stored.") } : {}
 })
 
-/** Headers of the endpoints that ask for a credential, of a gateway that has quotas. */
+/** Headers of the endpoints that require a credential, if the gateway has quotas. */
 const quotaHeadersOf = (status: string): Headers => ({
   RateLimit: {
     ...text(
@@ -204,7 +205,7 @@ const boundDescriptions: Readonly<Record<string, string>> = {
 
 const completeParameters = (operation: OpenAPISpecOperation): void => {
   for (const parameter of operation.parameters) {
-    // On the wire it is text, as every query parameter is; what is meant is a number.
+    // The schema says text, like every query parameter; clients should see a number.
     const description = boundDescriptions[parameter.name]
     if (description !== undefined) Object.assign(parameter, { description })
     if (parameter.name === "page_size") {
@@ -223,7 +224,10 @@ const completeParameters = (operation: OpenAPISpecOperation): void => {
   )
 }
 
-/** A choice of one is no choice, and a status is an integer: linters and generators stumble over both. */
+/**
+ * Replaces `anyOf` with one member by that member, and `number` by `integer` for statuses: linters and generators
+ * reject both.
+ */
 const unwrapSingleChoices = (node: unknown): unknown => {
   if (Array.isArray(node)) return node.map(unwrapSingleChoices)
   if (typeof node !== "object" || node === null) return node
@@ -233,7 +237,7 @@ const unwrapSingleChoices = (node: unknown): unknown => {
   return Object.fromEntries(Object.entries(flat).map(([key, value]) => [key, unwrapSingleChoices(value)]))
 }
 
-/** Applied to the document that is derived from the contract. */
+/** Completes the document that Effect derives from the contract. */
 export const completeDocument = (document: OpenAPISpec): OpenAPISpec => {
   for (const path of Object.values(document.paths)) {
     const operation = path.get

@@ -1,5 +1,5 @@
 /**
- * The operations endpoints: what a client reads of the operations that its grant owns.
+ * The contract of the operations endpoints: a client lists and reads the operations of its grant's resource owner.
  */
 import * as DateTime from "effect/DateTime"
 import * as HttpApi from "effect/http-api/HttpApi"
@@ -39,7 +39,7 @@ const Bound = (round: "down" | "up") =>
     )
   )
 
-/** 1 to 100, spelled as people spell it: the parameter is text until here. */
+/** 1 to 100, in decimal digits without leading zeros. */
 const PageSize = Schema.String.check(
   Schema.isPattern(/^(?:[1-9][0-9]?|100)$/u, { expected: "an integer from 1 to 100" })
 )
@@ -47,7 +47,7 @@ const PageSize = Schema.String.check(
 
 const UniqueStates = Schema.Array(OperationState).check(Schema.isMaxLength(7))
 
-/** What `GET /v1/operations` can be asked for. Bounds are exclusive. */
+/** The query parameters of `GET /v1/operations`. Bounds are exclusive. */
 export const ListQuery = Schema.Struct({
   state: Schema.optionalKey(UniqueStates.annotate({
     description: "Only operations in this state; repeat the parameter for several."
@@ -90,13 +90,15 @@ const readHeaders = {
   ...commonHeaders
 }
 
-/** Takes `undefined` alone: `Empty(304)` takes anything, so a broken operation would leave as a 304. */
+/** Accepts `undefined` alone. `Empty(304)` accepts any value, so an invalid operation would be sent as a 304. */
 const NotModified = Schema.Undefined.pipe(
   HttpApiSchema.asNoContent({ decode: () => undefined }),
   HttpApiSchema.status(304)
 ).annotate({ description: "The operation is as the client knows it." })
 
-/** `GET /v1/operations` and `GET /v1/operations/{id}` (specification, "Endpoints"), for grants with `operations:read`. */
+/**
+ * `GET /v1/operations` and `GET /v1/operations/{id}` (specification, "Endpoints"), for grants with `operations:read`.
+ */
 export class OperationsApi extends HttpApiGroup.make("operations").add(
   HttpApiEndpoint.get("list", "/v1/operations", {
     query: ListQuery,

@@ -1,5 +1,6 @@
 /**
- * The system endpoints: health, readiness and what the error codes mean. None requires authentication.
+ * The contract of the system endpoints: health, readiness, error codes and resource metadata. None requires
+ * authentication.
  */
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
@@ -9,7 +10,7 @@ import * as Schema from "effect/Schema"
 import { StrictRequest } from "./Middleware.ts"
 import { responses } from "./Problems.ts"
 
-/** Closed, and constant: whatever more a probe might want to know is in the logs. */
+/** Constant, without details for probes: those are in the logs. */
 export const HealthResponse = Schema.Struct({ status: Schema.Literal("ok") }).annotate({
   identifier: "HealthResponse",
   description: "The gateway can do what was asked about."
@@ -32,7 +33,7 @@ const ProblemCatalogue = Schema.Struct({ problems: Schema.Array(ProblemDescripti
   description: "Every error code of the service."
 })
 
-/** What clients need to know to obtain access tokens for the gateway, and to present them (RFC 9728 §2). */
+/** Tells clients how to obtain access tokens for the gateway, and how to present them (RFC 9728 §2). */
 export const ProtectedResourceMetadata = Schema.Struct({
   resource: Schema.String.annotate({ format: "uri", description: "The gateway: the audience of its access tokens." }),
   authorization_servers: Schema.optionalKey(

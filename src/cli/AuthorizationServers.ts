@@ -1,5 +1,5 @@
 /**
- * The authorization servers of the environment: `OAUTH_ISSUERS` and what belongs to it.
+ * Reads the authorization servers from the environment: `OAUTH_ISSUERS`, and the settings that need it.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -62,7 +62,7 @@ const decodeSettings = Schema.decodeUnknownOption(Schema.fromJsonString(Settings
 
 const fail = (message: string) => Effect.fail(new CommandFailed({ message }))
 
-/** What the environment says, if anything. Blank is as good as absent. */
+/** Reads an environment variable. A blank value counts as absent. */
 const read = (name: string) =>
   Effect.map(
     Config.option(Config.Redacted(name)),
@@ -101,7 +101,7 @@ const toIntrospectionIssuer = (
 ): Effect.Effect<IntrospectionIssuer, CommandFailed> => {
   const { client_id: clientId, client_key, client_secret, issuer } = settings
   if ((client_key === undefined) === (client_secret === undefined)) {
-    return fail(`OAUTH_ISSUERS: introspection at ${issuer} needs either client_secret or client_key`)
+    return fail(`OAUTH_ISSUERS: introspection at ${issuer} needs exactly one of client_secret and client_key`)
   }
   return Effect.succeed({
     ...trustOf(settings, baseUrl),
@@ -134,8 +134,7 @@ const readNonceKey = Effect.gen(function*() {
 })
 
 /**
- * The proxies that are believed, by address or CIDR block, or null when there are none. Fails with one sentence on what is
- * neither.
+ * The trusted proxies, as addresses or CIDR blocks; null if there are none. Fails with one sentence on anything else.
  */
 export const readTrustedProxies = Effect.gen(function*() {
   const text = Option.map(yield* read("TRUSTED_PROXIES"), Redacted.value)
@@ -145,7 +144,7 @@ export const readTrustedProxies = Effect.gen(function*() {
     Effect.try(() => trustedProxies(proxies)),
     () =>
       fail(
-        "TRUSTED_PROXIES must be IP addresses or CIDR blocks with commas between them, such as 127.0.0.1,10.1.0.0/16"
+        "TRUSTED_PROXIES must be IP addresses or CIDR blocks, separated by commas, such as 127.0.0.1,10.1.0.0/16"
       )
   )
   return proxies
@@ -154,11 +153,11 @@ export const readTrustedProxies = Effect.gen(function*() {
 const readCertificates = Effect.fnUntraced(function*(rateLimited: boolean) {
   const header = Option.map(yield* read("CLIENT_CERTIFICATE_HEADER"), Redacted.value)
   const proxies = yield* readTrustedProxies
-  // The quotas of addresses need the proxies too.
+  // Quotas need the trusted proxies too, to find the addresses of clients.
   if (Option.isNone(header) && (proxies === null || rateLimited)) return {}
   if (Option.isNone(header) || proxies === null || !/^[A-Za-z0-9-]+$/.test(header.value)) {
     return yield* fail(
-      "CLIENT_CERTIFICATE_HEADER and TRUSTED_PROXIES go together: the header, and the addresses that may send it. "
+      "set CLIENT_CERTIFICATE_HEADER and TRUSTED_PROXIES together: the header, and the addresses that may send it. "
         + "TRUSTED_PROXIES alone needs RATE_LIMIT"
     )
   }
@@ -173,9 +172,9 @@ const readSender = (rateLimited: boolean): Effect.Effect<SenderOptions, CommandF
   )
 
 /**
- * The issuers whose tokens are accepted at this base URL, or null when there are none. With quotas, trusted proxies need no
- * certificate header. Fails with one sentence on what is
- * no configuration; it repeats no value, because some of them are secrets.
+ * The issuers whose tokens are accepted at this base URL; null if there are none. With quotas, TRUSTED_PROXIES needs no
+ * CLIENT_CERTIFICATE_HEADER. Fails with one sentence on an invalid configuration. The sentence repeats no value,
+ * because some values are secrets.
  */
 export const readAuthorizationServers = Effect.fnUntraced(function*(
   baseUrl: string,
@@ -190,7 +189,7 @@ export const readAuthorizationServers = Effect.fnUntraced(function*(
   }
   const settings = decodeSettings(Redacted.value(text.value))
   if (Option.isNone(settings)) {
-    return yield* fail("OAUTH_ISSUERS must be a JSON array of issuers, as docs/authorization.md describes them")
+    return yield* fail("OAUTH_ISSUERS must be a JSON array of issuers, as docs/authorization.md describes")
   }
   const issuers = yield* Effect.forEach(
     settings.value,

@@ -1,5 +1,5 @@
 /**
- * Something to look at: a grant, and operations that move before one's eyes, through the sandbox provider.
+ * The demo: one grant and nine operations that a sandbox provider carries out, with the texts for the terminal.
  */
 import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
@@ -12,20 +12,21 @@ import type { Operation, OperationId } from "../domain/Operation.ts"
 import { Grants } from "../services/Grants.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 
-/** The provider of the demo, as its binding names it. */
+/** The provider of the demo, as its provider connection names it. */
 export const demoBank = Provider.make("demo-bank")
 
-interface Story {
+/** One operation of the demo. */
+interface DemoOperation {
   readonly type: string
   readonly payload: { readonly [member: string]: Schema.Json }
-  /** What the sandbox is told to make of it. */
+  /** Instructions to the sandbox for this operation. */
   readonly sandbox: { readonly [member: string]: Schema.Json }
   readonly isCancelled?: true
-  /** On the way to the provider, and nobody can tell: it stays indeterminate for ever. */
+  /** The sandbox loses the submission without a trace: the operation stays indeterminate for ever. */
   readonly isLost?: true
 }
 
-const stories: ReadonlyArray<Story> = [
+const demoOperations: ReadonlyArray<DemoOperation> = [
   {
     type: "payment",
     payload: { amount: "18.50", currency: "EUR", to: "Corner Shop" },
@@ -53,7 +54,7 @@ const stories: ReadonlyArray<Story> = [
   {
     type: "payment.refund",
     payload: { amount: "18.50", currency: "EUR", of: "Corner Shop" },
-    // The answer is lost: only a status read tells that the refund was carried out.
+    // The response is lost: only a status read shows that the provider carried out the refund.
     sandbox: { outcome: "succeeded", faults: { drop_response: true, not_found_for: { ms: 4000 } } }
   },
   {
@@ -89,11 +90,11 @@ export interface Demo {
   readonly grantId: string
   readonly accessToken: Redacted.Redacted<string>
   readonly operations: ReadonlyArray<OperationId>
-  /** The operation that is worth a look: nobody will ever know what became of it. */
+  /** The operation whose outcome stays unknown. */
   readonly uncertain: OperationId
 }
 
-/** Fills an empty ledger. Yields null, and changes nothing, when there is an operation already. */
+/** Fills an empty ledger. Returns null and changes nothing if there is an operation already. */
 export const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
   const grants = yield* Grants
   const ledger = yield* OperationLedger
@@ -107,26 +108,29 @@ export const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationL
     expires_in: Duration.days(30)
   })
   const operations = yield* Effect.forEach(
-    stories,
+    demoOperations,
     ({ isCancelled, payload, sandbox, type }, index) =>
       Effect.gen(function*() {
         const request = { type, key: IdempotencyKey.make(`demo-${index + 1}`), payload: { ...payload, sandbox } }
         const { operation: { id } } = yield* ledger.accept(grant, request)
-        if (isCancelled === true) yield* ledger.cancel(id, { by: "operator", reason: "the owner changed their mind" })
+        if (isCancelled === true) {
+          yield* ledger.cancel(id, { by: "operator", reason: "the resource owner cancelled it" })
+        }
         return id
       })
   )
-  const uncertain = operations[stories.findIndex(({ isLost }) => isLost)]!
+  const uncertain = operations[demoOperations.findIndex(({ isLost }) => isLost)]!
   return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain }
 }).pipe(Effect.orDie)
 
-const untilQuiet = Duration.minutes(1)
+/** How long the demo prints changes. Afterwards only operations are left that do not change any more. */
+const narration = Duration.minutes(1)
 
 const lineOf = ({ completed_at, failure, id, state, type, under_review, updated_at }: Operation) =>
   `  ${new Date((completed_at ?? updated_at).epochMilliseconds).toISOString().slice(11, 19)}  ${id}  ${type.padEnd(17)}`
   + ` ${state}${failure === null ? "" : ` (${failure.code})`}${under_review ? ", under review" : ""}`
 
-/** Prints a line whenever an operation has moved, until only those are left that nothing will move any more. */
+/** Prints a line for each change of an operation, for one minute. */
 export const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger> =>
   Effect.gen(function*() {
     const ledger = yield* OperationLedger
@@ -138,21 +142,23 @@ export const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger>
         shown.set(id, line)
         return Console.log(line)
       }), { discard: true })
-    yield* Console.log("The operations move by themselves, through a sandbox provider (curl shows the same):\n")
+    yield* Console.log(
+      "Workers submit the operations to a sandbox provider. Each line is a change that curl shows, too:\n"
+    )
     yield* look.pipe(
-      // A look that fails is followed by the next.
+      // The next round repeats a failed one.
       Effect.ignore,
       Effect.andThen(Effect.sleep("200 millis")),
       Effect.forever,
-      Effect.timeoutOption(untilQuiet)
+      Effect.timeoutOption(narration)
     )
     yield* Console.log(
-      "\nWhat is settled stays so. The transfer that is indeterminate may or may not have happened: nobody can tell, so "
-        + "it\nis read again and again, more and more slowly, and stays under review."
+      "\nSettled operations do not change any more. One transfer is indeterminate: it may or may not have happened.\n"
+        + "Workers read its status again and again, at growing intervals, and it stays under review."
     )
   })
 
-/** What a newcomer needs to read with the demo grant: lines that work when pasted. */
+/** The greeting of the demo: commands to paste that read with its grant. */
 export const invitation = (address: string, demo: Demo): string => {
   const curl = `curl -i -H 'Authorization: Bearer ${Redacted.value(demo.accessToken)}'`
   return `
@@ -160,22 +166,22 @@ The gateway listens on ${address}. Its documentation is at ${address}/docs.
 
 Access token of the demo grant: ${Redacted.value(demo.accessToken)}
 
-Read its operations, and then one whose outcome will never be known:
+Read its operations, and then the one whose outcome stays unknown:
 
   ${curl} ${address}/v1/operations
   ${curl} ${address}/v1/operations/${demo.uncertain}
 
-Revoke the grant in another terminal, read again, and be refused:
+Revoke the grant in another terminal. Then read again: the gateway refuses the token.
 
   npm run gateway -- grants revoke ${demo.grantId}
 `
 }
 
-/** The same for a database that is not empty: whose tokens were shown once, and cannot be shown again. */
+/** The greeting on a database that is not empty. Its tokens were shown once and cannot be shown again. */
 export const instructions = (address: string): string => `
 The gateway listens on ${address}. Its documentation is at ${address}/docs.
 
-The database is not empty, so there is no new demo grant. Issue another one for the same operations:
+The database is not empty, so the demo creates no new grant. Issue another grant for the same operations:
 
   npm run gateway -- grants issue --owner demo-owner --subject demo-subject --client demo-agent --provider demo-bank
 `

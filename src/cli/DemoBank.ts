@@ -1,5 +1,5 @@
 /**
- * What moves the operations of the demo: the sandbox provider, and workers in the same process.
+ * The provider of the demo: a sandbox, and workers in the same process that submit to it.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -15,7 +15,7 @@ import * as Submission from "../submission/SubmissionProcesses.ts"
 import { demoBank } from "./Demo.ts"
 import { Queue } from "./WorkCommand.ts"
 
-/** Its record lies beside the database, so that it remembers for as long as the ledger does. */
+/** Its record is a file beside the database, so that it lives as long as the ledger. */
 const Bank = Layer.unwrap(Effect.gen(function*() {
   const path = yield* Path.Path
   const { dataDirectory } = yield* Database
@@ -26,8 +26,8 @@ const BankAdapter = Layer.unwrap(
   Effect.map(Sandbox, ({ url }) => Providers.layer({ [demoBank]: SandboxProvider.layer({ baseUrl: url }) }))
 )
 
-/** Nobody waits a quarter of an hour to see a review begin. */
-const Impatient = Layer.succeed(SubmissionPolicy, {
+/** The default policy, except that the review of an indeterminate operation begins after 15 seconds. */
+const DemoPolicy = Layer.succeed(SubmissionPolicy, {
   ...defaultPolicy,
   reviewAfter: { ...defaultPolicy.reviewAfter, indeterminate: Duration.seconds(15) }
 })
@@ -35,5 +35,5 @@ const Impatient = Layer.succeed(SubmissionPolicy, {
 export const DemoBank = Submission.layer.pipe(
   Layer.provide(BankAdapter),
   Layer.provide([Bank, ProviderHttpClient.layer(), Queue]),
-  Layer.provide(Impatient)
+  Layer.provide(DemoPolicy)
 )

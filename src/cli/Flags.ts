@@ -14,25 +14,25 @@ import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import { isGrantLifetime } from "../domain/Grant.ts"
 
-/** All users of the machine can read the arguments of a process. */
+/** Warns of a secret in an argument: all users of the machine can read the arguments of a process. */
 const warnOfProcessList = (flag: string, what: string, instead: string) =>
   Effect.logWarning(`--${flag} shows ${what} in the process list: ${instead}`)
 
-/** Whether the client would find a password in the URL, or might: what is not a URL may be a mistyped one. */
+/** Whether the text is a URL with a password, or may be one with a typing error. */
 const mayHoldPassword = (text: string) => {
   if (!URL.canParse(text)) return true
   const url = new URL(text)
   return url.password !== "" || url.searchParams.has("password")
 }
 
-/** Where the database is: `DATABASE_URL`, else an embedded PostgreSQL in `DATA_DIR`. */
+/** The database: `DATABASE_URL`, or an embedded PostgreSQL in `DATA_DIR`. */
 export const database = {
   databaseUrl: Flag.Redacted("database-url").pipe(
     Flag.withDescription(
-      "PostgreSQL to use, as postgres://… (DATABASE_URL, which keeps a password out of the process list); "
-        + "without it, an embedded one is run"
+      "PostgreSQL to use, as postgres://… (DATABASE_URL); an embedded one by default. The process list shows flags: "
+        + "set DATABASE_URL if the URL has a password"
     ),
-    // Before the fallback: the environment is not in the process list.
+    // Before the fallback, because the process list does not show the environment.
     Flag.mapEffect((url) =>
       Effect.as(
         mayHoldPassword(Redacted.value(url))
@@ -50,6 +50,15 @@ export const database = {
     Flag.withDefault(".data")
   )
 }
+
+/** A TCP port, from `from` to 65535. Port 0 lets the system choose a free port. */
+export const Port = ({ from }: { readonly from: 0 | 1 }) =>
+  Schema.String.check(Schema.isPattern(/^[0-9]{1,5}$/u, { expected: `a port from ${from} to 65535` })).pipe(
+    Schema.decodeTo(
+      Schema.Int.check(Schema.isBetween({ minimum: from, maximum: 65_535 })),
+      SchemaTransformation.numberFromString
+    )
+  )
 
 const units = { s: "seconds", m: "minutes", h: "hours", d: "days" } as const
 
@@ -79,8 +88,8 @@ const readStandardInput = Effect.flatMap(
 )
 
 /**
- * JSON that may be private: `-` reads it from standard input, and what is given on the command line is warned of. The
- * error for what is not JSON does not repeat it.
+ * A flag for JSON that may be private. `-` reads it from standard input; JSON in the argument causes a warning. The
+ * error for invalid JSON does not repeat the text.
  */
 export const jsonFlag = (name: string) => {
   const invalid = (value: string) => () =>

@@ -1,11 +1,10 @@
 /**
- * `grants`, `clients` and `providers`: who may read and submit.
+ * `grants`, `clients` and `providers`: administers the grants and what their use depends on.
  */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as DateTime from "effect/DateTime"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -24,17 +23,20 @@ import {
   Scope
 } from "../domain/Grant.ts"
 import { isInstant } from "../domain/Timestamp.ts"
-import { Blocker, GrantBlockers, revocationPatience, TerminatedBlocker } from "../services/GrantBlockers.ts"
 import { Grants } from "../services/Grants.ts"
+import { blockers } from "./BlockersCommand.ts"
 import { id, Lifetime } from "./Flags.ts"
 import { CommandFailed, print } from "./Output.ts"
 
-/** With its offset: what lacks one would mean another instant on another machine. */
+/** An instant with its offset. Without one, it would be another instant on a machine in another time zone. */
 const Instant = Schema.String.check(
   Schema.makeFilter(isInstant, { expected: "an RFC 3339 date-time such as 2026-01-31T12:00:00Z" })
 ).pipe(Schema.decodeTo(Schema.DateTimeUtcFromString))
 
-const encodeGrant = Schema.encodeSync(Grant)
+/** A grant as the commands print it. The member for the provider connection keeps its published name. */
+const encodeGrant = Schema.encodeSync(
+  Grant.pipe(Schema.encodeKeys({ provider_connection_id: "provider_binding_id" }))
+)
 
 const named = {
   issuer: Flag.String("issuer").pipe(
@@ -42,16 +44,16 @@ const named = {
     Flag.withSchema(Issuer)
   ),
   grant: Flag.String("grant").pipe(
-    Flag.withDescription("Grant, as its authorization server calls it"),
+    Flag.withDescription("Grant, by the id of its authorization server"),
     Flag.withSchema(ExternalId)
   ),
   subject: Flag.String("subject").pipe(
-    Flag.withDescription("Pairwise subject: the owner as this client knows it"),
+    Flag.withDescription("Pairwise subject: the id of the resource owner for this client"),
     Flag.withSchema(PairwiseSubject)
   ),
   client: Flag.String("client").pipe(
     Flag.withDescription(
-      "Client: the agent that is given access; with the client_prefix of its issuer in front, where that has one"
+      "Client (the agent) of the grant; if its issuer has a client_prefix, put it in front of the id"
     ),
     Flag.withSchema(ClientId)
   )
@@ -59,24 +61,24 @@ const named = {
 
 const granted = {
   owner: Flag.String("owner").pipe(
-    Flag.withDescription("Resource owner: whose money it is"),
+    Flag.withDescription("Resource owner of the operations"),
     Flag.withSchema(ResourceOwner)
   ),
   subject: named.subject,
   client: named.client,
   scope: Flag.String("scope").pipe(
-    Flag.withDescription(`Scope that is granted; repeat for several (default: ${operationsRead})`),
+    Flag.withDescription(`Scope of the grant; repeat for several (default: ${operationsRead})`),
     Flag.withSchema(Scope),
     Flag.atLeast(0),
     Flag.map((scopes): ReadonlyArray<Scope> => scopes.length === 0 ? [operationsRead] : scopes)
   ),
   provider: Flag.String("provider").pipe(
-    Flag.withDescription("Upstream provider that the owner connected"),
+    Flag.withDescription("Upstream provider that the resource owner connected"),
     Flag.withSchema(Provider),
     Flag.withDefault(Provider.make("default"))
   ),
   expiresIn: Flag.String("expires-in").pipe(
-    Flag.withDescription("Life of the grant, such as 90s, 15m, 1h or 30d (default: 1h)"),
+    Flag.withDescription("Lifetime of the grant, such as 90s, 15m, 1h or 30d (default: 1h)"),
     Flag.withDefault("1h"),
     Flag.withSchema(Lifetime)
   )
@@ -99,12 +101,12 @@ const issue = Command.make(
       grant_id: grant.grant_id,
       client_id: grant.client_id,
       provider_binding_id: grant.provider_connection_id,
-      // The one place where a token is shown: it cannot be read back.
+      // The only time that the token is shown: it cannot be read back.
       access_token: Redacted.value(access_token),
       expires_at: DateTime.formatIso(grant.expires_at)
     })
   })
-).pipe(Command.withDescription("Issue a grant and its access token, which is shown this once"))
+).pipe(Command.withDescription("Issue a grant and its access token. The token is shown only once"))
 
 const register = Command.make(
   "register",
@@ -114,7 +116,7 @@ const register = Command.make(
     ...granted,
     grantedAt: Flag.String("granted-at").pipe(
       Flag.withDescription(
-        "When it was granted (RFC 3339); without it, any earlier revocation of its subject or client holds for it"
+        "When the grant was given (RFC 3339). Without it, earlier revocations of its subject or client apply to it"
       ),
       Flag.withSchema(Instant),
       Flag.optional
@@ -136,7 +138,7 @@ const register = Command.make(
     yield* print(encodeGrant(registered))
   })
 ).pipe(
-  Command.withDescription("Register a grant of an authorization server, or bring its scopes and its end up to date")
+  Command.withDescription("Register a grant of an authorization server, or update its scopes and expiry")
 )
 
 const show = Command.make(
@@ -146,7 +148,7 @@ const show = Command.make(
     const grants = yield* Grants
     yield* print(encodeGrant(yield* grants.show(id)))
   })
-).pipe(Command.withDescription("Show a grant and what its use depends on"))
+).pipe(Command.withDescription("Show a grant, its client and its provider connection"))
 
 interface Names {
   readonly issuer: Option.Option<Issuer>
@@ -155,7 +157,7 @@ interface Names {
   readonly subject: Option.Option<PairwiseSubject>
 }
 
-/** Revokes what these names name together; null when that is nothing. */
+/** Revokes the grants that these names select together; null if the combination selects none. */
 const revokeNamed = (grants: Grants["Service"], { client, grant, issuer, subject }: Names) => {
   if (Option.isNone(client) || (Option.isSome(grant) && Option.isSome(subject))) return null
   const client_id = client.value
@@ -186,16 +188,19 @@ const revoke = Command.make(
     const revoked = Option.isSome(id) ? null : revokeNamed(grants, names)
     if (revoked === null) {
       return yield* new CommandFailed({
-        message: "say what to revoke: ID, or --client, or --client and --issuer with --grant or --subject or neither"
+        message:
+          "specify the grants: ID, or --client, or --client and --issuer, with at most one of --grant and --subject"
       })
     }
     yield* print({ revoked: yield* revoked })
   })
 ).pipe(
   Command.withDescription(
-    "Revoke grants, for ever: the very next read with them is refused. Those of an authorization server need not be known; "
-      + "its client ids need their client_prefix in front, or nothing is revoked and no error says so"
+    "Revoke grants for ever: the next read with them is refused. Grants of an authorization server can be revoked "
+      + "before the gateway has seen them. A client id without the client_prefix of its issuer revokes nothing, without an "
+      + "error"
   ),
+  Command.withShortDescription("Revoke grants for ever: the next read with them is refused"),
   Command.withExamples([
     {
       command: "financial-agents-gateway grants revoke 019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f",
@@ -203,46 +208,12 @@ const revoke = Command.make(
     },
     {
       command: "financial-agents-gateway grants revoke --issuer https://as.example --client agent --subject a1b2c3",
-      description: "All that a subject gave to a client until now"
+      description: "All grants of a subject to a client until now"
     },
     {
       command: "financial-agents-gateway grants revoke --client agent",
-      description: "All that a client was given until now"
+      description: "All grants of a client until now"
     }
-  ])
-)
-
-const encodeBlockers = Schema.encodeSync(Schema.Array(Blocker))
-const encodeTerminated = Schema.encodeSync(Schema.Array(TerminatedBlocker))
-
-const blockers = Command.make(
-  "blockers",
-  {
-    olderThan: Flag.String("older-than").pipe(
-      Flag.withDescription("Age of the transactions to list, such as 10s or 1m (default: 5s)"),
-      Flag.withDefault(`${Duration.toSeconds(revocationPatience)}s`),
-      Flag.withSchema(Lifetime)
-    ),
-    terminate: Flag.Boolean("terminate").pipe(
-      Flag.withDescription("End these sessions, except those that wait for another one themselves"),
-      Flag.withDefault(false)
-    )
-  },
-  Effect.fn(function*({ olderThan, terminate }) {
-    const sessions = yield* GrantBlockers
-    yield* print({
-      blockers: terminate
-        ? encodeTerminated(yield* sessions.terminate(olderThan))
-        : encodeBlockers(yield* sessions.list(olderThan))
-    })
-  })
-).pipe(
-  Command.withDescription(
-    "List the database sessions that may hold up a revocation: their transactions have written or locked rows of grants"
-  ),
-  Command.withExamples([
-    { command: "financial-agents-gateway grants blockers", description: "Who may hold up a revocation" },
-    { command: "financial-agents-gateway grants blockers --terminate", description: "End these sessions" }
   ])
 )
 
@@ -257,7 +228,7 @@ const setClient = (name: "activate" | "deactivate", active: boolean) =>
     })
   ).pipe(
     Command.withDescription(
-      active ? "Let a client use its grants again" : "Refuse all reads of a client until activated"
+      active ? "Let a client use its grants again" : "Refuse all reads of a client until it is activated"
     )
   )
 
@@ -273,13 +244,13 @@ const setProvider = (name: "connect" | "disconnect", connected: boolean) =>
   ).pipe(
     Command.withDescription(
       connected
-        ? "Let the grants of a provider connection be used again"
-        : "Refuse all reads through a provider connection"
+        ? "Accept reads through a provider connection again"
+        : "Refuse all reads through a provider connection until it is connected"
     )
   )
 
 export const grants = Command.make("grants").pipe(
-  Command.withDescription("Issue, register, show and revoke grants; see what holds up a revocation"),
+  Command.withDescription("Issue, register, show and revoke grants; list blockers of a revocation"),
   Command.withSubcommands([issue, register, show, revoke, blockers])
 )
 
@@ -289,6 +260,6 @@ export const clients = Command.make("clients").pipe(
 )
 
 export const providers = Command.make("providers").pipe(
-  Command.withDescription("Connect and disconnect provider connections"),
+  Command.withDescription("Disconnect provider connections, and connect them again"),
   Command.withSubcommands([setProvider("connect", true), setProvider("disconnect", false)])
 )

@@ -1,5 +1,5 @@
 /**
- * `operations`: the ledger from the command line.
+ * `operations`: accepts, changes and shows operations of the ledger.
  */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
@@ -43,23 +43,23 @@ const toResult = ({ created, operation }: Accepted) => ({ operation: publicForm(
 
 const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(FinancialRequest), { onExcessProperty: "error" })
 
-/** Names the member of the payload that an error is about, if it is about one. */
-const describePayloadError = (error: { readonly _tag: string; readonly message: string }): string => {
+/** The message of an error, with the invalid member of the payload if the error has one. */
+const payloadErrorMessage = (error: { readonly _tag: string; readonly message: string }): string => {
   if (error.message === "") return error._tag
   const path = error instanceof InvalidFinancialRequest ? error.path : undefined
   return path === undefined ? error.message : `${error.message}: payload.${path.join(".")}`
 }
 
-/** What a line of a batch answers when it was not accepted. The lines after it are accepted all the same. */
+/** The result of a batch line that was not accepted. The batch continues with the next line. */
 const toError = (line: number, error: { readonly _tag: string; readonly message: string }) => ({
   line,
   error: {
     code: error._tag.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`).toLowerCase(),
-    message: describePayloadError(error)
+    message: payloadErrorMessage(error)
   }
 })
 
-/** Accepts NDJSON line by line, and answers each line with one, in order. */
+/** Accepts NDJSON line by line, and prints one result for each line, in order. */
 const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
   const ledger = yield* OperationLedger
   const fs = yield* FileSystem.FileSystem
@@ -88,7 +88,7 @@ const accept = Command.make(
   "accept",
   {
     grant: Flag.String("grant").pipe(
-      Flag.withDescription("Grant on whose behalf the request is made"),
+      Flag.withDescription("Grant of the request"),
       Flag.withSchema(GrantId)
     ),
     type: Flag.String("type").pipe(
@@ -97,19 +97,19 @@ const accept = Command.make(
       Flag.optional
     ),
     key: Flag.String("key").pipe(
-      Flag.withDescription("Idempotency key: the same key and request return the same operation, for ever"),
+      Flag.withDescription("Idempotency key: the same key and request always return the same operation"),
       Flag.withSchema(IdempotencyKey),
       Flag.optional
     ),
     payload: jsonFlag("payload").pipe(
       Flag.withDescription(
-        "What the provider is to do, as JSON; - reads it from standard input, which keeps it out of the process list"
+        "Payload for the provider, as JSON; - reads it from standard input, which keeps it out of the process list"
       ),
       Flag.optional
     ),
     from: Flag.String("from").pipe(
       Flag.withDescription(
-        "File of lines {\"type\",\"key\",\"payload\"}, or - for standard input; answers line by line"
+        "File with one {\"type\",\"key\",\"payload\"} a line, or - for standard input; prints one result a line"
       ),
       Flag.optional
     )
@@ -118,23 +118,23 @@ const accept = Command.make(
     const identity = yield* identityOf(grant)
     if (Option.isSome(from)) {
       if (Option.isSome(type) || Option.isSome(key) || Option.isSome(payload)) {
-        return yield* new CommandFailed({ message: "--from takes the place of --type, --key and --payload" })
+        return yield* new CommandFailed({ message: "specify either --from, or --type, --key and --payload" })
       }
       return yield* acceptBatch(identity, from.value)
     }
     if (Option.isNone(type) || Option.isNone(key) || Option.isNone(payload)) {
-      return yield* new CommandFailed({ message: "--type, --key and --payload are required unless --from is given" })
+      return yield* new CommandFailed({ message: "specify --type, --key and --payload, or --from" })
     }
     const ledger = yield* OperationLedger
     const request = { type: type.value, key: key.value, payload: payload.value }
     const accepted = yield* Effect.catchTag(
       ledger.accept(identity, request),
       "InvalidFinancialRequest",
-      (error) => Effect.fail(new CommandFailed({ message: describePayloadError(error) }))
+      (error) => Effect.fail(new CommandFailed({ message: payloadErrorMessage(error) }))
     )
     yield* print(toResult(accepted))
   })
-).pipe(Command.withDescription("Accept financial requests into the ledger, once for each idempotency key"))
+).pipe(Command.withDescription("Accept financial requests into the ledger: one operation for each idempotency key"))
 
 const toOutcome = (
   state: Outcome["state"],
@@ -144,7 +144,7 @@ const toOutcome = (
   const isFailure = Option.isSome(code) || Option.isSome(message)
   if (state !== "failed") {
     return isFailure
-      ? Effect.fail(new CommandFailed({ message: "--failure-code and --failure-message go with --to failed" }))
+      ? Effect.fail(new CommandFailed({ message: "--failure-code and --failure-message need --to failed" }))
       : Effect.succeed({ state })
   }
   if (Option.isNone(code) || Option.isNone(message)) {
@@ -160,7 +160,7 @@ const advance = Command.make(
     to: Flag.Literals("to", operationStates).pipe(Flag.withDescription("State to move to")),
     evidence: jsonFlag("evidence").pipe(
       Flag.withDescription(
-        "What proves the transition, as JSON, or - for standard input; required out of indeterminate"
+        "Evidence for the transition, as JSON, or - for standard input; required to leave indeterminate"
       ),
       Flag.withDefault(null)
     ),
@@ -191,7 +191,7 @@ const cancel = Command.make(
   {
     id: id(OperationId, "Operation"),
     reason: Flag.String("reason").pipe(
-      Flag.withDescription("Why, for the history"),
+      Flag.withDescription("Reason, for the history"),
       Flag.withDefault("cancelled by an operator")
     )
   },
@@ -199,14 +199,14 @@ const cancel = Command.make(
     const ledger = yield* OperationLedger
     yield* print(publicForm(yield* ledger.cancel(id, { by: "operator", reason })))
   })
-).pipe(Command.withDescription("Cancel an operation that no worker has claimed yet"))
+).pipe(Command.withDescription("Cancel an operation that no worker has claimed"))
 
 const review = Command.make(
   "review",
   {
     id: id(OperationId, "Operation"),
     clear: Flag.Boolean("clear").pipe(
-      Flag.withDescription("End the review; its age counts anew from now"),
+      Flag.withDescription("End the review. The time until the next review starts now"),
       Flag.withDefault(false)
     )
   },
@@ -225,14 +225,14 @@ const release = Command.make(
       Argument.optional
     ),
     all: Flag.Boolean("all").pipe(
-      Flag.withDescription("Every operation that is held: the failover is known to have lost nothing"),
+      Flag.withDescription("Release every held operation. Use it only if the failover lost no data"),
       Flag.withDefault(false)
     )
   },
   Effect.fn(function*({ all, id }) {
     const queue = yield* SubmissionQueue
     if (all === Option.isSome(id)) {
-      return yield* new CommandFailed({ message: "give either the id of an operation or --all" })
+      return yield* new CommandFailed({ message: "specify exactly one of the id of an operation and --all" })
     }
     yield* print(
       Option.isSome(id) ? publicForm(yield* queue.release(id.value)) : { released: yield* queue.releaseAll }
@@ -240,24 +240,32 @@ const release = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Let an accepted operation be submitted that a failover or a restored backup holds: you are sure that it never was"
-  )
+    "Let workers submit an operation that is held after a failover or a restored backup. Use it only if you are sure "
+      + "that the operation was never submitted"
+  ),
+  Command.withShortDescription("Let workers submit an operation that is held")
 )
 
 const hold = Command.make(
   "hold",
   {
-    all: Flag.Boolean("all").pipe(Flag.withDescription("Every accepted operation"), Flag.withDefault(false))
+    all: Flag.Boolean("all").pipe(Flag.withDescription("Hold every accepted operation"), Flag.withDefault(false))
   },
   Effect.fn(function*({ all }) {
-    if (!all) return yield* new CommandFailed({ message: "give --all: there is no use in holding one (see cancel)" })
+    if (!all) {
+      return yield* new CommandFailed({
+        message: "specify --all: single operations cannot be held, only cancelled (see operations cancel)"
+      })
+    }
     const queue = yield* SubmissionQueue
     yield* print({ held: yield* queue.holdAll })
   })
 ).pipe(
   Command.withDescription(
-    "Hold what is accepted: for a ledger that was put back in time unnoticed, such as by a snapshot of its disk"
-  )
+    "Hold all accepted operations. Use it after a rollback that the gateway cannot detect, such as a restored disk "
+      + "snapshot"
+  ),
+  Command.withShortDescription("Hold all accepted operations")
 )
 
 const encodeHistory = Schema.encodeSync(Schema.Array(HistoryEntry))
@@ -270,7 +278,7 @@ const show = Command.make(
     const operation = publicForm(yield* ledger.show(id))
     yield* print({ operation, history: encodeHistory(yield* ledger.history(id)) })
   })
-).pipe(Command.withDescription("Show an operation and everything that ever happened to it"))
+).pipe(Command.withDescription("Show an operation and its history"))
 
 export const operations = Command.make("operations").pipe(
   Command.withDescription("Accept, advance, cancel, review, hold, release and show operations"),

@@ -1,5 +1,5 @@
 /**
- * Results are one JSON document on standard output. Everything else goes to standard error.
+ * Output of the commands: the result is one JSON document on standard output. All other text goes to standard error.
  */
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Console from "effect/Console"
@@ -15,10 +15,10 @@ export const print = (result: unknown): Effect.Effect<void> => Console.log(JSON.
 /** An operation as clients see it. */
 export const publicForm = Schema.encodeSync(Operation)
 
-/** A command cannot be carried out, for a reason that its caller can do something about. */
+/** A command failed for a reason that its caller can correct. */
 export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandFailed", { message: Schema.String }) {}
 
-/** Help is a result when it was asked for. A call that is off is answered with one line, on standard error. */
+/** Requested help goes to standard output. An invalid call gets one line on standard error. */
 export const presenter: CliOutput.Presenter = {
   present: (event) => {
     if (event._tag === "Help" && event.reason === "Implicit") {
@@ -34,7 +34,7 @@ export const presenter: CliOutput.Presenter = {
 export const explain = (error: unknown): string => {
   if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return oneLine(error.cause.message)
   const failure = storeFailure(error)
-  if (failure !== null) return oneLine(`the database did not do as asked: ${failure}`)
+  if (failure !== null) return oneLine(`database error: ${failure}`)
   const { cause, message, name } = error instanceof Error ? error : new Error(String(error))
   return message === "" && cause !== undefined ? explain(cause) : oneLine(message === "" ? name : message)
 }

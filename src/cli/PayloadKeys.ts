@@ -1,5 +1,5 @@
 /**
- * The keys of `PAYLOAD_KEYS`, for everything that accepts or submits.
+ * Reads `PAYLOAD_KEYS`, the keys of all commands that accept or submit operations.
  */
 import * as Config from "effect/Config"
 import type * as Aead from "effect/crypto/Aead"
@@ -40,14 +40,14 @@ const parsePlaintextUntil = (text: string): Effect.Effect<DateTime.Utc, CommandF
     })
   )
 
-/** Without keys every payload is plain text: the keys are missing by mistake. */
+/** Without keys every payload is plain text, so the keys must be missing by mistake. */
 const withoutKeys = Effect.fail(
   new CommandFailed({ message: "PAYLOAD_PLAINTEXT_UNTIL needs PAYLOAD_KEYS: set the keys, or remove it" })
 )
 
 /**
- * Encrypts payloads with the first key of `PAYLOAD_KEYS`, and decrypts with all of them. Without it they stay plain.
- * `PAYLOAD_PLAINTEXT_UNTIL` admits the plain text of operations that were accepted before that instant.
+ * Encrypts payloads with the first key of `PAYLOAD_KEYS`, and decrypts with all of them. Without keys, payloads stay
+ * plain text. `PAYLOAD_PLAINTEXT_UNTIL` allows plain text for operations that were accepted before that instant.
  */
 export const layerPayloadKeys: Layer.Layer<
   never,

@@ -1,5 +1,5 @@
 /**
- * The quotas of `serve`: `--rate-limit`, and the proxies that tell the addresses of clients.
+ * The quotas of `serve`: `--rate-limit`, and the trusted proxies that forward the addresses of clients.
  */
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
@@ -11,7 +11,7 @@ import * as SchemaTransformation from "effect/SchemaTransformation"
 import { layerRateLimits, type Quota } from "../server/RateLimits.ts"
 import { readTrustedProxies } from "./AuthorizationServers.ts"
 
-/** In seconds. */
+/** Length of each window, in seconds. */
 const windows = { s: 1, m: 60, h: 3600, d: 86_400 } as const
 
 const quotaPattern = /^([1-9][0-9]{0,5})\/([smhd])(?:;burst=([1-9][0-9]{0,5}))?$/u
@@ -25,7 +25,7 @@ const parse = (text: string): Quota => {
   }
 }
 
-/** Requests for each second, minute, hour or day, and how many may come at once: as many as in the window unless told. */
+/** Requests in each second, minute, hour or day. `burst` may come at once, by default as many as in the window. */
 export const RateLimit = Schema.String.check(
   Schema.isPattern(quotaPattern, { expected: "a quota such as 100/s, 100/s;burst=200 or 5000/h" })
 ).pipe(
@@ -42,13 +42,13 @@ export const RateLimit = Schema.String.check(
 )
 
 export const rateLimitFlag = Flag.String("rate-limit").pipe(
-  Flag.withDescription("Quota of each client and subject, such as 100/s;burst=200 (RATE_LIMIT); none unless told"),
+  Flag.withDescription("Quota of each client and subject, such as 100/s;burst=200 (RATE_LIMIT); none by default"),
   Flag.withFallbackConfig(Config.String("RATE_LIMIT")),
   Flag.withSchema(RateLimit),
   Flag.optional
 )
 
-/** The quotas that `serve` was told of, if any. Fails with one sentence on trusted proxies that are no addresses. */
+/** The quotas of `serve`, if there are any. Fails with one sentence on trusted proxies that are no addresses. */
 export const layerRateLimit = (quota: Option.Option<Quota>) =>
   Option.isNone(quota)
     ? Layer.empty

@@ -1,5 +1,5 @@
 /**
- * `roles`: the SQL that makes the database roles. It asks no database.
+ * `roles`: prints the SQL of the database roles. It connects to no database.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
@@ -8,13 +8,13 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { createRoles, defaultNaming, grantPrivileges, grantProofs, protectDatabase } from "../services/sql/roles.ts"
 
-/** Neither quoted nor, with the name of a role behind it, too long for PostgreSQL. */
+/** A name that needs no quotes, and that is short enough for PostgreSQL with the name of a role behind it. */
 const Name = Schema.String.check(
   Schema.isPattern(/^[a-z_][a-z0-9_]{0,47}$/u, { expected: "a name of 1 to 48 characters a-z, 0-9 and _" })
 )
 
 const prefix = Flag.String("prefix").pipe(
-  Flag.withDescription("What the names of the roles begin with"),
+  Flag.withDescription("Prefix of the names of the roles"),
   Flag.withDefault(defaultNaming.prefix),
   Flag.withSchema(Name)
 )
@@ -34,14 +34,14 @@ const create = Command.make(
   Effect.fn(function*({ database, prefix }) {
     yield* printScript([...createRoles(database, { prefix }), `\\connect ${database}`, ...protectDatabase])
   })
-).pipe(Command.withDescription("Print the SQL that makes the roles and the database: for a superuser, once"))
+).pipe(Command.withDescription("Print the SQL that creates the roles and the database. A superuser runs it once"))
 
 const grant = Command.make(
   "grant",
   {
     prefix,
     proofs: Flag.Boolean("proofs").pipe(
-      Flag.withDescription("Let the reader check DPoP proofs"),
+      Flag.withDescription("Let the reader role check DPoP proofs"),
       Flag.withDefault(false)
     )
   },
@@ -50,17 +50,17 @@ const grant = Command.make(
     yield* printScript(["BEGIN;", ...statements, "COMMIT;"])
   })
 ).pipe(
-  Command.withDescription("Print the SQL that gives each role its privileges: for the owner, after each migration")
+  Command.withDescription("Print the SQL that grants each role its privileges. The owner runs it after each migration")
 )
 
 export const roles = Command.make("roles").pipe(
   Command.withDescription("Print the SQL of the database roles"),
   Command.withSubcommands([create, grant]),
   Command.withExamples([
-    { command: "financial-agents-gateway roles create | psql postgres", description: "As a superuser, once" },
+    { command: "financial-agents-gateway roles create | psql postgres", description: "A superuser runs it once" },
     {
       command: "financial-agents-gateway roles grant | psql gateway",
-      description: "As the owner, after each migration"
+      description: "The owner runs it after each migration"
     }
   ])
 )

@@ -1,24 +1,16 @@
 /**
- * `sandbox`.
+ * `sandbox`: the sandbox provider as a process.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import * as SchemaTransformation from "effect/SchemaTransformation"
 import { faultNames, FaultSettings } from "../sandbox/Faults.ts"
 import { reason } from "../sandbox/Reason.ts"
 import { Sandbox } from "../sandbox/Sandbox.ts"
+import { Port } from "./Flags.ts"
 import { CommandFailed } from "./Output.ts"
-
-/** 0 takes a port that is free: the log says which. */
-const Port = Schema.String.check(Schema.isPattern(/^[0-9]{1,5}$/u, { expected: "a port from 0 to 65535" })).pipe(
-  Schema.decodeTo(
-    Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 })),
-    SchemaTransformation.numberFromString
-  )
-)
 
 const faultPattern = /^(?<name>[a-z_]+)=(?<rate>[0-9]+(?:\.[0-9]+)?)(?::(?<ms>[0-9]{1,10}))?$/u
 
@@ -29,25 +21,25 @@ const Faults = Schema.Array(
 const flags = {
   host: Flag.String("host").pipe(Flag.withDescription("Address to listen on"), Flag.withDefault("127.0.0.1")),
   port: Flag.String("port").pipe(
-    Flag.withDescription("Port to listen on; 0 takes one that is free"),
+    Flag.withDescription("Port to listen on; 0 chooses a free port, which the log shows"),
     Flag.withDefault("4010"),
-    Flag.withSchema(Port)
+    Flag.withSchema(Port({ from: 0 }))
   ),
   controlPort: Flag.String("control-port").pipe(
-    Flag.withDescription("Port of the control plane alone, on 127.0.0.1: never refuses a connection"),
+    Flag.withDescription("Port of the control plane on 127.0.0.1; it never refuses connections"),
     Flag.withDefault("4011"),
-    Flag.withSchema(Port)
+    Flag.withSchema(Port({ from: 0 }))
   ),
   record: Flag.String("record").pipe(
-    Flag.withDescription("File that records every submission received, as lines of JSON"),
+    Flag.withDescription("File that records every received submission, one JSON document a line"),
     Flag.withDefault(".data/sandbox.jsonl")
   ),
   seed: Flag.String("seed").pipe(
-    Flag.withDescription("Decides what becomes of a submission, and which requests faults strike"),
+    Flag.withDescription("Seed of the choice of outcomes and of the requests that faults strike"),
     Flag.withDefault("sandbox")
   ),
   fault: Flag.String("fault").pipe(
-    Flag.withDescription(`Fault to switch on, as NAME=RATE[:MS]; repeatable. Names: ${faultNames.join(", ")}`),
+    Flag.withDescription(`Fault to inject, as NAME=RATE[:MS]; repeat for several. Names: ${faultNames.join(", ")}`),
     Flag.atLeast(0),
     Flag.withSchema(Faults)
   )
@@ -73,12 +65,14 @@ export const sandbox = Command.make(
     yield* Layer.launch(Layer.provide(announced, Sandbox.layer({ ...options, faults })))
   })
 ).pipe(
-  Command.withDescription("Run a provider to develop against: it records what it receives, and misbehaves as told"),
+  Command.withDescription(
+    "Run a sandbox provider for development. It records what it receives and injects faults on demand"
+  ),
   Command.withExamples([
     { command: "financial-agents-gateway sandbox", description: "On port 4010, without faults" },
     {
       command: "financial-agents-gateway sandbox --fault drop_response=0.1 --fault slow=0.2:1500",
-      description: "Loses every tenth response, and takes 1.5 s for every fifth request"
+      description: "Drops every tenth response, and delays every fifth request by 1.5 s"
     }
   ])
 )

@@ -1,65 +1,26 @@
 /**
- * `serve` and `migrate`.
+ * `serve`: the API over HTTP.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
-import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
-import * as FetchHttpClient from "effect/http/FetchHttpClient"
-import type { HttpServer } from "effect/http/HttpServer"
-import type { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import {
-  Database,
-  ListPool,
-  MigrationPool,
-  ProbePool,
-  ProofPool,
-  ProvisioningPool,
-  ReaderPool,
-  WriterPool
-} from "../node/Database.ts"
 import { defaultMaxConnections } from "../node/NodeListener.ts"
+import * as NodeServer from "../node/NodeServer.ts"
+import { MigrationPool } from "../node/Pools.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/BaseUrl.ts"
 import { GatewayServer } from "../server/Gateway.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
-import { Grants } from "../services/Grants.ts"
+import type { Quota } from "../server/RateLimits.ts"
 import { migrate } from "../services/Migrations.ts"
-import { OperationLedger } from "../services/OperationLedger.ts"
-import { OperationStore } from "../services/OperationStore.ts"
-import { Readiness } from "../services/Readiness.ts"
-import { mayProvision } from "../services/sql/SqlGrants.ts"
-import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
-import { ProofReplay } from "../services/verification/ProofReplay.ts"
-import { readAuthorizationServers } from "./AuthorizationServers.ts"
-import { fillWithDemo, instructions, invitation, narrate } from "./Demo.ts"
-import { DemoBank } from "./DemoBank.ts"
-import { CommandFailed, print } from "./Output.ts"
-import { layerPayloadKeys } from "./PayloadKeys.ts"
+import { Port } from "./Flags.ts"
 import { layerRateLimit, rateLimitFlag } from "./RateLimitFlags.ts"
-
-/** Opens the platform's HTTP server. */
-export type Listen = (
-  options: {
-    readonly host: string
-    readonly port: number
-    readonly baseUrl: string
-    readonly maxConnections: number
-  }
-) => Layer.Layer<HttpServer, ServeError>
-
-/** Not 0: clients must be told where the gateway is before it listens. */
-const Port = Schema.String.check(Schema.isPattern(/^[0-9]{1,5}$/u, { expected: "a port from 1 to 65535" })).pipe(
-  Schema.decodeTo(
-    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 65_535 })),
-    SchemaTransformation.numberFromString
-  )
-)
+import { ServeDemo } from "./ServeDemo.ts"
+import { ReadServices, Verifier } from "./ServedServices.ts"
 
 const MaxConnections = Schema.String.check(
   Schema.isPattern(/^[1-9][0-9]{0,6}$/u, { expected: "a number of connections, at least 1 and at most 9999999" })
@@ -75,7 +36,8 @@ const flags = {
     Flag.withDescription("Port to listen on (PORT)"),
     Flag.withFallbackConfig(Config.String("PORT")),
     Flag.withDefault("3000"),
-    Flag.withSchema(Port)
+    // Not 0: clients must know the URL of the gateway before it listens.
+    Flag.withSchema(Port({ from: 1 }))
   ),
   baseUrl: Flag.String("base-url").pipe(
     Flag.withDescription("URL at which clients reach the gateway (BASE_URL); http://HOST:PORT by default"),
@@ -83,16 +45,14 @@ const flags = {
     Flag.optional
   ),
   maxConnections: Flag.String("max-connections").pipe(
-    Flag.withDescription(
-      "Connections that may be open at once (MAX_CONNECTIONS); further ones are closed as they come"
-    ),
+    Flag.withDescription("Most open connections; the server closes further ones (MAX_CONNECTIONS)"),
     Flag.withFallbackConfig(Config.String("MAX_CONNECTIONS")),
     Flag.withDefault(String(defaultMaxConnections)),
     Flag.withSchema(MaxConnections)
   ),
   rateLimit: rateLimitFlag,
   migrate: Flag.Boolean("migrate").pipe(
-    Flag.withDescription("Apply missing migrations first; --no-migrate for a role that may only read"),
+    Flag.withDescription("Apply missing migrations first; use --no-migrate for a read-only database role"),
     Flag.withDefault(true)
   ),
   demo: Flag.Boolean("demo").pipe(
@@ -101,136 +61,60 @@ const flags = {
   )
 }
 
-const DemoLedger = Layer.mergeAll(Grants.layer, OperationLedger.layer).pipe(
-  Layer.provide(layerPayloadKeys),
-  Layer.provide(WriterPool)
-)
+interface ServeOptions {
+  readonly host: string
+  readonly port: number
+  readonly baseUrl: Option.Option<string>
+  readonly maxConnections: number
+  readonly rateLimit: Option.Option<Quota>
+  readonly demo: boolean
+}
 
-/** Fills an empty database, says how to read it, and then what happens to its operations. */
-const showDemo = Effect.fn(function*(address: string) {
-  const filled = yield* fillWithDemo
-  if (filled === null) return yield* Console.log(instructions(address))
-  yield* Console.log(invitation(address, filled))
-  yield* Effect.forkScoped(narrate(filled))
+const applyMigrations = Effect.gen(function*() {
+  const applied = yield* Effect.provide(migrate, MigrationPool)
+  if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
 })
 
-/** Only an embedded database is ever filled, and driven: one that somebody named may be anything. */
-const Demo = (address: string) =>
-  Layer.unwrap(Effect.map(Database, ({ isEmbedded }) =>
-    isEmbedded
-      ? DemoBank.pipe(Layer.provide(Layer.effectDiscard(showDemo(address)).pipe(Layer.provide(DemoLedger))))
-      : Layer.effectDiscard(
-        Effect.logWarning("--demo is ignored: it never touches a database that DATABASE_URL names")
-      )))
+const addressOf = ({ baseUrl, host, port }: ServeOptions): string => {
+  const inUrl = host.includes(":") ? `[${host}]` : host
+  return normalizeBaseUrl(Option.getOrElse(baseUrl, () => `http://${inUrl}:${port}`))
+}
 
-const Reads = Layer.merge(
-  OperationStore.layer.pipe(Layer.provide([ReaderPool, ListPool])),
-  Readiness.layer.pipe(Layer.provide(ProbePool))
-)
-
-const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(ReaderPool))
-
-/** Grants that tokens show are registered by a role of their own, where PROVISIONER_DATABASE_URL names it. */
-const Provisioner = Layer.unwrap(Effect.gen(function*() {
-  const database = yield* Database
-  const url = Option.filter(
-    yield* Config.option(Config.Redacted("PROVISIONER_DATABASE_URL")),
-    (url) => Redacted.value(url).trim() !== ""
+/** The server with its services, and the demo if there is one. */
+const Served = (options: ServeOptions) => {
+  const { host, maxConnections, port, rateLimit } = options
+  const address = addressOf(options)
+  const announced = Layer.effectDiscard(
+    Effect.annotateLogs(Effect.logInfo("Listening"), { host, port, base_url: address })
   )
-  if (Option.isSome(url) && database.isEmbedded) {
-    return yield* new CommandFailed({ message: "PROVISIONER_DATABASE_URL is set without DATABASE_URL: set both" })
-  }
-  const connection = {
-    ...Option.isSome(url) ? { url: url.value } : database.connection,
-    applicationName: "financial-agents-gateway provisioner"
-  }
-  return Layer.fresh(ProvisioningPool).pipe(Layer.provide(Layer.succeed(Database, { ...database, connection })))
-}))
-
-const requireProvisioner = Effect.gen(function*() {
-  if (yield* mayProvision) return
-  return yield* new CommandFailed({
-    message: "the database role may not register grants, which first_sight in OAUTH_ISSUERS needs: "
-      + "set PROVISIONER_DATABASE_URL to a role that may, such as gateway_provisioner (docs/postgresql.md)"
-  })
-})
-
-/** The tokens of the authorization servers that the environment names, beside those of the gateway itself. */
-const Verifier = (baseUrl: string, rateLimited: boolean) =>
-  Layer.unwrap(Effect.gen(function*() {
-    const servers = yield* readAuthorizationServers(baseUrl, rateLimited)
-    if (servers === null) return OwnVerifier
-    return Layer.unwrap(Effect.map(GrantVerifier, (own) => GrantVerifier.layerIssuers({ ...servers, own }))).pipe(
-      Layer.provide(OwnVerifier),
-      Layer.provide([
-        ProofReplay.layer.pipe(Layer.provide(ProofPool)),
-        // The demo has another one, on other connections: layers are shared by default.
-        Layer.merge(
-          Layer.fresh(Grants.layer),
-          servers.issuers.some(({ grantProvisioning }) => grantProvisioning !== undefined)
-            ? Layer.effectDiscard(requireProvisioner)
-            : Layer.empty
-        ).pipe(Layer.provide(Provisioner)),
-        FetchHttpClient.layer
-      ])
-    )
-  }))
-
-export const makeServe = (listen: Listen) =>
-  Command.make(
-    "serve",
-    flags,
-    Effect.fn(function*(options) {
-      if (options.migrate) {
-        const applied = yield* Effect.provide(migrate, MigrationPool)
-        if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
-      }
-      const host = options.host.includes(":") ? `[${options.host}]` : options.host
-      const address = normalizeBaseUrl(Option.getOrElse(options.baseUrl, () => `http://${host}:${options.port}`))
-      const announced = Layer.effectDiscard(
-        Effect.gen(function*() {
-          yield* Effect.annotateLogs(Effect.logInfo("Listening"), {
-            host: options.host,
-            port: options.port,
-            base_url: address
-          })
-        })
-      )
-      yield* Layer.launch(
-        announced.pipe(
-          Layer.provideMerge(options.demo ? Demo(address) : Layer.empty),
-          Layer.provide(GatewayServer),
-          Layer.provide([
-            Reads,
-            Verifier(address, Option.isSome(options.rateLimit)),
-            layerRateLimit(options.rateLimit),
-            Lifecycle.layer(),
-            BaseUrl.layer(address),
-            listen({
-              host: options.host,
-              port: options.port,
-              baseUrl: address,
-              maxConnections: options.maxConnections
-            })
-          ])
-        )
-      )
-    })
-  ).pipe(
-    Command.withDescription("Serve the API, on an embedded PostgreSQL unless DATABASE_URL names one"),
-    Command.withExamples([
-      { command: "financial-agents-gateway serve --port 8080", description: "On an embedded PostgreSQL in ./.data" },
-      {
-        command: "DATABASE_URL=postgres://gateway@db/gateway financial-agents-gateway serve --host 0.0.0.0",
-        description: "On a PostgreSQL of your own"
-      }
+  return announced.pipe(
+    Layer.provideMerge(options.demo ? ServeDemo(address) : Layer.empty),
+    Layer.provide(GatewayServer),
+    Layer.provide([
+      ReadServices,
+      Verifier(address, Option.isSome(rateLimit)),
+      layerRateLimit(rateLimit),
+      Lifecycle.layer(),
+      BaseUrl.layer(address),
+      NodeServer.layer({ host, port, baseUrl: address, maxConnections })
     ])
   )
+}
 
-export const migrateCommand = Command.make(
-  "migrate",
-  {},
-  Effect.fn(function*() {
-    yield* print({ applied: yield* Effect.provide(migrate, MigrationPool) })
+export const serve = Command.make(
+  "serve",
+  flags,
+  Effect.fn(function*(options) {
+    if (options.migrate) yield* applyMigrations
+    yield* Layer.launch(Served(options))
   })
-).pipe(Command.withDescription("Apply the migrations that the database lacks"))
+).pipe(
+  Command.withDescription("Serve the API. Without DATABASE_URL, it runs an embedded PostgreSQL"),
+  Command.withExamples([
+    { command: "financial-agents-gateway serve --port 8080", description: "With an embedded PostgreSQL in ./.data" },
+    {
+      command: "DATABASE_URL=postgres://gateway@db/gateway financial-agents-gateway serve --host 0.0.0.0",
+      description: "With your own PostgreSQL"
+    }
+  ])
+)

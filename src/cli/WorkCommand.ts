@@ -1,5 +1,5 @@
 /**
- * `work`: the moving parts of the write side, as a process of their own.
+ * `work`: the submission processes (worker, rescuer, reconciler) as a process of its own.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
@@ -11,8 +11,8 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import { Provider as ProviderName } from "../domain/Grant.ts"
-import { WorkerPool } from "../node/Database.ts"
 import * as PgAcceptanceSignal from "../node/PgAcceptanceSignal.ts"
+import { WorkerPool } from "../node/Pools.ts"
 import * as ProviderHttpClient from "../node/ProviderHttpClient.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { Providers } from "../submission/Providers.ts"
@@ -23,7 +23,7 @@ import { Lifetime } from "./Flags.ts"
 import { CommandFailed } from "./Output.ts"
 import { layerPayloadKeys } from "./PayloadKeys.ts"
 
-/** What the workers need of the database, on a pool of their own. */
+/** The submission queue and its signal, on the `WorkerPool`. */
 export const Queue = SubmissionQueue.layer.pipe(
   Layer.merge(PgAcceptanceSignal.layer),
   Layer.provide(layerPayloadKeys),
@@ -42,25 +42,29 @@ const span = (name: string, description: string, fallback: Duration.Duration) =>
 
 const flags = {
   providers: Flag.String("providers").pipe(
-    Flag.withDescription("Module whose default export is a Layer of Providers: the adapters of your own providers"),
+    Flag.withDescription("Module with the adapters of your providers. Its default export is a Layer of Providers"),
     Flag.optional
   ),
   sandbox: Flag.String("sandbox").pipe(
-    Flag.withDescription("Provider that is a sandbox, as NAME=URL; repeatable"),
+    Flag.withDescription("Sandbox provider, as NAME=URL; repeat for several"),
     Flag.atLeast(0)
   ),
-  concurrency: positive("concurrency", "Submissions, and status reads, at the same time", defaultPolicy.concurrency),
+  concurrency: positive(
+    "concurrency",
+    "Most submissions at the same time, and most status reads",
+    defaultPolicy.concurrency
+  ),
   providerConcurrency: positive(
     "provider-concurrency",
-    "The same for one provider",
+    "The same limit for each provider",
     defaultPolicy.providerConcurrency
   ),
-  sendWithin: span("send-within", "From the claim on, how long bytes may leave", defaultPolicy.sendWithin),
+  sendWithin: span("send-within", "How long after its claim an operation may be sent", defaultPolicy.sendWithin),
   attemptTimeout: span("attempt-timeout", "How long one attempt may take", defaultPolicy.attemptTimeout),
-  rescueAfter: span("rescue-after", "Age at which a claim is stale", defaultPolicy.rescueAfter),
+  rescueAfter: span("rescue-after", "Age at which the rescuer treats a claim as stale", defaultPolicy.rescueAfter),
   drainTimeout: span(
     "drain-timeout",
-    "How long running submissions may go on after SIGTERM",
+    "How long running submissions may continue after SIGTERM",
     defaultPolicy.drainTimeout
   )
 }
@@ -78,13 +82,13 @@ const fromModule = Effect.fnUntraced(function*(file: string) {
   return module.default as Layer.Layer<Providers, unknown, HttpClient.HttpClient>
 })
 
-/** What `--sandbox` says, or what is wrong with it. */
+/** Reads one `--sandbox`: name and URL, or the error. */
 const toSandbox = (text: string): readonly [ProviderName, string] | CommandFailed => {
   const [name = "", ...rest] = text.split("=")
   const url = rest.join("=")
   if (!isProviderName(name) || !/^https?:\/\/./.test(url) || !URL.canParse(url)) {
     return new CommandFailed({
-      message: `--sandbox ${text}: give NAME=URL, the name of a provider as in provider connections, and an http URL`
+      message: `--sandbox ${text}: must be NAME=URL: the name of a provider in provider connections, and an http URL`
     })
   }
   return [name, url]
@@ -111,11 +115,11 @@ export const work = Command.make(
   flags,
   Effect.fn(function*({ providers, sandbox, ...options }) {
     if (Option.isSome(providers) === sandbox.length > 0) {
-      return yield* new CommandFailed({ message: "give either --providers or --sandbox: who is to be worked for?" })
+      return yield* new CommandFailed({ message: "specify exactly one of --providers and --sandbox" })
     }
     const policy = { ...defaultPolicy, ...options }
-    const fault = validatePolicy(policy, sandbox.length)
-    if (fault !== null) return yield* new CommandFailed({ message: fault })
+    const invalid = validatePolicy(policy, sandbox.length)
+    if (invalid !== null) return yield* new CommandFailed({ message: invalid })
     const adapters = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)
     const announced = Layer.effectDiscard(
       Effect.flatMap(
@@ -134,15 +138,17 @@ export const work = Command.make(
     )
   })
 ).pipe(
-  Command.withDescription("Submit operations to their providers and settle them, beside any number of other workers"),
+  Command.withDescription(
+    "Submit operations to their providers and settle them. Any number of workers may run at once"
+  ),
   Command.withExamples([
     {
       command: "financial-agents-gateway work --sandbox demo-bank=http://127.0.0.1:4010",
-      description: "For the sandbox provider that the command sandbox runs"
+      description: "With the sandbox provider of the command sandbox"
     },
     {
       command: "DATABASE_URL=postgres://gateway_writer@db/gateway financial-agents-gateway work --providers ./banks.js",
-      description: "For providers of your own"
+      description: "With your own providers"
     }
   ])
 )

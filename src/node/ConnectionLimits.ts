@@ -1,24 +1,25 @@
 /**
- * How long a connection may stay open without a request, and how many may be open: what `node:http` leaves unlimited.
+ * Limits that `node:http` lacks: on unfinished bytes between two requests; and reports of connections above the
+ * maximum.
  */
 import type { Server, ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
 
-/** A robust server ignores one empty line before a request (RFC 9112 §2.2): some clients send one after a body. */
+/** A server should ignore one empty line before a request (RFC 9112 §2.2): some clients send one after a body. */
 const emptyLine = "\r\n".length
 
 /** An open connection, from one request to the next. */
 export class Connection {
-  /** The answer to the latest request; undefined before the first one. */
+  /** The response to the latest request; undefined before the first one. */
   response: ServerResponse | undefined
   #idleAfter: ServerResponse | undefined
   #readBefore = 0
-  /** When bytes were first seen that completed no request; in milliseconds of `performance.now()`. */
+  /** When bytes first arrived that completed no request; in milliseconds of `performance.now()`. */
   #waitingSince: number | null = null
 
   /**
-   * Whether bytes have come for so many milliseconds, since the latest answer, that are no complete header section. Node
-   * times a request from its first byte, and empty lines belong to none; but each of them restarts `keepAliveTimeout`.
+   * Whether bytes since the latest response have formed no complete header section for `timeout` milliseconds. Node
+   * times a request from its first byte. Empty lines belong to no request, but each one restarts `keepAliveTimeout`.
    */
   isOverdue(bytesRead: number, now: number, timeout: number): boolean {
     const { response } = this
@@ -58,7 +59,7 @@ export const watchConnections = (
 /** Milliseconds between two reports of connections that were dropped. */
 const reportInterval = 10_000
 
-/** Reports connections that were closed because `maxConnections` were open: the first at once, further ones together. */
+/** Reports connections closed because of `maxConnections`: the first at once, further ones together. */
 export const reportDrops = (server: Server, report: (count: number) => void): void => {
   let dropped = 0
   let timer: NodeJS.Timeout | undefined

@@ -1,11 +1,12 @@
 /**
- * The `node:http` server with its limits, and its answers to what never becomes a request.
+ * The `node:http` server with its limits, and its responses to bytes that are no valid request.
  */
 import * as Effect from "effect/Effect"
 import { createServer, type Server } from "node:http"
 import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
-import { type Problem, type ProblemCode, problemMediaType } from "../api/Problems.ts"
+import type { ProblemCode } from "../api/ProblemKinds.ts"
+import { type Problem, problemMediaType } from "../api/Problems.ts"
 import { RequestId } from "../domain/RequestId.ts"
 import { makeProblem, problemJson } from "../server/ProblemResponses.ts"
 import { headersOfEveryResponse } from "../server/RequestContext.ts"
@@ -13,16 +14,16 @@ import { Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts
 
 export { RequestId }
 
-/** What the listener needs of the gateway. */
+/** Options of the listener. */
 export interface ListenerOptions {
   readonly baseUrl: string
   /** Makes the id of a request that could not be read. */
   readonly newRequestId: () => RequestId
-  /** Told of each problem that is answered before there is a request, for the log. */
+  /** Called with each problem that the listener answers before there is a request, for the log. */
   readonly onProblem?: (problem: Problem) => void
-  /** Connections that may be open at once, 10,000 unless told. Further ones are closed as they come. */
+  /** Most open connections, 10,000 by default. The server closes further ones at once. */
   readonly maxConnections?: number
-  /** Told how many connections were closed because there were too many: at once, and then every 10 seconds at most. */
+  /** Called with the number of connections closed as too many: at once, and then at most every 10 seconds. */
   readonly onDropped?: (count: number) => void
 }
 
@@ -31,23 +32,23 @@ const limits = {
   maxHeaderSize: 16_384,
   headersTimeout: 10_000,
   requestTimeout: 15_000,
-  // Longer than the idle timeout of common load balancers (60 s), so that they close first and never hit a closed socket.
+  // Longer than the idle timeout of common load balancers (60 s): they close first, and never use a closed socket.
   keepAliveTimeout: 65_000,
   connectionsCheckingInterval: 1000,
   noDelay: true,
-  // Node would take the first of two Authorization or Host headers, where a proxy may have judged the other one. Joined,
-  // they are neither a token nor a host.
+  // By default Node takes the first of two Authorization or Host headers; a proxy may have checked the other one.
+  // Joined, they are neither a valid token nor a valid host.
   joinDuplicateHeaders: true,
-  // A client that offers to upgrade is content with a plain answer (RFC 9110 §7.8), and we never upgrade.
+  // The gateway never upgrades. A client that offers an upgrade accepts a plain response (RFC 9110 §7.8).
   shouldUpgradeCallback: () => false,
-  // A missing Host is answered at the edge with a complete problem, where Node would send an empty 400.
+  // `edge` answers a missing Host with a complete problem; Node would send an empty 400.
   requireHostHeader: false
 }
 
-/** Idle connections cost 17 KiB each. Common systems let a process open many times more files. */
+/** An idle connection takes 17 KiB. Common systems allow a process many times more open files. */
 export const defaultMaxConnections = 10_000
 
-/** Says that connections were closed unanswered, because too many were open. */
+/** Logs that the server closed connections without a response, because too many were open. */
 export const logDroppedConnections = (count: number, maxConnections: number): Effect.Effect<void> =>
   Effect.annotateLogs(
     Effect.logWarning("Connections closed: too many are open. Raise MAX_CONNECTIONS, or limit them before the gateway"),
@@ -74,7 +75,7 @@ const reasons: Partial<Record<number, string>> = {
 /** Creates the server; it does not listen yet. Give it to a platform's `HttpServer` layer. */
 export const createListener = (options: ListenerOptions): Server => {
   const { baseUrl, maxConnections = defaultMaxConnections, newRequestId, onDropped, onProblem } = options
-  /** With responses that are under way: what a client sends after a good request must not be answered in its place. */
+  /** Open connections with their responses: an error after a valid request must not be answered before that request. */
   const connections = new Map<Socket | Duplex, Connection>()
 
   const problemOf = (code: ProblemCode) =>
@@ -102,13 +103,13 @@ export const createListener = (options: ListenerOptions): Server => {
     onProblem?.(problem)
     const body = problemJson(problem)
     const head = Object.entries(headersOf(problem, body)).map(([name, value]) => `${name}: ${value}\r\n`).join("")
-    // Whoever does not hang up after this is hung up on.
+    // The server closes the connection if the client does not.
     socket.once("finish", () => setTimeout(() => socket.destroy(), 1000).unref())
     socket.end(`HTTP/1.1 ${problem.status} ${reasons[problem.status] ?? ""}\r\n${head}\r\n${body}`)
   }
 
   const server = createServer(limits)
-  // A client that reads nothing of its response for so long is gone.
+  // A client that reads nothing of its response for two minutes counts as gone.
   server.timeout = 120_000
   server.maxConnections = maxConnections
   if (onDropped !== undefined) reportDrops(server, onDropped)
@@ -121,20 +122,20 @@ export const createListener = (options: ListenerOptions): Server => {
     if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return void socket.destroy()
     answerSocket(socket, codeOf(error))
   })
-  // Once an offer to upgrade was declined, Node's parser says nothing any more of what it cannot read, and the client
-  // would wait for an answer in vain.
+  // After a declined upgrade, Node's parser reports no more errors on the connection, and the client would wait for a
+  // response for ever.
   server.on("request", (request, response) => {
     const connection = connections.get(request.socket)
     if (connection !== undefined) connection.response = response
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false
   })
-  // There is nothing to tunnel to. Node has let go of the socket by now, so its errors are ours: an unheard one would
-  // end the process.
+  // CONNECT is not supported. Node has released the socket, so this code handles its errors: an unhandled one would end
+  // the process.
   server.on("connect", (_request, socket) => {
     socket.on("error", () => socket.destroy())
     answerSocket(socket, "malformed_request")
   })
-  // An expectation that we do not know may be ignored (RFC 9110 §10.1.1); Node would send an empty 417.
+  // A server may ignore an unknown expectation (RFC 9110 §10.1.1). Node would send an empty 417.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))
   return server
 }

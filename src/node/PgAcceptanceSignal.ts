@@ -22,8 +22,8 @@ const logFailure = (log: Effect.Effect<void>, error: unknown) =>
 const decodeProvider = Schema.decodeUnknownOption(Provider)
 
 /**
- * Announces in statements of its own, and never more than one at a time: a NOTIFY inside the transaction that accepts
- * would make all commits of the database wait for each other. Whoever listens holds a connection.
+ * Sends NOTIFY outside of the transaction that accepts, one statement at a time. Inside that transaction it would
+ * serialize all commits of the database. A listener holds one connection.
  */
 export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
   AcceptanceSignal,
@@ -39,11 +39,14 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
     }).pipe(
       Effect.timeout("2 seconds"),
       Effect.catchCause((cause) =>
-        logFailure(Effect.logDebug("Could not announce what was accepted"), Cause.squash(cause))
+        logFailure(
+          Effect.logDebug("Announcement of acceptances failed: workers find them at their next poll"),
+          Cause.squash(cause)
+        )
       )
     )
 
-    // A command that accepts and ends still announces.
+    // A command that accepts and then ends still announces.
     yield* Effect.addFinalizer(() => Effect.timeoutOption(Effect.interruptible(flush), "1 second"))
     yield* Effect.forkScoped(
       Effect.forever(Effect.andThen(Effect.andThen(waiting.await, waiting.close), flush))
@@ -51,7 +54,7 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
 
     const announced = Stream.unwrap(Effect.map(client.listen(channel), Stream.fromQueue)).pipe(
       Stream.tapError((error) =>
-        logFailure(Effect.logWarning("Lost the connection that listens for acceptances"), error)
+        logFailure(Effect.logWarning("Connection that listens for acceptances lost: reconnecting every second"), error)
       ),
       Stream.retry(Schedule.spaced("1 second")),
       Stream.catch(() => Stream.never),

@@ -1,5 +1,5 @@
 /**
- * From the headers of a request to the grant that it is made under: see `Authorization`.
+ * Middleware that reads the credential of a request and finds its grant.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -26,7 +26,9 @@ import { trustedProxies } from "./TrustedProxies.ts"
 /** Scheme and token (RFC 9110 §11.4). */
 const authorizationPattern = /^(bearer|dpop) +([^ ].*)$/i
 
-/** What of the certificate that a client showed to a proxy is believed: nothing that another address says. */
+/**
+ * The thumbprint of the client certificate, as a trusted proxy forwards it. Headers from other addresses are ignored.
+ */
 const certificatesFrom = ({ header, proxies }: ForwardedCertificates) => {
   const isTrusted = trustedProxies(proxies)
   return ({ headers, remoteAddress }: HttpServerRequest): Effect.Effect<string | null> => {
@@ -37,10 +39,10 @@ const certificatesFrom = ({ header, proxies }: ForwardedCertificates) => {
   }
 }
 
-/** What may be answered in place of a response, once the credential was looked at. */
+/** The problems of a credential that was read. */
 type Refusal = Unauthorized | ServiceUnavailable | TooManyRequests
 
-/** See `Authorization`; what a credential is good for, `GrantVerifier` knows. */
+/** Implements `Authorization`: this layer reads the headers, and `GrantVerifier` verifies the credential. */
 export const AuthorizationLayer: Layer.Layer<
   Authorization,
   never,
@@ -88,7 +90,7 @@ export const AuthorizationLayer: Layer.Layer<
         StoreUnavailable: (error) => refuseForNow(problems, error)
       })
 
-    /** Of requests that were refused: the second scheme of the contract need not look again. */
+    /** The refusals of requests, so that the second security scheme of the contract does not verify again. */
     const refusals = new WeakMap<HttpServerRequest, Refusal>()
     const remember = <E extends Refusal>(refused: Effect.Effect<never, E>) =>
       Effect.flatMap(
@@ -102,7 +104,7 @@ export const AuthorizationLayer: Layer.Layer<
     const limits = yield* RateLimits
     const charges = limits === null ? null : makeCharges(limits, problems)
 
-    /** A nonce that has grown old is no mistake, and the credential that lacks it may be good. */
+    /** `use_dpop_nonce` is not charged: an expired nonce is no mistake, and the credential may be valid. */
     const refuse = (
       problem: Unauthorized | ServiceUnavailable,
       request: HttpServerRequest

@@ -1,12 +1,11 @@
 /**
- * What a response of 401 or 403 tells a client of how to authenticate (RFC 9110 §11.6.1).
+ * The challenges of a 401 or 403 response: how to authenticate (RFC 9110 §11.6.1).
  */
-import type { AnyProblemCode } from "../api/MutationProblems.ts"
-import { type ProblemCode, problemKinds } from "../api/Problems.ts"
+import { type ProblemCode, problemKinds } from "../api/ProblemKinds.ts"
 import type { Scope } from "../domain/Grant.ts"
 import type { AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
 
-/** Where the metadata of the resource is (RFC 9728 §3.1): the well-known part comes between host and path. */
+/** The URL of the resource's metadata (RFC 9728 §3.1). The well-known part stands between host and path. */
 export const resourceMetadataUrl = (baseUrl: string): string => {
   const { origin, pathname } = new URL(baseUrl)
   return `${origin}${resourceMetadataPath}${pathname === "/" ? "" : pathname}`
@@ -15,7 +14,7 @@ export const resourceMetadataUrl = (baseUrl: string): string => {
 export const resourceMetadataPath = "/.well-known/oauth-protected-resource"
 
 /** The `error` of a challenge (RFC 6750 §3.1, RFC 9449 §7.1), where a code has one. */
-const errorOf: Partial<Record<AnyProblemCode, string>> = {
+const errorOf: Partial<Record<ProblemCode, string>> = {
   invalid_token: "invalid_token",
   grant_revoked: "invalid_token",
   client_inactive: "invalid_token",
@@ -25,16 +24,16 @@ const errorOf: Partial<Record<AnyProblemCode, string>> = {
   provider_disconnected: "provider_disconnected"
 }
 
-/** What is said of the credential that came, and of which scheme it was. */
+/** The problem that the challenge explains, and the scheme of the request's credential. */
 export interface Occasion {
-  readonly code: AnyProblemCode
+  readonly code: ProblemCode
   readonly scheme: "Bearer" | "DPoP"
   readonly scope: Scope | undefined
 }
 
 /**
- * Makes the value of `WWW-Authenticate`: one challenge for each scheme that is accepted. That of the scheme that the
- * client used says what was wrong.
+ * Makes the value of `WWW-Authenticate`: one challenge for each accepted scheme. The challenge of the scheme that the
+ * client used carries the error.
  */
 export const makeChallenge = (accepted: AcceptedCredentialsShape, baseUrl: string) => {
   const metadata = `resource_metadata="${resourceMetadataUrl(baseUrl)}"`
@@ -48,7 +47,7 @@ export const makeChallenge = (accepted: AcceptedCredentialsShape, baseUrl: strin
     const error = errorOf[code]
     const wrong = error === undefined
       ? ""
-      : `, error="${error}", error_description="${problemKinds[code as ProblemCode].meaning}"`
+      : `, error="${error}", error_description="${problemKinds[code].meaning}"`
     const concerned = scheme in schemes ? scheme : Object.keys(schemes)[0]
     const named = scope === undefined ? "" : `, scope="${scope}"`
     return Object.entries(schemes)

@@ -1,5 +1,5 @@
 /**
- * What requests take from quotas, and what is answered when a quota is used up.
+ * Charges requests to quotas, and refuses requests whose quota is used up.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -13,12 +13,12 @@ import { CurrentRequest } from "./RequestContext.ts"
 
 type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
 
-/** Charges the quotas, and shows their state in the response. */
+/** Charges the quotas, and puts their state into the response. */
 export const makeCharges = (limits: RateLimitsShape, problems: Problems["Service"]) => {
   const { burst, requests, window } = limits.quota
   const quota = `${requests} in ${window === 1 ? "a second" : `${window} seconds`}, and ${burst} at once`
 
-  /** Goes on with what the charge leads to. */
+  /** Notes the state of the quota for the response, and continues with the charge. */
   const show = <A, E, R>(taken: Effect.Effect<Charge>, onCharge: (charge: Charge) => Effect.Effect<A, E, R>) =>
     Effect.flatMap(taken, (charge) =>
       Effect.withFiber<A, E, R>((fiber) => {
@@ -31,7 +31,7 @@ export const makeCharges = (limits: RateLimitsShape, problems: Problems["Service
     problems.fail("rate_limited", { detail: `${detail}: ${quota}.`, retryAfter })
 
   return {
-    /** Runs the effect, or `onRefused` with a problem where the client and subject have nothing left. */
+    /** Runs the effect, or `onRefused` with a problem if the quota of the client and subject is used up. */
     request: <E, R, E2, R2>(
       grant: GrantIdentity,
       request: HttpServerRequest,
@@ -48,7 +48,7 @@ export const makeCharges = (limits: RateLimitsShape, problems: Problems["Service
           ({ status }) => status === 304 ? show(limits.giveBack(grant), () => Effect.void) : Effect.void
         )
       }),
-    /** Shows nothing before it fails: an address may have several users, who need not know of each other. */
+    /** The response shows this quota only when it is used up: an address may have several users. */
     refusal: (request: HttpServerRequest): Effect.Effect<void, TooManyRequests> =>
       Effect.flatMap(limits.takeRefusal(request), (charge) =>
         charge.retryAfter === null ? Effect.void : show(

@@ -1,5 +1,5 @@
 /**
- * The address from which a request came, behind proxies that are trusted.
+ * The address of a client, also behind trusted proxies.
  */
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as IpNetwork from "effect/net/IpNetwork"
@@ -7,10 +7,13 @@ import * as NetAddress from "effect/net/NetAddress"
 import * as Result from "effect/Result"
 import { trustedProxies } from "./TrustedProxies.ts"
 
-/** As sockets and proxies write it: with a zone, in brackets, or with a port. IPv4 in IPv6 is that IPv4 address. */
+/**
+ * Reads an address as sockets and proxies write it: with a zone, in brackets, or with a port. An IPv4 address mapped
+ * into IPv6 becomes that IPv4 address.
+ */
 const parse = (text: string): NetAddress.IpAddress | null => {
   const [address] = text.trim().split("%", 1) as [string]
-  // The longest address has 39 characters, and its port and brackets 8 more.
+  // The longest address has 39 characters. Its port and brackets have 8 more.
   if (address.length > 47) return null
   const bare = address.startsWith("[") && address.endsWith("]") ? address.slice(1, -1) : address
   const ip = NetAddress.ipFromString(bare)
@@ -19,16 +22,18 @@ const parse = (text: string): NetAddress.IpAddress | null => {
   return Result.isSuccess(withPort) ? NetAddress.toCanonical(withPort.success.address) : null
 }
 
-/** Who has an IPv6 address has a /64 (RFC 6177), and may use another address of it for each request. */
+/** An IPv6 client has at least a /64 (RFC 6177), and may use another address of it for each request. */
 const blockOf = (address: NetAddress.IpAddress): string =>
   NetAddress.isIpv4Address(address)
     ? NetAddress.formatIp(address)
     : IpNetwork.format(IpNetwork.fromAddressUnsafe(address, 64))
 
 /**
- * Tells the address of a client by which its requests are counted: an IPv4 address, or an IPv6 block of /64. That of the
- * socket, unless it is a trusted proxy's: then the last one in `X-Forwarded-For` that is not. Whatever stands before it
- * there, the client may have made up. An entry that is no address ends the search at the proxy that added it.
+ * Returns the address by which the requests of a client are counted: an IPv4 address, or an IPv6 block of /64.
+ *
+ * It is the address of the socket. If that is a trusted proxy, it is the last address in `X-Forwarded-For` that is not
+ * a trusted proxy: the client may have made up all entries before it. An entry that is no address ends the search at
+ * the proxy that added it. `unknown` if the socket has no address.
  */
 export const clientAddress = (proxies: ReadonlyArray<string>) => {
   const isTrusted = trustedProxies(proxies)

@@ -1,5 +1,5 @@
 /**
- * Names everything in a request that does not fit its endpoint, for the `fields` of a problem.
+ * Names the parts of a request that do not fit its endpoint, for the `fields` of a problem.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,11 +12,11 @@ import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 import type { ProblemField } from "../api/Problems.ts"
 
-/** A body of length 0 is none. */
+/** Whether there is a body. A body of length 0 counts as none. */
 const hasBody = (request: HttpServerRequest): boolean =>
   request.headers["transfer-encoding"] !== undefined || Number(request.headers["content-length"] ?? 0) !== 0
 
-/** Whether a request brings something that its endpoint does not take, whatever it is. */
+/** Whether a request has a body, or query parameters on an endpoint without any. */
 export const bringsSurplus = (
   endpoint: HttpApiEndpoint.Top,
   request: HttpServerRequest,
@@ -26,7 +26,7 @@ export const bringsSurplus = (
 const surplus = "Expected only parameters of this endpoint"
 const surplusMember = "Expected only members that this endpoint takes"
 
-// Messages say what was expected and not what came: a value may be a secret that went astray.
+// Messages name what was expected and never the value: it may be a secret in the wrong place.
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
   leafHook: (issue) => issue._tag === "UnexpectedKey" ? surplus : SchemaIssue.defaultLeafHook(issue)
 })
@@ -45,14 +45,14 @@ const check = (slot: string, schema: Schema.Top | undefined, input: unknown): Re
   return Result.isSuccess(result) ? [] : fieldsOf(slot, result.failure)
 }
 
-/** More than anybody reads. A response must not grow with what a client makes up. */
+/** Most fields of a problem. A response must not grow with the size of an invalid request. */
 const maxFields = 32
 
-/** Whether the failure is that a parameter came several times: those that may come so are named with an index. */
+/** Whether a parameter was repeated that may not be. A parameter that may be repeated has an index in its path. */
 const isRepeated = (query: Readonly<Record<string, unknown>>, { message, path }: ProblemField): boolean =>
   message !== surplus && Array.isArray(query[path.slice("query.".length)])
 
-/** What could not be decoded of headers, and of a body where one is taken. */
+/** The failures of headers, and of the body of an endpoint that has one. */
 const undecoded = (failure: HttpApiSchemaError | undefined): ReadonlyArray<ProblemField> => {
   switch (failure?.kind) {
     case "Headers":
@@ -65,8 +65,8 @@ const undecoded = (failure: HttpApiSchemaError | undefined): ReadonlyArray<Probl
 }
 
 /**
- * The failures of the request at hand against its endpoint: path, query, headers and body. At most 32. `failure` is what
- * made somebody ask, if it is known.
+ * Returns the failures of the current request: path, query, headers and body; 32 at most. Pass the error that failed
+ * the request as `failure`, if there is one: failures of headers and body come from it.
  */
 export const failingFields = (
   endpoint: HttpApiEndpoint.Top,

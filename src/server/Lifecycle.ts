@@ -1,5 +1,5 @@
 /**
- * Which requests the gateway lets in, and how it stops: it turns new ones away and lets those inside finish.
+ * Limits of running requests, and the shutdown: the gateway refuses new requests and lets running ones finish.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -7,17 +7,17 @@ import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Semaphore from "effect/Semaphore"
 
-/** How many requests may be inside, and for how long. */
+/** How many requests may run at once, and for how long. */
 export interface LifecycleOptions {
-  /** Requests for operations that may be inside at once; more are turned away at once rather than queued. */
+  /** Requests for operations that may run at once. Further requests are refused immediately, not queued. */
   readonly maxInFlight: number
-  /** How many of them may be one client's, so that none can keep the others out. */
+  /** The same for one client, so that no client can take all the room. */
   readonly maxInFlightPerClient: number
   /** Filtered lists of one client that may run at once. Further ones wait for their turn within their deadline. */
   readonly maxListsPerClient: number
-  /** Milliseconds within which such a request is answered, be it with a 503. */
+  /** Milliseconds within which such a request is answered. The answer is a 503 if the store is too slow. */
   readonly deadline: number
-  /** Milliseconds for which a shutdown waits for the requests inside. */
+  /** Milliseconds for which a shutdown waits for running requests. */
   readonly drainTimeout: number
 }
 
@@ -29,28 +29,28 @@ const defaults: LifecycleOptions = {
   drainTimeout: 10_000
 }
 
-/** Counts the requests inside. Applications that mount the routes run `drain` when they stop. */
+/** Counts the running requests. Applications that mount the routes run `drain` when they stop. */
 export class Lifecycle extends Context.Service<Lifecycle, {
   readonly options: LifecycleOptions
-  /** True from the moment at which the shutdown began. */
+  /** True from the start of the shutdown. */
   readonly isDraining: () => boolean
-  /** Runs the effect as a request inside, or `orElse` while there is no room or no future. */
+  /** Runs the effect as one request, or `orElse` if `maxInFlight` requests run or the shutdown has begun. */
   readonly admit: <A, E, R, E2, R2>(
     effect: Effect.Effect<A, E, R>,
     orElse: Effect.Effect<A, E2, R2>
   ) => Effect.Effect<A, E | E2, R | R2>
-  /** Runs the effect as a request of a client, or `orElse` while the client has no room. */
+  /** Runs the effect as one request of a client, or `orElse` if `maxInFlightPerClient` of its requests run. */
   readonly admitClient: <A, E, R, E2, R2>(
     client: string,
     effect: Effect.Effect<A, E, R>,
     orElse: Effect.Effect<A, E2, R2>
   ) => Effect.Effect<A, E | E2, R | R2>
   /**
-   * Runs the effect as a filtered list of a client: each of its lists may be far more work than a read by id. It waits
-   * while the client runs `maxListsPerClient` of them, and other clients do not wait for it.
+   * Runs the effect as a filtered list of a client. It waits while the client runs `maxListsPerClient` lists, because a
+   * list may be far more work than a read by id. Other clients do not wait.
    */
   readonly admitList: <A, E, R>(client: string, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** Lets nobody in any more, and waits for those inside: until the last is out, or the drain timeout has passed. */
+  /** Refuses new requests from now on. Waits until the last running request ends, or the drain timeout has passed. */
   readonly drain: Effect.Effect<void>
 }>()("financial-agents-gateway/server/Lifecycle") {
   static readonly layer = (options: Partial<LifecycleOptions> = {}): Layer.Layer<Lifecycle> =>
@@ -64,7 +64,7 @@ export class Lifecycle extends Context.Service<Lifecycle, {
         if (inside === 0) inFlightOf.delete(client)
         else inFlightOf.set(client, inside)
       }
-      /** Of clients that have lists inside. */
+      /** Of clients with running or waiting lists. */
       const listsOf = new Map<string, { inside: number; readonly turns: Semaphore.Semaphore }>()
       const enterLists = (client: string) => {
         const lists = listsOf.get(client) ?? { inside: 0, turns: Semaphore.makeUnsafe(settings.maxListsPerClient) }

@@ -13,7 +13,7 @@ import { maskTokens } from "./TokenMask.ts"
 /** The attributes that hold a target, by the conventions of OpenTelemetry. */
 const ofTarget = new Set(["url.full", "url.path", "url.query"])
 
-/** Effect says of a response of 5xx that the span failed, and names the path in the message of the error. */
+/** Effect ends the span of a 5xx response with an error whose message contains the path. */
 const maskError = (error: unknown): unknown =>
   isHttpServerError(error) && error.reason._tag === "ResponseError"
     ? new HttpServerError({
@@ -24,7 +24,7 @@ const maskError = (error: unknown): unknown =>
     })
     : error
 
-/** Changes the span itself: a span of another class in its place could not be exported by every tracer. */
+/** Changes the span itself: not every tracer could export a wrapper of another class. */
 const mask = (span: Tracer.Span): Tracer.Span => {
   const attribute = span.attribute.bind(span)
   const end = span.end.bind(span)
@@ -35,17 +35,17 @@ const mask = (span: Tracer.Span): Tracer.Span => {
   return span
 }
 
-/** Spans show the names of query parameters alone: a value may be a token that went astray. */
+/** Spans show only the names of query parameters: a value may be a token in the wrong place. */
 const RedactedValues = Layer.succeed(UrlParams.CurrentRedactedNames, [/^/])
 
 const MaskedSpans = Layer.effect(
   Tracer.Tracer,
   Effect.map(Effect.tracer, (tracer) =>
-    // Spans of the native tracer are never seen, and Effect makes none where it finds that very tracer.
+    // The native tracer exports nothing, and Effect creates no spans if it finds exactly that tracer.
     tracer === Tracer.nativeTracer
       ? tracer
       : Tracer.make({ span: (options) => mask(tracer.span(options)), context: tracer.context }))
 )
 
-/** The tracer at hand, except that paths and queries are shown as `maskTokens` shows them. */
+/** Wraps the current tracer: its spans show paths and queries as `maskTokens` returns them. */
 export const MaskedTracer: Layer.Layer<never> = Layer.mergeAll(RedactedValues, MaskedSpans)

@@ -1,6 +1,6 @@
 /**
- * The part of an endpoint for financial requests that is the same in every application: what is demanded of the request,
- * the acceptance, and the problems that come of it.
+ * The common part of mutation endpoints: the checks of the request, the acceptance of the operation, and the problems
+ * of both. Applications add their own endpoints to it.
  */
 import * as ByteSize from "effect/ByteSize"
 import * as Context from "effect/Context"
@@ -15,7 +15,6 @@ import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerReq
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import { CurrentGrant } from "../api/Middleware.ts"
-import type { IdempotencyKeyReused } from "../api/MutationProblems.ts"
 import {
   type AcceptedOperation,
   CurrentKey,
@@ -26,6 +25,7 @@ import {
 import type {
   BadRequest,
   Forbidden,
+  IdempotencyKeyReused,
   PayloadTooLarge,
   ServiceUnavailable,
   Unauthorized,
@@ -50,7 +50,7 @@ import { refuseForNow, refuseGrant } from "./Refusals.ts"
 /** Longest body of a financial request, in bytes. */
 const maxBody = 65_536
 
-/** JSON is the default, because clients that name no type send JSON, too. */
+/** A request without `Content-Type` counts as JSON: clients that name no type send JSON, too. */
 const isJson = ({ headers }: HttpServerRequest): boolean =>
   /^\s*application\/json\s*(?:;|$)/i.test(headers["content-type"] ?? "application/json")
 
@@ -60,11 +60,11 @@ const tooDeep = (path: ReadonlyArray<string>) => ({
 })
 
 /**
- * The failure of a body that is nested too deep, before any schema decodes it: a recursive one could exhaust the stack.
- * Null also where the body is no JSON, which its decoder says.
+ * Returns the failure of a body that is nested too deep; else null. It runs before any schema, because a recursive
+ * schema could exhaust the stack. Null also for a body that is no JSON: the decoder refuses that.
  */
 const findDeepMember = (text: string) => {
-  // Most bodies have fewer brackets than the most levels, and need not be parsed twice.
+  // Most bodies have fewer brackets than `maxPayloadLevels`, and need not be parsed twice.
   let brackets = 0
   for (let index = 0; index < text.length && brackets <= maxPayloadLevels; index++) {
     if (text[index] === "[" || text[index] === "{") brackets++
@@ -78,7 +78,7 @@ const findDeepMember = (text: string) => {
   }
 }
 
-/** See `MutationRequest`. */
+/** Implements `MutationRequest`. */
 export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems> = Layer.effect(
   MutationRequest,
   Effect.map(Problems, (problems) => {
@@ -110,7 +110,7 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
         return yield* problems.fail("invalid_request", { fields: yield* failingFields(endpoint) })
       }
       if (Number(request.headers["content-length"] ?? 0) > maxBody) return yield* tooLarge
-      // It is kept, and read from there when it is decoded.
+      // The request caches its text: decoding reads it from there.
       const deepMember = findDeepMember(yield* Effect.catch(request.text, unread))
       if (deepMember !== null) return yield* problems.fail("invalid_request", { fields: [deepMember] })
       return key
@@ -124,27 +124,29 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
   })
 )
 
-/** What is to be done, and the scope that a grant must have for it. */
+/** The work of a financial request, and the scope that a grant needs for it. */
 export interface Work {
   readonly type: typeof OperationType.Type
   readonly scope: Scope
-  /** What the provider's adapter will be given, and what repetitions are compared by. */
+  /** The provider's adapter receives it. Repetitions are compared by it. */
   readonly payload: Schema.Json
 }
 
-/** What the ledger may say of a financial request instead of accepting it. */
+/** Why the ledger did not accept a financial request. */
 export type AcceptanceError = GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable
 
 type Refused = Unauthorized | Forbidden | UnprocessableContent | IdempotencyKeyReused | ServiceUnavailable
 
-/** Accepts work for the request at hand: the whole of a handler behind `Authorization` and `MutationRequest`. */
+/**
+ * Accepts work for the current request. This is all that a handler behind `Authorization` and `MutationRequest` needs.
+ */
 export class MutationEndpoints extends Context.Service<MutationEndpoints, {
   /**
-   * Accepts the work under the grant and the key of the request, and answers with the operation: a new one, or the one
-   * that the key has been bound to by the same request, however long ago.
+   * Accepts the work under the grant and the idempotency key of the request, and returns the operation. A repetition of
+   * the same request returns the operation of the first, at any later time.
    */
   readonly accept: (work: Work) => Effect.Effect<AcceptedOperation, Refused, CurrentGrant | CurrentKey>
-  /** The problem that an error of the ledger is to the client, for handlers that call the ledger themselves. */
+  /** Fails with the problem for an error of the ledger. For handlers that call the ledger themselves. */
   readonly refuse: (error: AcceptanceError) => Effect.Effect<never, Refused>
 }>()("financial-agents-gateway/server/MutationEndpoints") {
   static readonly layer: Layer.Layer<MutationEndpoints, never, BaseUrl | OperationLedger | Problems> = Layer.effect(
@@ -167,7 +169,8 @@ const make = Effect.gen(function*() {
           fields: [error.path === undefined ? { path: "body", message: error.message } : tooDeep(error.path)]
         })
       case "StoreUnavailable":
-        // Accepting submits nothing, so nothing is uncertain upstream; and the key keeps a repetition from counting twice.
+        // Accepting submits nothing, so nothing is uncertain upstream. The key protects a repetition from a second
+        // operation.
         return refuseForNow(problems, error, {
           detail: "Whether the request was recorded is not known. Repeat it with the same idempotency key."
         })

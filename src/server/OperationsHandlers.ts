@@ -1,5 +1,5 @@
 /**
- * The operations endpoints.
+ * Handlers of the operations endpoints: list, and read by id.
  */
 import * as Digest from "effect/crypto/Digest"
 import * as DateTime from "effect/DateTime"
@@ -25,11 +25,11 @@ import { decodePageToken, encodePageToken } from "./PageToken.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseForNow, refuseGrant } from "./Refusals.ts"
 
-/** A response is for one grant, and is asked about anew each time: a revocation holds for the very next read. */
+/** A response is for one grant, and caches must revalidate it: a revocation applies to the very next read. */
 const cacheControl = "private, no-cache"
 const vary = "Accept, Authorization"
 
-/** Raised whenever the public form changes, so that no client keeps a body of the old form. */
+/** Raise it when the public form changes, so that no client keeps a body of the old form. */
 const formVersion = 1
 
 /**
@@ -38,7 +38,7 @@ const formVersion = 1
 const entityTag = (operation: Operation): string =>
   `"${formVersion}-${operation.revision}${operation.under_review ? "-review" : ""}"`
 
-/** Whether `If-None-Match` names the tag: by itself, in a list, weakly, or as `*` (RFC 9110 §13.1.2). */
+/** Whether `If-None-Match` names the tag: alone, in a list, as a weak tag, or as `*` (RFC 9110 §13.1.2). */
 const matchesTag = (ifNoneMatch: string, tag: string): boolean =>
   ifNoneMatch.trim() === "*" || ifNoneMatch.matchAll(/"[^"]*"/g).some(([candidate]) => candidate === tag)
 
@@ -52,7 +52,7 @@ const toQuery = (query: ListQuery): OperationQuery => ({
   after: null
 })
 
-/** Handlers of `OperationsApi`, on whatever `OperationStore` is provided. */
+/** Handlers of `OperationsApi`, on the provided `OperationStore`. */
 export const OperationsLayer = HttpApiBuilder.group(
   Api,
   "operations",

@@ -1,8 +1,8 @@
 /**
- * Page tokens: where the next page of a list begins, in a form that clients cannot take apart by accident.
+ * Page tokens: the start of the next page of a list, as opaque text.
  *
- * A token carries the sort values of the last operation that was shown, and a hash that ties them to the filters of the
- * list. It needs no key, because it confers no authority: whoever makes one up sees a page of what is theirs anyway.
+ * A token carries the sort values of the last operation of a page, and a hash over them and the filters of the list.
+ * The hash needs no key, because a token confers no authority: a client that forges one sees only its own operations.
  */
 import * as Digest from "effect/crypto/Digest"
 import * as DateTime from "effect/DateTime"
@@ -12,7 +12,7 @@ import * as Result from "effect/Result"
 import { isOperationId } from "../domain/Operation.ts"
 import type { OperationCursor, OperationQuery } from "../services/OperationStore.ts"
 
-/** What a token is tied to: the filters, and not the page size. */
+/** The filters that a token is tied to. The page size may change between pages. */
 type Filters = Omit<OperationQuery, "after" | "page_size">
 
 const encoder = new TextEncoder()
@@ -42,7 +42,7 @@ export const encodePageToken = (
   filters: Filters
 ): Effect.Effect<string, never, Digest.Digest> => seal(placeOf(cursor), filters)
 
-/** The cursor of a token, or null when the token is not one of ours or belongs to other filters. */
+/** The cursor of a token; null if the gateway did not issue the token, or issued it for other filters. */
 export const decodePageToken = (
   token: string,
   filters: Filters
@@ -53,6 +53,6 @@ export const decodePageToken = (
     return Effect.succeed(null)
   }
   const cursor = { created_at: DateTime.makeUnsafe(Number(created)), id }
-  // Made anew and compared as a whole, so that each place has exactly one spelling.
+  // Encoded again and compared as a whole, so that each cursor has exactly one valid token.
   return Effect.map(encodePageToken(cursor, filters), (expected) => expected === token ? cursor : null)
 }

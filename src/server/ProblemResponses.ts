@@ -5,26 +5,20 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
-import {
-  allProblemKinds,
-  type AnyProblem,
-  type AnyProblemCode,
-  type AnyProblemOf,
-  mutationProblemClasses
-} from "../api/MutationProblems.ts"
-import { problemClasses, type ProblemField, type ProblemKind, problemMediaType } from "../api/Problems.ts"
+import { type ProblemCode, type ProblemKind, problemKinds } from "../api/ProblemKinds.ts"
+import { type Problem, problemClasses, type ProblemField, problemMediaType, type ProblemOf } from "../api/Problems.ts"
 import type { Scope } from "../domain/Grant.ts"
 import { AcceptedCredentials } from "../services/verification/AcceptedCredentials.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import { makeChallenge } from "./Challenges.ts"
 import { CurrentRequest, type RequestInfo } from "./RequestContext.ts"
-
-export type { RequestInfo }
 import { maskTokens } from "./TokenMask.ts"
 
-/** What makes one occurrence of a problem differ from the next. */
+export type { RequestInfo }
+
+/** The details of one occurrence of a problem. */
 export interface ProblemOptions {
-  /** What happened this time; the kind's meaning unless told. */
+  /** What happened this time; by default the meaning of the kind. */
   readonly detail?: string
   readonly fields?: ReadonlyArray<ProblemField>
   /** The scope that the grant lacks, for the challenge of `insufficient_scope` (RFC 6750 §3). */
@@ -35,26 +29,20 @@ export interface ProblemOptions {
   readonly retryAfter?: number
 }
 
-/** Headers that belong to a problem and are no members of its body. */
+/** Headers of a problem that are not members of its body. */
 const ownHeaders = new WeakMap<object, Readonly<Record<string, string>>>()
 
-/** Each status has its class, unless the code has one of its own. */
-const classOf = (code: AnyProblemCode) =>
-  code in mutationProblemClasses
-    ? mutationProblemClasses[code as keyof typeof mutationProblemClasses]
-    : problemClasses[allProblemKinds[code].status as keyof typeof problemClasses]
-
-/** The body of a problem, for a request that is known. */
-export const makeProblem = <Code extends AnyProblemCode>(
+/** Makes the body of a problem for a request. */
+export const makeProblem = <Code extends ProblemCode>(
   baseUrl: string,
   request: RequestInfo,
   code: Code,
   options: ProblemOptions = {}
-): AnyProblemOf<Code> => {
-  const kind: ProblemKind = allProblemKinds[code]
-  // The code decides the class: TypeScript cannot follow.
-  const Class = classOf(code) as unknown as new(fields: object) => AnyProblemOf<Code>
-  const problem = new Class({
+): ProblemOf<Code> => {
+  const kind: ProblemKind = problemKinds[code]
+  // The code determines the class, but TypeScript cannot infer that.
+  const Class = problemClasses[code] as unknown as new(fields: object) => ProblemOf<Code>
+  return new Class({
     type: `${baseUrl}/problems/${code}`,
     title: kind.title,
     status: kind.status,
@@ -66,15 +54,14 @@ export const makeProblem = <Code extends AnyProblemCode>(
     retryable: kind.retryable,
     submission_uncertain: kind.submission_uncertain ?? false
   })
-  return problem
 }
 
-/** Fails with a problem of the request at hand. */
+/** Fails with a problem of the current request. */
 export class Problems extends Context.Service<Problems, {
-  readonly fail: <Code extends AnyProblemCode>(
+  readonly fail: <Code extends ProblemCode>(
     code: Code,
     options?: ProblemOptions
-  ) => Effect.Effect<never, AnyProblemOf<Code>>
+  ) => Effect.Effect<never, ProblemOf<Code>>
 }>()("financial-agents-gateway/server/Problems") {
   static readonly layer: Layer.Layer<Problems, never, BaseUrl> = Layer.effect(
     Problems,
@@ -100,13 +87,13 @@ export class Problems extends Context.Service<Problems, {
   )
 }
 
-/** Whether a failure is one that clients may see as it is. */
-export const isProblem = (error: unknown): error is AnyProblem => classes.some((Class) => error instanceof Class)
+/** Whether an error is a problem, which clients may see as it is. */
+export const isProblem = (error: unknown): error is Problem => classes.some((Class) => error instanceof Class)
 
-const classes = [...Object.values(problemClasses), ...Object.values(mutationProblemClasses)]
+const classes = [...new Set(Object.values(problemClasses))]
 
-/** What a problem demands besides a body (RFC 9110 §10.2.3, §11.6.1). */
-const headersOf = (problem: AnyProblem): Readonly<Record<string, string>> => {
+/** The headers that a problem needs (RFC 9110 §10.2.3, §11.6.1). */
+const headersOf = (problem: Problem): Readonly<Record<string, string>> => {
   switch (problem.code) {
     case "not_ready":
     case "service_unavailable":
@@ -121,11 +108,10 @@ const headersOf = (problem: AnyProblem): Readonly<Record<string, string>> => {
 }
 
 /**
- * The response that carries a problem, and a log line that its request id leads to. Problems are never stored by
- * caches.
+ * Returns the response that carries a problem, and logs a line with its request id. Caches must not store problems.
  */
 export const problemResponse = (
-  problem: AnyProblem,
+  problem: Problem,
   headers: Readonly<Record<string, string>> = {}
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.as(
@@ -137,17 +123,20 @@ export const problemResponse = (
     })
   )
 
-/** What the client was told. Its own mistakes are information, ours are warnings; their causes are logged apart. */
-export const logProblem = ({ code, instance, request_id, status }: AnyProblem): Effect.Effect<void> =>
-  Effect.annotateLogs(status < 500 ? Effect.logInfo("Refused a request") : Effect.logWarning("Failed a request"), {
+/**
+ * Logs a problem: errors of the client as information, errors of the gateway as warnings. Causes have lines of their
+ * own.
+ */
+export const logProblem = ({ code, instance, request_id, status }: Problem): Effect.Effect<void> =>
+  Effect.annotateLogs(status < 500 ? Effect.logInfo("Request refused") : Effect.logWarning("Request failed"), {
     code,
     status,
     path: maskTokens(instance),
     request_id
   })
 
-/** The members in the order of the specification, and nothing that an Error has besides. */
-export const problemJson = (problem: AnyProblem): string =>
+/** The body as JSON: the members in the order of the specification, without those of an `Error`. */
+export const problemJson = (problem: Problem): string =>
   JSON.stringify({
     type: problem.type,
     title: problem.title,

@@ -11,20 +11,20 @@ interface Bucket {
   lastRefill: number
 }
 
-/** Keys of a generation. Two generations of buckets with keys of 500 characters take 40 MiB. */
+/** Keys in one generation. Two generations of buckets with keys of 500 characters take 40 MiB. */
 export const maxKeys = 16_384
 
 /**
- * A map that forgets. Keys that were used lately are in the younger generation; when that is full it becomes the older
- * one, and the keys of the older one that were not used since are forgotten. A use costs one look-up as a rule, and an entry
- * is written once for each key and generation rather than for each request.
+ * A bounded map. Recently used keys are in the younger generation. When that is full, it becomes the older generation,
+ * and the previous older generation is dropped. A use costs one look-up as a rule. An entry is written once for each
+ * key and generation, not for each request.
  */
 export class Generations<Value> {
   readonly #maxKeys: number
   #younger = new Map<string, Value>()
   #older = new Map<string, Value>()
 
-  /** At most twice `maxKeys` keys are held; the `maxKeys` that were used last are held for sure. */
+  /** Holds at most twice `maxKeys` keys. The `maxKeys` most recently used keys are never dropped. */
   constructor(maxKeys: number) {
     this.#maxKeys = maxKeys
   }
@@ -48,9 +48,10 @@ export class Generations<Value> {
 }
 
 /**
- * The memory of this process, bounded: Effect's own store keeps every key for ever. A forgotten bucket is a full one, so
- * those who use more keys than are held gain what new keys would give them anyway. Tokens below zero are given back, up to
- * the limit. Counters and adaptive limits are those of Effect's store, and unbounded.
+ * A store in the memory of this process with bounded size. Effect's own store keeps every key for ever. A dropped
+ * bucket counts as full, so a client that uses more keys than the store holds gains nothing over using new keys. A
+ * charge of negative tokens gives tokens back, up to the limit. Counters and adaptive limits use Effect's store, and
+ * are unbounded.
  */
 export const layerStoreBounded = (maxKeys: number): Layer.Layer<RateLimiterStore> =>
   Layer.effect(

@@ -1,5 +1,5 @@
 /**
- * Quotas of requests: of each client and subject, and of the credentials that are refused to an address.
+ * Quotas: of requests for each client and subject, and of refused credentials for each address.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -12,7 +12,7 @@ import { clientAddress } from "./ClientAddress.ts"
 import { Generations, layerStoreBounded, maxKeys } from "./RateLimitStore.ts"
 import type { RateLimitFields } from "./RequestContext.ts"
 
-/** So many requests in each window, and `burst` of them at once after a pause. */
+/** A number of requests in each window. After a pause, `burst` requests may come at once. */
 export interface Quota {
   readonly requests: number
   /** Whole seconds. */
@@ -23,15 +23,15 @@ export interface Quota {
 export interface RateLimitOptions {
   readonly quota: Quota
   /**
-   * Proxies whose `X-Forwarded-For` is believed, as addresses or CIDR blocks; none unless told. Their own address is that
-   * of no client.
+   * Proxies whose `X-Forwarded-For` is trusted, as addresses or CIDR blocks; none by default. A proxy's own address
+   * never counts as a client.
    */
   readonly trustedProxies?: ReadonlyArray<string>
 }
 
-/** What a request took from a quota, if there was enough left. */
+/** The result of charging a request to a quota. */
 export interface Charge {
-  /** Seconds until the quota holds enough for a request; null where it did, and the request may go on. */
+  /** Seconds until the quota allows a request; null if it allows this one. */
   readonly retryAfter: number | null
   readonly fields: RateLimitFields
 }
@@ -40,23 +40,23 @@ export interface RateLimitsShape {
   readonly quota: Quota
   /** Takes a request from the quota of its client and subject. */
   readonly take: (grant: GrantIdentity) => Effect.Effect<Charge>
-  /** Gives back what a request that was answered with 304 took too much. */
+  /** Gives back the difference between the cost of a request and that of one answered with 304. */
   readonly giveBack: (grant: GrantIdentity) => Effect.Effect<Charge>
   /** Takes a refused credential from the quota of the address that sent it. */
   readonly takeRefusal: (request: HttpServerRequest) => Effect.Effect<Charge>
 }
 
-/** In tenths, so that sums are exact: of a request, and of one that ends in a 304. */
+/** Cost of a request, and of one that ends in a 304. In tenths of a request, so that sums are exact. */
 const cost = { request: 10, notModified: 1 }
 
-/** Whole, as the fields have them. */
+/** Whole seconds, as the header fields require. */
 const secondsOf = (span: Duration.Duration): number => Math.max(1, Math.ceil(Duration.toSeconds(span)))
 
 /**
- * The fields of one policy. `t` is the time until the quota is whole again or, where nothing is left, until the next
- * request: a client that spreads `r` requests over `t` seconds stays within the quota.
+ * The header fields of one policy. `t` is the time until the quota is full again. If nothing is left, `t` is the time
+ * until the next request. A client that spreads `r` requests over `t` seconds stays within the quota.
  */
-const describePolicy = (name: string, { burst, requests, window }: Quota) => {
+const policyFields = (name: string, { burst, requests, window }: Quota) => {
   const policy = `"${name}";q=${requests};w=${window};fingw-burst=${burst}`
   return (left: number, seconds: number): RateLimitFields => ({
     RateLimit: `"${name}";r=${Math.floor(left)};t=${seconds}`,
@@ -64,15 +64,15 @@ const describePolicy = (name: string, { burst, requests, window }: Quota) => {
   })
 }
 
-/** Charges one quota of each key, in a store of its own: the keys of the one cannot push out those of the other. */
+/** Charges one quota to each key. Each quota has a store of its own, so its keys cannot push out those of the other. */
 const makeBuckets = Effect.fnUntraced(function*(name: string, quota: Quota) {
   const limiter = yield* Effect.provide(RateLimiter.make, Layer.fresh(layerStoreBounded(maxKeys)))
-  const quotaFields = describePolicy(name, quota)
+  const quotaFields = policyFields(name, quota)
   const policy = {
     algorithm: "token-bucket",
     onExceeded: "fail",
     limit: quota.burst * cost.request,
-    // In which an empty bucket fills.
+    // The time in which an empty bucket fills.
     window: Duration.seconds(quota.window * quota.burst / quota.requests)
   } as const
   const charge = (key: string, tokens: number): Effect.Effect<Charge> =>
@@ -85,7 +85,7 @@ const makeBuckets = Effect.fnUntraced(function*(name: string, quota: Quota) {
         return Effect.succeed({ retryAfter, fields: quotaFields(0, retryAfter) })
       }
     })
-  // To make such an effect takes as long as to run it.
+  // Cached, because creating such an effect takes as long as running it.
   const takings = new Generations<Effect.Effect<Charge>>(maxKeys)
   return {
     take: (key: string) => takings.get(key, () => charge(key, cost.request)),
@@ -97,7 +97,7 @@ const make = Effect.fnUntraced(function*({ quota, trustedProxies = [] }: RateLim
   const ofRequests = yield* makeBuckets("requests", quota)
   const ofRefusals = yield* makeBuckets("refusals", quota)
   const addressOf = clientAddress(trustedProxies)
-  // Neither holds a space, so no two pairs read the same.
+  // Neither contains a space, so no two pairs have the same key.
   const keyOf = ({ client_id, subject }: GrantIdentity) => `${client_id} ${subject}`
   return {
     quota,
@@ -107,15 +107,15 @@ const make = Effect.fnUntraced(function*({ quota, trustedProxies = [] }: RateLim
   }
 })
 
-/** The quotas of requests; null where there are none. */
+/** The quotas; null if there are none. */
 export const RateLimits: Context.Reference<RateLimitsShape | null> = Context.Reference(
   "financial-agents-gateway/server/RateLimits",
   { defaultValue: (): RateLimitsShape | null => null }
 )
 
 /**
- * Quotas that are counted in the memory of this process: several gateways beside each other allow as many times more. Dies
- * on trusted proxies that are no addresses.
+ * Quotas in the memory of this process: n gateways together allow n times as many requests. Dies on trusted proxies
+ * that are no addresses.
  */
 export const layerRateLimits = (options: RateLimitOptions): Layer.Layer<never> =>
   Layer.effect(RateLimits, make(options))

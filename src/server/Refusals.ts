@@ -1,5 +1,5 @@
 /**
- * From what the ledger refuses to the problem that the client is told.
+ * Problems for errors of the services.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -8,7 +8,7 @@ import type { GrantRefusal } from "../domain/Grant.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { ProblemOptions, Problems } from "./ProblemResponses.ts"
 
-/** Why a grant may not be used. */
+/** Fails with the problem for a grant that may not be used. */
 export const refuseGrant = (
   problems: Problems["Service"],
   error: GrantRefusal
@@ -30,13 +30,13 @@ export const refuseGrant = (
   }
 }
 
-/** Whoever reads logs, histories or referrers has the token by now (RFC 6750 §5.3), so nothing else is worth saying. */
+/** Fails because the query has a token: it may have leaked through logs, histories and referrers (RFC 6750 §5.3). */
 export const refuseTokenInQuery = (problems: Problems["Service"]): Effect.Effect<never, BadRequest> =>
   problems.fail("malformed_request", {
     detail: "An access token belongs in the Authorization header, never in a URL: treat this one as leaked."
   })
 
-/** The store is away. Why, is for the log. */
+/** Fails with 503 because the store did not answer. The cause is only logged. */
 export const refuseForNow = (
   problems: Problems["Service"],
   error: StoreUnavailable,

@@ -1,5 +1,5 @@
 /**
- * What the gateway knows of the request at hand: its id, and the path that problems name.
+ * The current request: its id, and the path that problems name.
  */
 import * as Context from "effect/Context"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
@@ -20,19 +20,19 @@ export interface RequestInfo {
   readonly id: RequestId
   /** Path without query, starting with a slash (RFC 9457 `instance`). */
   readonly path: string
-  /** Of the credential: the challenge of that scheme says what was wrong with it. */
+  /** Scheme of the credential: its challenge carries the error. */
   readonly scheme: "Bearer" | "DPoP"
-  /** The state of a quota, once it was charged. The response shows it, whatever becomes of the request. */
+  /** The state of a charged quota. Every response to the request shows it. */
   rateLimit?: RateLimitFields
 }
 
-/** The request at hand; null outside of `withRequestContext`. */
+/** The current request; null outside of `withRequestContext`. */
 export const CurrentRequest = Context.Reference<RequestInfo | null>(
   "financial-agents-gateway/server/CurrentRequest",
   { defaultValue: () => null }
 )
 
-/** The path of a request target, whatever its form: never a query, which may hold secrets. */
+/** The path of a request target of any form, without its query, which may hold secrets. */
 export const pathOf = (target: string): string => {
   const end = target.search(/[?#;]/)
   const path = end === -1 ? target : target.slice(0, end)
@@ -40,8 +40,8 @@ export const pathOf = (target: string): string => {
 }
 
 /**
- * What each response says unless it says otherwise. The policy suits an API whose responses no page should run, frame
- * or guess the type of, and no cache should keep.
+ * Headers of every response, unless the response sets them. Pages must not run or frame a response, nor guess its type,
+ * and caches must not keep it.
  */
 export const headersOfEveryResponse = {
   "cache-control": "no-store",
@@ -54,8 +54,8 @@ export const headersOfEveryResponse = {
 const isDpop = (authorization: string | undefined) => authorization !== undefined && /^dpop /i.test(authorization)
 
 /**
- * Gives a request its id: the caller's when it is safe, else a generated UUID. The id is in the response, in every log
- * line of the request and in its trace span.
+ * Gives a request its id: the id of the caller if it is safe, else a generated UUID. The id appears in the response, in
+ * every log line of the request and in its trace span.
  */
 export const withRequestContext = (random: SecureRandom.SecureRandom["Service"]) =>
 <E, R>(
@@ -82,7 +82,7 @@ export const withRequestContext = (random: SecureRandom.SecureRandom["Service"])
             })
           )),
         (response) => {
-          // Few responses bring headers of these names. The others need not be merged twice.
+          // Few responses set headers of these names. The others need no second merge.
           const headers: Record<string, string> = "cache-control" in response.headers
             ? { ...headersOfEveryResponse, ...response.headers, "x-request-id": id }
             : { ...headersOfEveryResponse, "x-request-id": id }

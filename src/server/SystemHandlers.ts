@@ -1,10 +1,10 @@
 /**
- * The system endpoints.
+ * Handlers of the system endpoints: health, readiness, problem descriptions and resource metadata.
  */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import { Api } from "../api/Api.ts"
-import { allProblemKinds, type AnyProblemCode } from "../api/MutationProblems.ts"
+import { type ProblemCode, problemKinds } from "../api/ProblemKinds.ts"
 import type { ProblemDescription, ProtectedResourceMetadata } from "../api/SystemApi.ts"
 import { operationsRead } from "../domain/Grant.ts"
 import { Readiness } from "../services/Readiness.ts"
@@ -15,7 +15,7 @@ import { Problems } from "./ProblemResponses.ts"
 
 const ok = { status: "ok" } as const
 
-const describeResource = (baseUrl: string, accepted: AcceptedCredentialsShape): ProtectedResourceMetadata => ({
+const resourceMetadata = (baseUrl: string, accepted: AcceptedCredentialsShape): ProtectedResourceMetadata => ({
   resource: baseUrl,
   ...accepted.authorizationServers.length === 0 ? {} : { authorization_servers: accepted.authorizationServers },
   scopes_supported: [operationsRead],
@@ -37,14 +37,14 @@ export const SystemLayer = HttpApiBuilder.group(
     const baseUrl = yield* BaseUrl
     const lifecycle = yield* Lifecycle
     const readiness = yield* Readiness
-    const metadata = describeResource(baseUrl, yield* AcceptedCredentials)
+    const metadata = resourceMetadata(baseUrl, yield* AcceptedCredentials)
     const problems = yield* Problems
 
-    const problemDescription = (code: AnyProblemCode): ProblemDescription => {
-      const { action, meaning, retryable, status, title } = allProblemKinds[code]
+    const problemDescription = (code: ProblemCode): ProblemDescription => {
+      const { action, meaning, retryable, status, title } = problemKinds[code]
       return { type: `${baseUrl}/problems/${code}`, code, title, status, retryable, meaning, action }
     }
-    const catalogue = new Map((Object.keys(allProblemKinds) as Array<AnyProblemCode>).map((code) => [
+    const catalogue = new Map((Object.keys(problemKinds) as Array<ProblemCode>).map((code) => [
       code as string,
       problemDescription(code)
     ]))

@@ -1,13 +1,17 @@
 /**
- * What logs and traces show of a path: see `maskTokens`.
+ * Masks tokens in paths, for logs and traces.
  */
-/** Characters. The paths of the contract have 60 at most. */
+
+/** Longest text shown, in characters. The paths of the contract have 60 at most. */
 const maxShown = 256
 
-/** Beginnings of the tokens that can be told by their form: ours, and a JSON object in Base64url, such as the header of a JWT. */
+/**
+ * First characters of recognizable tokens: those of the gateway, and a JSON object in Base64url such as the header of a
+ * JWT.
+ */
 const beginning = /fingw_|eyJ/
 
-/** Rounds of percent-encoding that are undone to look for a token. */
+/** Most rounds of percent-encoding that are decoded to look for a token. */
 const maxEncodings = 3
 
 const decode = (text: string): string =>
@@ -22,7 +26,7 @@ const isEncodedToken = (text: string): boolean => {
   return false
 }
 
-/** A token ends with its segment: what follows it there may belong to it. */
+/** Masks from the start of a token to the end of the segment, because the rest may belong to the token. */
 const maskSegment = (segment: string): string => {
   const found = beginning.exec(segment)
   const before = found === null ? segment : segment.slice(0, found.index)
@@ -31,11 +35,12 @@ const maskSegment = (segment: string): string => {
 }
 
 /**
- * The text of a path or URL as logs and traces show it: cut to 256 characters, and without the tokens that a client put
- * into it, be they whole, cut off or percent-encoded. Opaque tokens of authorization servers have no form to tell them by.
+ * Returns a path or URL as logs and traces show it: cut to 256 characters, and without tokens. It masks tokens that are
+ * whole, cut off or percent-encoded. It cannot recognize opaque tokens of authorization servers, which have no common
+ * form.
  */
 export const maskTokens = (text: string): string => {
-  // Cut first: nothing that follows may cost more than its length is worth.
+  // Cut first: this bounds the cost of all that follows.
   const shown = text.length > maxShown ? `${text.slice(0, maxShown)}…` : text
   return shown.replaceAll(/[^/?&=;#]+/g, maskSegment)
 }

@@ -1,5 +1,5 @@
 /**
- * Proxies that are believed, by the addresses from which they come.
+ * Trusted proxies, by their addresses.
  */
 import { BlockList, isIP, SocketAddress } from "node:net"
 
@@ -10,7 +10,7 @@ interface Address {
   readonly family: Family
 }
 
-/** An IPv4 address may come mapped into IPv6 (RFC 4291 §2.5.5.2), and is that IPv4 address all the same. */
+/** Reads an IP address. An IPv4 address mapped into IPv6 (RFC 4291 §2.5.5.2) becomes that IPv4 address. */
 const readAddress = (text: string): Address | null => {
   const family: Family | null = isIP(text) === 4 ? "ipv4" : isIP(text) === 6 ? "ipv6" : null
   if (family === null || text.includes("%")) return null
@@ -19,7 +19,7 @@ const readAddress = (text: string): Address | null => {
   return mapped === undefined ? { text: address, family } : { text: mapped, family: "ipv4" }
 }
 
-/** The length of a prefix, in bits of the address as it was written. */
+/** Reads the length of a prefix, in bits. A prefix of a mapped address counts from the start of the IPv4 address. */
 const readPrefix = (text: string, { family }: Address, isMapped: boolean): number | null => {
   if (!/^\d{1,3}$/.test(text)) return null
   const bits = Number(text) - (isMapped ? 96 : 0)
@@ -27,8 +27,8 @@ const readPrefix = (text: string, { family }: Address, isMapped: boolean): numbe
 }
 
 /**
- * Tells of an address whether it is that of a proxy that is trusted. Proxies are IPv4 or IPv6 addresses, and blocks of
- * them (RFC 4632 §3.1, RFC 4291 §2.3). Throws an error of one sentence on what is neither.
+ * Returns a function that tells whether an address is a trusted proxy. `proxies` are IPv4 or IPv6 addresses and CIDR
+ * blocks (RFC 4632 §3.1, RFC 4291 §2.3). Throws an error of one sentence on anything else.
  */
 export const trustedProxies = (proxies: ReadonlyArray<string>): (address: string) => boolean => {
   const trusted = new BlockList()
@@ -38,7 +38,9 @@ export const trustedProxies = (proxies: ReadonlyArray<string>): (address: string
     const isMapped = address?.family === "ipv4" && text!.includes(":")
     const bits = address === null || prefix === undefined ? null : readPrefix(prefix, address, isMapped)
     if (address === null || rest.length > 0 || (prefix !== undefined && bits === null)) {
-      throw new Error(`Trusted proxies are IP addresses or CIDR blocks, such as 10.1.0.0/16, which ${proxy} is not.`)
+      throw new Error(
+        `Trusted proxies must be IP addresses or CIDR blocks, such as 10.1.0.0/16, which ${proxy} is not.`
+      )
     }
     if (bits === null) trusted.addAddress(address.text, address.family)
     else trusted.addSubnet(address.text, bits, address.family)

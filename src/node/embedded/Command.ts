@@ -11,7 +11,7 @@ export interface Identity {
 /**
  * The whole environment of the programs started here.
  *
- * The gateway's own variables stay out: they hold secrets, and PostgreSQL would obey a stray `PGDATA` or `PGOPTIONS`.
+ * The gateway's own variables stay out: they hold secrets, and a stray `PGDATA` or `PGOPTIONS` would change PostgreSQL.
  * `LC_ALL=C` keeps the server's messages in English, which the supervisor reads.
  */
 export const environment = (): Record<string, string> => {

@@ -32,7 +32,7 @@ export const ensureDatabase = (socketDirectory: string, database: string): Effec
     yield* connection.query(`CREATE DATABASE "${database.replaceAll(`"`, `""`)}"`, [], false)
   }).pipe(
     Effect.scoped,
-    // Another process may create it in the same moment, or hold the template: then it is there at the next look.
+    // Another process may create it at the same moment, or hold the template: a retry then finds it.
     Effect.retry({ times: 50, schedule: Schedule.spaced("100 millis") }),
     Effect.mapError((cause) =>
       new LocalPostgresError({ message: `Could not create the database ${database}: ${cause.message}`, cause })

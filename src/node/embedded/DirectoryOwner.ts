@@ -7,7 +7,7 @@ import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
 /** The user to whom a data directory and everything in it belongs. */
 export interface Owner {
   readonly uid: number
-  /** What to become in order to act with the owner's rights. Absent when this process has them already. */
+  /** The user and group to become to act with the owner's rights. Absent if this process has them already. */
   readonly identity?: Identity
 }
 
@@ -16,10 +16,11 @@ const isRoot = () => process.geteuid?.() === 0
 /**
  * The user id of a data directory's owner. Fails when another user could exchange the directory.
  *
- * The rule protects root, whom no permission stops. Every directory and symbolic link on the way belongs to root or to the
- * owner. A directory of root that other users may write is sticky. A data directory of root may be written by root alone.
- * So no other user can change where the path to root's own directory leads. The directory of another user can change at
- * any time: root changes it with that user's rights, and opens only regular files of that user in it (`OwnedFiles`).
+ * The rule protects root, because permissions do not restrict root. Every directory and symbolic link on the way
+ * belongs to root or to the owner. A directory of root that other users may write is sticky. A data directory of root
+ * may be written by root alone. So no other user can change where the path to root's own directory leads. The directory
+ * of another user can change at any time: root changes it with that user's rights, and opens only regular files of that
+ * user in it (`OwnedFiles`).
  *
  * A process that is not root always acts with its own rights, and gets its own user id.
  */
@@ -41,7 +42,7 @@ const ownerWith = (uid: number): Effect.Effect<Owner> =>
     : Effect.map(identityOf(uid), (identity) => ({ uid, identity }))
 
 /**
- * A user with the user's own group. The group of a file says nothing: it may be root's. A user without an entry in the
+ * A user with the user's own group. The group of a file is not used: it may be root's. A user without an entry in the
  * user database gets the group of the same number.
  */
 export const identityOf = (uid: number): Effect.Effect<Identity> =>
@@ -78,7 +79,7 @@ export const openDataDirectory = Effect.fnUntraced(function*(directory: string) 
   return created
 })
 
-/** What leads to a directory. */
+/** The path to a directory, as far as it exists. */
 interface Way {
   /** The deepest directory that exists, without symbolic links. */
   readonly reached: string
@@ -89,10 +90,10 @@ interface Way {
   readonly users: ReadonlySet<number>
 }
 
-/** As many as the kernel follows. */
+/** Most symbolic links on a path, as in the kernel. */
 const mostLinks = 40
 
-/** Follows a path as the kernel does, and notes who has a say in where it leads. */
+/** Follows a path as the kernel does, and notes the users who can change where it leads. */
 const look = (directory: string): Effect.Effect<Way, LocalPostgresError> =>
   attempt("Could not open the data directory", () => {
     const users = new Set<number>()
@@ -128,7 +129,7 @@ const look = (directory: string): Effect.Effect<Way, LocalPostgresError> =>
 
 const namesOf = (place: string) => place.split("/").filter((name) => name !== "" && name !== ".")
 
-/** Says to whom the directory at the end of the way belongs, or would belong if it were created. */
+/** The owner of the directory at the end of the way, or its future owner if it does not exist. */
 const checkWay = (
   directory: string,
   { missing, reached, stat, users }: Way
@@ -163,7 +164,7 @@ const isWritableByOthers = ({ gid, mode, uid }: fs.Stats) =>
 /** Root, or in a user namespace the users outside of it, such as root of the machine. */
 const isRoots = (uid: number) => uid === 0 || uid === unmappedUid
 
-/** Undefined where all users are mapped: then the id is that of `nobody`. */
+/** Undefined if all users are mapped: then the id belongs to an ordinary user. */
 const findUnmappedUid = (): number | undefined => {
   const [map, overflow] = ["/proc/self/uid_map", "/proc/sys/kernel/overflowuid"].map((file) =>
     fs.existsSync(file) ? fs.readFileSync(file, "utf8").trim() : ""

@@ -11,9 +11,9 @@ import { findAnswering, runServer, type Server, type ServerOptions } from "./Ser
 
 export { LocalPostgresError }
 
-/** What a local PostgreSQL needs to know. */
+/** Options of a local PostgreSQL. */
 export interface LocalPostgresOptions {
-  /** Where the data is kept; created if missing. A relative path is taken from the working directory. */
+  /** Directory of the data; created if missing. A relative path is taken from the working directory. */
   readonly dataDirectory: string
   /** Created if missing. `gateway` by default. */
   readonly database?: string
@@ -61,7 +61,7 @@ export class LocalPostgres extends Context.Service<LocalPostgres, {
     Layer.effect(LocalPostgres, make(options))
 }
 
-/** Windows lacks the unix sockets (in Node), the others a lock that the kernel frees. */
+/** Windows lacks unix sockets (in Node). The other platforms lack a lock that the kernel frees. */
 const platforms: ReadonlyArray<NodeJS.Platform> = ["linux", "darwin", "freebsd", "openbsd"]
 
 const make = Effect.fnUntraced(function*(options: LocalPostgresOptions) {
@@ -92,7 +92,7 @@ const serve = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptio
 /** How long a guest waits for the owner's server to answer. */
 const guestPatience = "30 seconds"
 
-/** Takes the lock, or finds the server of whoever has it; whichever comes first. */
+/** Takes the lock, or finds the server of the lock's holder; whichever comes first. */
 const lockOrHost = (cluster: Cluster) =>
   Effect.gen(function*() {
     while (true) {
@@ -114,7 +114,7 @@ const lockOrHost = (cluster: Cluster) =>
 const lockOf = (cluster: Cluster) =>
   Effect.map(ownerOf(cluster.dataDirectory), (owner) => ({ file: cluster.lock, owner }))
 
-/** A guest's watch: when the owner is gone, it becomes the owner, and keeps a server where its clients look for it. */
+/** Waits until the owner is gone. Then this guest becomes the owner, and runs a server at the socket of its clients. */
 const succeedOwner = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions, host: Server) {
   yield* waitForLock(yield* lockOf(cluster))
   yield* runServer({ ...cluster, socketDirectory: host.socketDirectory }, options)

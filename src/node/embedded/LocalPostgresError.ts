@@ -4,15 +4,15 @@ import * as Schema from "effect/Schema"
 /**
  * The local PostgreSQL could not be found, started or reached.
  *
- * `message` is written for the person at the terminal: it says what failed, quotes the end of the server's log where
- * there is one, and names the way out (usually: set `DATABASE_URL`).
+ * `message` is written for the person at the terminal: it names the failure, quotes the end of the server's log if
+ * there is one, and names the remedy (usually: set `DATABASE_URL`).
  */
 export class LocalPostgresError extends Schema.TaggedError<LocalPostgresError>()("LocalPostgresError", {
   message: Schema.String,
   cause: Schema.optionalKey(Schema.Defect())
 }) {}
 
-/** The way out that every "cannot run one here" message ends with. */
+/** The last sentence of messages about machines that cannot run PostgreSQL. */
 export const useYourOwn = "Set DATABASE_URL to use a PostgreSQL server of your own."
 
 /** Runs a synchronous system call; a throw becomes a `LocalPostgresError` that starts with `doing`. */

@@ -72,9 +72,10 @@ const isAt = (file: string, descriptor: number) => {
 /**
  * Locks an open file. False when another process holds the lock and it is not waited for.
  *
- * Node has no `flock`. The lock belongs to the open file, which the program `flock` of util-linux or BusyBox shares with
- * this process: it locks and exits, and this process keeps the lock. The program waits in a session of its own, where
- * Ctrl-C does not reach it. A waiting one that outlives a killed process takes the lock in its turn, exits, and so frees it.
+ * Node has no `flock`. The lock belongs to the open file, which the program `flock` of util-linux or BusyBox shares
+ * with this process: it locks and exits, and this process keeps the lock. The program waits in a session of its own,
+ * where Ctrl-C does not reach it. A waiting one that outlives a killed process takes the lock in its turn, exits, and
+ * so frees it.
  */
 const flock = (descriptor: number, wait: boolean): Effect.Effect<boolean, LocalPostgresError> =>
   Effect.callback((resume) => {

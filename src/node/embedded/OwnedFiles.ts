@@ -1,9 +1,9 @@
 /**
  * Files in a directory that may belong to another user, for a supervisor that may be root.
  *
- * What exists is opened without following a symbolic link, and only if it is a regular file of the owner. What changes
- * the directory is done with the owner's rights. So the owner can make root open or change nothing but files that the
- * owner could open or change alone.
+ * Existing files are opened without following a symbolic link, and only if they are regular files of the owner. Changes
+ * of the directory use the owner's rights. So the owner can make root open or change only files that the owner can open
+ * or change without root.
  */
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
@@ -16,9 +16,9 @@ import { attempt, attemptPromise, type LocalPostgresError } from "./LocalPostgre
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants
 
 /**
- * Opens an existing file and returns its descriptor. Throws for a symbolic link, for what is not a regular file, and
- * for a file of another user. `owner` is root for a directory of root, which root alone fills: there any user's file is
- * one that root put there.
+ * Opens an existing file and returns its descriptor. Throws for a symbolic link, for anything but a regular file, and
+ * for a file of another user. Pass root as `owner` for a directory of root: only root writes there, so a file of any
+ * user is allowed.
  */
 export const openOwned = (file: string, flags: number, owner: number): number => {
   const descriptor = openHere(file, flags)
@@ -35,12 +35,12 @@ export const openOwned = (file: string, flags: number, owner: number): number =>
   }
 }
 
-/** Without waiting either: the open of a pipe that has no other end would block the whole process. */
+/** Opens without blocking: opening a pipe without another end would block the whole process. */
 const openHere = (file: string, flags: number) => {
   try {
     return fs.openSync(file, flags | O_NOFOLLOW | O_NONBLOCK)
   } catch (cause) {
-    // FreeBSD says EMLINK. ENXIO: a pipe without a reader, or a socket.
+    // FreeBSD returns EMLINK for a link. ENXIO: a pipe without a reader, or a socket.
     const isLink = hasCode(cause, "ELOOP") || hasCode(cause, "EMLINK")
     if (isLink) throw new Error(`${file} is a symbolic link. Remove it.`, { cause })
     if (hasCode(cause, "ENXIO")) throw new Error(`${file} is not a regular file. Remove it.`, { cause })
@@ -59,7 +59,7 @@ export const readOwned = (file: string, owner: number, from = 0): string | undef
   }
 }
 
-/** Bytes, from the end. The owner of a file decides how long it is. */
+/** Most bytes read, from the end. The owner of a file controls its length. */
 const mostRead = 1024 * 1024
 
 /** Reads an open file from a position on: the last MiB, if it is longer. */
@@ -93,7 +93,7 @@ export const openOrCreate = (
     return yield* attempt(`Could not open ${file}`, () => openOwned(file, flags, owner.uid))
   })
 
-/** Leaves a file alone that another process created meanwhile. */
+/** Creates a file. If another process has created it meanwhile, that file stays. */
 const createFile = (file: string, { identity }: Owner) =>
   identity === undefined
     ? attempt(`Could not create ${file}`, () => fs.closeSync(fs.openSync(file, createOnly, 0o600))).pipe(
@@ -109,13 +109,13 @@ export const makeDirectory = (directory: string, { identity }: Owner): Effect.Ef
     ? attempt(`Could not create ${directory}`, () => fs.mkdirSync(directory, { mode: 0o700 }))
     : run("mkdir", ["-m", "700", "--", directory], identity)
 
-/** Gives a file or directory the name of one that does not exist. */
+/** Renames a file or directory to a name that does not exist. */
 export const rename = (from: string, to: string, { identity }: Owner): Effect.Effect<unknown, LocalPostgresError> =>
   identity === undefined
     ? attempt(`Could not rename ${from}`, () => fs.renameSync(from, to))
     : run("mv", ["--", from, to], identity)
 
-/** Removes a file, or a directory with all that is in it. Retries, because a program may still write there. */
+/** Removes a file, or a directory with its content. Retries, because a program may still write there. */
 export const remove = (place: string, { identity }: Owner): Effect.Effect<unknown, LocalPostgresError> =>
   (identity === undefined
     ? attemptPromise(`Could not remove ${place}`, () => fs.promises.rm(place, { recursive: true, force: true }))

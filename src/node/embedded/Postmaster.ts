@@ -9,17 +9,20 @@ import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
 import { openOrCreate, openUnlessMissing, readFrom, readOwned, remove } from "./OwnedFiles.ts"
 import { commandOf } from "./RunAs.ts"
 
-/** PostgreSQL's main process, started by this process or by one that is gone. */
+/** PostgreSQL's main process, started by this process or by a process that has ended. */
 export interface Postmaster {
   readonly pid: number
   readonly isAlive: () => boolean
 }
 
-/** What a server writes into its data directory: https://www.postgresql.org/docs/current/storage-file-layout.html */
+/**
+ * The file `postmaster.pid` that a server writes into its data directory:
+ * https://www.postgresql.org/docs/current/storage-file-layout.html
+ */
 export interface PidFile {
   readonly pid: number
   readonly socketDirectory: string
-  /** Accepting connections, as far as the file knows: it outlives a server that was killed. */
+  /** Whether the server accepts connections. Stale after a server was killed: its file stays. */
   readonly ready: boolean
 }
 
@@ -44,9 +47,9 @@ export const findOrphan = Effect.fnUntraced(function*(cluster: Cluster) {
 })
 
 /**
- * Whether the process is alive and is a server of this cluster: a postmaster works in its data directory, as the user to
- * whom that belongs. The pid alone proves nothing, since after a crash or in a new container it may be another program's,
- * and the owner of the directory may have written any into the file. False for a zombie.
+ * Whether the process is alive and is a server of this cluster: a postmaster works in its data directory, as the user
+ * to whom that belongs. The pid alone proves nothing: after a crash or in a new container it may belong to another
+ * program, and the owner of the directory may have written any number into the file. False for a zombie.
  */
 const worksIn = (pid: number, pgdata: string, owner: number): boolean => {
   try {
@@ -100,7 +103,7 @@ const putPid = (file: string, owner: number) => {
 
 const defaults = { max_connections: "100", shared_buffers: "128MB", timezone: "UTC", log_timezone: "UTC" }
 
-/** What is not for the caller to choose: the ledger's promises and the supervisor depend on it. */
+/** Settings that the caller cannot change: the durability of the ledger and the supervisor depend on them. */
 const fixed = (socketDirectory: string) => ({
   fsync: "on",
   full_page_writes: "on",
@@ -135,7 +138,7 @@ export const spawnPostmaster = Effect.fnUntraced(function*(
   const log = yield* openOrCreate(cluster.log, O_WRONLY | O_APPEND, yield* ownerOf(cluster.dataDirectory))
   return yield* Effect.callback<Postmaster, LocalPostgresError>((resume) => {
     const child = spawn(command.file, command.args, {
-      // Not `pgdata`, where PostgreSQL goes itself: entering it takes the server's rights, and root's are more.
+      // Not `pgdata`: PostgreSQL changes to it with the server's rights. Spawning there would use root's rights.
       cwd: "/",
       detached: true,
       env: environment(),
@@ -154,7 +157,7 @@ export const spawnPostmaster = Effect.fnUntraced(function*(
   })
 })
 
-/** How long each way of asking is given, in milliseconds: fast shutdown, then immediate, then no choice. */
+/** The signals of a shutdown with their timeouts in milliseconds: fast shutdown, immediate shutdown, kill. */
 const shutdowns = [["SIGINT", 10_000], ["SIGQUIT", 10_000], ["SIGKILL", 5_000]] as const
 
 /** Stops a server and waits until it is gone. Its clients are disconnected, their open transactions rolled back. */
@@ -170,16 +173,16 @@ export const stop = Effect.fnUntraced(function*(postmaster: Postmaster) {
   }
 })
 
-/** Sends a signal to a server that still lives. */
+/** Sends a signal to a running server. */
 export const send = (postmaster: Postmaster, signal: NodeJS.Signals): void => {
   try {
     if (postmaster.isAlive()) process.kill(postmaster.pid, signal)
   } catch {
-    // It went between the question and the signal.
+    // It ended between the check and the signal.
   }
 }
 
-/** Returns when the server is no more. */
+/** Returns when the server has ended. */
 export const waitUntilGone = Effect.fnUntraced(function*(postmaster: Postmaster, everyMillis = 10) {
   while (postmaster.isAlive()) yield* Effect.sleep(everyMillis)
 })

@@ -19,8 +19,8 @@ export const commandOf = (runAs: RunAs, file: string, args: ReadonlyArray<string
 }
 
 /**
- * A user namespace in which root's processes appear to be nobody's. On disk they still are root's, so nothing needs a
- * `chown`, and a clone under a home that only root may enter works too. Process ids and signals stay as they are.
+ * A user namespace that maps root to the user with id 65534. On disk the processes still act as root, so nothing needs
+ * a `chown`, and a clone under a home that only root may enter works too. Process ids and signals do not change.
  */
 const namespace: RunAs = { prefix: ["unshare", "--user", "--map-user=65534", "--map-group=65534"] }
 
@@ -57,8 +57,8 @@ export const chooseRunAs = Effect.fnUntraced(function*(paths: {
   }
   return yield* new LocalPostgresError({
     message: [
-      "PostgreSQL refuses to run as root, and there is no way around it here: user namespaces (unshare --user) are not",
-      `permitted, and no unprivileged user (postgres, nobody) reaches both ${path.dirname(paths.postgres)}`,
+      "PostgreSQL refuses to run as root, and this machine offers no other user: user namespaces (unshare --user) are",
+      `not permitted, and no unprivileged user (postgres, nobody) reaches both ${path.dirname(paths.postgres)}`,
       `and ${paths.dataDirectory}. Start the gateway as another user. ${useYourOwn}`
     ].join("\n")
   })
@@ -99,8 +99,9 @@ const identityNamed = (name: string) =>
   )
 
 /**
- * Gives the data directory of root to another user, and what PostgreSQL and the supervisor keep there. The directory
- * itself comes last. Until then the user can exchange nothing in it, and the next start completes an interrupted change.
+ * Gives the data directory of root to another user, with the files of PostgreSQL and the supervisor in it. The
+ * directory itself is changed last. Until then the user can exchange nothing in it, and the next start completes an
+ * interrupted change.
  */
 const giveTo = Effect.fnUntraced(function*(
   { gid, uid }: Identity,

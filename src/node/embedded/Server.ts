@@ -10,19 +10,19 @@ import { findOrphan, type Postmaster, readPidFile, send, spawnPostmaster, stop, 
 
 /** A server that answers. */
 export interface Server {
-  /** Where its socket is: of an adopted server, where its starter put it. */
+  /** Directory of its socket. An adopted server keeps the directory that its starter chose. */
   readonly socketDirectory: string
 }
 
-/** What the caller of the layer may choose about a server that is started. */
+/** Options of a server that this process starts. */
 export interface ServerOptions {
   readonly settings: Readonly<Record<string, string>>
   readonly binDirectory: string | undefined
 }
 
 /**
- * How long a server may take until it answers. Recovery after a crash replays what was written since the last
- * checkpoint, five minutes' worth at most, before anyone is let in.
+ * How long a server may take until it answers. After a crash, recovery replays the log since the last checkpoint, at
+ * most five minutes of writes, before the server accepts connections.
  */
 const startPatience = "2 minutes"
 
@@ -46,7 +46,7 @@ export const runServer = Effect.fnUntraced(function*(cluster: Cluster, options: 
   return { socketDirectory: server.socketDirectory } satisfies Server
 })
 
-/** Adds where the socket is, or would be if the server answered. */
+/** Adopts or starts a server. Adds its socket directory to `socketDirectories` before it answers. */
 const adoptOrStart = Effect.fnUntraced(function*(
   cluster: Cluster,
   options: ServerOptions,
@@ -60,7 +60,7 @@ const adoptOrStart = Effect.fnUntraced(function*(
         socketDirectories.add(socketDirectory)
         return { postmaster: orphan, socketDirectory }
       }
-      // It was shutting down: the next round starts another.
+      // It was shutting down: the next round starts a new server.
       continue
     }
     const installation = yield* prepareCluster(cluster, options.binDirectory)
@@ -74,9 +74,9 @@ const adoptOrStart = Effect.fnUntraced(function*(
   }
 })
 
-/** From here on the server is ours: whatever happens next, it is stopped when the scope closes. */
+/** Stops the server when the scope closes, also after a failure. */
 const ownUntilClose = (postmaster: Postmaster) => {
-  // A process that ends without closing its scopes (an uncaught exception, process.exit) still says goodbye.
+  // A process that ends without closing its scopes (an uncaught exception, process.exit) still stops its server.
   const atExit = () => send(postmaster, "SIGINT")
   return Effect.acquireRelease(
     Effect.sync(() => void process.once("exit", atExit)),
@@ -96,7 +96,7 @@ const start = (cluster: Cluster, installation: Installation, options: ServerOpti
     Effect.uninterruptible
   )
 
-/** Returns where the server answers, or `undefined` when it is gone instead. */
+/** Returns the socket directory once the server answers, or `undefined` if it ends before. */
 const waitUntilReady = Effect.fnUntraced(function*(cluster: Cluster, postmaster: Postmaster) {
   while (postmaster.isAlive()) {
     const server = yield* findAnswering(cluster, postmaster.pid)
@@ -115,21 +115,21 @@ export const findAnswering = Effect.fnUntraced(function*(cluster: Cluster, pid?:
     : undefined
 })
 
-/** The owner of the cluster could write the place of any other server into the file, also the name of a remote one. */
+/** Checks the socket, because the owner of the cluster could write the address of any other server into the file. */
 const isSocketOf = (owner: number | undefined, directory: string) => {
   if (!path.isAbsolute(directory)) return false
   try {
     const stat = fs.lstatSync(path.join(directory, `.s.PGSQL.${port}`))
     return stat.isSocket() && stat.uid === owner
   } catch {
-    // There is none, or the text is no path.
+    // There is no socket, or the text is no path.
     return false
   }
 }
 
 /**
- * A server that ended while it started has a reason in its log. Two reasons pass by themselves: the children of a
- * killed server still hold its memory for a moment; and an orphan that was too young to be seen won the data directory.
+ * Fails with the log of a server that ended during its start. Two reasons are temporary and do not fail: the children
+ * of a killed server still hold its shared memory; and an orphan that was not visible yet holds the data directory.
  */
 const failUnlessOthersLinger = Effect.fnUntraced(function*(cluster: Cluster, logStart: number) {
   const owner = yield* ownerUid(cluster.dataDirectory)
@@ -138,12 +138,12 @@ const failUnlessOthersLinger = Effect.fnUntraced(function*(cluster: Cluster, log
     () => (readOwned(cluster.log, owner, logStart) ?? "").trim().split("\n").slice(-20).join("\n")
   )
   if (/is still in use|lock file "postmaster.pid" already exists/.test(said)) return
-  return yield* new LocalPostgresError({ message: `PostgreSQL ended while it started. Its log says:\n${said}` })
+  return yield* new LocalPostgresError({ message: `PostgreSQL ended during its start. The end of its log:\n${said}` })
 })
 
 const largestLog = 10 * 1024 * 1024
 
-/** Empties a log that is too long. Returns the size that it has then. */
+/** Empties a log of more than `largestLog` bytes. Returns its new size. */
 const shortenLog = Effect.fnUntraced(function*(cluster: Cluster) {
   const owner = yield* ownerUid(cluster.dataDirectory)
   return yield* attempt("Could not open the server's log", () => {

@@ -7,8 +7,8 @@ import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Fiber, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { inject } from "vitest"
+import { Database } from "../../../src/node/Database.ts"
 import {
-  Database,
   ListPool,
   MigrationPool,
   ProbePool,
@@ -17,7 +17,7 @@ import {
   ReaderPool,
   WorkerPool,
   WriterPool
-} from "../../../src/node/Database.ts"
+} from "../../../src/node/Pools.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { ListClient } from "../../../src/services/sql/ListClient.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"

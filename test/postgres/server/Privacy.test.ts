@@ -89,7 +89,7 @@ layer(postgresGateway(), { excludeTestServices: true })("Log lines", (it) => {
       yield* provoke
       const { lines } = yield* Observer
       const messages = new Set(lines.map(({ message }) => message))
-      assert.includeMembers([...messages], ["A request failed with a defect", "The store did not answer"])
+      assert.includeMembers([...messages], ["Request failed with a defect", "The store did not answer"])
       assertSilence(lines.map(({ text }) => text))
     }))
 })

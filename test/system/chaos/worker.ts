@@ -1,8 +1,9 @@
 /** A worker as in a deployment, in a process of its own, that can be ordered to crash. Ends with 0 after SIGTERM. */
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
 import { Cause, Duration, Effect, Exit, Layer, Logger, References, Schema } from "effect"
-import { Database, WorkerPool } from "../../../src/node/Database.ts"
+import { Database } from "../../../src/node/Database.ts"
 import * as PgAcceptanceSignal from "../../../src/node/PgAcceptanceSignal.ts"
+import { WorkerPool } from "../../../src/node/Pools.ts"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { Provider } from "../../../src/submission/Provider.ts"

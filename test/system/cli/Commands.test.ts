@@ -140,7 +140,7 @@ describe("The command line", () => {
             [grant_id, ...client]
           ]
         ) {
-          assert.include(yield* refused(["grants", "revoke", ...what], env), "say what to revoke", what.join(" "))
+          assert.include(yield* refused(["grants", "revoke", ...what], env), "specify the grants", what.join(" "))
         }
         assert.include(
           yield* refused([...registration("second"), "--granted-at", "yesterday"], env),

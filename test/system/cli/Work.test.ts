@@ -148,7 +148,7 @@ describe("work", () => {
       const refusals: ReadonlyArray<
         readonly [args: ReadonlyArray<string>, extra: Record<string, string>, line: RegExp]
       > = [
-        [[], {}, /--providers or --sandbox/],
+        [[], {}, /--providers and --sandbox/],
         [["--sandbox", "demo-bank"], {}, /NAME=URL/],
         [["--sandbox", "b=http://["], {}, /NAME=URL/],
         [["--sandbox", "b=http://127.0.0.1:1", "--sandbox", "b=http://127.0.0.1:2"], {}, /b is given twice/],

@@ -3,19 +3,21 @@
  * table.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { type ProblemCode, problemKinds } from "../../../src/api/Problems.ts"
+import { type ProblemCode, type ProblemKind, problemKinds } from "../../../src/api/ProblemKinds.ts"
 import { isRequestId, type RequestId } from "../../../src/domain/RequestId.ts"
 import { makeProblem, problemJson } from "../../../src/server/ProblemResponses.ts"
-import { assertProblem, baseUrl, problemTable } from "../../fixtures/HttpProblem.ts"
+import { assertProblem, baseUrl, type Code, mutationProblemTable, problemTable } from "../../fixtures/HttpProblem.ts"
 
 const codes = Object.keys(problemKinds) as ReadonlyArray<ProblemCode>
+const table = { ...problemTable, ...mutationProblemTable }
 
 describe("The problem catalogue", () => {
   it("has the codes of the specification, with their status and whether a repetition can succeed", () => {
-    const actual = Object.fromEntries(
-      codes.map((code) => [code, { status: problemKinds[code].status, retryable: problemKinds[code].retryable }])
-    )
-    assert.deepStrictEqual<unknown>(actual, problemTable)
+    const actual = Object.fromEntries(codes.map((code) => {
+      const { retryable, status, submission_uncertain }: ProblemKind = problemKinds[code]
+      return [code, { status, retryable, ...submission_uncertain === undefined ? {} : { submission_uncertain } }]
+    }))
+    assert.deepStrictEqual<unknown>(actual, table)
   })
 
   it("calls a problem retryable only if the identical request can succeed later", () => {
@@ -31,7 +33,7 @@ describe("The problem catalogue", () => {
     assert.strictEqual(new Set(codes.map((code) => problemKinds[code].title)).size, codes.length)
   })
 
-  it.each(codes)("makes a complete problem of %s", (code) => {
+  it.each(Object.keys(problemTable) as ReadonlyArray<Code>)("makes a complete problem of %s", (code) => {
     const id = "request-id-1" as RequestId
     assert.isTrue(isRequestId(id))
     const fields = code === "invalid_request" || code === "invalid_page_token"

@@ -79,7 +79,7 @@ describe("A response that breaks the contract", () => {
               assert.notInclude(JSON.stringify(problem), fixedId.toUpperCase())
               assert.notProperty(answer.headers, "etag")
               assert.deepStrictEqual(causesOf(id).map(({ level, message }) => [level, message]), [
-                ["ERROR", "A response broke the contract and was withheld"]
+                ["ERROR", "Response withheld: it breaks the contract"]
               ])
             }
           }))

@@ -1,0 +1,247 @@
+/**
+ * The problem catalogue: every error code of the service, with its status, its meaning and what a client should do.
+ */
+
+/** The members that all occurrences of a problem share. */
+export interface ProblemKind {
+  readonly status: number
+  /** Whether repeating the identical request can safely succeed. */
+  readonly retryable: boolean
+  /** Whether an upstream write may have landed. Such a problem is never retryable. */
+  readonly submission_uncertain?: boolean
+  readonly title: string
+  /** The meaning, in a sentence for people. */
+  readonly meaning: string
+  /** What a client should do about it. */
+  readonly action: string
+}
+
+/** Checks the kinds, and keeps their codes and statuses in the type. */
+const kinds = <const Kinds extends Readonly<Record<string, ProblemKind>>>(kinds: Kinds): Kinds => kinds
+
+/** Every kind by its code. A published code keeps its meaning. Its `type` is `{base_url}/problems/{code}`. */
+export const problemKinds = kinds({
+  malformed_request: {
+    status: 400,
+    retryable: false,
+    title: "Malformed request",
+    meaning: "The request is not valid HTTP, or carries an access token in its query string.",
+    action:
+      "Correct the request. Send tokens in the Authorization header alone, and treat one that was in a URL as leaked."
+  },
+  missing_credentials: {
+    status: 401,
+    retryable: false,
+    title: "Missing credentials",
+    meaning: "The request carries no access token of a scheme that the gateway accepts.",
+    action: "Send an access token in the Authorization header, with one of the schemes that the challenges name."
+  },
+  invalid_token: {
+    status: 401,
+    retryable: false,
+    title: "Invalid token",
+    meaning:
+      "The access token is unknown, malformed or expired, was issued for another service, or is bound to another "
+      + "sender.",
+    action: "Obtain a new access token. One that is bound to a key or certificate is good with that alone."
+  },
+  invalid_dpop_proof: {
+    status: 401,
+    retryable: false,
+    title: "Invalid DPoP proof",
+    meaning: "The DPoP proof is missing, was used before, or does not prove that the token is the sender's for this "
+      + "request (RFC 9449).",
+    action: "Make a new proof for each request, with the key that the token is bound to, and check the clock."
+  },
+  use_dpop_nonce: {
+    status: 401,
+    retryable: false,
+    title: "Use DPoP nonce",
+    meaning: "The DPoP proof lacks the nonce that the gateway demands, or carries one that is too old.",
+    action: "Make a new proof with the nonce that the DPoP-Nonce header names, and repeat the request."
+  },
+  grant_revoked: {
+    status: 401,
+    retryable: false,
+    title: "Grant revoked",
+    meaning: "The grant was revoked or has expired. Its operations are kept; this grant can no longer read them.",
+    action: "Stop polling with this grant. Complete the authorization flow again and read through the new grant."
+  },
+  client_inactive: {
+    status: 401,
+    retryable: false,
+    title: "Client inactive",
+    meaning: "The client was deactivated.",
+    action: "Stop polling. Ask the operator of the gateway to activate the client."
+  },
+  insufficient_scope: {
+    status: 403,
+    retryable: false,
+    title: "Insufficient scope",
+    meaning: "The grant does not include the scope that the request needs.",
+    action: "Ask the resource owner for a grant with the scope that the challenge names."
+  },
+  provider_disconnected: {
+    status: 403,
+    retryable: false,
+    title: "Provider disconnected",
+    meaning: "The provider connection of the grant is disconnected. Its operations are kept.",
+    action: "Stop polling. Have the resource owner connect the provider again, then read on."
+  },
+  operation_not_found: {
+    status: 404,
+    retryable: false,
+    title: "Operation not found",
+    meaning: "There is no such operation among those of the grant's resource owner, subject and client.",
+    action: "Check the id, and that the grant is the right one."
+  },
+  route_not_found: {
+    status: 404,
+    retryable: false,
+    title: "Route not found",
+    meaning: "The gateway has no such path.",
+    action: "Check the path against the API description."
+  },
+  method_not_allowed: {
+    status: 405,
+    retryable: false,
+    title: "Method not allowed",
+    meaning: "The path exists, but not with this method.",
+    action: "Use one of the methods that the Allow header lists."
+  },
+  not_acceptable: {
+    status: 406,
+    retryable: false,
+    title: "Not acceptable",
+    meaning: "The Accept header excludes every media type in which the response exists.",
+    action: "Accept `application/json`, or leave the header out."
+  },
+  request_timeout: {
+    status: 408,
+    retryable: true,
+    title: "Request timeout",
+    meaning: "The request did not arrive in full within the time that the gateway waits for it.",
+    action: "Repeat the request on a new connection."
+  },
+  payload_too_large: {
+    status: 413,
+    retryable: false,
+    title: "Payload too large",
+    meaning: "The request announces a body that is larger than the gateway reads.",
+    action: "Send less. The gateway's own endpoints take no body at all."
+  },
+  uri_too_long: {
+    status: 414,
+    retryable: false,
+    title: "URI too long",
+    meaning: "The request target is longer than the gateway reads.",
+    action: "Shorten the query."
+  },
+  invalid_request: {
+    status: 422,
+    retryable: false,
+    title: "Invalid request",
+    meaning: "The request is well-formed, but parts of it do not have the shape that the API description demands.",
+    action: "Correct what `fields` names."
+  },
+  invalid_page_token: {
+    status: 422,
+    retryable: false,
+    title: "Invalid page token",
+    meaning: "The page token was not issued by this endpoint, or the filters differ from those it was issued for.",
+    action: "Start again without a page token, or repeat the filters of the first page."
+  },
+  rate_limited: {
+    status: 429,
+    retryable: true,
+    title: "Rate limited",
+    meaning:
+      "The client and subject of the grant have used up their quota of requests, or the address has used up that of "
+      + "refused credentials.",
+    action: "Repeat the request after the time that Retry-After names. RateLimit and RateLimit-Policy tell the quota."
+  },
+  headers_too_large: {
+    status: 431,
+    retryable: false,
+    title: "Headers too large",
+    meaning: "The header section is larger than the gateway reads.",
+    action: "Send fewer or shorter headers."
+  },
+  internal_error: {
+    status: 500,
+    retryable: false,
+    title: "Internal error",
+    meaning: "The gateway failed in a way that it did not foresee.",
+    action: "Report the request id to the operator of the gateway."
+  },
+  response_contract_failed: {
+    status: 500,
+    retryable: false,
+    title: "Response contract failed",
+    meaning: "The gateway was about to send a response that breaks its own API description, and withheld it.",
+    action: "Report the request id to the operator of the gateway."
+  },
+  not_ready: {
+    status: 503,
+    retryable: true,
+    title: "Not ready",
+    meaning:
+      "The gateway cannot take traffic: its database does not answer or lacks migrations, or it is shutting down.",
+    action: "Send traffic elsewhere, and probe again."
+  },
+  service_unavailable: {
+    status: 503,
+    retryable: true,
+    title: "Service unavailable",
+    meaning: "The gateway could not answer in time: its store is away, it is saturated, or it is shutting down.",
+    action: "Repeat the request after the time that Retry-After names."
+  },
+  authorization_unavailable: {
+    status: 503,
+    retryable: true,
+    title: "Authorization unavailable",
+    meaning: "The access token could not be verified, because keys or the authorization server are out of reach.",
+    action: "Repeat the request after the time that Retry-After names."
+  },
+
+  // Problems of mutation endpoints. The gateway's own endpoints answer with none of these codes; it describes them at
+  // `/problems/{code}` for the applications that do. They follow the IETF draft "The Idempotency-Key HTTP Header Field"
+  // (draft-ietf-httpapi-idempotency-key-header, §2.7), except for its 409: two requests that compete for a key both get
+  // the operation.
+
+  idempotency_key_required: {
+    status: 400,
+    retryable: false,
+    title: "Idempotency key required",
+    meaning:
+      "The request carries no Idempotency-Key header, so the service cannot tell its repetition from another request.",
+    action: "Choose a key, such as a UUID, before the first attempt, and send it with every repetition of the request."
+  },
+  unsupported_media_type: {
+    status: 415,
+    retryable: false,
+    title: "Unsupported media type",
+    meaning: "The body is of a media type that the endpoint does not read.",
+    action: "Send JSON, with `Content-Type: application/json`."
+  },
+  idempotency_key_reused: {
+    status: 422,
+    retryable: false,
+    title: "Idempotency key reused",
+    meaning:
+      "The idempotency key was used before, with another request. The earlier one stands; this one was not recorded.",
+    action: "Repeat the earlier request as it was, or choose a new key if this is other work."
+  },
+  // Not 502 or 504: clients and proxies repeat those by themselves.
+  submission_outcome_unknown: {
+    status: 500,
+    retryable: false,
+    submission_uncertain: true,
+    title: "Submission outcome unknown",
+    meaning: "A mutation may have reached the upstream provider, and the service cannot tell what became of it.",
+    action:
+      "Send the request again neither with this key nor with another. Read the operation until its result is proven."
+  }
+})
+
+export type ProblemCode = keyof typeof problemKinds

@@ -1,0 +1,44 @@
+/**
+ * Logs and traces of the command line, as the environment configures them.
+ */
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as LogLevel from "effect/LogLevel"
+import * as Otlp from "effect/observability/Otlp"
+import * as OtlpSerialization from "effect/observability/OtlpSerialization"
+import * as Option from "effect/Option"
+import * as References from "effect/References"
+import { CommandFailed } from "./Output.ts"
+
+/** Exports spans to OTEL_EXPORTER_OTLP_ENDPOINT. Without it, no spans are created. */
+const Tracing = (serviceVersion: string) =>
+  Layer.unwrap(
+    Effect.map(
+      Config.option(Config.String("OTEL_EXPORTER_OTLP_ENDPOINT")),
+      Option.match({
+        onNone: () => Layer.succeed(References.TracerEnabled, false),
+        onSome: (baseUrl) =>
+          Otlp.layer({ baseUrl, resource: { serviceName: "financial-agents-gateway", serviceVersion } })
+            .pipe(Layer.provide(OtlpSerialization.layerJson), Layer.provide(FetchHttpClient.layer))
+      })
+    )
+  )
+
+/** LOG_LEVEL in upper or lower case: operators write `debug`, Effect names it `Debug`. */
+const logLevel = Effect.gen(function*() {
+  const text = yield* Config.String("LOG_LEVEL").pipe(Config.withDefault("Info"))
+  const level = LogLevel.values.find((level) => level.toLowerCase() === text.toLowerCase())
+  return level ?? (yield* new CommandFailed({ message: `LOG_LEVEL must be one of ${LogLevel.values.join(", ")}` }))
+})
+
+/** Logs to standard error: for people on a terminal, else as JSON lines. */
+const Logging = Layer.mergeAll(
+  Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.withConsoleError(Logger.formatJson)]),
+  Layer.succeed(References.LogToStderr, true),
+  Layer.effect(References.MinimumLogLevel, logLevel)
+)
+
+export const Observability = (serviceVersion: string) => Tracing(serviceVersion).pipe(Layer.provideMerge(Logging))

@@ -1,0 +1,35 @@
+/**
+ * `serve --demo`: fills an empty embedded database, prints how to read it, and runs the operations.
+ */
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { Database } from "../node/Database.ts"
+import { WriterPool } from "../node/Pools.ts"
+import { Grants } from "../services/Grants.ts"
+import { OperationLedger } from "../services/OperationLedger.ts"
+import { fillWithDemo, instructions, invitation, narrate } from "./Demo.ts"
+import { DemoBank } from "./DemoBank.ts"
+import { layerPayloadKeys } from "./PayloadKeys.ts"
+
+const DemoLedger = Layer.mergeAll(Grants.layer, OperationLedger.layer).pipe(
+  Layer.provide(layerPayloadKeys),
+  Layer.provide(WriterPool)
+)
+
+/** Fills an empty database, prints how to read it, and then prints the changes of its operations. */
+const showDemo = Effect.fn(function*(address: string) {
+  const filled = yield* fillWithDemo
+  if (filled === null) return yield* Console.log(instructions(address))
+  yield* Console.log(invitation(address, filled))
+  yield* Effect.forkScoped(narrate(filled))
+})
+
+/** The demo, for an embedded database alone: a database that DATABASE_URL names may hold real operations. */
+export const ServeDemo = (address: string) =>
+  Layer.unwrap(Effect.map(Database, ({ isEmbedded }) =>
+    isEmbedded
+      ? DemoBank.pipe(Layer.provide(Layer.effectDiscard(showDemo(address)).pipe(Layer.provide(DemoLedger))))
+      : Layer.effectDiscard(
+        Effect.logWarning("--demo is ignored: it never touches a database that DATABASE_URL names")
+      )))

@@ -1,0 +1,117 @@
+/**
+ * The connection pools of the gateway, one for each kind of work: reads, lists, probes, DPoP proofs, grant
+ * provisioning, the ledger, migrations and workers.
+ */
+import * as PgClient from "@effect/sql-pg/PgClient"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { ListClient } from "../services/sql/ListClient.ts"
+import { Database } from "./Database.ts"
+
+/** A pool on the `Database`. All users of the same layer share one pool. */
+const pool = (
+  settings: PgClient.PgPoolConfig
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> =>
+  Layer.effectContext(
+    Effect.flatMap(Database, ({ connection }) =>
+      Layer.build(PgClient.layer({ applicationName: "financial-agents-gateway", ...connection, ...settings })))
+  )
+
+/**
+ * How long a connection lives. A server that disappears without closing the connection causes no error: TCP retransmits
+ * for a quarter of an hour, and all bytes written in that time are lost. Giving a statement up does not close a shared
+ * connection. So connections are replaced after seconds.
+ */
+const connectionTTL = "30 seconds"
+
+/**
+ * Timeouts that the server enforces on the sessions of a pool, in milliseconds. PostgreSQL ends longer statements even
+ * if the client process is stopped or gone.
+ */
+const limits = (of: { readonly statement: number; readonly lock: number }) => ({
+  statement_timeout: String(of.statement),
+  lock_timeout: String(of.lock),
+  // A process that stops inside a transaction keeps its locks for this long at most.
+  idle_in_transaction_session_timeout: "5000"
+})
+
+/** Shorter than the deadline of a request: the server gives a statement up before the request that waits for it. */
+const requestLimits = limits({ statement: 1500, lock: 1000 })
+
+/**
+ * Settings of the pools that read. The session refuses every statement that writes.
+ *
+ * It always reads an index in list order. Without these settings, PostgreSQL may sort all operations of an owner where
+ * it has no statistics of the table, such as after a restore. `jit` is off because PostgreSQL up to 17 sees a plan that
+ * breaks such a setting as expensive enough to compile.
+ */
+export const readerParameters = {
+  default_transaction_read_only: "on",
+  enable_seqscan: "off",
+  enable_bitmapscan: "off",
+  enable_sort: "off",
+  jit: "off",
+  ...requestLimits
+}
+
+/**
+ * For reads by id, unfiltered lists and verification. Its connections have no `connectionTTL`: checking the age of a
+ * connection with each statement would cost a quarter of the reads. Many statements share a connection, so no statement
+ * may be slow or wait for a lock. Only migrations lock these tables.
+ */
+export const ReaderPool = pool({ multiplex: true, maxConnections: 4, startupParameters: readerParameters })
+
+/**
+ * For filtered lists: see `ListClient`. Each statement has a connection of its own, which is freed when its client
+ * goes. There are twice as many connections as one client may use (`LifecycleOptions.maxListsPerClient`).
+ */
+export const ListPool = Layer.effect(
+  ListClient,
+  Effect.map(
+    Layer.build(pool({ maxConnections: 8, connectionTTL, startupParameters: readerParameters })),
+    (context) => Context.get(context, SqlClient.SqlClient)
+  )
+)
+
+/** For readiness probes. They must be answered even when the pools of the requests are full. */
+export const ProbePool = pool({ maxConnections: 1, connectionTTL, startupParameters: readerParameters })
+
+/**
+ * For used DPoP proofs. Each request with a DPoP proof writes one row, and may wait for a request that writes the same
+ * row.
+ */
+export const ProofPool = pool({ maxConnections: 8, connectionTTL, startupParameters: requestLimits })
+
+/** For grant provisioning. A registration may wait for a revocation, and must not delay other statements. */
+export const ProvisioningPool = pool({ maxConnections: 4, connectionTTL, startupParameters: requestLimits })
+
+/** For the ledger and administration. Statements may wait for locks, so each has a connection of its own. */
+export const WriterPool = pool({
+  maxConnections: 10,
+  connectionTTL,
+  startupParameters: limits({ statement: 10_000, lock: 2000 })
+})
+
+/**
+ * For migrations. A statement may take long on a large ledger. It waits only a few seconds for a lock, because reads
+ * and acceptances queue behind a waiting lock.
+ */
+export const MigrationPool = pool({
+  maxConnections: 2,
+  connectionTTL,
+  startupParameters: limits({ statement: 0, lock: 5000 })
+})
+
+/**
+ * For workers. One connection listens for acceptances. The server gives a statement up before its worker does, so no
+ * abandoned statement can still commit. Statements may wait for the lock of a row, so each has a connection of its own.
+ */
+export const WorkerPool = pool({
+  maxConnections: 16,
+  connectionTTL: "10 seconds",
+  keepAlive: "10 seconds",
+  startupParameters: limits({ statement: 4000, lock: 2000 })
+})
