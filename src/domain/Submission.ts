@@ -89,6 +89,8 @@ export interface DueRead {
   readonly state: OperationState
   readonly revision: number
   readonly reference: ProviderReference | null
+  /** The provider once confirmed that it received the operation: by an acknowledgement, or by a reference. */
+  readonly acknowledged: boolean
   /** Status reads so far, this one included. */
   readonly reads: number
 }

@@ -180,7 +180,7 @@ const postpone: Decision = { _tag: "Postpone", reference: null }
  * An answer that names neither counts: the adapter asked for exactly this operation (see `AnswerNames`).
  */
 export const decideStatusRead = (
-  due: Pick<DueRead, "operation" | "state" | "revision" | "reference">,
+  due: Pick<DueRead, "operation" | "state" | "reference" | "acknowledged">,
   answer: StatusAnswer | null
 ): Decision => {
   const contradiction = answer === null || isAboutNone(answer)
@@ -194,7 +194,7 @@ const isAboutNone = (answer: StatusAnswer): answer is Exclude<StatusAnswer, { re
   answer._tag === "NotProven" && answer.reason !== "not_found"
 
 /** What follows from an answer that is about this operation. */
-const follow = (due: Pick<DueRead, "state" | "revision" | "reference">, answer: StatusAnswer | null): Decision => {
+const follow = (due: Pick<DueRead, "state" | "acknowledged">, answer: StatusAnswer | null): Decision => {
   switch (answer?._tag) {
     case undefined:
       return postpone
@@ -208,7 +208,8 @@ const follow = (due: Pick<DueRead, "state" | "revision" | "reference">, answer: 
       return { _tag: "Record", outcome, evidence, reference }
     }
     case "NeverReceived":
-      if (wasAcknowledged(due)) return postpone
+      // It contradicts what the provider said before.
+      if (due.acknowledged) return postpone
       if (due.state === "accepted") return { _tag: "Release" }
       return due.state === "indeterminate"
         ? {
@@ -229,13 +230,6 @@ const follow = (due: Pick<DueRead, "state" | "revision" | "reference">, answer: 
         : postpone
   }
 }
-
-/**
- * Whether the provider itself said before that it has the operation. Only one that was never `submitted` is
- * `indeterminate` at the third revision: accepted, submitting, indeterminate.
- */
-const wasAcknowledged = ({ reference, revision }: Pick<DueRead, "revision" | "reference">): boolean =>
-  reference !== null || revision > 3
 
 const neverReceived = {
   code: "provider_never_received",

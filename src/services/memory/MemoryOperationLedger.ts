@@ -32,13 +32,16 @@ import {
   prepareAcceptance
 } from "../internal/ledgerRules.ts"
 import type { Accepted } from "../OperationLedger.ts"
-import { MemoryLedger, moveRecord } from "./MemoryLedger.ts"
+import { MemoryLedger } from "./MemoryLedger.ts"
+import { isFree, moveRecord } from "./recordRules.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
   const platform = yield* Effect.context<Platform>()
   const signal = yield* AcceptanceSignal
   const now = Effect.map(Clock.currentTimeMillis, (millis) => DateTime.makeUnsafe(millis))
+
+  const timeline = () => memory.cluster.timeline
 
   const record = (id: OperationId) =>
     Effect.suspend(() => {
@@ -73,11 +76,14 @@ export const makeMemory = Effect.gen(function*() {
           history: [{ revision: 1, from: null, to: "accepted", at, evidence: null }],
           payload,
           due_at: at.epochMilliseconds,
+          waiting: false,
           timeline: memory.cluster.timeline,
+          hold_placed: false,
+          examined_timeline: null,
           send_before: null,
           reference: null,
+          acknowledged: false,
           reads: 0,
-          waiting: false,
           reviewed_at: null
         })
         return Effect.as(signal.announce(grant.provider), { operation, created: true })
@@ -95,13 +101,10 @@ export const makeMemory = Effect.gen(function*() {
           if (found === undefined) return Effect.fail(new OperationNotFound({ id }))
           const refused = findTransitionError(found.operation, revision, to, evidence)
           if (refused !== null) return Effect.fail(refused)
-          if (
-            found.operation.state === "accepted" && to.state !== "submitting"
-            && found.timeline !== memory.cluster.timeline
-          ) {
+          if (to.state !== "submitting" && found.operation.state === "accepted" && !isFree(found, timeline())) {
             return Effect.fail(heldError(found.operation, to))
           }
-          const moved = moveRecord(found, to, evidence, at)
+          const moved = moveRecord(found, to, evidence, at, null)
           memory.operations.set(id, moved)
           return Effect.succeed(moved.operation)
         }
@@ -112,10 +115,8 @@ export const makeMemory = Effect.gen(function*() {
   const cancel = Effect.fn("OperationLedger.cancel")(function*(id: OperationId, evidence: Schema.Json) {
     const at = yield* now
     return yield* Effect.flatMap(record(id), (found) => {
-      if (found.operation.state !== "accepted" || found.timeline !== memory.cluster.timeline) {
-        return cancellationResult(found.operation)
-      }
-      const moved = moveRecord(found, { state: "cancelled" }, evidence, at)
+      if (!isFree(found, timeline())) return cancellationResult(found.operation)
+      const moved = moveRecord(found, { state: "cancelled" }, evidence, at, null)
       memory.operations.set(id, moved)
       return Effect.succeed(moved.operation)
     })

@@ -35,6 +35,7 @@ import {
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
+import { isFree } from "./queueFragments.ts"
 import { whenUnlocked } from "./whenUnlocked.ts"
 
 export const makeSql = Effect.gen(function*() {
@@ -172,18 +173,20 @@ const boundStatement = `
   FROM operations o JOIN grants g ON g.id = $1 AND g.client_id = $2
   WHERE o.client_id = $2 AND o.subject = $3 AND o.idempotency_key = $4`
 
-/** What is held may have been sent, so nothing ends it that is no account of a submission. */
+/**
+ * A held operation may have been sent, so it ends only by way of `submitting`. No `due_at` is given: the trigger sets the time
+ * of the next component.
+ */
 const transitionStatement = `
   UPDATE operations o
-  SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6
-  WHERE o.id = $1 AND o.revision = $2
-    AND (o.state <> 'accepted' OR $3 = 'submitting' OR o.timeline = ledger_timeline())
+  SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6, due_at = NULL
+  WHERE o.id = $1 AND o.revision = $2 AND (o.state <> 'accepted' OR $3 = 'submitting' OR ${isFree})
   RETURNING ${publicColumns}`
 
 /** Of one row, so that it waits for a claim of the same row, and then finds that it came too late. */
 const cancelStatement = `
   UPDATE operations o SET state = 'cancelled', revision = revision + 1, evidence = $2
-  WHERE o.id = $1 AND o.state = 'accepted' AND o.timeline = ledger_timeline()
+  WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
   RETURNING ${publicColumns}`
 
 const reviewStatement = `

@@ -84,11 +84,13 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           "failure_message",
           "evidence",
           "due_at",
+          "waiting",
           "timeline",
+          "hold_placed",
+          "examined_timeline",
           "send_before",
           "reference",
           "reads",
-          "waiting",
           "reviewed_at"
         ]
       },

@@ -265,7 +265,17 @@ describe("The command line", () => {
       Effect.gen(function*() {
         assert.include(yield* refused(["clients", "activate", "client"], env), "financial-agents-gateway migrate")
         assert.deepStrictEqual(yield* result(["migrate"], env), {
-          applied: ["0001_grants", "0002_operations", "0003_submission", "0004_authorization", "0005_accepted_scopes"]
+          applied: [
+            "0001_grants",
+            "0002_ledger_home",
+            "0003_operations",
+            "0004_operation_history",
+            "0005_operation_payloads",
+            "0006_operation_rules",
+            "0007_grant_revocations",
+            "0008_grant_functions",
+            "0009_dpop_proofs"
+          ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })
       }), { empty: true }))

@@ -14,6 +14,7 @@ import type {
 import type { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import { isFree } from "../../../src/services/memory/recordRules.ts"
 import { epoch } from "./MachineClock.ts"
 import type { Simulation } from "./Simulation.ts"
 
@@ -179,7 +180,7 @@ export class Accounts {
     const isFindable = provider.isFindable(id)
     if (isFindable) return state === "submitted" && provider.truthOf(id).outcome === "pending"
     if (this.#simulation.judge.wasSent(id)) return true
-    if (state === "accepted" && record.timeline === database.memory.cluster.timeline) return false
+    if (isFree(record, database.memory.cluster.timeline)) return false
     return provider.traits.window === null
   }
 
