@@ -195,7 +195,7 @@ const revoke = Command.make(
 ).pipe(
   Command.withDescription(
     "Revoke grants, for ever: the very next read with them is refused. Those of an authorization server need not be known; "
-      + "its client ids need their client_prefix in front, or nothing is revoked and no error says so"
+      + "its client ids need their client_prefix in front. Fails if the ledger knows the issuer, but not the client"
   ),
   Command.withExamples([
     {

@@ -53,17 +53,17 @@ export interface MemoryRecord {
   readonly reviewed_at: DateTime.Utc | null
 }
 
-export interface MemoryRequestBinding {
+export interface MemoryProviderConnection {
   readonly id: ProviderConnectionId
   readonly resource_owner: ResourceOwner
   readonly provider: Provider
   readonly connected: boolean
 }
 
-/** What `Grants` keeps of a grant; the standing of its client and its binding is looked up with each use. */
+/** A grant without the standing of its client and its provider connection, which each use looks up. */
 export type MemoryGrant = Omit<Grant, "client_active" | "provider" | "provider_connected">
 
-/** What was revoked, seen or not: one grant, or everything of a subject, of an issuer's client or of a client. */
+/** A row of `grant_revocations`: revokes one grant, or all of a subject, of a client at an issuer, or of a client. */
 export interface MemoryRevocation {
   readonly client_id: ClientId
   readonly issuer: Issuer | null
@@ -73,19 +73,19 @@ export interface MemoryRevocation {
 }
 
 /**
- * A ledger that lives and dies with the process: for tests, demonstrations and examples. It keeps every rule that the
- * PostgreSQL layers keep (one conformance suite runs against both), except durability.
+ * A ledger in memory, lost with its process: for tests, demonstrations and examples. It keeps every rule of the PostgreSQL
+ * layers except durability. One conformance suite runs against both.
  */
 export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly clients: Map<ClientId, boolean>
-  readonly bindings: Map<ProviderConnectionId, MemoryRequestBinding>
+  readonly connections: Map<ProviderConnectionId, MemoryProviderConnection>
   readonly grants: Map<GrantId, MemoryGrant>
-  /** By what they name. */
+  /** By the JSON of client, issuer, external id and subject. */
   readonly revocations: Map<string, MemoryRevocation>
-  /** From the hex SHA-256 of a token to the identity that it names. */
+  /** From the SHA-256 of a token, in hexadecimal, to the identity of its grant. */
   readonly tokens: Map<string, GrantIdentity>
   readonly operations: Map<OperationId, MemoryRecord>
-  /** What a failover would change. */
+  /** The timeline of the database, from 1. Tests add one for a failover. */
   readonly cluster: { timeline: number }
   readonly showGrant: (id: GrantId) => Grant | undefined
   readonly grantOf: (identity: GrantIdentity) => Grant | undefined
@@ -93,22 +93,22 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
 }>()("financial-agents-gateway/services/memory/MemoryLedger") {
   static readonly layer: Layer.Layer<MemoryLedger> = Layer.sync(MemoryLedger, () => {
     const clients = new Map<ClientId, boolean>()
-    const bindings = new Map<ProviderConnectionId, MemoryRequestBinding>()
+    const connections = new Map<ProviderConnectionId, MemoryProviderConnection>()
     const grants = new Map<GrantId, MemoryGrant>()
     const operations = new Map<OperationId, MemoryRecord>()
     const showGrant = (id: GrantId): Grant | undefined => {
       const grant = grants.get(id)
-      const binding = grant && bindings.get(grant.provider_connection_id)
-      return grant && binding && {
+      const connection = grant && connections.get(grant.provider_connection_id)
+      return grant && connection && {
         ...grant,
         client_active: clients.get(grant.client_id) ?? false,
-        provider: binding.provider,
-        provider_connected: binding.connected
+        provider: connection.provider,
+        provider_connected: connection.connected
       }
     }
     return {
       clients,
-      bindings,
+      connections,
       grants,
       revocations: new Map(),
       tokens: new Map(),

@@ -9,14 +9,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
 import { type Credential, InvalidCredential, InvalidDpopProof } from "../../domain/Credential.ts"
-import {
-  ClientId,
-  externalGrantId,
-  ExternalId,
-  type GrantIdentity,
-  Issuer,
-  PairwiseSubject
-} from "../../domain/Grant.ts"
+import { externalGrantId, ExternalId, type GrantIdentity, Issuer, PairwiseSubject } from "../../domain/Grant.ts"
+import { gatewayClientId, isClientPrefix, IssuerClientId } from "../../domain/IssuerClient.ts"
 import type { ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
 import { makeConfirm } from "../../oauth/Confirmation.ts"
 import { makeDpopNonces } from "../../oauth/DpopNonces.ts"
@@ -141,8 +135,9 @@ const makeIntrospected = Effect.fnUntraced(function*(options: IntrospectionIssue
 
 const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
   const { clientPrefix = "", grantProvisioning, issuer } = options
-  const isPrefix = clientPrefix === "" || isClientId(clientPrefix)
-  yield* orMisconfigured(isPrefix ? null : `The client prefix of ${issuer} must be visible ASCII characters.`)
+  yield* orMisconfigured(
+    isClientPrefix(clientPrefix) ? null : `The client prefix of ${issuer} must be visible ASCII characters.`
+  )
   yield* orMisconfigured(grantProvisioning === undefined ? null : validateGrantProvisioning(grantProvisioning))
   const verify: VerifyToken = yield* options.tokens === "introspection" ? makeIntrospected(options) : makeJwt(options)
   const register = grantProvisioning === undefined
@@ -150,8 +145,6 @@ const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
     : yield* makeGrantProvisioning(grantProvisioning, issuerSettings(options))
   return { clientPrefix, register, verify, isIntrospected: options.tokens === "introspection" }
 })
-
-const isClientId = (text: string) => /^[\x21-\x7e]{1,255}$/.test(text)
 
 const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrained = "optional" }: SenderOptions) {
   const settings = {
@@ -204,10 +197,10 @@ export const makeOAuth = Effect.fnUntraced(function*(options: IssuersOptions) {
     const issuer = named === null ? introspected : issuers.get(named)
     if (issuer === undefined) return yield* new InvalidCredential()
     const verified = yield* issuer.verify(credential.token)
-    const client = issuer.clientPrefix + verified.client_id
-    if (!isClientId(client)) return yield* new InvalidCredential()
+    const client_id = gatewayClientId(issuer.clientPrefix, IssuerClientId.make(verified.client_id))
+    if (client_id === null) return yield* new InvalidCredential()
     yield* sender.check(verified, credential)
-    const [client_id, subject] = [ClientId.make(client), PairwiseSubject.make(verified.subject)]
+    const subject = PairwiseSubject.make(verified.subject)
     const grant_id = yield* Effect.provideService(
       externalGrantId(Issuer.make(verified.issuer), client_id, ExternalId.make(verified.grant)),
       Digest.Digest,

@@ -118,6 +118,12 @@ describe("The command line", () => {
         assert.isString((yield* register(env, "of-unknown-age")).revoked_at)
         const young = new Date(Date.now() + 60_000).toISOString()
         assert.isNull((yield* register(env, "young", "--granted-at", young)).revoked_at)
+        // The server's own id of a client whose ids have a prefix at the gateway.
+        const unknown = ["--client", "own-id"]
+        for (const what of [unknown, ["--issuer", "https://as.example", ...unknown]]) {
+          assert.include(yield* refused(["grants", "revoke", ...what], env), "client_prefix", what.join(" "))
+        }
+        assert.deepStrictEqual(yield* revoke("--issuer", "https://unseen.example", ...unknown), { revoked: 0 })
       })
     ))
 

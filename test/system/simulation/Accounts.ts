@@ -70,7 +70,7 @@ export class Accounts {
 
   #connect({ provider, provider_connection_id, resource_owner }: Account, connected: boolean): void {
     const { memory } = this.#simulation.database
-    memory.bindings.set(provider_connection_id, { id: provider_connection_id, resource_owner, provider, connected })
+    memory.connections.set(provider_connection_id, { id: provider_connection_id, resource_owner, provider, connected })
   }
 
   #grant(account: Account): void {
@@ -117,8 +117,8 @@ export class Accounts {
   }
 
   #isGood({ client_id, grant_id, provider_connection_id }: Account): boolean {
-    const { bindings, clients, grants } = this.#simulation.database.memory
-    return clients.get(client_id) === true && bindings.get(provider_connection_id)!.connected
+    const { clients, connections, grants } = this.#simulation.database.memory
+    return clients.get(client_id) === true && connections.get(provider_connection_id)!.connected
       && grants.get(grant_id)!.revoked_at === null
   }
 
