@@ -34,6 +34,7 @@ import {
 } from "../internal/ledgerRules.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
+import { grantOfCredential, isGrantOfCredential, standingColumns } from "./grantStanding.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 import { isFree } from "./queueFragments.ts"
 import { whenUnlocked } from "./whenUnlocked.ts"
@@ -141,15 +142,9 @@ export const makeSql = Effect.gen(function*() {
 const acceptStatement = `
   WITH standing AS (
     SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_connection_id, p.provider,
-      g.revoked_at IS NOT NULL AS revoked,
-      g.expires_at <= now() AS expired,
-      c.active AS client_active,
-      $10::text IS NULL OR ($10 = ANY (g.scopes) AND ($11::text[] IS NULL OR $10 = ANY ($11))) AS scope_granted,
-      p.connected AS provider_connected
-    FROM grants g
-    JOIN clients c ON c.id = g.client_id
-    JOIN provider_connections p ON p.id = g.provider_connection_id
-    WHERE g.id = $1 AND g.client_id = $2 AND g.subject = $3
+      ${standingColumns("$10::text IS NULL OR ($10 = ANY (g.scopes) AND ($11::text[] IS NULL OR $10 = ANY ($11)))")}
+    ${grantOfCredential}
+    WHERE ${isGrantOfCredential}
     FOR SHARE OF g, c, p NOWAIT
   ), o AS (
     INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
