@@ -1,5 +1,5 @@
 /**
- * The ledger in memory: whatever is looked up and then written happens in one synchronous step.
+ * The ledger in memory. Each lookup and the write that follows it happen in one synchronous step.
  */
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"

@@ -69,7 +69,7 @@ export const makeSql = Effect.gen(function*() {
         yield* signal.announce(row.provider)
         return { operation: fromRow(row), created: true }
       }
-      // The key was bound before. A statement of its own, because the first one cannot see what it had to wait for.
+      // The key was bound before. The first statement cannot see a row for whose commit it waited, so this is a second one.
       const [bound] = yield* orUnavailable(
         sql.unsafe<OperationRow & { readonly same_request: boolean }>(boundStatement, [
           ...identity,
@@ -136,8 +136,8 @@ export const makeSql = Effect.gen(function*() {
 })
 
 /**
- * Grant, client and binding stay locked until the operation is recorded, so that a revocation, a deactivation or a
- * disconnection comes either before or after. It waits for none of the three: see `whenUnlocked`.
+ * Grant, client and provider connection stay locked until the operation is recorded, so that a revocation, a deactivation or a
+ * disconnection comes either before or after. The statement waits for no lock: see `whenUnlocked`.
  */
 const acceptStatement = `
   WITH standing AS (
@@ -178,7 +178,7 @@ const transitionStatement = `
   WHERE o.id = $1 AND o.revision = $2 AND (o.state <> 'accepted' OR $3 = 'submitting' OR ${isFree})
   RETURNING ${publicColumns}`
 
-/** Of one row, so that it waits for a claim of the same row, and then finds that it came too late. */
+/** It waits for a claim of the same row, and then updates nothing. */
 const cancelStatement = `
   UPDATE operations o SET state = 'cancelled', revision = revision + 1, evidence = $2
   WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
