@@ -184,7 +184,7 @@ describe("The command line", () => {
         yield* result(["operations", "advance", id, "--to", "submitting"], env)
         yield* result(["operations", "advance", id, "--to", "indeterminate"], env)
         assert.include(yield* refused(["operations", "advance", id, "--to", "cancelled"], env), "cannot move")
-        assert.include(yield* refused(["operations", "advance", id, "--to", "succeeded"], env), "recorded proof")
+        assert.include(yield* refused(["operations", "advance", id, "--to", "succeeded"], env), "recorded evidence")
         assert.include(yield* refused(["operations", "advance", id, "--to", "failed"], env), "--failure-code")
         const failure = ["--failure-code", "declined", "--failure-message", "The bank said no."]
         const failed = yield* result(
