@@ -196,9 +196,8 @@ const revoke = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Revoke grants for ever: the next read with them is refused. Grants of an authorization server can be revoked "
-      + "before the gateway has seen them. A client id without the client_prefix of its issuer revokes nothing, without an "
-      + "error"
+    "Revoke grants, for ever: the very next read with them is refused. Those of an authorization server need not be known; "
+      + "its client ids need their client_prefix in front. Fails if the ledger knows the issuer, but not the client"
   ),
   Command.withShortDescription("Revoke grants for ever: the next read with them is refused"),
   Command.withExamples([

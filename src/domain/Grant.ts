@@ -1,5 +1,5 @@
 /**
- * A grant: what a resource owner allowed a client to do, under which pairwise subject, through which provider connection.
+ * A grant: the scopes that a resource owner gave to a client, with the pairwise subject and the provider connection.
  */
 import * as Digest from "effect/crypto/Digest"
 import type * as DateTime from "effect/DateTime"
@@ -24,7 +24,7 @@ export type GrantId = typeof GrantId.Type
 export const ProviderConnectionId = Uuid.pipe(Schema.brand("ProviderConnectionId"))
 export type ProviderConnectionId = typeof ProviderConnectionId.Type
 
-/** The party to whom the money belongs. Internal: it never leaves the gateway. */
+/** The owner of the money. Internal: it never leaves the gateway. */
 export const ResourceOwner = identifier("Resource owner").pipe(Schema.brand("ResourceOwner"))
 export type ResourceOwner = typeof ResourceOwner.Type
 
@@ -32,7 +32,7 @@ export type ResourceOwner = typeof ResourceOwner.Type
 export const PairwiseSubject = identifier("Pairwise subject").pipe(Schema.brand("PairwiseSubject"))
 export type PairwiseSubject = typeof PairwiseSubject.Type
 
-/** The OAuth client, that is: the agent. */
+/** The OAuth client (the agent), by its id at the gateway: see `gatewayClientId`. */
 export const ClientId = identifier("Client").pipe(Schema.brand("ClientId"))
 export type ClientId = typeof ClientId.Type
 
@@ -44,22 +44,22 @@ export type Provider = typeof Provider.Type
 export const Issuer = identifier("Issuer").pipe(Schema.brand("Issuer"))
 export type Issuer = typeof Issuer.Type
 
-/** A grant, as its authorization server calls it. */
+/** A grant, by its id at the authorization server. */
 export const ExternalId = identifier("Grant, as its authorization server calls it").pipe(Schema.brand("ExternalId"))
 export type ExternalId = typeof ExternalId.Type
 
 const encoder = new TextEncoder()
 
 /**
- * The id under which the gateway keeps a grant of an authorization server: a UUIDv8 (RFC 9562 §5.8) of the SHA-256 over
- * issuer, client and the server's own name for the grant. Whoever holds a token can tell the grant without asking anyone.
+ * The id of the gateway for a grant of an authorization server: a UUIDv8 (RFC 9562 §5.8) of the SHA-256 over issuer, client and
+ * the server's id of the grant. So a verifier derives the grant from a token without a query.
  */
 export const externalGrantId = (
   issuer: Issuer,
   client: ClientId,
   grant: ExternalId
 ): Effect.Effect<GrantId, never, Digest.Digest> =>
-  // Each name with its length in front, so that no two triples read the same.
+  // Each id has its length in front, so that no two triples give the same text.
   Effect.map(
     Digest.Digest.use((digests) =>
       digests.digest(
@@ -82,8 +82,8 @@ export const Scope = Schema.String.check(
 export type Scope = typeof Scope.Type
 
 /**
- * Most scopes of one grant, and most characters of them with a blank between each two. Tokens add scopes to their grant, and
- * each operation keeps a copy. The limits are several times what authorization servers grant.
+ * Most scopes of one grant, and most characters of them with a blank between each two. The limits exist because tokens add
+ * scopes to their grant, and each operation keeps a copy. They are several times what authorization servers grant.
  */
 export const scopeLimits = { count: 100, characters: 4096 } as const
 
@@ -95,30 +95,30 @@ export const areScopesBounded = (scopes: ReadonlyArray<Scope>): boolean =>
 export const scopeBounds =
   `a grant has at most ${scopeLimits.count} scopes, of ${scopeLimits.characters} characters in all`
 
-/** What reading operations requires (specification, "Authentication"). */
+/** The scope that reads of operations require (specification, "Authentication"). */
 export const operationsRead = Scope.make("operations:read")
 
-/** Whether a grant may live for so long: at most a hundred years, because dates end somewhere. */
+/** Whether this is a valid lifetime of a grant: at most a hundred years, because dates are limited. */
 export const isGrantLifetime = (lifetime: Duration.Duration): boolean =>
   Duration.isLessThanOrEqualTo(lifetime, Duration.days(36_525))
 
 /**
- * How much younger than a revocation of everything that its subject or client had a grant must be in order to hold. The
- * times of authorization servers have whole seconds. How far their clocks may be from ours comes on top: of the `iat` of
- * tokens it has been taken off already (`GrantProvisioning`).
+ * A revocation of a subject or a client does not cover grants that are given so much later, or later still. Authorization
+ * servers give times in whole seconds. The difference of the clocks is not included: `GrantProvisioning` subtracts it from the
+ * `iat` of tokens.
  */
 export const revocationMargin = Duration.seconds(2)
 
 /**
- * What a verified credential says of the grant: who asks, and nothing that may change. Whether the grant is still good
- * is checked in the same statement as the read (see `refusal`).
+ * The grant of a verified credential, by members that never change. The statement of each read checks whether the grant is
+ * still live (see `refusal`).
  */
 export interface GrantIdentity extends Pick<Grant, "grant_id" | "client_id" | "subject"> {
-  /** The scopes of the credential itself, where it may allow less than its grant. Absent where it names none. */
+  /** The scopes of the credential, which may be fewer than those of its grant. Absent if it names none. */
   readonly limited_to?: ReadonlyArray<Scope>
 }
 
-/** A grant as its operator sees it. */
+/** A grant, as the commands show it. */
 export const Grant = Schema.Struct({
   grant_id: GrantId,
   resource_owner: ResourceOwner,
@@ -132,15 +132,15 @@ export const Grant = Schema.Struct({
   created_at: Schema.DateTimeUtcFromString,
   expires_at: Schema.DateTimeUtcFromString,
   revoked_at: Schema.NullOr(Schema.DateTimeUtcFromString),
-  /** Where an authorization server granted it: which one, and how it calls the grant. */
+  /** The authorization server of the grant, and its id of the grant. Absent for grants of the gateway. */
   issuer: Schema.optionalKey(Issuer),
   external_id: Schema.optionalKey(ExternalId),
-  /** When an event of that server first spoke for the grant. Absent as long as tokens alone did, which may extend it. */
+  /** When an event of that server first registered the grant. Absent while only tokens did, which may extend it. */
   registered_by_event_at: Schema.optionalKey(Schema.DateTimeUtcFromString)
 })
 export type Grant = typeof Grant.Type
 
-/** The facts of one snapshot on which a grant's standing depends. */
+/** The standing of a grant: the facts of one snapshot that decide whether it may be used. */
 export interface GrantStanding {
   readonly revoked: boolean
   readonly expired: boolean
@@ -156,7 +156,7 @@ export class GrantNotFound extends Schema.TaggedError<GrantNotFound>()("GrantNot
   }
 }
 
-/** The grant is known, and is another subject's, another owner's or for another provider than it is said to be now. */
+/** The known grant has another subject, resource owner or provider than the registration. */
 export class GrantConflict extends Schema.TaggedError<GrantConflict>()("GrantConflict", { id: GrantId }) {
   override get message() {
     return `the grant ${this.id} is known with another subject, resource owner or provider`
@@ -170,7 +170,7 @@ export class ScopesExceeded extends Schema.TaggedError<ScopesExceeded>()("Scopes
   }
 }
 
-/** No grant was ever given to this client. */
+/** No client has this id. */
 export class ClientNotFound extends Schema.TaggedError<ClientNotFound>()("ClientNotFound", { id: ClientId }) {
   override get message() {
     return `there is no client ${this.id}`
@@ -195,7 +195,7 @@ export class GrantUnknown extends Schema.TaggedError<GrantUnknown>()("GrantUnkno
   }
 }
 
-/** The grant was revoked or has expired: the owner must authorize the client anew. */
+/** The grant was revoked or has expired: the owner must authorize the client again. */
 export class GrantRevoked extends Schema.TaggedError<GrantRevoked>()("GrantRevoked", {
   reason: Schema.Literals(["revoked", "expired"])
 }) {
@@ -227,12 +227,12 @@ export class ProviderDisconnected extends Schema.TaggedError<ProviderDisconnecte
   }
 }
 
-/** Why a grant may not be used. */
+/** The reasons for which a grant may not be used. */
 export type GrantRefusal = GrantUnknown | GrantRevoked | ClientInactive | InsufficientScope | ProviderDisconnected
 
 /**
- * The rule of the specification ("Authentication" 4), in the order in which the checks run: grant, client, scope,
- * provider. Without a scope none is asked for. Returns why the grant may not be used, or null when it may.
+ * Why a grant may not be used, or null if it may (specification, "Authentication" 4). The order of the checks is grant, client,
+ * scope, provider connection. Without a scope, none is required.
  */
 export const refusal = (standing: GrantStanding, scope: Scope | null): GrantRefusal | null => {
   if (standing.revoked) return new GrantRevoked({ reason: "revoked" })
@@ -243,7 +243,7 @@ export const refusal = (standing: GrantStanding, scope: Scope | null): GrantRefu
   return null
 }
 
-/** The standing of a grant for one of its credentials, which may allow less. */
+/** The standing of a grant for one of its credentials, which may have fewer scopes. */
 export const standingFor = (
   { limited_to }: GrantIdentity,
   standing: GrantStanding,
@@ -253,7 +253,7 @@ export const standingFor = (
     ? standing
     : { ...standing, scope_granted: false }
 
-/** The standing of a grant at an instant, for stores that hold whole grants. A grant expires at `expires_at`. */
+/** The standing of a grant at an instant, for stores of whole grants. A grant expires at `expires_at`. */
 export const standingAt = (grant: Grant, scope: Scope | null, now: DateTime.Utc): GrantStanding => ({
   revoked: grant.revoked_at !== null,
   expired: grant.expires_at.epochMilliseconds <= now.epochMilliseconds,

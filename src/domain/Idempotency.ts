@@ -1,6 +1,6 @@
 /**
- * The request binding: what makes a repeated financial request return the operation of the first one, for ever
- * (specification, "What the service does" 4).
+ * The request binding: a repeated financial request returns the operation of the first one, for ever (specification, "What the
+ * service does" 4).
  */
 import canonicalize from "canonicalize"
 import * as Bytes from "effect/Bytes"
@@ -16,7 +16,7 @@ export const IdempotencyKey = Schema.String.check(
 ).pipe(Schema.brand("IdempotencyKey"))
 export type IdempotencyKey = typeof IdempotencyKey.Type
 
-/** What a client asks for: the kind of work, the key that binds retries to it, and the payload for the provider. */
+/** A request of a client: the kind of work, the key that binds retries to it, and the payload for the provider. */
 export const FinancialRequest = Schema.Struct({
   type: OperationType,
   key: IdempotencyKey,
@@ -25,12 +25,12 @@ export const FinancialRequest = Schema.Struct({
 export type FinancialRequest = typeof FinancialRequest.Type
 
 /**
- * The request cannot be bound: its type or key has not the form that is demanded, its payload has no canonical form (RFC
- * 8785 knows no lone surrogates and no numbers beyond IEEE 754), or it is too long or nested too deep.
+ * The request cannot be bound: its type or key is malformed, its payload has no canonical form (RFC 8785 allows no lone
+ * surrogates and no numbers beyond IEEE 754), or its payload is too long or nested too deep.
  */
 export class InvalidFinancialRequest extends Schema.TaggedError<InvalidFinancialRequest>()("InvalidFinancialRequest", {
   message: Schema.String,
-  /** The member of the payload that is nested too deep, by the names and indices that lead to it. */
+  /** The path of the payload member that is nested too deep: names and indices. */
   path: Schema.optionalKey(Schema.Array(Schema.String))
 }) {}
 
@@ -38,11 +38,11 @@ const validate = Schema.decodeUnknownEffect(
   Schema.toType(Schema.Struct(Struct.omit(FinancialRequest.fields, ["payload"])))
 )
 
-/** Fails unless type and key are well-formed. The payload is checked as it is made canonical. */
+/** Fails unless type and key are well-formed. `canonicalPayload` checks the payload. */
 export const validateRequest = (request: FinancialRequest): Effect.Effect<void, InvalidFinancialRequest> =>
   Effect.asVoid(Effect.mapError(validate(request), ({ message }) => new InvalidFinancialRequest({ message })))
 
-/** The key was used before for another request. The earlier operation stands; nothing was recorded for this one. */
+/** The key was used before for another request. The earlier operation stays, and this request is not recorded. */
 export class BindingConflict extends Schema.TaggedError<BindingConflict>()("BindingConflict", {
   key: IdempotencyKey
 }) {
@@ -54,8 +54,8 @@ export class BindingConflict extends Schema.TaggedError<BindingConflict>()("Bind
 const encoder = new TextEncoder()
 
 /**
- * The canonical JSON (RFC 8785) of a value as UTF-8 bytes: equal for equal JSON values, whatever the order of their
- * members and the spelling of their numbers.
+ * The canonical JSON (RFC 8785) of a value as UTF-8 bytes. Equal JSON values give equal bytes: the order of members and the
+ * spelling of numbers do not matter.
  */
 export const canonicalJson = (value: Schema.Json): Effect.Effect<Uint8Array, InvalidFinancialRequest> =>
   Effect.try({
@@ -66,15 +66,15 @@ export const canonicalJson = (value: Schema.Json): Effect.Effect<Uint8Array, Inv
 /** Longest payload, in bytes of its canonical JSON: 256 KiB. A worker claims many at once. */
 export const maxPayloadBytes = 262_144
 
-/** Most levels of arrays and objects in a payload. Adapters encode payloads by recursion, and PostgreSQL reads JSON so. */
+/** Most levels of arrays and objects in a payload. Adapters and PostgreSQL process JSON by recursion. */
 export const maxPayloadLevels = 64
 
 /**
- * The first member of a JSON value that is nested deeper than `maxPayloadLevels`, by the names and indices that lead to it;
- * null when there is none. Without recursion, so that no value is too deep for it.
+ * The path (names and indices) of the first member that is nested deeper than `maxPayloadLevels`. Null if there is none. It does
+ * not recurse, so no value is too deep for it.
  */
 export const findTooDeep = (value: unknown): ReadonlyArray<string> | null => {
-  // The containers that lead to the value at hand, with their members, and which of these is looked at.
+  // The containers around the current value, with their members and the index of the current one.
   const open: Array<{ readonly members: ReadonlyArray<readonly [string, unknown]>; index: number }> = []
   let current: unknown = value
   while (true) {
@@ -89,7 +89,7 @@ export const findTooDeep = (value: unknown): ReadonlyArray<string> | null => {
   }
 }
 
-/** The canonical JSON of a payload. Fails when it is nested too deep, or too long to be kept. */
+/** The canonical JSON of a payload. Fails if it is nested too deep or too long. */
 export const canonicalPayload = (payload: Schema.Json): Effect.Effect<Uint8Array, InvalidFinancialRequest> =>
   Effect.suspend(() => {
     const path = findTooDeep(payload)
@@ -104,15 +104,15 @@ export const canonicalPayload = (payload: Schema.Json): Effect.Effect<Uint8Array
     )
   })
 
-/** SHA-256 over the canonical JSON of what is bound: the kind of work and its payload. */
+/** SHA-256 over the canonical JSON of the kind of work and the payload: what the key is bound to. */
 export const requestDigest = (
   { payload, type }: Pick<FinancialRequest, "type" | "payload">
 ): Effect.Effect<Uint8Array, InvalidFinancialRequest, Digest.Digest> =>
   Effect.flatMap(canonicalJson(payload), (bytes) => canonicalDigest(type, bytes))
 
 /**
- * The digest of a request whose payload is canonical JSON already, as it is stored. It is that of `{"payload":…,"type":…}`,
- * written out because a worker that parses and canonicalizes 256 KiB again holds up all others for milliseconds.
+ * The digest of a request whose payload is canonical JSON already, as stored: that of `{"payload":…,"type":…}`. It concatenates
+ * bytes, because to parse and canonicalize 256 KiB again would block a worker for milliseconds.
  */
 export const canonicalDigest = (
   type: OperationType,

@@ -1,15 +1,15 @@
 /**
- * Opaque access tokens of our own: 256 random bits in a form that secret scanners can recognise and verify offline.
+ * Opaque access tokens of the gateway: 256 random bits in a form that secret scanners can recognise and verify offline.
  *
- * `fingw_` + 43 base62 digits (the secret) + 6 base62 digits (the first 4 bytes of SHA-256 over what precedes them).
- * The checksum tells a leaked token from a look-alike; it proves nothing about who holds it.
+ * `fingw_` + 43 base62 digits (the secret) + 6 base62 digits (the first 4 bytes of SHA-256 over the text before them).
+ * The checksum tells a leaked token from a similar text. It does not authenticate the holder.
  */
 import * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 
-/** What a scanner should search for. */
+/** The pattern for secret scanners. */
 export const accessTokenPattern = /^fingw_[0-9A-Za-z]{49}$/
 
 const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -24,7 +24,7 @@ const base62 = (bytes: Uint8Array, length: number): string => {
 
 const sha256 = Digest.sha256
 
-/** A new token. It is shown once and never stored: see `accessTokenDigest`. */
+/** Generates a token. It is shown once and never stored: see `accessTokenDigest`. */
 export const generateAccessToken: Effect.Effect<
   Redacted.Redacted<string>,
   never,
@@ -37,6 +37,6 @@ export const generateAccessToken: Effect.Effect<
   return Redacted.make(text + base62(checksum, 6), { label: "access token" })
 })
 
-/** SHA-256 of a token in hex: what is stored of it. 256 random bits need no salt and no slow hash. */
+/** SHA-256 of a token in hexadecimal, which is stored. 256 random bits need no salt and no slow hash. */
 export const accessTokenDigest = (token: string): Effect.Effect<string, never, Digest.Digest> =>
   Digest.Digest.use((digest) => digest.digestHex(sha256, encoder.encode(token)))

@@ -1,7 +1,7 @@
 /**
- * A durable operation: one piece of asynchronous financial work, and the state machine that it lives by.
+ * A durable operation: one piece of asynchronous financial work, and its state machine.
  *
- * Members have one name from the SQL column to the wire, hence snake_case.
+ * Members have the same name in SQL and on the wire, so they are in snake_case.
  */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
@@ -51,7 +51,7 @@ export type OperationState = typeof OperationState.Type
 /**
  * The transition table of the specification: every transition that is allowed, and no other.
  *
- * Whatever else knows the transitions (the trigger in `migrations/`, the documentation) is tested against this table.
+ * Tests compare the trigger in `migrations/` and the documentation with this table.
  */
 export const transitions: Readonly<Record<OperationState, ReadonlyArray<OperationState>>> = {
   accepted: ["submitting", "failed", "cancelled"],
@@ -69,13 +69,13 @@ export const canTransition = (from: OperationState, to: OperationState): boolean
 /** A terminal state has no way out: no mutation can still be sent. */
 export const isTerminal = (state: OperationState): boolean => transitions[state].length === 0
 
-/** An upstream write may have landed and nobody knows: the work must not be submitted again. */
+/** It is unknown whether the provider received the submission: the work must not be submitted again. */
 export const submissionUncertain = (state: OperationState): boolean => state === "indeterminate"
 
-/** `indeterminate` is left on recorded proof alone, so a transition out of it must bring evidence. */
+/** A transition out of `indeterminate` requires evidence, which is recorded. */
 export const requiresEvidence = (from: OperationState): boolean => from === "indeterminate"
 
-/** Evidence proves something when it says something: a JSON object with at least one member. */
+/** Evidence is a JSON object with at least one member. */
 export const isEvidence = (evidence: Schema.Json): boolean =>
   typeof evidence === "object" && evidence !== null && !Array.isArray(evidence) && Object.keys(evidence).length > 0
 
@@ -96,8 +96,8 @@ export type OperationFailure = typeof OperationFailure.Type
 export const isOperationFailure = Schema.is(OperationFailure)
 
 /**
- * The public form of an operation, and all that a reader ever learns of it: no owner, subject, client, binding,
- * payload, provider, reference or evidence.
+ * The public form of an operation. A reader sees no more: no owner, subject, client, provider connection, payload, provider,
+ * reference or evidence.
  *
  * Everything but `under_review` is a function of the revision.
  */
@@ -133,12 +133,12 @@ export const Operation = Schema.Struct({
 })
 export type Operation = typeof Operation.Type
 
-/** Where an operation is to move: a failure says why, nothing else needs words. */
+/** The target of a transition. Only `failed` has a reason. */
 export type Outcome =
   | { readonly state: "failed"; readonly failure: OperationFailure }
   | { readonly state: Exclude<OperationState, "failed"> }
 
-/** One line of the append-only history: the acceptance (`from` is null) or a transition, with what proved it. */
+/** One row of the append-only history: the acceptance (`from` is null) or a transition, with its evidence. */
 export const HistoryEntry = Schema.Struct({
   revision: Schema.Int,
   from: Schema.NullOr(OperationState),
@@ -149,9 +149,8 @@ export const HistoryEntry = Schema.Struct({
 export type HistoryEntry = typeof HistoryEntry.Type
 
 /**
- * Seconds that a reader should wait before it reads again (RFC 9110 §10.2.3), or null when there is nothing to wait
- * for. Grows with the age of the state, from 1 second to 5 minutes: a fresh submission settles within moments, an old
- * one within hours.
+ * Seconds that a reader should wait before it reads again (RFC 9110 §10.2.3). Null for a final state. They grow with the age of
+ * the state, from 1 second to 5 minutes, because a new submission usually settles within seconds, and an old one within hours.
  */
 export const pollAfterSeconds = (
   operation: Pick<Operation, "terminal" | "updated_at">,
@@ -162,7 +161,7 @@ export const pollAfterSeconds = (
   return Math.min(300, Math.max(1, Math.ceil(ageSeconds / 10)))
 }
 
-/** The operation does not exist, or is not owned by the grant that asks for it; the two cannot be told apart. */
+/** The operation does not exist, or belongs to another owner than the grant. The error does not tell which. */
 export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("OperationNotFound", {
   id: OperationId
 }) {
@@ -171,7 +170,7 @@ export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("
   }
 }
 
-/** The operation has moved on since the revision that the caller knew. Read it again before deciding anything. */
+/** The operation has another revision than the caller expected. Read it again before you decide. */
 export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleOperation", {
   id: OperationId,
   expected: Schema.Int,
@@ -183,8 +182,8 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
 }
 
 /**
- * The transition table does not permit the move, or it lacks the proof that leaving `indeterminate` needs, or the
- * failure is not one that can be recorded, or a failover holds the operation.
+ * The transition table does not permit the transition, or it lacks the evidence to leave `indeterminate`, or the failure is
+ * malformed, or the operation is held.
  */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
   id: OperationId,
@@ -197,16 +196,16 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
       case "not_permitted":
         return `operation ${this.id} cannot move from ${this.from} to ${this.to}`
       case "evidence_required":
-        return `operation ${this.id} leaves ${this.from} on recorded proof alone: evidence is required, as a JSON object`
+        return `operation ${this.id} leaves ${this.from} only with recorded evidence: give it as a JSON object`
       case "held":
-        return `operation ${this.id} is held since a failover: it may have been sent before, so release it first`
+        return `operation ${this.id} is held: it may have been sent before, so release it first`
       case "invalid_failure":
         return `operation ${this.id} cannot fail with this code or message`
     }
   }
 }
 
-/** The operation is settled: there is nothing left to review. */
+/** The operation is settled, so it cannot be reviewed. */
 export class AlreadySettled extends Schema.TaggedError<AlreadySettled>()("AlreadySettled", {
   id: OperationId,
   state: OperationState

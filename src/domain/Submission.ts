@@ -1,6 +1,6 @@
 /**
- * The submission of an operation to its upstream provider, as far as it is pure: what a provider learns, and when the
- * next status read is due.
+ * The submission of an operation to its upstream provider, without effects: what a provider receives, and when the next
+ * status read is due.
  */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -9,22 +9,22 @@ import * as Schema from "effect/Schema"
 import type { Provider, ProviderConnectionId, ResourceOwner } from "./Grant.ts"
 import { OperationId, type OperationState, type OperationType } from "./Operation.ts"
 
-/** What a provider learns of an operation. */
+/** The members of an operation that its provider receives. */
 export interface ProviderOperation {
-  /** The provider's idempotency key, too: the same operation never bears another. */
+  /** Also the idempotency key at the provider. An operation never has another. */
   readonly id: OperationId
   readonly type: OperationType
-  /** On whose behalf, and through which connection. The adapter finds the credentials by these. */
+  /** Owner and connection. The adapter finds the credentials by these. */
   readonly resource_owner: ResourceOwner
   readonly provider_connection_id: ProviderConnectionId
   /**
-   * No byte leaves after this instant, unless a process was stopped between its last look at the clock and the network.
-   * A provider that refuses late requests closes that gap. Null when no worker ever claimed the operation.
+   * No byte leaves after this instant, unless a process was stopped between its last check of the clock and the network. A
+   * provider that refuses late requests closes that gap. Null if no worker has claimed the operation.
    */
   readonly send_before: DateTime.Utc | null
 }
 
-/** The name that the provider gave to what it received. */
+/** The provider's id of an operation that it received. */
 export const ProviderReference = Schema.String.check(
   Schema.isMinLength(1),
   Schema.isMaxLength(1024),
@@ -33,12 +33,12 @@ export const ProviderReference = Schema.String.check(
 export type ProviderReference = typeof ProviderReference.Type
 export const isProviderReference = Schema.is(ProviderReference)
 
-/** How often the status of an unsettled operation is read: fast at first, then ever slower, then slowly for ever. */
+/** Delays between status reads of an unsettled operation: they grow up to the longest, which then repeats for ever. */
 export interface ReadSchedule {
   readonly first: Duration.Duration
   readonly factor: number
   readonly longest: Duration.Duration
-  /** Share of the delay by which it may be longer or shorter, so that what failed together is not read together. */
+  /** The share of the delay by which it may be longer or shorter. It spreads the reads of operations that failed together. */
   readonly jitter: number
 }
 
@@ -49,14 +49,14 @@ export const readDelay = (schedule: ReadSchedule, reads: number, random: number)
   return Math.round(delay * (1 + schedule.jitter * (2 * random - 1)))
 }
 
-/** The payload cannot be read: its key is not here, or it is not what was stored for this operation. */
+/** The payload cannot be read: this process lacks its key, or it is not the payload of this operation. */
 export class PayloadUnreadable extends Schema.TaggedError<PayloadUnreadable>()("PayloadUnreadable", {}) {
   override get message() {
     return "the payload cannot be decrypted with the keys at hand"
   }
 }
 
-/** The payload can be read, and is not the one that was accepted: its type or its content has another digest. */
+/** The payload can be read, but its type or content differs from the accepted request: it has another digest. */
 export class PayloadAltered extends Schema.TaggedError<PayloadAltered>()("PayloadAltered", {}) {
   override get message() {
     return "the stored payload does not match the digest of the accepted request"
@@ -65,7 +65,7 @@ export class PayloadAltered extends Schema.TaggedError<PayloadAltered>()("Payloa
 
 /**
  * The authorization of a claimed operation ended before it was sent: its grants were revoked, narrowed or have expired, its
- * client was deactivated, or its provider was disconnected. Nothing was sent, and nothing will be.
+ * client was deactivated, or its provider connection was disconnected. Nothing was sent, and nothing will be.
  */
 export class AuthorizationRevoked extends Schema.TaggedError<AuthorizationRevoked>()("AuthorizationRevoked", {}) {
   override get message() {
@@ -73,42 +73,45 @@ export class AuthorizationRevoked extends Schema.TaggedError<AuthorizationRevoke
   }
 }
 
-/** An operation that this caller, and nobody else ever, may send. */
+/** An operation that only the caller of this claim may send. No other component may ever send it. */
 export interface Claim {
   readonly operation: ProviderOperation
-  /** At which the outcome is to be recorded. */
+  /** Record the outcome at this revision. */
   readonly revision: number
-  /** Decrypts and parses the payload, and makes sure that it is what was accepted. Nothing is sent if it fails. */
+  /** Decrypts and parses the payload, and checks the digest of the accepted request. If it fails, nothing is sent. */
   readonly payload: Effect.Effect<Schema.Json, PayloadUnreadable | PayloadAltered>
 }
 
-/** An operation whose status is to be read, by this caller for now. */
+/** An operation whose status this caller reads. No other caller takes it during the lease. */
 export interface DueRead {
   readonly operation: ProviderOperation
   readonly provider: Provider
   readonly state: OperationState
   readonly revision: number
   readonly reference: ProviderReference | null
+  /** The provider once confirmed that it received the operation: by an acknowledgement, or by a reference. */
+  readonly acknowledged: boolean
   /** Status reads so far, this one included. */
   readonly reads: number
 }
 
-/** How long things take, as the workers want it. All of it is counted by the clock of the database. */
+/** Durations of a claim, by the clock of the database. */
 export interface ClaimTerms {
-  /** From the claim on, how long bytes may leave. */
+  /** Bytes may leave for so long after the claim. */
   readonly send_within: Duration.Duration
-  /** From the claim on, when the claim counts as stale. Longer than any send may take. */
+  /** The claim is stale after this time. It is longer than any send may take. */
   readonly rescue_after: Duration.Duration
-  /** How long an operation waits that may not be sent now, because grant, client or provider connection is not good. */
+  /** The shortest delay of an operation that is not ready: its consent is revoked, or its payload cannot be read. */
   readonly idle: Duration.Duration
   /** Age in `accepted` that puts an operation under review. */
   readonly review_after: Duration.Duration
 }
 
+/** Durations of a status read, by the clock of the database. */
 export interface ReadTerms {
-  /** How long the read is this caller's alone. */
+  /** No other caller takes the operation for so long. */
   readonly lease: Duration.Duration
-  /** As in `ClaimTerms`: a claim that the database forgot may be sent by its holder until it is stale. */
+  /** As in `ClaimTerms`: a claim holder whose claim a failover lost may send until the claim is stale. */
   readonly rescue_after: Duration.Duration
   readonly idle: Duration.Duration
   /** Age in the state that puts an operation under review. */
@@ -116,23 +119,23 @@ export interface ReadTerms {
   readonly review_indeterminate_after: Duration.Duration
 }
 
-/** What is recorded together with an outcome. */
+/** Facts that are recorded together with an outcome. */
 export interface Recording {
-  /** What proves it, as JSON. */
+  /** Justifies the outcome, as JSON. */
   readonly evidence: { readonly [member: string]: Schema.Json }
   readonly reference: ProviderReference | null
-  /** When the next one acts on the operation, unless it is settled. */
+  /** When the next component acts, unless the outcome is final. */
   readonly due_in: Duration.Duration
   /**
-   * `send_before` as the claim or the status read had it that this came of. After a failover that forgot it, another
-   * claim may be at the same revision, and must not be recorded over. Absent where no claim is known.
+   * `send_before` of the claim or the status read behind this outcome. After a failover that lost the claim, another claim may
+   * have the same revision, and this outcome must not overwrite it. Absent or null if no claim is known.
    */
   readonly send_before?: DateTime.Utc | null
 }
 
 /**
- * The operation stays held: whether it was sent cannot be known yet, or the provider has it. `until` is when whoever
- * claimed it before the failover can send it no more.
+ * The operation stays held: it is not certain yet whether it was sent, or the provider has it. From `until` on the claim holder
+ * from before the failover cannot send it.
  */
 export class StillHeld extends Schema.TaggedError<StillHeld>()("StillHeld", {
   id: OperationId,
@@ -142,11 +145,11 @@ export class StillHeld extends Schema.TaggedError<StillHeld>()("StillHeld", {
   override get message() {
     switch (this.reason) {
       case "unexamined":
-        return `operation ${this.id} is held, and no worker has looked at it since: run one for its provider, which finds out until when it could still be sent`
+        return `operation ${this.id} is held, and no worker has examined it since: run a worker for its provider, which sets until when it could still be sent`
       case "sendable":
-        return `operation ${this.id} is held, and whoever claimed it before may send it until ${
+        return `operation ${this.id} is held, and the worker that claimed it before may send it until ${
           this.until === null ? "then" : DateTime.formatIso(this.until)
-        }: ask the provider after that, and release it then`
+        }: ask the provider after that, and then release it`
       case "acknowledged":
         return `operation ${this.id} is held, and its provider has acknowledged it: there is nothing to send`
     }
@@ -161,8 +164,8 @@ export interface ReviewTerms {
 }
 
 /**
- * The database would forget what it acknowledged, so nothing may be sent: after a crash a mutation could be sent once
- * more.
+ * The database may lose acknowledged commits in a crash. Nothing may be sent: after a crash an operation could be sent a second
+ * time.
  */
 export class UnsafeDatabase extends Schema.TaggedError<UnsafeDatabase>()("UnsafeDatabase", {
   setting: Schema.Literals(["fsync", "synchronous_commit"])

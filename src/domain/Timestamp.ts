@@ -21,7 +21,7 @@ const millisecondsADay = 86_400_000
 const twoDigits = Array.from({ length: 60 }, (_, n) => String(n).padStart(2, "0"))
 const threeDigits = Array.from({ length: 1000 }, (_, n) => String(n).padStart(3, "0"))
 
-/** The dates of the days that were asked for, `2026-01-31T`. Bounded: operations are of few days, clients may ask of any. */
+/** Cache of dates, such as `2026-01-31T`, by day. It is bounded, because a client may name any day. */
 const dates = new Map<number, string>()
 const maxDates = 1024
 
@@ -35,8 +35,8 @@ const dateOf = (day: number): string => {
 }
 
 /**
- * An instant in RFC 3339, UTC, with milliseconds: what `Date.prototype.toISOString` says of it, at a third of the cost. A
- * list of 100 operations holds up to 300 instants, and writing them was a sixth of what the list cost.
+ * Formats an instant in RFC 3339, UTC, with milliseconds, as `Date.prototype.toISOString` does, at a third of the cost. A list of
+ * 100 operations holds up to 300 instants, and their format was a sixth of the cost of the list.
  */
 export const formatTimestamp = (epochMilliseconds: number): string => {
   const day = Math.floor(epochMilliseconds / millisecondsADay)

@@ -12,13 +12,8 @@ import { type ListQuery, maxPageSize } from "../api/OperationsApi.ts"
 import type { Forbidden, NotFound, ServiceUnavailable, Unauthorized, UnprocessableContent } from "../api/Problems.ts"
 import type { GrantRefusal } from "../domain/Grant.ts"
 import { type Operation, pollAfterSeconds } from "../domain/Operation.ts"
-import {
-  isFiltered,
-  maxLookedAt,
-  type OperationQuery,
-  OperationStore,
-  type QueryTooBroad
-} from "../services/OperationStore.ts"
+import { isFiltered, maxLookedAt, type OperationQuery, type QueryTooBroad } from "../domain/OperationQuery.ts"
+import { OperationStore } from "../services/OperationStore.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { decodePageToken, encodePageToken } from "./PageToken.ts"

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Base64Url from "effect/encoding/Base64Url"
 import * as Result from "effect/Result"
 import { isOperationId } from "../domain/Operation.ts"
-import type { OperationCursor, OperationQuery } from "../services/OperationStore.ts"
+import type { OperationCursor, OperationQuery } from "../domain/OperationQuery.ts"
 
 /** The filters that a token is tied to. The page size may change between pages. */
 type Filters = Omit<OperationQuery, "after" | "page_size">

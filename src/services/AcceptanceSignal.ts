@@ -1,5 +1,5 @@
 /**
- * Tells workers that something was accepted, so that they need not wait for their next look.
+ * Announces acceptances to the workers, so that they need not wait for their next poll.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -7,17 +7,16 @@ import * as Stream from "effect/Stream"
 import type { Provider } from "../domain/Grant.ts"
 
 interface AcceptanceSignalShape {
-  /** Says that an operation for this provider was accepted. Never waits and never fails. */
+  /** Announces an operation for this provider. Never waits and never fails. */
   readonly announce: (provider: Provider) => Effect.Effect<void>
-  /** The providers for which something was accepted, from now on. Never ends. */
+  /** The providers of operations that are accepted from now on. Never ends. */
   readonly announced: Stream.Stream<Provider>
 }
 
 const silent: AcceptanceSignalShape = { announce: () => Effect.void, announced: Stream.never }
 
 /**
- * A hint and no more: announcements may be lost or doubled, and whoever listens looks from time to time all the same.
- * Without a layer nothing is announced.
+ * A hint only: announcements may be lost or doubled, so workers also poll. Without a layer nothing is announced.
  */
 export const AcceptanceSignal: Context.Reference<AcceptanceSignalShape> = Context.Reference(
   "financial-agents-gateway/services/AcceptanceSignal",

@@ -8,9 +8,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
-import { orUnavailable, sqlState, type StoreUnavailable } from "./StoreUnavailable.ts"
+import { listBlockers, terminateBlocker } from "./sql/listBlockers.ts"
+import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
-/** A session of the database. What the own role may not see of it is null. */
+/** A session of the database. Members that the role of this session may not see are null. */
 export const Blocker = Schema.Struct({
   /** Process id at the server. */
   pid: Schema.Int,
@@ -20,7 +21,7 @@ export const Blocker = Schema.Struct({
   client_address: Schema.NullOr(Schema.String),
   /** Such as `active` or `idle in transaction`. */
   state: Schema.NullOr(Schema.String),
-  /** When its transaction began. */
+  /** Start of its transaction. */
   since: Schema.NullOr(Schema.DateTimeUtcFromString),
   /** Sessions that wait for a lock of this one now. */
   blocks: Schema.Array(Schema.Int),
@@ -30,12 +31,12 @@ export const Blocker = Schema.Struct({
 export type Blocker = typeof Blocker.Type
 
 /**
- * How long a change of grants waits for each lock that it needs: five seconds, as `revoke_grants` in the database. Longer
- * than the server lets a registration that stopped keep its locks.
+ * How long a change of grants waits for each lock: five seconds, as `revoke_grants` in the database. The server ends a
+ * registration of a stopped process earlier.
  */
 export const revocationPatience = Duration.seconds(5)
 
-/** Age of the transactions that are named when a change gave up: what goes on all the time takes less. */
+/** Age of the transactions that `GrantsBlocked` names. Ordinary transactions are shorter. */
 export const suspiciousAge = Duration.seconds(1)
 
 const nameOf = ({ application_name, pid, role, since }: Blocker): string =>
@@ -47,8 +48,8 @@ const nameOf = ({ application_name, pid, role, since }: Blocker): string =>
   ].filter((part) => part !== "").join(", ")
 
 /**
- * A revocation, or another change of grants, waited for `revocationPatience` and gave up: the cause of a `StoreUnavailable`.
- * The grants that no session held are revoked already; those that may be held are not. Repeat the call once the blocking
+ * A revocation, or another change of grants, did not get a lock within `revocationPatience`. It is the cause of a
+ * `StoreUnavailable`. Grants that no session has locked are revoked; the others are not. Repeat the call once the blocking
  * sessions have ended.
  */
 export class GrantsBlocked extends Schema.TaggedError<GrantsBlocked>()("GrantsBlocked", {
@@ -56,98 +57,49 @@ export class GrantsBlocked extends Schema.TaggedError<GrantsBlocked>()("GrantsBl
 }) {
   override get message() {
     const names = this.blockers.map(nameOf).join("; ")
-    return `the change is not complete: it waited in vain for a lock. `
+    return `the change is not complete: it did not get a lock in time. `
       + (names === "" ? "" : `Sessions that may hold it: ${names}. `)
       + "Run `financial-agents-gateway grants blockers --terminate` to end such sessions, then repeat the change"
   }
 }
 
-/** What became of a session that was to end: this role may not end it, or it waits for another one that ends instead. */
+/**
+ * The result of ending a session. `not permitted`: this role may not end it. `waiting`: it waits for another session, which is
+ * ended instead.
+ */
 export const Termination = Schema.Literals(["ended", "running", "not permitted", "waiting"])
 
-/** A session, and what became of it. */
+/** A session, and the result of ending it. */
 export const TerminatedBlocker = Schema.Struct({ ...Blocker.fields, termination: Termination })
 export type TerminatedBlocker = typeof TerminatedBlocker.Type
 
-/** Lists and ends sessions. What they show of other roles depends on the own one: see docs/postgresql.md, "Roles". */
+/** Lists and ends sessions. The role of this session decides what it sees of others: see docs/postgresql.md, "Roles". */
 export class GrantBlockers extends Context.Service<GrantBlockers, {
   /**
-   * Sessions that may hold up a revocation, in transactions that began so long ago or whose beginning this role may not
-   * see, the oldest first.
+   * Sessions that may hold up a revocation, the oldest transaction first. Their transactions are at least this old, or this role
+   * may not see the age.
    */
   readonly list: (age: Duration.Duration) => Effect.Effect<ReadonlyArray<Blocker>, StoreUnavailable>
   /**
-   * Ends these sessions, except those that wait for another one: a revocation that is held up is one of them. Waits five
-   * seconds for the end of each.
+   * Ends these sessions, except those that wait for another one, such as the revocation itself. Waits five seconds for the
+   * end of each.
    */
   readonly terminate: (age: Duration.Duration) => Effect.Effect<ReadonlyArray<TerminatedBlocker>, StoreUnavailable>
 }>()("financial-agents-gateway/services/GrantBlockers") {
   static readonly layer: Layer.Layer<GrantBlockers, never, SqlClient.SqlClient> = Layer.effect(
     GrantBlockers,
-    Effect.map(SqlClient.SqlClient, (sql) => {
-      const end = (blocker: Blocker): Effect.Effect<typeof Termination.Type, StoreUnavailable> =>
-        blocker.waits_for.length > 0 ? Effect.succeed("waiting") : orUnavailable(
-          sql.unsafe<{ readonly ended: boolean }>(terminateStatement, [0, blocker.pid]).pipe(
-            Effect.map((rows) => rows.every(({ ended }) => ended) ? "ended" as const : "running" as const),
-            Effect.catchIf(
-              (error) => sqlState(error) === insufficientPrivilege,
-              () => Effect.succeed("not permitted" as const)
-            )
-          )
-        )
-      return GrantBlockers.of({
+    Effect.map(SqlClient.SqlClient, (sql) =>
+      GrantBlockers.of({
         list: (age) => listBlockers(sql, age),
         terminate: (age) =>
           Effect.flatMap(
             listBlockers(sql, age),
             (blockers) =>
-              Effect.forEach(blockers, (blocker) =>
-                Effect.map(end(blocker), (termination) => ({ ...blocker, termination })))
+              Effect.forEach(
+                blockers,
+                (blocker) => Effect.map(terminateBlocker(sql, blocker), (termination) => ({ ...blocker, termination }))
+              )
           )
-      })
-    })
+      }))
   )
 }
-
-const insufficientPrivilege = "42501"
-
-/** See `GrantBlockers.list`. */
-export const listBlockers = (
-  sql: SqlClient.SqlClient,
-  age: Duration.Duration
-): Effect.Effect<ReadonlyArray<Blocker>, StoreUnavailable> =>
-  Effect.map(
-    orUnavailable(sql.unsafe<BlockerRow>(listStatement, [Duration.toSeconds(age)])),
-    (rows) => rows.map((row) => ({ ...row, since: row.since === null ? null : DateTime.fromDateUnsafe(row.since) }))
-  )
-
-interface BlockerRow extends Omit<Blocker, "since"> {
-  readonly since: Date | null
-}
-
-/**
- * PostgreSQL does not list row locks, but a session that takes one holds a lock of the table in a mode that tells. The modes
- * that are left out are those of plain reads and of VACUUM: no revocation waits for them. The second part finds the
- * sessions for which these wait.
- */
-const listStatement = `
-  WITH RECURSIVE suspects AS (
-    SELECT l.pid FROM pg_locks l
-    WHERE l.granted AND l.locktype = 'relation' AND l.pid <> pg_backend_pid()
-      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND l.relation = ANY (ARRAY['clients', 'provider_connections', 'grants', 'grant_revocations', 'grant_locks']::regclass[])
-      AND l.mode NOT IN ('AccessShareLock', 'ShareUpdateExclusiveLock')
-    UNION
-    SELECT unnest(pg_blocking_pids(s.pid)) FROM suspects s
-  ), waiting AS MATERIALIZED (
-    SELECT DISTINCT pid, pg_blocking_pids(pid) AS blocked_by FROM pg_locks WHERE NOT granted
-  )
-  SELECT a.pid, a.usename::text AS role, a.application_name, host(a.client_addr) AS client_address, a.state,
-    a.xact_start AS since, ARRAY(SELECT w.pid FROM waiting w WHERE a.pid = ANY (w.blocked_by)) AS blocks,
-    ARRAY(SELECT DISTINCT unnest(pg_blocking_pids(a.pid))) AS waits_for
-  FROM suspects JOIN pg_stat_activity a USING (pid)
-  WHERE a.xact_start IS NULL OR a.xact_start <= clock_timestamp() - make_interval(secs => $1)
-  ORDER BY a.xact_start, a.pid`
-
-/** Of sessions that are listed still: another may have the process id by now. */
-const terminateStatement = `SELECT pg_terminate_backend(pid, 5000) AS ended FROM (${listStatement}) l WHERE pid = $2`

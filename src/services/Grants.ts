@@ -1,5 +1,5 @@
 /**
- * The administration of grants: who may read and submit, and who no longer may.
+ * The administration of grants: which clients may read and submit, for which resource owners.
  */
 import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"
@@ -27,35 +27,36 @@ import type {
   Scope,
   ScopesExceeded
 } from "../domain/Grant.ts"
+import type { UnmatchedRevocation } from "../domain/IssuerClient.ts"
 import { makeMemory } from "./memory/MemoryGrants.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeSql } from "./sql/SqlGrants.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
-/** What a new grant is to allow. */
+/** A grant to issue. */
 export interface GrantRequest {
   readonly resource_owner: ResourceOwner
   readonly subject: PairwiseSubject
   readonly client_id: ClientId
   readonly provider: Provider
-  /** Within `scopeLimits`; more is a mistake of the caller's, and dies. */
+  /** Within `scopeLimits`. More is a mistake of the caller, and dies. */
   readonly scopes: ReadonlyArray<Scope>
-  /** A hundred years at most; more is a mistake of the caller's, and dies. */
+  /** A hundred years at most. More is a mistake of the caller, and dies. */
   readonly expires_in: Duration.Duration
 }
 
-/** A new grant with its access token, which is shown here and never again. */
+/** A new grant with its access token. The token cannot be read again. */
 export interface IssuedGrant {
   readonly grant: Grant
   readonly access_token: Redacted.Redacted<string>
 }
 
-/** A grant that an authorization server gave. */
+/** A grant of an authorization server. */
 export interface GrantRegistration {
   readonly issuer: Issuer
-  /** The grant, as its authorization server calls it. */
+  /** The id of the grant at its authorization server. */
   readonly grant: ExternalId
-  /** As the gateway calls it: with the prefix of the issuer, where there is one. */
+  /** From `gatewayClientId`, with the client prefix of the issuer. */
   readonly client_id: ClientId
   readonly subject: PairwiseSubject
   readonly resource_owner: ResourceOwner
@@ -63,105 +64,102 @@ export interface GrantRegistration {
   readonly scopes: ReadonlyArray<Scope>
   readonly expires_at: DateTime.Utc
   /**
-   * When it was granted, at the latest: the time of the event, or the `iat` of the token that shows the grant, less what
-   * the clocks may differ. It decides whether an
-   * earlier revocation of the subject or the client meant this grant as well. Absent when nobody knows: then it did.
+   * The latest possible grant time: the time of the event, or the `iat` of the token that shows the grant, less the tolerance
+   * for clocks. It decides whether an earlier revocation of the subject or the client covers this grant. Absent or null when
+   * the time is unknown: then such a revocation does.
    */
   readonly granted_at?: DateTime.Utc | null
   /**
-   * An event of the authorization server speaks for the whole grant, so that scopes and end become what it says (the
-   * default), and no token changes them any more. Until then a token shows a part: it adds its scopes to those that other
-   * tokens showed, and only ever moves the end further away, by more than an hour or not at all, because tokens arrive in
-   * any order and often.
+   * `event`, the default: an event of the authorization server describes the whole grant. Scopes and end become those of the
+   * event, and no token changes them later.
+   *
+   * `token`: a token shows a part of the grant. Until the first event it adds its scopes to those of other tokens. It only moves
+   * the end further away, and by more than an hour or not at all, because tokens arrive in any order and often.
    */
   readonly learned_from?: "event" | "token"
 }
 
-/**
- * One grant of an authorization server, as that calls it. Only the client is as the gateway calls it: where the issuer has a
- * client prefix, the server's own client id without it names nobody, and a revocation revokes nothing, without an error.
- */
+/** One grant of an authorization server. */
 export interface ExternalGrant {
   readonly issuer: Issuer
-  /** With the prefix of the issuer, where there is one. */
+  /** From `gatewayClientId`, with the client prefix of the issuer. */
   readonly client_id: ClientId
   readonly grant: ExternalId
 }
 
-/**
- * All that a subject gave to a client at an authorization server. The client is as the gateway calls it: see
- * `ExternalGrant`.
- */
+/** All grants of a subject to a client at an authorization server. */
 export interface ExternalSubject {
   readonly issuer: Issuer
-  /** With the prefix of the issuer, where there is one. */
+  /** From `gatewayClientId`, with the client prefix of the issuer. */
   readonly client_id: ClientId
   readonly subject: PairwiseSubject
 }
 
-/**
- * All that a client was given: by one authorization server or, without an issuer, by anyone, the gateway included. The
- * client is as the gateway calls it: see `ExternalGrant`.
- */
+/** All grants of a client: at one authorization server or, without an issuer, at all of them and at the gateway. */
 export interface ClientGrants {
   readonly issuer?: Issuer | null
-  /** With the prefix of the issuer, where there is one. */
+  /** From `gatewayClientId`, with the client prefix of the issuer. */
   readonly client_id: ClientId
 }
 
 type Platform = Digest.Digest | SecureRandom.SecureRandom
 
 /**
- * Writes the rows on which every read and every acceptance depends. A change holds for the very next read, in every
- * process that shares the database.
+ * Writes the rows on which every read and every acceptance depends. A change holds for the very next read, in every process
+ * that shares the database.
  *
- * A revocation holds also for grants of authorization servers that were never seen: when one is registered later, it is
- * revoked from the start. So a registration waits for a revocation of its client, and a revocation for registrations that
- * are under way. Each is one statement: a process that stops keeps no lock. Inside a longer transaction the locks last until
- * its end, and its isolation level must be READ COMMITTED: above it, both die.
+ * A revocation also holds for grants of authorization servers that the gateway has not seen: a later registration registers them
+ * as revoked. So a registration waits for a revocation of its client, and a revocation for registrations under way. Each is
+ * one statement: a stopped process keeps no lock. Inside a longer transaction the locks last until its end. Its isolation
+ * level must be READ COMMITTED: at a higher one, both die.
  *
- * A revocation waits five seconds at most for each lock, and is `StoreUnavailable` then, whose cause `GrantsBlocked` names the
- * sessions that may hold it. What no session holds is revoked all the same. So do the other changes of what a grant depends
- * on.
+ * A revocation waits at most five seconds for each lock. Then it fails with `StoreUnavailable`, whose cause `GrantsBlocked` names
+ * the sessions that may hold the lock. Grants that no session has locked are revoked nevertheless. The changes of clients and
+ * provider connections wait and fail in the same way.
  */
 export class Grants extends Context.Service<Grants, {
   /**
-   * Issues a grant and its token. A client or a provider connection that is seen for the first time starts active and
-   * connected; one that is known stays as it is, so issuing a grant neither reactivates nor reconnects.
+   * Issues a grant and its token. A new client starts as active, and a new provider connection as connected. Known ones keep
+   * their standing: to issue a grant neither reactivates nor reconnects.
    */
   readonly issue: (request: GrantRequest) => Effect.Effect<IssuedGrant, StoreUnavailable>
   /**
-   * Registers a grant of an authorization server under `externalGrantId`, or brings a known one up to date: the server is
-   * the authority on scopes and end. No token is made. Client and provider connection start as with `issue`.
+   * Registers a grant of an authorization server under `externalGrantId`, or updates a known one: the server decides scopes and
+   * end. It makes no token. Client and provider connection start as with `issue`.
    *
-   * What a token shows waits a quarter of a second at most for a revocation of its client that is under way, and an event
-   * five seconds. Then it is `StoreUnavailable`.
+   * A registration by a token waits at most a quarter of a second for a revocation of its client, and one by an event five
+   * seconds. Then it fails with `StoreUnavailable`.
    *
-   * A revoked grant stays revoked, for ever; see `revoked_at` of what this yields. Changes nothing and fails with
-   * `GrantConflict` when the grant is known with another subject, resource owner or provider, and with `ScopesExceeded`
-   * when it would have more scopes than `scopeLimits` allows.
+   * A revoked grant stays revoked, for ever: see `revoked_at` of the result. It changes nothing and fails with `GrantConflict`
+   * if the grant is known with another subject, resource owner or provider, and with `ScopesExceeded` if it would have more
+   * scopes than `scopeLimits` allows.
    */
   readonly register: (
     registration: GrantRegistration
   ) => Effect.Effect<Grant, GrantConflict | ScopesExceeded | StoreUnavailable>
   readonly show: (id: GrantId) => Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
-  /** Revokes for ever. Revoking once more changes nothing and keeps the first time. */
+  /** Revokes for ever. A second revocation changes nothing and keeps the first time. */
   readonly revoke: (id: GrantId) => Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   /**
-   * Revokes a grant of an authorization server for ever, whether or not it was seen before. Yields how many grants this
-   * very call revoked: 0 or 1.
+   * Revokes a grant of an authorization server for ever, also one that the gateway has not seen. Returns how many grants this
+   * call revoked: 0 or 1.
+   *
+   * Fails with `UnmatchedRevocation` if the ledger has grants of the issuer, but none of the client. The revocation is recorded
+   * and holds nevertheless. Where the client id comes from `gatewayClientId`, the client has never used the gateway, and you can
+   * ignore the failure. Inside a transaction of your own, catch it: a rollback undoes the revocation.
    */
-  readonly revokeExternal: (grant: ExternalGrant) => Effect.Effect<number, StoreUnavailable>
+  readonly revokeExternal: (grant: ExternalGrant) => Effect.Effect<number, UnmatchedRevocation | StoreUnavailable>
   /**
-   * Revokes all that a subject gave to a client until now, also what was not seen yet. What is granted more than
-   * `revocationMargin` later holds. Yields how many grants this very call revoked, expired ones included.
+   * Revokes all grants of a subject to a client until now, also those that the gateway has not seen. Grants that are given
+   * `revocationMargin` later or more are unaffected. Returns how many grants this call revoked, expired ones included. Fails
+   * with `UnmatchedRevocation` as `revokeExternal` does.
    */
-  readonly revokeSubject: (subject: ExternalSubject) => Effect.Effect<number, StoreUnavailable>
+  readonly revokeSubject: (subject: ExternalSubject) => Effect.Effect<number, UnmatchedRevocation | StoreUnavailable>
   /**
-   * The same for all that a client was given until now, by whichever subject. The client stays active: it can be
-   * granted access anew. To shut it out, use `setClientActive`.
+   * Does the same for all grants of a client until now, of any subject. The client stays active and can be granted access again.
+   * To exclude it, use `setClientActive`. Without an issuer it fails with `UnmatchedRevocation` if there is no such client.
    */
-  readonly revokeClient: (client: ClientGrants) => Effect.Effect<number, StoreUnavailable>
+  readonly revokeClient: (client: ClientGrants) => Effect.Effect<number, UnmatchedRevocation | StoreUnavailable>
   readonly setClientActive: (
     id: ClientId,
     active: boolean

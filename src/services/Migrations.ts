@@ -1,5 +1,5 @@
 /**
- * The database schema: plain numbered SQL files, applied once each.
+ * The database schema: numbered SQL files, each applied once.
  */
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
@@ -9,7 +9,7 @@ import * as Migrator from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
 
-/** Where the migrator keeps what it applied. Teams that migrate in their own way must leave it alone. */
+/** The table of applied migrations. Other migration tools must not use it. */
 export const migrationsTable = "financial_agents_gateway_migrations"
 
 /** The package's `migrations` directory, next to `src` and `dist` alike. */
@@ -18,7 +18,7 @@ const directory = new URL("../../migrations/", import.meta.url)
 const fileName = /^(\d+)_(.+)\.sql$/
 
 /**
- * A quoting tag that the text does not contain.
+ * Quotes with a tag that the text does not contain.
  */
 const quote = (text: string, name: string): string => {
   let tag = `$${name}$`
@@ -27,8 +27,8 @@ const quote = (text: string, name: string): string => {
 }
 
 /**
- * The extended protocol takes one statement at a time, and to separate statements is the parser's work: function
- * bodies hold semicolons too. EXECUTE hands the whole file to PostgreSQL's own parser.
+ * Runs all statements of a file. The extended protocol takes one statement at a time, and only a parser can separate them,
+ * because function bodies hold semicolons. So EXECUTE gives the whole file to the parser of PostgreSQL.
  */
 const runFile = (text: string) =>
   Effect.flatMap(
@@ -56,19 +56,19 @@ const loader: Migrator.Loader<FileSystem.FileSystem | Path.Path> = Effect.gen(fu
   ])
 })
 
-/** A lock that was not had in time: nothing was applied, and the next attempt may get it. */
+/** A lock timeout: no migration was applied, and the next attempt may get the lock. */
 const isLockTimeout = (error: unknown): boolean => {
   const cause = error instanceof Migrator.MigrationError ? error.cause : error
   return isSqlError(cause) && cause.reason._tag === "LockTimeoutError"
 }
 
-/** Two minutes and what the attempts take. */
+/** Two minutes, and the time of the attempts. */
 const patience = { schedule: Schedule.spaced("1 second"), times: 120 }
 
 /**
- * Applies the migrations that are missing, all in one transaction, and yields their names. Any number of processes may
- * start at once: one applies, the others wait and find nothing to do. Connect as the owner of the schema. It starts
- * again when it does not get a lock within the session's `lock_timeout`, for some minutes.
+ * Applies the missing migrations in one transaction, and returns their names. If several processes start at once, one applies
+ * them and the others wait. Connect as the owner of the schema. After a lock timeout (`lock_timeout` of the session) it tries
+ * again, for two minutes.
  */
 export const migrate: Effect.Effect<
   ReadonlyArray<string>,
@@ -80,8 +80,8 @@ export const migrate: Effect.Effect<
 )
 
 /**
- * Tells whether the database has every migration that this version of the gateway was built against. Yields an effect
- * that only asks the database, for readiness probes.
+ * Makes the check that the database has every migration of this version of the gateway. The check only asks the database, for
+ * readiness probes.
  */
 export const makeIsMigrated: Effect.Effect<
   Effect.Effect<boolean, SqlError>,

@@ -27,23 +27,23 @@ import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 type Platform = Digest.Digest | SecureRandom.SecureRandom
 
-/** What became of a financial request: its operation, and whether this very call created it. */
+/** The result of an acceptance: the operation, and whether this call created it. */
 export interface Accepted {
   readonly operation: Operation
   readonly created: boolean
 }
 
 /**
- * Records what happens to operations. It trusts its caller to know which operation it may move: HTTP clients never
- * reach it.
+ * Records acceptances and transitions of operations. It does not check which operations its caller may move: no HTTP client
+ * reaches it.
  */
 export class OperationLedger extends Context.Service<OperationLedger, {
   /**
-   * Accepts a financial request, at most once for each binding of client, subject and idempotency key, for ever: the
-   * same request returns the same operation, another request under the same key is a `BindingConflict`. The grant must
-   * be good and have the scope, if one is named, its client must be active and its provider connected.
+   * Accepts a financial request, at most once for each request binding (client, subject and idempotency key), for ever. The same
+   * request returns the same operation, and another request under the same key fails with `BindingConflict`. The grant must
+   * be live and have the scope, if one is given, its client must be active and its provider connection connected.
    *
-   * After `StoreUnavailable` nobody knows whether the request was recorded: repeat it with the same key.
+   * After `StoreUnavailable` it is unknown whether the request was recorded: repeat it with the same key.
    */
   readonly accept: (
     grant: GrantIdentity,
@@ -51,10 +51,10 @@ export class OperationLedger extends Context.Service<OperationLedger, {
     scope?: Scope
   ) => Effect.Effect<Accepted, GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable>
   /**
-   * Moves the operation if it is still at `revision` (compare-and-set), and records the evidence in its history.
-   * Evidence is what proved the transition, as JSON, or null; leaving `indeterminate` requires an object that is not empty.
+   * Moves the operation if it is still at `revision` (compare-and-set), and records the evidence in its history. Evidence is
+   * JSON that justifies the transition, or null. To leave `indeterminate` requires an object that is not empty.
    *
-   * After `StoreUnavailable` nobody knows whether the move was recorded: read the operation again.
+   * After `StoreUnavailable` it is unknown whether the move was recorded: read the operation again.
    */
   readonly transition: (
     id: OperationId,
@@ -63,27 +63,27 @@ export class OperationLedger extends Context.Service<OperationLedger, {
     evidence: Schema.Json
   ) => Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition | StoreUnavailable>
   /**
-   * Cancels an operation that nobody has claimed yet: once it is `submitting`, a mutation may be on its way, and this is
-   * an `IllegalTransition`. So it is while a failover holds the operation, because it may have been sent before. An
-   * operation that is cancelled already stays so.
+   * Cancels an operation that no worker has claimed. Fails with `IllegalTransition` once it is `submitting`, because a
+   * submission may be on its way, and while it is held, because it may have been sent before. A cancelled operation stays
+   * cancelled.
    */
   readonly cancel: (
     id: OperationId,
     evidence: Schema.Json
   ) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>
   /**
-   * Puts an operation under review, or ends the review; its age counts anew from there. Once an operation is settled
-   * there is nothing to review.
+   * Puts an operation under review, or ends the review. The age that begins the next review counts from the end. Fails with
+   * `AlreadySettled` once the operation is settled.
    */
   readonly review: (
     id: OperationId,
     underReview: boolean
   ) => Effect.Effect<Operation, OperationNotFound | AlreadySettled | StoreUnavailable>
-  /** The operation in its public form, whoever owns it. */
+  /** The operation in its public form, of any owner. */
   readonly show: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | StoreUnavailable>
-  /** Whether nothing was ever accepted. */
+  /** Whether the ledger has no operation. */
   readonly isEmpty: Effect.Effect<boolean, StoreUnavailable>
-  /** Everything that ever happened to the operation, oldest first. */
+  /** The acceptance and all transitions of the operation, oldest first. */
   readonly history: (
     id: OperationId
   ) => Effect.Effect<ReadonlyArray<HistoryEntry>, OperationNotFound | StoreUnavailable>

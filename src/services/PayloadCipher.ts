@@ -1,6 +1,6 @@
 /**
- * How payloads lie in the database while they wait for submission: as they are, or encrypted. With keys, a payload that
- * can be read is also authentic: only a program that has a key can have written it for this operation.
+ * Payloads in the database, in plain text or encrypted, while they wait for submission. With keys, a payload that can be read
+ * is also authentic: only a program with a key can have written it for this operation.
  */
 import * as Bytes from "effect/Bytes"
 import * as Context from "effect/Context"
@@ -17,37 +17,37 @@ import * as Schema from "effect/Schema"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { PayloadUnreadable } from "../domain/Submission.ts"
 
-/** A payload as it is stored, and the name of the key that encrypts it; null when it is not encrypted. */
+/** A payload as it is stored, and the name of the key that encrypts it. Null: plain text. */
 export interface SealedPayload {
   readonly key_id: string | null
   readonly payload: Uint8Array
 }
 
-/** The name of a key, as people give it. */
+/** The name of a key, as the operator gives it. */
 export const PayloadKeyId = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9._~-]{1,64}$/u, { expected: "1 to 64 letters, digits or ._~-" })
 )
 
-/** A key of 256 bits by its name. Rows name it with a fingerprint: a wrong key of the same name reads nothing. */
+/** A key of 256 bits and its name. Rows hold the name with a fingerprint, so another key of the same name reads nothing. */
 export interface PayloadKey {
   readonly id: string
   readonly key: Redacted.Redacted<Uint8Array>
 }
 
 export interface PayloadCipherShape {
-  /** What rows say of the keys that are at hand. Workers leave payloads alone that others encrypted. */
+  /** The names of the keys of this process, as rows hold them. Workers claim no payload of another key. */
   readonly keyIds: ReadonlyArray<string>
   /**
-   * Plain text counts only if its operation was accepted before this instant, in milliseconds since 1970: `Infinity`
-   * without keys. Workers leave other plain text alone.
+   * Workers claim plain text only if its operation was accepted before this instant, in milliseconds since 1970. It is
+   * `Infinity` without keys.
    */
   readonly plaintextBefore: number
-  /** Encrypts for one operation: the result cannot be moved to another. */
+  /** Encrypts for one operation: the result cannot be read for another. */
   readonly seal: (id: OperationId, payload: Uint8Array) => Effect.Effect<SealedPayload>
   readonly open: (operation: AcceptedOperation, sealed: SealedPayload) => Effect.Effect<Uint8Array, PayloadUnreadable>
 }
 
-/** What the ledger never changes of an operation, as far as its payload depends on it. */
+/** The members of an operation on which its payload depends. They never change. */
 type AcceptedOperation = Pick<Operation, "id" | "created_at">
 
 const plain: PayloadCipherShape = {
@@ -60,30 +60,30 @@ const plain: PayloadCipherShape = {
 const encoder = new TextEncoder()
 
 /**
- * Stores payloads in the clear unless `layerAesGcm` is provided, to the ledger that accepts and to the worker that
- * submits.
+ * Stores payloads in plain text by default. Provide `layerAesGcm` to the ledger that accepts and to the worker that submits.
  */
 export const PayloadCipher: Context.Reference<PayloadCipherShape> = Context.Reference(
   "financial-agents-gateway/services/PayloadCipher",
   { defaultValue: () => plain }
 )
 
-/** How `layerAesGcm` treats what was stored before there were keys. */
+/** How `layerAesGcm` treats payloads from the time before there were keys. */
 export interface AesGcmOptions {
   /**
-   * Plain text of operations that were accepted before this instant is still read. Give it while a ledger moves from clear
-   * text to keys, and no longer. Default: plain text is never read, because a program that may write to the database
-   * could put it in the place of a ciphertext.
+   * Plain text of operations that were accepted before this instant can be read. Set it only while a ledger moves from plain
+   * text to keys. Default: no plain text can be read, because a program with access to the database could replace a
+   * ciphertext by it.
    */
   readonly plaintextUntil?: DateTime.Utc
 }
 
 /**
- * AES-256-GCM (NIST SP 800-38D), with a random nonce in front of each payload and the operation's id as additional
- * data. The first key encrypts, all of them decrypt: to rotate, put a new key in front, and take the old one away when
- * no row names it any more. Plain text is refused, except what `plaintextUntil` admits. A key is good for 2^32 payloads.
+ * Encrypts with AES-256-GCM (NIST SP 800-38D), with a random nonce in front of each payload and the id of the operation as
+ * additional data. The first key encrypts, and all of them decrypt. To rotate, put a new key in front, and remove the old one
+ * when no row names it any more. Plain text is refused, except as `plaintextUntil` allows. Use a key for at most 2^32
+ * payloads.
  *
- * Fails when a key is not 32 bytes long.
+ * Fails if a key is not 32 bytes long.
  */
 export const layerAesGcm = (
   keys: readonly [PayloadKey, ...ReadonlyArray<PayloadKey>],
@@ -125,7 +125,7 @@ export const layerAesGcm = (
     })
   )
 
-/** The name and 32 bits of a digest: enough to tell keys apart, and nothing to find one by. */
+/** The name and 32 bits of the digest: enough to tell keys apart, and too few to find a key. */
 const namedInRows = Effect.fnUntraced(function*({ id, key }: PayloadKey) {
   const digests = yield* Digest.Digest
   const digest = yield* digests.digest(Digest.sha256, Redacted.value(key))

@@ -11,19 +11,19 @@ import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import { makeIsMigrated } from "./Migrations.ts"
 
-/** The store cannot serve reads. The reason is for logs; it names no host and no credential. */
+/** The store cannot serve reads. The reason is for logs, and names no host and no credential. */
 export class NotReady extends Schema.TaggedError<NotReady>()("NotReady", {
   reason: Schema.Literals(["no_answer", "in_recovery", "migrations_missing"])
 }) {}
 
-/** What `GET /readyz` asks. Replace it when a store of your own has other needs. */
+/** The check of `GET /readyz`. Replace it for a store of your own. */
 export class Readiness extends Context.Service<Readiness, {
   readonly check: Effect.Effect<void, NotReady>
 }>()("financial-agents-gateway/services/Readiness") {
   /**
-   * The database answers within one second, is the primary, and has every migration. Probes that come while one is asked
-   * share its answer, so that a flood of them costs one statement at a time. Give it connections of its own: on those of
-   * the requests, a probe would wait behind them.
+   * Checks that the database answers within one second, is the primary, and has every migration. Concurrent probes share one
+   * answer, so that many of them cost one statement at a time. Give it connections of its own: on those of the requests, a
+   * probe would wait behind the requests.
    */
   static readonly layer: Layer.Layer<Readiness, never, SqlClient.SqlClient | FileSystem.FileSystem | Path.Path> = Layer
     .effect(
@@ -43,12 +43,12 @@ export class Readiness extends Context.Service<Readiness, {
           Effect.timeoutOrElse({ duration: 1000, orElse: () => noAnswer }),
           Effect.catchTag("SqlError", () => noAnswer)
         )
-        // An answer is kept for no time at all: the next probe after it asks anew.
+        // No answer is kept: the next probe after it asks again.
         const shared = yield* Cache.make({ lookup: () => ask, capacity: 1, timeToLive: 0 })
         return Readiness.of({ check: Cache.get(shared, "probe") })
       })
     )
 
-  /** For stores that are always there, such as the one in memory. */
+  /** For stores that are always ready, such as the one in memory. */
   static readonly layerAlways: Layer.Layer<Readiness> = Layer.succeed(Readiness, { check: Effect.void })
 }

@@ -3,8 +3,8 @@ import * as Schema from "effect/Schema"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
 
 /**
- * The store did not answer, or not in time. A read can be repeated. A write may or may not have happened: repeat it
- * with the same request binding (accept), or read the operation again before deciding (transition).
+ * The store did not answer in time. A read can be repeated. A write may or may not have happened: repeat an acceptance with
+ * the same idempotency key, and before a transition read the operation again.
  */
 export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("StoreUnavailable", {
   cause: Schema.Defect()
@@ -18,7 +18,7 @@ const transient = new Set([
   "SerializationError"
 ])
 
-/** The SQLSTATE that the server sent; empty when the failure did not come from it. */
+/** The SQLSTATE of the server; empty if the failure did not come from it. */
 export const sqlState = (error: SqlError): string => {
   const cause = error.reason.cause
   return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
@@ -27,15 +27,15 @@ export const sqlState = (error: SqlError): string => {
 }
 
 /**
- * SQLSTATE classes that say "not now", with any statement: connection exceptions, insufficient resources (too many
- * connections, disk full), operator intervention (shutdown, crash recovery, cancelled), system errors, a session that a
- * time-out ended (25P03, 25P04), and a server in recovery (25006 for a write, 55000 for `onPrimary`).
+ * SQLSTATE classes of temporary failures: connection exceptions, insufficient resources (too many connections, disk full),
+ * operator intervention (shutdown, crash recovery, cancelled), system errors, a session that a timeout ended (25P03, 25P04),
+ * and a server in recovery (25006 for a write, 55000 for `onPrimary`).
  */
 const unavailable = /^(?:08|25006|25P0[34]|53|55000|57|58)/
 
 /**
- * Splits what a statement can fail with: the store being away is a `StoreUnavailable`, everything else (a table that
- * is missing, a rule that a trigger enforces) is a mistake of ours and dies.
+ * Sorts the failures of a statement. If the store is away, it fails with `StoreUnavailable`. Every other failure (a missing
+ * table, a rule of a trigger) is a mistake of this program, and dies.
  */
 export const orUnavailable = <A, E, R>(
   effect: Effect.Effect<A, E | SqlError, R>
@@ -49,7 +49,7 @@ export const orUnavailable = <A, E, R>(
         : Effect.die(error)
   ) as Effect.Effect<A, Exclude<E, SqlError> | StoreUnavailable, R>
 
-/** What the database, or the way to it, said of a failure; null when the failure is another's. */
+/** The message of the database, or of the connection to it. Null for every other failure. */
 export const storeFailure = (error: unknown): string | null =>
   error instanceof StoreUnavailable || isSqlError(error) ? rootCause(error).message : null
 

@@ -1,6 +1,6 @@
 /**
- * What waits for the workers: operations to claim, to rescue and to read the status of. The database alone coordinates
- * them, with row locks, compare-and-set and its own clock, so any number of workers may run on any number of machines.
+ * The work of the submission workers: operations to claim, to rescue and to read the status of. The database alone coordinates
+ * the workers, with row locks, compare-and-set and its own clock. So any number of them may run, on any number of machines.
  */
 import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"
@@ -35,21 +35,24 @@ import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   /**
-   * Makes sure that what the database acknowledges stays, and that the ledger is where it was: in a cluster that it was
-   * copied to, nobody knows what was sent meanwhile, so whatever is `accepted` is held. Yields whether that happened.
+   * Checks that the database keeps acknowledged commits, and that the ledger has not moved to another cluster or database. After
+   * a move it holds all `accepted` operations, because the original ledger may have submitted them. Returns whether it did.
    */
   readonly prepare: Effect.Effect<{ readonly moved: boolean }, UnsafeDatabase | StoreUnavailable>
   /**
-   * Moves up to `limit` operations from `accepted` to `submitting`, in a transaction of its own. It yields after the
-   * COMMIT was acknowledged: what it yields may be sent, and nothing else. After `StoreUnavailable` nobody knows what was
-   * claimed, so none of it may be sent.
+   * Moves up to `limit` operations from `accepted` to `submitting`, in a transaction of its own. It returns after the
+   * acknowledgement of the COMMIT. Only the returned operations may be sent. After `StoreUnavailable` it is unknown which
+   * operations were claimed, so none of them may be sent.
    *
    * The clients of the provider take turns, so that the long queue of one does not delay the others. Within a client the
    * oldest operation comes first.
    *
-   * Operations stay where they are while their owner has withdrawn (no live grant of the same owner, subject, client
-   * and provider connection, an inactive client, a disconnected provider), while their payload needs a key that is not at
-   * hand or is plain text that the keys at hand do not admit, and after a change of the database's timeline.
+   * An operation stays `accepted` in these cases:
+   *
+   * - There is no live grant of the same owner, subject, client and provider connection with the scopes of the accepting grant.
+   * - Its client is inactive, or its provider connection is disconnected.
+   * - Its payload needs a key that this worker lacks, or is plain text that the keys do not admit.
+   * - It is held.
    */
   readonly claim: (
     provider: Provider,
@@ -57,19 +60,20 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     terms: ClaimTerms
   ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
   /**
-   * Whether a claimed operation may still be sent: it is where the claim left it, and client, provider connection and a grant
-   * allow it as a claim demands. The answer holds at an instant between the question and the answer. The claim itself
-   * answers for the first attempt; ask before each further one.
+   * Whether a claimed operation may still be sent: nothing moved it since the claim, and client, provider connection and a
+   * grant allow it as for a claim. The answer is true of an instant between call and return. The claim itself permits the
+   * first attempt. Call this before each further one.
    *
-   * After `StoreUnavailable` it may not be sent. A server in recovery does not answer.
+   * After `StoreUnavailable` the operation may not be sent. A server in recovery gives no answer.
    */
   readonly mayStillSend: (claim: Pick<Claim, "operation" | "revision">) => Effect.Effect<boolean, StoreUnavailable>
   /**
-   * Records what became of an operation, if it is still at `revision` (compare-and-set), and if its reference is none
-   * yet or the one that is recorded: `StaleOperation` otherwise, because a status read under another name came first.
+   * Records the outcome of an operation if it is still at `revision` (compare-and-set), and if it has no reference yet or the
+   * same one. Otherwise it fails with `StaleOperation`: another component recorded first, or a status read found another
+   * reference.
    *
-   * After `StoreUnavailable` nobody knows whether it was recorded: record it again, and read a `StaleOperation` then as
-   * "it was, or somebody else was faster".
+   * After `StoreUnavailable` it is unknown whether the outcome was recorded: record it again. `StaleOperation` then means that
+   * it was, or that another component was faster.
    */
   readonly record: (
     id: OperationId,
@@ -78,31 +82,31 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     recording: Recording
   ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
   /**
-   * Puts unsettled operations of that age under review, up to `limit`, whether or not anybody can act on them, and yields
-   * how many.
+   * Puts up to `limit` unsettled operations of these ages under review, also those of which no component is due. Returns how
+   * many.
    */
   readonly reviewAged: (limit: number, terms: ReviewTerms) => Effect.Effect<number, StoreUnavailable>
-  /** Moves stale `submitting` operations, up to `limit`, to `indeterminate` and nowhere else. Yields which. */
+  /** Moves up to `limit` stale `submitting` operations to `indeterminate`, and to no other state. Returns their ids. */
   readonly rescue: (limit: number) => Effect.Effect<ReadonlyArray<OperationId>, StoreUnavailable>
   /**
-   * Takes up to `limit` operations whose status read is due: `submitted` and `indeterminate` ones. While their owner
-   * has withdrawn they are put off instead.
+   * Takes up to `limit` `submitted` and `indeterminate` operations whose status read is due. It postpones those whose consent is
+   * revoked, whose client is inactive or whose provider connection is disconnected.
    */
   readonly takeReads: (
     provider: Provider,
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
-  /** The same for `accepted` operations that a change of the timeline holds. They are put under review. */
+  /** Does the same for held operations, and puts them under review. */
   readonly takeHeld: (
     provider: Provider,
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
   /**
-   * Sets the time of the next status read, if the operation is still at `revision`, and where that read left it: one that
-   * was held and has been released since is left alone, and so is a claim. `review` puts it under review as well, unless
-   * an operator has ended a review of it in this state: from then on its age decides.
+   * Sets the time of the next status read if the operation is still at `revision`, and in the situation of the last read: it
+   * does not change a claim, nor an operation that was held then and is released now. `review` also puts the operation under
+   * review, unless an operator has ended a review of it in this state. After that only its age does.
    */
   readonly postpone: (
     id: OperationId,
@@ -110,41 +114,41 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     next: Omit<Recording, "evidence"> & { readonly review?: boolean }
   ) => Effect.Effect<void, StoreUnavailable>
   /**
-   * What a worker knows of an operation that it may have sent, and that the ledger has elsewhere by now. The status of one
-   * that was rescued is read at once. One that is `accepted` again, because a failover forgot the claim, is held. One that
-   * has another reference already keeps it, and is put under review.
+   * Reports an operation that the worker may have sent, and that is no longer in the state of its claim. A rescued operation
+   * becomes due for a status read at once. One that is `accepted` again, because a failover lost the claim, is held. One that
+   * has another reference keeps that, and is put under review.
    */
   readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<void, StoreUnavailable>
   /**
-   * Holds every `accepted` operation, and yields how many: for a ledger that was put back in time in a way that it cannot
-   * notice, such as a snapshot of its disk.
+   * Holds every `accepted` operation, and returns how many. For a ledger that was restored without a new timeline, such as from
+   * a snapshot of its disk.
    */
   readonly holdAll: Effect.Effect<number, StoreUnavailable>
   /**
-   * Lets a held operation be claimed again, because an operator made sure that it was never sent. It stays held, as
-   * `StillHeld`, for as long as whoever claimed it before the failover may still send it, so that nobody makes sure of
-   * it too early. One that is not held stays as it is.
+   * Releases a held operation for the next claim, after an operator made sure that it was never sent. Fails with `StillHeld`
+   * while the claim holder from before the failover may still send it: until then the operator cannot be sure. An operation
+   * that is not held stays as it is.
    */
   readonly release: (
     id: OperationId
   ) => Effect.Effect<Operation, OperationNotFound | StillHeld | IllegalTransition | StoreUnavailable>
   /**
-   * The same because a status read proved that it was never received. It gives `send_before` as it had it: the operation
-   * may have been released, claimed and held again since, and what was proven then is not proven now. Nor is it while
-   * somebody may still send it: `StaleOperation`, and the next read may prove it again.
+   * Does the same after a status read proved that the provider never received the operation. `send_before` is that of the read.
+   * Fails with `StaleOperation` if it differs by now, because the operation may have been released, claimed and held again,
+   * and also while the earlier claim holder may still send it. The next read may prove it again.
    */
   readonly releaseUnsent: (
     id: OperationId,
     send_before: DateTime.Utc
   ) => Effect.Effect<void, OperationNotFound | StaleOperation | StoreUnavailable>
   /**
-   * Releases all of them at once, and yields how many there were: for a failover that is known to have lost nothing.
-   * What a provider has acknowledged stays held.
+   * Releases all held operations, and returns how many. For a failover that is known to have lost nothing. Acknowledged
+   * operations stay held.
    */
   readonly releaseAll: Effect.Effect<number, StoreUnavailable>
   /**
-   * Records what a status read proved of a held operation, which was sent before the timeline changed: through
-   * `submitting` to where it is, in one transaction and without sending anything.
+   * Records the outcome that a status read proved of a held operation, which was sent before the timeline changed. The operation
+   * passes through `submitting`, in one transaction, and nothing is sent.
    */
   readonly recordHeld: (
     id: OperationId,

@@ -34,7 +34,7 @@ const postpone: ReadDecision = { _tag: "Postpone", reference: null }
  * names neither counts: the adapter asked for exactly this operation (see `AnswerNames`).
  */
 export const decideAfterRead = (
-  due: Pick<DueRead, "operation" | "state" | "revision" | "reference">,
+  due: Pick<DueRead, "operation" | "state" | "reference" | "acknowledged">,
   answer: StatusAnswer | null
 ): ReadDecision => {
   const contradiction = answer === null || namesNoOperation(answer)
@@ -49,7 +49,7 @@ const namesNoOperation = (answer: StatusAnswer): answer is Exclude<StatusAnswer,
 
 /** For an answer about this operation. */
 const decideByRule = (
-  due: Pick<DueRead, "state" | "revision" | "reference">,
+  due: Pick<DueRead, "state" | "acknowledged">,
   answer: StatusAnswer | null
 ): ReadDecision => {
   switch (answer?._tag) {
@@ -65,7 +65,8 @@ const decideByRule = (
       return { _tag: "Record", outcome, evidence, reference }
     }
     case "NeverReceived":
-      if (wasAcknowledged(due)) return postpone
+      // The provider contradicts its earlier acknowledgement.
+      if (due.acknowledged) return postpone
       if (due.state === "accepted") return { _tag: "Release" }
       return due.state === "indeterminate"
         ? {
@@ -86,14 +87,6 @@ const decideByRule = (
         : postpone
   }
 }
-
-/**
- * Whether the provider acknowledged the operation before. An operation that was never `submitted` becomes
- * `indeterminate` at the third revision: accepted, submitting, indeterminate. A later revision therefore means that it
- * was `submitted`.
- */
-const wasAcknowledged = ({ reference, revision }: Pick<DueRead, "revision" | "reference">): boolean =>
-  reference !== null || revision > 3
 
 const neverReceived = {
   code: "provider_never_received",

@@ -1,34 +1,34 @@
 /**
- * How claims take turns among the clients of a provider, in every implementation of the queue.
+ * Claims take turns among the clients of a provider, in every implementation of the queue.
  *
- * Each client has a lane; operations that were put off have one in common, whose name is empty. A claim goes round the
- * lanes, in the order of their names, from where the claim before it ended.
+ * Each client has a lane. Waiting operations share the lane with the empty name. A claim goes round the lanes, in the order
+ * of their names, and begins where the claim before it ended.
  */
 import * as Effect from "effect/Effect"
 import type { Provider } from "../../domain/Grant.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
-/** What one statement found in the lanes that it visited. */
+/** The result of a claim statement that visited some lanes. */
 export interface LaneVisit<A> {
   readonly items: ReadonlyArray<A>
-  /** A lane may hold more than its share, or there are lanes that were not visited. */
+  /** A lane may hold more than its share, or the statement did not visit all lanes. */
   readonly more: boolean
-  /** The lane after which the next visit begins; null when there was no lane. */
+  /** The lane after which the next visit begins. Null: there was no lane. */
   readonly next: string | null
 }
 
-/** The most statements for one call. Operations that cannot be sent use up the room of a statement, and are put off. */
+/** Most statements for one call. Operations that are not ready count in a statement, and are postponed. */
 export const maxTurns = 32
 
-/** The share of each of so many lanes, in the order of the visit. One lane more has one operation less at the most. */
+/** The share of the lane at `index`, in the order of the visit. The shares of two lanes differ by one at most. */
 export const shareOf = (limit: number, lanes: number, index: number): number =>
   Math.floor(limit / lanes) + (index < limit % lanes ? 1 : 0)
 
 const nothing: LaneVisit<never> = { items: [], more: false, next: null }
 
 /**
- * Visits lanes until the limit is reached or no lane holds more. It remembers for each provider where the next claim
- * begins. If the store goes away meanwhile, it yields what it claimed before.
+ * Makes the function that visits lanes until the limit is reached or no lane holds more. It remembers for each provider where
+ * the next claim begins. If the store goes away meanwhile, it returns the operations that it has claimed.
  */
 export const makeClaimInTurns = () => {
   const begins = new Map<Provider, string>()

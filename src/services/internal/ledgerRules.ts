@@ -1,5 +1,5 @@
 /**
- * What both ledgers findTransitionError before they record anything.
+ * The rules that both ledgers check before they write.
  */
 import type * as Digest from "effect/crypto/Digest"
 import * as SecureRandom from "effect/crypto/SecureRandom"
@@ -20,10 +20,10 @@ import {
 } from "../../domain/Operation.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 
-/** What an acceptance needs of the platform: digests, and ids that nobody can guess. */
+/** The platform services of an acceptance: digests, and random ids. */
 export type Platform = Digest.Digest | SecureRandom.SecureRandom
 
-/** What is made of a request before anything is looked up or written. */
+/** Validates a request, and makes the id, the sealed payload and the digest of its operation. Reads and writes no store. */
 export const prepareAcceptance = Effect.fnUntraced(function*(request: FinancialRequest) {
   yield* validateRequest(request)
   const random = yield* SecureRandom.SecureRandom
@@ -36,7 +36,7 @@ export const prepareAcceptance = Effect.fnUntraced(function*(request: FinancialR
   }
 })
 
-/** Why an operation that was read like this may not move there, or null when it may. */
+/** Why an operation in this state may not make a transition, or null if it may. */
 export const findTransitionError = (
   operation: Operation,
   revision: number,
@@ -54,11 +54,11 @@ export const findTransitionError = (
   return null
 }
 
-/** A failover holds the operation, so nothing may end it that is no account of a submission. */
+/** The operation is held and may have been sent, so it cannot end without passing through `submitting`. */
 export const heldError = ({ id, state: from }: Operation, to: Outcome) =>
   new IllegalTransition({ id, from, to: to.state, reason: "held" })
 
-/** What became of a cancellation that found the operation no longer `accepted`, or held. */
+/** The result of a cancellation that found the operation held, or no longer `accepted`. */
 export const cancellationResult = (operation: Operation): Effect.Effect<Operation, IllegalTransition> => {
   const { id, state: from } = operation
   if (from === "cancelled") return Effect.succeed(operation)

@@ -5,7 +5,7 @@ import { areScopesBounded, GrantId, isGrantLifetime, ProviderConnectionId, scope
 import { accessTokenDigest, generateAccessToken } from "../../domain/OpaqueToken.ts"
 import type { GrantRequest } from "../Grants.ts"
 
-/** What is made of a new grant before anything is looked up or written. */
+/** Prepares a new grant: its ids, its access token and the digest of the token. Reads and writes no store. */
 export const newGrant = Effect.fnUntraced(function*(request: GrantRequest) {
   if (!isGrantLifetime(request.expires_in)) {
     return yield* Effect.die(new RangeError("a grant lives for a hundred years at most"))
@@ -16,11 +16,11 @@ export const newGrant = Effect.fnUntraced(function*(request: GrantRequest) {
     access_token,
     digest: yield* accessTokenDigest(Redacted.value(access_token)),
     grant_id: GrantId.make(yield* SecureRandom.SecureRandom.use((random) => random.uuidV7())),
-    new_binding_id: yield* newProviderConnectionId
+    new_connection_id: yield* newProviderConnectionId
   }
 })
 
-/** For a provider connection that may turn out to be known already. */
+/** An id for a provider connection, unless the store knows the connection already. */
 export const newProviderConnectionId = Effect.map(
   SecureRandom.SecureRandom.use((random) => random.uuidV7()),
   (id) => ProviderConnectionId.make(id)

@@ -1,5 +1,5 @@
 /**
- * From the stored payload to what may be sent: both submission queues open payloads by these rules.
+ * How both submission queues open a stored payload before it is sent.
  */
 import * as Digest from "effect/crypto/Digest"
 import type * as DateTime from "effect/DateTime"
@@ -11,14 +11,14 @@ import type { OperationId } from "../../domain/Operation.ts"
 import { PayloadAltered, PayloadUnreadable } from "../../domain/Submission.ts"
 import { PayloadCipher, type SealedPayload } from "../PayloadCipher.ts"
 
-/** What the ledger has of a claimed operation and of its payload. */
+/** The payload of a claimed operation, and the members of the operation that it must match. */
 export interface StoredPayload {
   readonly id: OperationId
   readonly type: string
   readonly created_at: DateTime.Utc
-  /** Of the request that was accepted, in hexadecimal. */
+  /** The digest of the accepted request, in hexadecimal. */
   readonly request_digest: string
-  /** Null when the row is missing. */
+  /** Null if the row is missing. */
   readonly sealed: SealedPayload | null
 }
 

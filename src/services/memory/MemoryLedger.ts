@@ -2,9 +2,8 @@
  * The state that the in-memory layers of `Grants`, `GrantVerifier`, `OperationStore` and `OperationLedger` share.
  */
 import * as Context from "effect/Context"
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import * as Layer from "effect/Layer"
-import type * as Schema from "effect/Schema"
 import type {
   ClientId,
   ExternalId,
@@ -18,57 +17,53 @@ import type {
   ResourceOwner,
   Scope
 } from "../../domain/Grant.ts"
-import {
-  canTransition,
-  type HistoryEntry,
-  isEvidence,
-  isOperationFailure,
-  isTerminal,
-  type Operation,
-  type OperationId,
-  type Outcome,
-  requiresEvidence,
-  submissionUncertain
-} from "../../domain/Operation.ts"
+import type { HistoryEntry, Operation, OperationId } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 
-/** An operation with what its public form omits. */
+/** An operation with the members that its public form omits. */
 export interface MemoryRecord {
   readonly operation: Operation
   readonly owner: Pick<
     Grant,
     "grant_id" | "resource_owner" | "subject" | "client_id" | "provider_connection_id" | "provider"
   >
-  /** Of the accepting grant, as they were then. */
+  /** The scopes of the accepting grant at the acceptance. */
   readonly scopes: ReadonlyArray<Scope>
   readonly key: string
   readonly digest: string
   readonly history: ReadonlyArray<HistoryEntry>
-  /** Null once nothing can be sent any more. */
+  /** Null once the operation is settled. */
   readonly payload: SealedPayload | null
-  /** When the next one acts, in milliseconds since the epoch; null when the operation is settled. */
+  /** When the next component acts, in milliseconds since the epoch. Null once the operation is settled. */
   readonly due_at: number | null
+  /** A worker found the operation due but not ready to be sent, and postponed it. */
+  readonly waiting: boolean
+  /** The timeline on which the operation was accepted or last released. */
   readonly timeline: number
+  /** An operator or a late report of a worker holds the operation, on any timeline. */
+  readonly hold_placed: boolean
+  /** The timeline on which the reconciler examined the held operation; null when it did not. */
+  readonly examined_timeline: number | null
   readonly send_before: DateTime.Utc | null
   readonly reference: ProviderReference | null
+  /** The provider once confirmed that it received the operation: by an acknowledgement, or by a reference. */
+  readonly acknowledged: boolean
   readonly reads: number
-  /** A worker found that it could not be sent when it was due, and put it off. */
-  readonly waiting: boolean
   readonly reviewed_at: DateTime.Utc | null
 }
 
-export interface MemoryRequestBinding {
+export interface MemoryProviderConnection {
   readonly id: ProviderConnectionId
   readonly resource_owner: ResourceOwner
   readonly provider: Provider
   readonly connected: boolean
 }
 
-/** What `Grants` keeps of a grant; the standing of its client and its binding is looked up with each use. */
+/** A grant without the standing of its client and its provider connection, which each use looks up. */
 export type MemoryGrant = Omit<Grant, "client_active" | "provider" | "provider_connected">
 
-/** What was revoked, seen or not: one grant, or everything of a subject, of an issuer's client or of a client. */
+/** A row of `grant_revocations`: revokes one grant, or all of a subject, of a client at an issuer, or of a client. */
 export interface MemoryRevocation {
   readonly client_id: ClientId
   readonly issuer: Issuer | null
@@ -78,19 +73,19 @@ export interface MemoryRevocation {
 }
 
 /**
- * A ledger that lives and dies with the process: for tests, demonstrations and examples. It keeps every rule that the
- * PostgreSQL layers keep (one conformance suite runs against both), except durability.
+ * A ledger in memory, lost with its process: for tests, demonstrations and examples. It keeps every rule of the PostgreSQL
+ * layers except durability. One conformance suite runs against both.
  */
 export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly clients: Map<ClientId, boolean>
-  readonly bindings: Map<ProviderConnectionId, MemoryRequestBinding>
+  readonly connections: Map<ProviderConnectionId, MemoryProviderConnection>
   readonly grants: Map<GrantId, MemoryGrant>
-  /** By what they name. */
+  /** By the JSON of client, issuer, external id and subject. */
   readonly revocations: Map<string, MemoryRevocation>
-  /** From the hex SHA-256 of a token to the identity that it names. */
+  /** From the SHA-256 of a token, in hexadecimal, to the identity of its grant. */
   readonly tokens: Map<string, GrantIdentity>
   readonly operations: Map<OperationId, MemoryRecord>
-  /** What a failover would change. */
+  /** The timeline of the database, from 1. Tests add one for a failover. */
   readonly cluster: { timeline: number }
   readonly showGrant: (id: GrantId) => Grant | undefined
   readonly grantOf: (identity: GrantIdentity) => Grant | undefined
@@ -98,22 +93,22 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
 }>()("financial-agents-gateway/services/memory/MemoryLedger") {
   static readonly layer: Layer.Layer<MemoryLedger> = Layer.sync(MemoryLedger, () => {
     const clients = new Map<ClientId, boolean>()
-    const bindings = new Map<ProviderConnectionId, MemoryRequestBinding>()
+    const connections = new Map<ProviderConnectionId, MemoryProviderConnection>()
     const grants = new Map<GrantId, MemoryGrant>()
     const operations = new Map<OperationId, MemoryRecord>()
     const showGrant = (id: GrantId): Grant | undefined => {
       const grant = grants.get(id)
-      const binding = grant && bindings.get(grant.provider_connection_id)
-      return grant && binding && {
+      const connection = grant && connections.get(grant.provider_connection_id)
+      return grant && connection && {
         ...grant,
         client_active: clients.get(grant.client_id) ?? false,
-        provider: binding.provider,
-        provider_connected: binding.connected
+        provider: connection.provider,
+        provider_connected: connection.connected
       }
     }
     return {
       clients,
-      bindings,
+      connections,
       grants,
       revocations: new Map(),
       tokens: new Map(),
@@ -131,49 +126,4 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
         )
     }
   })
-}
-
-/** How long an operation that was claimed by hand has before it is rescued, in milliseconds. */
-const claimedByHand = 5 * 60_000
-
-/** What the triggers of PostgreSQL refuse: a mistake of the caller's. */
-const refuseIllegal = ({ operation: { id, state } }: MemoryRecord, to: Outcome, evidence: Schema.Json): void => {
-  const isLegal = canTransition(state, to.state) && (!requiresEvidence(state) || isEvidence(evidence))
-    && (to.state !== "failed" || isOperationFailure(to.failure))
-  if (!isLegal) throw new Error(`operation ${id} cannot move from ${state} to ${to.state} like this`)
-}
-
-/**
- * A record one transition further on. `due_at` says who acts next, unless somebody should at once. Throws where
- * PostgreSQL would refuse.
- */
-export const moveRecord = (
-  record: MemoryRecord,
-  to: Outcome,
-  evidence: Schema.Json,
-  now: DateTime.Utc,
-  due_at: number | null = null
-): MemoryRecord => {
-  refuseIllegal(record, to, evidence)
-  const { operation } = record
-  const at = DateTime.max(now, operation.updated_at)
-  const revision = operation.revision + 1
-  const terminal = isTerminal(to.state)
-  return {
-    ...record,
-    operation: {
-      ...operation,
-      state: to.state,
-      terminal,
-      submission_uncertain: submissionUncertain(to.state),
-      under_review: operation.under_review && !terminal,
-      revision,
-      updated_at: at,
-      completed_at: terminal ? at : null,
-      failure: to.state === "failed" ? to.failure : null
-    },
-    payload: terminal ? null : record.payload,
-    due_at: terminal ? null : due_at ?? at.epochMilliseconds + (to.state === "submitting" ? claimedByHand : 0),
-    history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence }]
-  }
 }

@@ -1,5 +1,5 @@
 /**
- * How an operation lies in the database, as far as the public form needs it.
+ * An operation in the database: the columns of its public form.
  */
 import * as DateTime from "effect/DateTime"
 import {
@@ -10,7 +10,7 @@ import {
   submissionUncertain
 } from "../../domain/Operation.ts"
 
-/** The columns of the public form, of a table or subquery named `o`. Nothing private is selected, so none can leak. */
+/** The columns of the public form, of a table or subquery `o`. Reads select no private column, so none can leak. */
 export const publicColumns = "o.id, o.type, o.state, o.revision, o.under_review, o.created_at, o.updated_at, "
   + "o.completed_at, o.failure_code, o.failure_message"
 
@@ -27,7 +27,7 @@ export interface OperationRow {
   readonly failure_message: string | null
 }
 
-/** Not validated here: every response is checked against the contract before it leaves. */
+/** Does not validate: the server checks every response against the contract. */
 export const fromRow = (row: OperationRow): Operation => ({
   id: row.id as OperationId,
   type: row.type,

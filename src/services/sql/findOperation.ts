@@ -4,7 +4,7 @@ import { type Operation, type OperationId, OperationNotFound } from "../../domai
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 
-/** Finds an operation by its id, whoever owns it. */
+/** Finds an operation by its id, of any owner. */
 export const findOperation = (
   sql: SqlClient.SqlClient,
   id: OperationId

@@ -1,13 +1,13 @@
 /**
- * The database roles, and what each may do: the one place from which the GRANT statements come. `financial-agents-gateway
- * roles` prints them, docs/postgresql.md shows them, and a test holds each role to each table, column and verb.
+ * The database roles and their privileges: the only source of the GRANT statements. `financial-agents-gateway roles` prints
+ * them, docs/postgresql.md shows them, and a test tries each role on each table and column with each verb.
  */
 import { migrationsTable } from "../Migrations.ts"
 
-/** Columns of a privilege: these, or all of the table, those of later migrations included. */
+/** The columns of a privilege: these, or all columns of the table, also those of later migrations. */
 export type Columns = ReadonlyArray<string> | "all"
 
-/** What a role may do with a table. Nothing else: no role may TRUNCATE, for example. */
+/** The privileges of a role on a table. It has no others: no role may TRUNCATE, for example. */
 export interface TablePrivileges {
   readonly SELECT?: Columns
   readonly INSERT?: Columns
@@ -17,17 +17,17 @@ export interface TablePrivileges {
 
 export interface RolePrivileges {
   readonly tables: Readonly<Record<string, TablePrivileges>>
-  /** Functions that run with the rights of the owner. Any role may call the others, which give no rights. */
+  /** Functions that run with the rights of the owner. Any role may call the other functions, which give no rights. */
   readonly functions: ReadonlyArray<string>
 }
 
-/** Who acts as a role: `serve` reads and provisions, `work` and the commands write. */
+/** `serve` connects as reader and provisioner; `work` and the commands connect as writer. */
 export type Role = "reader" | "provisioner" | "writer"
 
 const grantColumns = ["id", "client_id", "resource_owner", "subject", "provider_connection_id", "scopes", "expires_at"]
 
 export const roles: Readonly<Record<Role, RolePrivileges>> = {
-  /** Only columns, and none to UPDATE: so the role can lock neither a row nor a table. */
+  /** It has SELECT on columns only, and no UPDATE: so the role can lock neither a row nor a table. */
   reader: {
     tables: {
       clients: { SELECT: ["id", "active"] },
@@ -55,7 +55,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
     },
     functions: []
   },
-  /** Registers the grants that tokens show. It writes through one function, which only ever adds. */
+  /** Registers the grants that tokens show. It writes by one function, which only adds scopes and time. */
   provisioner: {
     tables: {
       clients: { SELECT: ["id", "active"] },
@@ -84,11 +84,13 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           "failure_message",
           "evidence",
           "due_at",
+          "waiting",
           "timeline",
+          "hold_placed",
+          "examined_timeline",
           "send_before",
           "reference",
           "reads",
-          "waiting",
           "reviewed_at"
         ]
       },
@@ -101,15 +103,15 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
   }
 }
 
-/** What the reader may do besides, where it checks DPoP proofs. */
+/** Further privileges of the reader, where it checks DPoP proofs. */
 export const proofTables: RolePrivileges["tables"] = {
   dpop_proofs: { SELECT: ["digest", "expires_at"], INSERT: ["digest", "expires_at"], DELETE: true }
 }
 
-/** Tables that no role may touch: the rights of the owner do, in functions and triggers. */
+/** Tables without privileges for any role: functions and triggers use them with the rights of the owner. */
 export const closedTables: ReadonlyArray<string> = ["grant_locks"]
 
-/** How the roles of a deployment are called: `PREFIX_reader` and so on. */
+/** The names of the roles of a deployment: `PREFIX_reader` and so on. */
 export interface Naming {
   readonly prefix: string
 }
@@ -118,7 +120,7 @@ export const defaultNaming: Naming = { prefix: "gateway" }
 
 const nameOf = ({ prefix }: Naming, role: Role | "owner") => `${prefix}_${role}`
 
-/** Makes the roles and the database. For a superuser, once, in any database. */
+/** Creates the roles and the database. A superuser runs it once, in any database. */
 export const createRoles = (database: string, naming: Naming = defaultNaming): ReadonlyArray<string> => {
   const [owner, writer, provisioner, reader] = (["owner", "writer", "provisioner", "reader"] as const).map((role) =>
     nameOf(naming, role)
@@ -134,8 +136,8 @@ export const createRoles = (database: string, naming: Naming = defaultNaming): R
 }
 
 /**
- * Takes from all roles what PostgreSQL gives to each: objects in the schema, large objects, which fill the disk, and
- * advisory locks, which fill the lock table that all sessions share. For a superuser, once, in the new database.
+ * Revokes what PostgreSQL grants to every role: objects in the schema, large objects, which can fill the disk, and advisory
+ * locks, which can fill the lock table that all sessions share. A superuser runs it once, in the new database.
  */
 export const protectDatabase: ReadonlyArray<string> = [
   "REVOKE CREATE ON SCHEMA public FROM PUBLIC;",
@@ -153,7 +155,7 @@ END $$;`
 
 const widest = 112
 
-/** A list, broken into lines. */
+/** Breaks a statement into lines. */
 const wrap = (text: string): string => {
   const lines: Array<string> = []
   let line = ""
@@ -180,8 +182,8 @@ const onTables = (role: string, tables: RolePrivileges["tables"]) =>
   Object.entries(tables).map((entry) => onTable(role, entry))
 
 /**
- * Gives each role what it may do, and takes away what an earlier version gave. For the owner, after each migration, in one
- * transaction.
+ * Grants each role its privileges, and revokes those that an earlier version granted. The owner runs it after each migration,
+ * in one transaction.
  */
 export const grantPrivileges = (naming: Naming = defaultNaming): ReadonlyArray<string> => {
   const names = (["reader", "provisioner", "writer"] as const).map((role) => [role, nameOf(naming, role)] as const)
@@ -202,6 +204,6 @@ export const grantPrivileges = (naming: Naming = defaultNaming): ReadonlyArray<s
   ]
 }
 
-/** What `grantPrivileges` leaves out: for the owner, where the reader checks DPoP proofs. */
+/** Grants `proofTables`. The owner runs it after `grantPrivileges`, where the reader checks DPoP proofs. */
 export const grantProofs = (naming: Naming = defaultNaming): ReadonlyArray<string> =>
   onTables(nameOf(naming, "reader"), proofTables)

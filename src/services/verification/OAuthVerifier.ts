@@ -8,16 +8,9 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
-import * as Schema from "effect/Schema"
 import { type Credential, InvalidCredential, InvalidDpopProof } from "../../domain/Credential.ts"
-import {
-  ClientId,
-  externalGrantId,
-  ExternalId,
-  type GrantIdentity,
-  Issuer,
-  PairwiseSubject
-} from "../../domain/Grant.ts"
+import { externalGrantId, ExternalId, type GrantIdentity, Issuer, PairwiseSubject } from "../../domain/Grant.ts"
+import { gatewayClientId, isClientPrefix, IssuerClientId } from "../../domain/IssuerClient.ts"
 import type { ClientAuthentication } from "../../oauth/ClientAuthentication.ts"
 import { makeConfirm } from "../../oauth/Confirmation.ts"
 import { makeDpopNonces } from "../../oauth/DpopNonces.ts"
@@ -145,8 +138,9 @@ const makeIntrospectedVerifier = Effect.fnUntraced(function*(options: Introspect
 
 const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
   const { clientPrefix = "", grantProvisioning, issuer } = options
-  const isPrefix = clientPrefix === "" || isClientId(clientPrefix)
-  yield* orMisconfigured(isPrefix ? null : `The client prefix of ${issuer} must be visible ASCII characters.`)
+  yield* orMisconfigured(
+    isClientPrefix(clientPrefix) ? null : `The client prefix of ${issuer} must be visible ASCII characters.`
+  )
   yield* orMisconfigured(grantProvisioning === undefined ? null : validateGrantProvisioning(grantProvisioning))
   const verify: VerifyToken = yield* options.tokens === "introspection"
     ? makeIntrospectedVerifier(options)
@@ -156,8 +150,6 @@ const makeIssuer = Effect.fnUntraced(function*(options: AnyIssuer) {
     : yield* makeGrantProvisioning(grantProvisioning, issuerSettings(options))
   return { clientPrefix, register, verify, isIntrospected: options.tokens === "introspection" }
 })
-
-const isClientId = Schema.is(ClientId)
 
 const makeSenderCheck = Effect.fnUntraced(function*({ dpop = {}, senderConstrained = "optional" }: SenderOptions) {
   const settings = {
@@ -210,8 +202,8 @@ export const makeOAuthVerifier = Effect.fnUntraced(function*(options: IssuersOpt
     const issuer = claimed === null ? introspected : issuers.get(claimed)
     if (issuer === undefined) return yield* new InvalidCredential()
     const verified = yield* issuer.verify(credential.token)
-    const client_id = issuer.clientPrefix + verified.client_id
-    if (!isClientId(client_id)) return yield* new InvalidCredential()
+    const client_id = gatewayClientId(issuer.clientPrefix, IssuerClientId.make(verified.client_id))
+    if (client_id === null) return yield* new InvalidCredential()
     yield* sender.check(verified, credential)
     const subject = PairwiseSubject.make(verified.subject)
     const grant_id = yield* Effect.provideService(

@@ -110,10 +110,10 @@ const anyStatusAnswer: fc.Arbitrary<StatusAnswer> = anyNames.chain((names) =>
   )
 )
 
-const anyDue: fc.Arbitrary<Pick<DueRead, "operation" | "state" | "revision" | "reference">> = fc.record({
+const anyDue: fc.Arbitrary<Pick<DueRead, "operation" | "state" | "acknowledged" | "reference">> = fc.record({
   operation: fc.constant({ id: own } as DueRead["operation"]),
   state: fc.constantFrom<OperationState>("accepted", "submitted", "indeterminate"),
-  revision: fc.integer({ min: 1, max: 6 }),
+  acknowledged: fc.boolean(),
   reference: fc.constantFrom(null, ...references)
 })
 

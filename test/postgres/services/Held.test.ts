@@ -39,7 +39,14 @@ conformance("an operation that a change of the timeline holds", (it) => {
       const [read, ...others] = yield* queue.takeHeld(provider, 10, readTerms)
       assert.isEmpty(others)
       const { operation, ...rest } = read!
-      assert.deepStrictEqual(rest, { provider, state: "accepted", revision: 1, reference: null, reads: 1 })
+      assert.deepStrictEqual(rest, {
+        provider,
+        state: "accepted",
+        revision: 1,
+        reference: null,
+        acknowledged: false,
+        reads: 1
+      })
       assert.deepInclude(operation, {
         id,
         resource_owner: grant.resource_owner,

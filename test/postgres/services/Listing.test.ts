@@ -6,7 +6,8 @@ import { assert } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import type { Operation, OperationState } from "../../../src/domain/Operation.ts"
-import { type OperationQuery, OperationStore } from "../../../src/services/OperationStore.ts"
+import type { OperationQuery } from "../../../src/domain/OperationQuery.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
 import {
   accept,
   conformance,

@@ -5,10 +5,21 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import * as fs from "node:fs"
 import { makeIsMigrated, migrate } from "../../../src/services/Migrations.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
-const all = ["0001_grants", "0002_operations", "0003_submission", "0004_authorization", "0005_accepted_scopes"]
+const all = [
+  "0001_grants",
+  "0002_ledger_home",
+  "0003_operations",
+  "0004_operation_history",
+  "0005_operation_payloads",
+  "0006_operation_rules",
+  "0007_grant_revocations",
+  "0008_grant_functions",
+  "0009_dpop_proofs"
+]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
   Effect.scoped(Effect.flatMap(createDatabase({ empty: true }), body)).pipe(Effect.provide(Platform))
@@ -44,6 +55,21 @@ describe("Migrations", () => {
         yield* migrate
         yield* sql`DELETE FROM financial_agents_gateway_migrations WHERE migration_id = ${all.length}`
         assert.isFalse(yield* yield* makeIsMigrated)
+      }).pipe(Effect.provide(layerFor(database)))
+    ))
+
+  it.live("leave every trigger on, also for replication, and no function with two bodies", () =>
+    onNewDatabase((database) =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        yield* migrate
+        const triggers = yield* sql<{ readonly name: string; readonly enabled: string }>`
+          SELECT tgname AS name, tgenabled::text AS enabled FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgname`
+        assert.isAtLeast(triggers.length, 12)
+        assert.deepStrictEqual(triggers.filter(({ enabled }) => enabled !== "A"), [])
+        const text = fs.globSync("migrations/*.sql").map((file) => fs.readFileSync(file, "utf8")).join("\n")
+        const functions = [...text.matchAll(/CREATE (?:OR REPLACE )?FUNCTION (\w+)/g)].map(([, name]) => name!)
+        assert.deepStrictEqual(functions.filter((name, at) => functions.indexOf(name) !== at), [])
       }).pipe(Effect.provide(layerFor(database)))
     ))
 })

@@ -53,6 +53,7 @@ conformance("a status read that is due", (it) => {
           state,
           revision,
           reference: reference("theirs"),
+          acknowledged: true,
           reads: 1
         })
         assert.deepStrictEqual({ ...operation, send_before: null }, {

@@ -122,6 +122,12 @@ describe("The command line", () => {
         assert.isString((yield* register(env, "of-unknown-age")).revoked_at)
         const young = new Date(Date.now() + 60_000).toISOString()
         assert.isNull((yield* register(env, "young", "--granted-at", young)).revoked_at)
+        // The server's own id of a client whose ids have a prefix at the gateway.
+        const unknown = ["--client", "own-id"]
+        for (const what of [unknown, ["--issuer", "https://as.example", ...unknown]]) {
+          assert.include(yield* refused(["grants", "revoke", ...what], env), "client_prefix", what.join(" "))
+        }
+        assert.deepStrictEqual(yield* revoke("--issuer", "https://unseen.example", ...unknown), { revoked: 0 })
       })
     ))
 
@@ -182,7 +188,7 @@ describe("The command line", () => {
         yield* result(["operations", "advance", id, "--to", "submitting"], env)
         yield* result(["operations", "advance", id, "--to", "indeterminate"], env)
         assert.include(yield* refused(["operations", "advance", id, "--to", "cancelled"], env), "cannot move")
-        assert.include(yield* refused(["operations", "advance", id, "--to", "succeeded"], env), "recorded proof")
+        assert.include(yield* refused(["operations", "advance", id, "--to", "succeeded"], env), "recorded evidence")
         assert.include(yield* refused(["operations", "advance", id, "--to", "failed"], env), "--failure-code")
         const failure = ["--failure-code", "declined", "--failure-message", "The bank said no."]
         const failed = yield* result(
@@ -269,7 +275,17 @@ describe("The command line", () => {
       Effect.gen(function*() {
         assert.include(yield* refused(["clients", "activate", "client"], env), "financial-agents-gateway migrate")
         assert.deepStrictEqual(yield* result(["migrate"], env), {
-          applied: ["0001_grants", "0002_operations", "0003_submission", "0004_authorization", "0005_accepted_scopes"]
+          applied: [
+            "0001_grants",
+            "0002_ledger_home",
+            "0003_operations",
+            "0004_operation_history",
+            "0005_operation_payloads",
+            "0006_operation_rules",
+            "0007_grant_revocations",
+            "0008_grant_functions",
+            "0009_dpop_proofs"
+          ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })
       }), { empty: true }))

@@ -195,9 +195,9 @@ describe("operations", () => {
       const { id } = yield* accept("k", {})
       yield* result(["operations", "hold", "--all"], env)
       for (
-        const [command, refusal] of [["cancel", /is held since a failover/], [
+        const [command, refusal] of [["cancel", /is held: it may have been sent/], [
           "release",
-          /no worker has looked/
+          /no worker has examined/
         ]] as const
       ) {
         const { code, stderr } = yield* run(["operations", command, id], env)

@@ -12,6 +12,7 @@ import type {
 import type { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import { isFree } from "../../../src/services/memory/recordRules.ts"
 import { epoch } from "./MachineClock.ts"
 import type { Simulation } from "./Simulation.ts"
 
@@ -67,7 +68,7 @@ export class Accounts {
 
   #connect({ provider, provider_connection_id, resource_owner }: Account, connected: boolean): void {
     const { memory } = this.#simulation.database
-    memory.bindings.set(provider_connection_id, { id: provider_connection_id, resource_owner, provider, connected })
+    memory.connections.set(provider_connection_id, { id: provider_connection_id, resource_owner, provider, connected })
   }
 
   #grant(account: Account): void {
@@ -114,8 +115,8 @@ export class Accounts {
   }
 
   #isGood({ client_id, grant_id, provider_connection_id }: Account): boolean {
-    const { bindings, clients, grants } = this.#simulation.database.memory
-    return clients.get(client_id) === true && bindings.get(provider_connection_id)!.connected
+    const { clients, connections, grants } = this.#simulation.database.memory
+    return clients.get(client_id) === true && connections.get(provider_connection_id)!.connected
       && grants.get(grant_id)!.revoked_at === null
   }
 
@@ -177,7 +178,7 @@ export class Accounts {
     const isFindable = provider.isFindable(id)
     if (isFindable) return state === "submitted" && provider.truthOf(id).outcome === "pending"
     if (this.#simulation.judge.wasSent(id)) return true
-    if (state === "accepted" && record.timeline === database.memory.cluster.timeline) return false
+    if (isFree(record, database.memory.cluster.timeline)) return false
     return provider.traits.window === null
   }
 

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import { isTerminal, type Outcome } from "../../../src/domain/Operation.ts"
 import type { Claim, ClaimTerms } from "../../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import { isFree } from "../../../src/services/memory/recordRules.ts"
 import type { Simulation } from "./Simulation.ts"
 
 export const failure = { code: "planted", message: "Planted." }
@@ -36,6 +37,8 @@ export const force = (
     ...changes,
     operation: { ...operation, state, terminal, revision, failure: state === "failed" ? failure : null },
     due_at: terminal ? null : databaseTime(simulation) + Duration.toMillis(due_in),
+    hold_placed: false,
+    examined_timeline: null,
     history: [...record.history, { revision, from: operation.state, to: state, at, evidence: { by: "plant" } }]
   })
 }
@@ -57,6 +60,6 @@ export const claimable = (simulation: Simulation, provider: string) =>
   records(
     simulation,
     (record) =>
-      record.operation.state === "accepted" && record.owner.provider === provider && isDue(simulation)(record)
-      && record.timeline === simulation.database.memory.cluster.timeline
+      record.owner.provider === provider && isDue(simulation)(record)
+      && isFree(record, simulation.database.memory.cluster.timeline)
   )

@@ -7,6 +7,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type { OperationId, Outcome } from "../../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import { isHeld } from "../../../src/services/memory/recordRules.ts"
 import { longestSend, type Mishaps } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
@@ -204,7 +205,13 @@ export class Mischief {
       if (found === undefined || !this.#isHeld(found) || !this.#wasNeverSent(id)) return
       if (this.#carelessness.isReleaseHasty === true) {
         const { timeline } = database.memory.cluster
-        return void database.operations.set(id, { ...found, timeline, send_before: null })
+        return void database.operations.set(id, {
+          ...found,
+          timeline,
+          hold_placed: false,
+          examined_timeline: null,
+          send_before: null
+        })
       }
       const exit = database.now(database.queue.release(id))
       const isReleased = Exit.isSuccess(exit)
@@ -218,8 +225,8 @@ export class Mischief {
     release(5)
   }
 
-  #isHeld({ operation, timeline }: MemoryRecord): boolean {
-    return operation.state === "accepted" && timeline < this.#simulation.database.memory.cluster.timeline
+  #isHeld(record: MemoryRecord): boolean {
+    return isHeld(record, this.#simulation.database.memory.cluster.timeline)
   }
 
   /**

@@ -7,7 +7,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import { type MemoryRecord, moveRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import { moveRecord } from "../../../src/services/memory/recordRules.ts"
 import { namesNothing, NotSent, StatusAnswer, SubmissionAnswer } from "../../../src/submission/Provider.ts"
 import { forgetful, forgottenAndUnfindable, forgottenClaims } from "./Circumstances.ts"
 import { claimable, claimOf, databaseTime, failure, force, isDue, records } from "./Force.ts"
@@ -37,7 +38,7 @@ const rescueToFailed = (queue: Queue, simulation: Simulation): Queue => ({
       records(simulation, (record) => record.operation.state === "submitting" && isDue(simulation)(record)).map(
         (record) => {
           const now = DateTime.makeUnsafe(databaseTime(simulation))
-          const moved = moveRecord(record, { state: "failed", failure }, { by: "rescuer" }, now)
+          const moved = moveRecord(record, { state: "failed", failure }, { by: "rescuer" }, now, null)
           simulation.database.operations.set(record.operation.id, moved)
           return record.operation.id
         }

@@ -16,6 +16,7 @@ import {
   ResourceOwner,
   type Scope
 } from "../../../src/domain/Grant.ts"
+import { gatewayClientId, IssuerClientId } from "../../../src/domain/IssuerClient.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
@@ -195,15 +196,16 @@ describe("A grant that tokens register", () => {
       assert.strictEqual(registrations, 3)
     })))
 
-  it.effect("is revoked by its prefixed client name, and not by the server's own client name", () =>
+  it.effect("is revoked by the gateway's client id, with the prefix; the server's own client id fails and revokes nothing", () =>
     inServices(Effect.gen(function*() {
       const { issueToken, startGateway } = yield* makeScene
       const grants = yield* Grants
       const read = yield* startGateway({ clientPrefix: "as/" })
       const token = yield* issueToken()
-      const prefixed = { ...names, client_id: ClientId.make(`as/${names.client_id}`) }
+      const prefixed = { ...names, client_id: gatewayClientId("as/", IssuerClientId.make(names.client_id))! }
       assert.strictEqual(yield* read(token), "read")
-      assert.strictEqual(yield* grants.revokeExternal(names), 0)
+      const unmatched = yield* Effect.flip(grants.revokeExternal(names))
+      assert.strictEqual(unmatched._tag, "UnmatchedRevocation")
       assert.strictEqual(yield* read(token), "read")
       assert.strictEqual(yield* grants.revokeExternal(prefixed), 1)
       assert.strictEqual(yield* read(token), "revoked")

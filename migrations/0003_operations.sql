@@ -1,0 +1,103 @@
+-- Operations: one row for each, for ever. 0006_operation_rules.sql has the rules of its changes.
+
+CREATE TABLE operations (
+  id uuid NOT NULL CHECK (get_byte(uuid_send(id), 6) >> 4 = 7),
+  client_id text NOT NULL,
+  resource_owner text NOT NULL,
+  subject text NOT NULL,
+  grant_id uuid NOT NULL,
+  provider_connection_id uuid NOT NULL,
+  -- A copy of the provider of the connection, for the indexes of the workers.
+  provider text NOT NULL,
+  -- The scopes of the accepting grant at the acceptance. A grant must have all of them for the operation to be sent, and
+  -- the accepting grant may lose some later.
+  scopes text[] NOT NULL DEFAULT '{}',
+  type text NOT NULL CHECK (type ~ '^[a-z][a-z0-9_.]*$' AND length(type) <= 64),
+  idempotency_key text NOT NULL CHECK (idempotency_key ~ '^[\x21-\x7e]{1,255}$'),
+  request_digest bytea NOT NULL CHECK (octet_length(request_digest) = 32),
+  state text NOT NULL CHECK (
+    state IN ('accepted', 'submitting', 'submitted', 'indeterminate', 'succeeded', 'failed', 'cancelled')
+  ),
+  revision integer NOT NULL CHECK (revision >= 1),
+  under_review boolean NOT NULL DEFAULT false,
+  -- Milliseconds, because the keyset of a list passes through JavaScript.
+  created_at timestamptz(3) NOT NULL,
+  updated_at timestamptz(3) NOT NULL,
+  completed_at timestamptz(3),
+  failure_code text CHECK (failure_code ~ '^[a-z][a-z0-9_]*$' AND length(failure_code) <= 64),
+  failure_message text CHECK (length(failure_message) BETWEEN 1 AND 1024),
+  -- A transition passes its evidence to the trigger in this column, and the trigger moves it to the history. The column
+  -- stays null, so that old evidence cannot justify a later transition.
+  evidence json CHECK (evidence IS NULL),
+
+  -- The columns from here on are no part of the public form. They change without a transition and without a revision.
+
+  -- When the next component acts: the worker claims, the rescuer rescues, the reconciler reads. Null once it is settled.
+  due_at timestamptz(3) CHECK (isfinite(due_at)),
+  -- A worker found the operation due but not ready to be sent, and postponed it.
+  waiting boolean NOT NULL DEFAULT false,
+  -- The timeline of the database on which the operation was accepted or last released. An accepted operation of an
+  -- earlier timeline is held: the change of the timeline may have lost a claim.
+  timeline integer NOT NULL,
+  -- An operator, a move of the ledger or a late report of a worker holds the operation, on any timeline.
+  hold_placed boolean NOT NULL DEFAULT false,
+  -- The timeline on which the reconciler examined the held operation, and set its send_before. Null: not examined since it
+  -- was accepted, released or held again. An earlier timeline does not count: a failover may have restored the row.
+  examined_timeline integer,
+  -- No byte leaves after this instant. The claim sets it; for a held operation the reconciler does.
+  send_before timestamptz(3) CHECK (isfinite(send_before)),
+  -- The provider's id of the operation.
+  reference text CHECK (length(reference) BETWEEN 1 AND 1024),
+  -- The provider once confirmed that it received the operation: by an acknowledgement, or by a reference.
+  acknowledged boolean NOT NULL DEFAULT false,
+  -- Status reads so far. The interval between them grows with the number.
+  reads integer NOT NULL DEFAULT 0 CHECK (reads >= 0),
+  -- When an operator last ended a review. The age for the next review counts from there.
+  reviewed_at timestamptz(3),
+
+  -- client_id is part of the key for sharding. id comes first, so that the ledger finds an operation by its id alone.
+  PRIMARY KEY (id, client_id),
+  -- The request binding. It is never released.
+  UNIQUE (client_id, subject, idempotency_key),
+  -- Client, owner, subject and provider connection are those of the accepting grant.
+  FOREIGN KEY (grant_id, client_id, resource_owner, subject, provider_connection_id)
+    REFERENCES grants (id, client_id, resource_owner, subject, provider_connection_id),
+  CHECK ((completed_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled'))),
+  CHECK ((failure_code IS NOT NULL) = (state = 'failed')),
+  CHECK ((failure_message IS NOT NULL) = (state = 'failed')),
+  CHECK ((due_at IS NULL) = (state IN ('succeeded', 'failed', 'cancelled'))),
+  -- A review ends with the operation.
+  CHECK (NOT under_review OR state NOT IN ('succeeded', 'failed', 'cancelled')),
+  -- Only accepted operations are held. Their examination sets send_before.
+  CHECK (state = 'accepted' OR (NOT hold_placed AND examined_timeline IS NULL)),
+  CHECK (examined_timeline IS NULL OR send_before IS NOT NULL)
+);
+
+-- One index for each way to list, in list order: the cost of a page does not grow with the operations of its owner.
+CREATE INDEX operations_by_creation
+  ON operations (client_id, resource_owner, subject, created_at DESC, id DESC);
+CREATE INDEX operations_by_state
+  ON operations (client_id, resource_owner, subject, state, created_at DESC, id DESC);
+CREATE INDEX operations_by_type
+  ON operations (client_id, resource_owner, subject, type, state, created_at DESC, id DESC);
+CREATE INDEX operations_by_update
+  ON operations (client_id, resource_owner, subject, updated_at);
+
+-- One index for each kind of due work. They hold unsettled operations only, so their size does not grow with the ledger.
+--
+-- The second column of operations_to_claim is the timeline on which the operation can be claimed. It is 0 while a hold is
+-- placed, because no timeline is 0. So the claimable operations are one range of the index, and the held ones another.
+--
+-- The third column is the lane. Each client has a lane, so that claims can take turns; all waiting operations share the
+-- lane ''. A claim skips from lane to lane. If waiting operations stood in the lanes of their clients, a claim would have to
+-- visit each client that has one.
+CREATE INDEX operations_to_claim
+  ON operations (
+    provider,
+    (CASE WHEN hold_placed THEN 0 ELSE timeline END),
+    (CASE WHEN waiting THEN '' ELSE client_id END COLLATE "C"),
+    due_at
+  )
+  WHERE state = 'accepted';
+CREATE INDEX operations_to_rescue ON operations (due_at) WHERE state = 'submitting';
+CREATE INDEX operations_to_read ON operations (provider, due_at) WHERE state IN ('submitted', 'indeterminate');

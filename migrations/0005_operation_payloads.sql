@@ -1,0 +1,33 @@
+-- The payloads of unsettled operations, for the submission worker alone: no read of the gateway touches this table. The
+-- transition that settles an operation erases its payload.
+
+CREATE TABLE operation_payloads (
+  operation_id uuid NOT NULL,
+  client_id text NOT NULL,
+  -- Canonical JSON (RFC 8785) in UTF-8, encrypted where key_id names a key. request_digest of the operation is the digest
+  -- of its type and of the canonical JSON. The limit is 256 KiB and what encryption adds, because a claim reads many
+  -- payloads at once.
+  payload bytea NOT NULL CHECK (octet_length(payload) <= 262172),
+  -- The name of the key that encrypts the payload. Null: plain text.
+  key_id text CHECK (key_id ~ '^[A-Za-z0-9._~-]{1,80}$'),
+  PRIMARY KEY (operation_id, client_id),
+  FOREIGN KEY (operation_id, client_id) REFERENCES operations (id, client_id)
+);
+
+-- Refuses a DELETE that no trigger makes, also to the owner of the table.
+CREATE FUNCTION operation_payloads_guard() RETURNS trigger
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF pg_trigger_depth() < 2 THEN
+    RAISE EXCEPTION 'DELETE on operation_payloads is refused: the end of an operation erases its payload'
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  RETURN OLD;
+END $$;
+
+CREATE TRIGGER operation_payloads_guard BEFORE DELETE ON operation_payloads
+  FOR EACH ROW EXECUTE FUNCTION operation_payloads_guard();
+CREATE TRIGGER operation_payloads_permanent BEFORE UPDATE OR TRUNCATE ON operation_payloads
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('the submitted payload is the accepted payload');
+ALTER TABLE operation_payloads ENABLE ALWAYS TRIGGER operation_payloads_guard;
+ALTER TABLE operation_payloads ENABLE ALWAYS TRIGGER operation_payloads_permanent;

@@ -1,0 +1,133 @@
+-- The rules of operations, as triggers. The code has the same rules. The triggers keep them against other programs and
+-- against mistakes in the code.
+
+-- Before the INSERT. An operation starts as accepted, and the database sets the columns of the workers and the times.
+CREATE FUNCTION operations_accept() RETURNS trigger
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NEW.state <> 'accepted' OR NEW.revision <> 1 THEN
+    RAISE EXCEPTION 'an operation starts as accepted, at revision 1' USING ERRCODE = 'restrict_violation';
+  END IF;
+  NEW.created_at := date_trunc('milliseconds', clock_timestamp());
+  NEW.updated_at := NEW.created_at;
+  NEW.due_at := NEW.created_at;
+  NEW.waiting := false;
+  NEW.hold_placed := false;
+  NEW.examined_timeline := NULL;
+  NEW.send_before := NULL;
+  NEW.reference := NULL;
+  NEW.acknowledged := false;
+  NEW.reads := 0;
+  NEW.reviewed_at := NULL;
+  EXECUTE format('SELECT %I.ledger_timeline()', TG_TABLE_SCHEMA) INTO NEW.timeline;
+  EXECUTE format('SELECT provider FROM %I.provider_connections WHERE id = $1', TG_TABLE_SCHEMA)
+    INTO NEW.provider USING NEW.provider_connection_id;
+  EXECUTE format('SELECT scopes FROM %I.grants WHERE id = $1 AND client_id = $2', TG_TABLE_SCHEMA)
+    INTO NEW.scopes USING NEW.grant_id, NEW.client_id;
+  RETURN NEW;
+END $$;
+
+-- After the INSERT, so that an INSERT that meets a conflict and does nothing leaves no history. It runs with the rights of
+-- the owner of the schema: a role that writes operations needs no right to write history.
+CREATE FUNCTION operations_accepted() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  EXECUTE format('INSERT INTO %I.operation_history (operation_id, client_id, revision, to_state, at)'
+    ' VALUES ($1, $2, $3, $4, $5)', TG_TABLE_SCHEMA)
+    USING NEW.id, NEW.client_id, NEW.revision, NEW.state, NEW.updated_at;
+  RETURN NULL;
+END $$;
+
+-- Before the UPDATE. It runs with the rights of the owner of the schema: see operations_accepted.
+CREATE FUNCTION operations_transition() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF OLD.state IN ('succeeded', 'failed', 'cancelled') THEN
+    RAISE EXCEPTION 'operation % is %, which is final', OLD.id, OLD.state USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF (NEW.id, NEW.client_id, NEW.resource_owner, NEW.subject, NEW.grant_id, NEW.provider_connection_id, NEW.provider,
+      NEW.scopes, NEW.type, NEW.idempotency_key, NEW.request_digest, NEW.created_at)
+    IS DISTINCT FROM
+     (OLD.id, OLD.client_id, OLD.resource_owner, OLD.subject, OLD.grant_id, OLD.provider_connection_id, OLD.provider,
+      OLD.scopes, OLD.type, OLD.idempotency_key, OLD.request_digest, OLD.created_at)
+  THEN
+    RAISE EXCEPTION 'the identity of an operation never changes' USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF OLD.reference IS NOT NULL AND NEW.reference IS DISTINCT FROM OLD.reference THEN
+    RAISE EXCEPTION 'operation % keeps the reference of its provider', OLD.id USING ERRCODE = 'restrict_violation';
+  END IF;
+  -- The claim sets send_before; for a held operation the reconciler does. After the claim it is settled.
+  IF OLD.state <> 'accepted' AND (NEW.send_before, NEW.timeline, NEW.hold_placed, NEW.examined_timeline)
+    IS DISTINCT FROM (OLD.send_before, OLD.timeline, OLD.hold_placed, OLD.examined_timeline)
+  THEN
+    RAISE EXCEPTION 'operation % was claimed: its send_before and its hold never change any more', OLD.id
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  NEW.acknowledged := OLD.acknowledged OR NEW.reference IS NOT NULL OR NEW.state = 'submitted';
+  IF NEW.state = OLD.state THEN
+    -- Without a transition only the review and the columns of the workers may change.
+    IF (NEW.revision, NEW.updated_at, NEW.completed_at, NEW.failure_code, NEW.failure_message, NEW.evidence::text)
+      IS DISTINCT FROM
+       (OLD.revision, OLD.updated_at, OLD.completed_at, OLD.failure_code, OLD.failure_message, NULL)
+    THEN
+      RAISE EXCEPTION 'operation % changes only by transitions', OLD.id USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NOT (CASE OLD.state
+    WHEN 'accepted' THEN NEW.state IN ('submitting', 'failed', 'cancelled')
+    WHEN 'submitting' THEN NEW.state IN ('submitted', 'succeeded', 'failed', 'indeterminate')
+    WHEN 'submitted' THEN NEW.state IN ('succeeded', 'failed', 'indeterminate')
+    WHEN 'indeterminate' THEN NEW.state IN ('submitted', 'succeeded', 'failed')
+    ELSE false
+  END) THEN
+    RAISE EXCEPTION 'operation % cannot move from % to %', OLD.id, OLD.state, NEW.state
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  -- Evidence is an object that is not empty.
+  IF OLD.state = 'indeterminate'
+    AND (NEW.evidence IS NULL OR json_typeof(NEW.evidence) <> 'object' OR NEW.evidence::text ~ '^\s*\{\s*\}\s*$')
+  THEN
+    RAISE EXCEPTION 'operation % leaves indeterminate only with evidence', OLD.id USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF NEW.revision <> OLD.revision + 1 THEN
+    RAISE EXCEPTION 'a transition adds one to the revision of operation %', OLD.id
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  -- Never before the last change, even if the clock was set back.
+  NEW.updated_at := greatest(date_trunc('milliseconds', clock_timestamp()), OLD.updated_at);
+  -- A hold ends when the operation leaves `accepted`.
+  NEW.hold_placed := false;
+  NEW.examined_timeline := NULL;
+  IF NEW.state IN ('succeeded', 'failed', 'cancelled') THEN
+    NEW.completed_at := NEW.updated_at;
+    NEW.due_at := NULL;
+    NEW.under_review := false;
+    EXECUTE format('DELETE FROM %I.operation_payloads WHERE operation_id = $1 AND client_id = $2', TG_TABLE_SCHEMA)
+      USING NEW.id, NEW.client_id;
+  ELSE
+    NEW.completed_at := NULL;
+    -- Null: the transition sets no time, as those by hand. The next component then acts at once. The rescuer waits five
+    -- minutes, so that a claim by hand has time for its report.
+    NEW.due_at := coalesce(NEW.due_at, NEW.updated_at
+      + CASE WHEN NEW.state = 'submitting' THEN interval '5 minutes' ELSE interval '0' END);
+  END IF;
+  EXECUTE format('INSERT INTO %I.operation_history (operation_id, client_id, revision, from_state, to_state, at, evidence)'
+    ' VALUES ($1, $2, $3, $4, $5, $6, $7)', TG_TABLE_SCHEMA)
+    USING NEW.id, NEW.client_id, NEW.revision, OLD.state, NEW.state, NEW.updated_at, NEW.evidence;
+  NEW.evidence := NULL;
+  RETURN NEW;
+END $$;
+
+-- Otherwise any role could use them as triggers of a table of its own, and write as the owner.
+REVOKE ALL ON FUNCTION operations_transition(), operations_accepted() FROM PUBLIC;
+
+CREATE TRIGGER operations_accept BEFORE INSERT ON operations FOR EACH ROW EXECUTE FUNCTION operations_accept();
+CREATE TRIGGER operations_accepted AFTER INSERT ON operations FOR EACH ROW EXECUTE FUNCTION operations_accepted();
+CREATE TRIGGER operations_transition BEFORE UPDATE ON operations FOR EACH ROW EXECUTE FUNCTION operations_transition();
+CREATE TRIGGER operations_permanent BEFORE DELETE OR TRUNCATE ON operations
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('operations are never deleted');
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_accept;
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_accepted;
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition;
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_permanent;

@@ -1,0 +1,90 @@
+/**
+ * Claims in memory: which operations a worker may send, and whether it still may.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type { Provider } from "../../domain/Grant.ts"
+import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
+import { type LaneVisit, makeClaimInTurns, shareOf } from "../internal/claimInTurns.ts"
+import { makeOpenPayload } from "../internal/openPayload.ts"
+import { PayloadCipher } from "../PayloadCipher.ts"
+import type { MemoryRecord } from "./MemoryLedger.ts"
+import { type MemoryQueueTable, toProviderOperation } from "./MemoryQueueTable.ts"
+import { isFree, moveRecord } from "./recordRules.ts"
+
+export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
+  const { after, hasStanding, memory, millis, now, update } = table
+  const cipher = yield* PayloadCipher
+  const openPayload = yield* makeOpenPayload
+
+  const isReadable = ({ operation, payload }: MemoryRecord): boolean => {
+    if (payload === null) return true
+    return payload.key_id === null
+      ? operation.created_at.epochMilliseconds < cipher.plaintextBefore
+      : cipher.keyIds.includes(payload.key_id)
+  }
+
+  /** Claims a record, or postpones one that is not ready to be sent. */
+  const claimOne = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
+    if (!hasStanding(record, "send") || !isReadable(record)) {
+      const reviewed = table.reviewAfter(record, terms.review_after)
+      update({ ...reviewed, due_at: table.idleUntil(record, terms.idle), waiting: true })
+      return null
+    }
+    const claimed = update({
+      ...moveRecord(record, { state: "submitting" }, null, now(), after(terms.rescue_after)),
+      send_before: DateTime.makeUnsafe(after(terms.send_within))
+    })
+    return {
+      operation: toProviderOperation(claimed),
+      revision: claimed.operation.revision,
+      payload: openPayload({ ...record.operation, request_digest: record.digest, sealed: record.payload })
+    }
+  }
+
+  /** The lanes of the index `operations_to_claim`, in the order of their names. */
+  const lanesOf = (provider: Provider) => {
+    const lanes = new Map<string, Array<MemoryRecord>>()
+    for (const record of table.records()) {
+      if (record.owner.provider !== provider || !isFree(record, memory.cluster.timeline)) continue
+      if (record.waiting && record.due_at! > millis()) continue
+      const lane = record.waiting ? "" : record.owner.client_id
+      lanes.set(lane, [...lanes.get(lane) ?? [], record])
+    }
+    return [...lanes].toSorted(([a], [b]) => a < b ? -1 : 1)
+  }
+
+  const visitLanes = (provider: Provider, limit: number, terms: ClaimTerms, start: string): LaneVisit<Claim> => {
+    const lanes = lanesOf(provider)
+    const inOrder = [...lanes.filter(([name]) => name > start), ...lanes.filter(([name]) => name <= start)]
+    const visited = inOrder.slice(0, limit)
+    const isRound = visited.length === inOrder.length
+    const claims: Array<Claim> = []
+    let more = !isRound
+    for (const [index, [, lane]] of visited.entries()) {
+      const share = shareOf(limit, visited.length, index)
+      const due = lane.filter(({ due_at }) => due_at! <= millis())
+        .toSorted((a, b) => a.due_at! - b.due_at!).slice(0, share)
+      more ||= due.length === share
+      for (const record of due) {
+        const claim = claimOne(record, terms)
+        if (claim !== null) claims.push(claim)
+      }
+    }
+    return { items: claims, more, next: (isRound ? visited[0] : visited.at(-1))?.[0] ?? null }
+  }
+
+  const claimInTurns = makeClaimInTurns()
+  const claim = (provider: Provider, limit: number, terms: ClaimTerms) =>
+    claimInTurns(provider, limit, (left, start) => Effect.sync(() => visitLanes(provider, left, terms, start)))
+
+  const mayStillSend = ({ operation, revision }: Pick<Claim, "operation" | "revision">) =>
+    Effect.sync(() => {
+      const found = memory.operations.get(operation.id)
+      return found !== undefined && found.operation.state === "submitting" && found.operation.revision === revision
+        && found.send_before?.epochMilliseconds === operation.send_before?.epochMilliseconds
+        && hasStanding(found, "send")
+    })
+
+  return { claim, mayStillSend }
+})

@@ -1,0 +1,68 @@
+/**
+ * Held operations in memory: what places a hold on accepted operations, and what releases it.
+ */
+import type * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import { IllegalTransition, type Operation, type OperationId, StaleOperation } from "../../domain/Operation.ts"
+import { StillHeld } from "../../domain/Submission.ts"
+import type { MemoryRecord } from "./MemoryLedger.ts"
+import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
+import { isExamined, isFree, isHeld } from "./recordRules.ts"
+
+export const makeHolds = (table: MemoryQueueTable) => {
+  const { find, memory, millis, now, records, update } = table
+
+  const released = (record: MemoryRecord): Operation =>
+    update({
+      ...record,
+      operation: { ...record.operation, under_review: false },
+      timeline: memory.cluster.timeline,
+      hold_placed: false,
+      examined_timeline: null,
+      due_at: millis(),
+      waiting: false,
+      send_before: null,
+      reviewed_at: now()
+    }).operation
+
+  const release = (id: OperationId) =>
+    Effect.flatMap(find(id), (record): Effect.Effect<Operation, StillHeld | IllegalTransition> => {
+      const { acknowledged, operation, send_before } = record
+      if (operation.state !== "accepted") {
+        const illegal = { id, from: operation.state, to: "submitting", reason: "not_permitted" } as const
+        return Effect.fail(new IllegalTransition(illegal))
+      }
+      if (isFree(record, memory.cluster.timeline)) return Effect.succeed(operation)
+      if (acknowledged) return Effect.fail(new StillHeld({ id, reason: "acknowledged", until: null }))
+      if (!isExamined(record, memory.cluster.timeline)) {
+        return Effect.fail(new StillHeld({ id, reason: "unexamined", until: null }))
+      }
+      return send_before!.epochMilliseconds > millis()
+        ? Effect.fail(new StillHeld({ id, reason: "sendable", until: send_before }))
+        : Effect.sync(() => released(record))
+    })
+
+  const releaseUnsent = (id: OperationId, send_before: DateTime.Utc) =>
+    Effect.flatMap(find(id), (record) => {
+      const { revision: actual } = record.operation
+      const isAsRead = isExamined(record, memory.cluster.timeline) && !record.acknowledged
+        && !isForeign(record, send_before) && send_before.epochMilliseconds <= millis()
+      return isAsRead
+        ? Effect.asVoid(Effect.sync(() => released(record)))
+        : Effect.fail(new StaleOperation({ id, expected: 1, actual }))
+    })
+
+  const releaseAll = Effect.sync(() =>
+    records().filter((record) => isHeld(record, memory.cluster.timeline) && !record.acknowledged).map(released).length
+  )
+
+  const holdAll = Effect.sync(() =>
+    records().filter(({ operation }) => operation.state === "accepted")
+      .map((record) => update({ ...record, hold_placed: true, examined_timeline: null, due_at: millis() })).length
+  )
+
+  /** Memory is lost with its process, so it is never moved and needs no settings. */
+  const prepare = Effect.succeed({ moved: false })
+
+  return { prepare, release, releaseUnsent, releaseAll, holdAll }
+}

@@ -1,0 +1,79 @@
+/**
+ * Reads of operations in memory.
+ */
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import {
+  type GrantIdentity,
+  GrantUnknown,
+  operationsRead,
+  refusal,
+  standingAt,
+  standingFor
+} from "../../domain/Grant.ts"
+import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import {
+  maxLookedAt,
+  type OperationCursor,
+  type OperationQuery,
+  QueryTooBroad,
+  toPage
+} from "../../domain/OperationQuery.ts"
+import { MemoryLedger } from "./MemoryLedger.ts"
+
+export const makeMemory = Effect.gen(function*() {
+  const memory = yield* MemoryLedger
+  const clock = yield* Clock.Clock
+
+  const grantOf = (identity: GrantIdentity) =>
+    Effect.suspend(() => {
+      const grant = memory.grantOf(identity)
+      if (grant === undefined) return Effect.fail(new GrantUnknown())
+      const now = DateTime.makeUnsafe(clock.currentTimeMillisUnsafe())
+      const standing = standingFor(identity, standingAt(grant, operationsRead, now), operationsRead)
+      const refused = refusal(standing, operationsRead)
+      return refused === null ? Effect.succeed(grant) : Effect.fail(refused)
+    })
+
+  const find = (identity: GrantIdentity, id: OperationId) =>
+    Effect.flatMap(grantOf(identity), (grant) => {
+      const record = memory.ownedBy(grant).find((record) => record.operation.id === id)
+      return record === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(record.operation)
+    })
+
+  const list = (identity: GrantIdentity, query: OperationQuery) =>
+    Effect.flatMap(grantOf(identity), (grant) => {
+      const owned = memory.ownedBy(grant).map((record) => record.operation)
+      const found = owned.toSorted(newestFirst).filter(matches(query)).slice(0, query.page_size + 1)
+      return isTooBroad(owned, query)
+        ? Effect.fail(new QueryTooBroad())
+        : Effect.succeed(toPage(found, query.page_size))
+    })
+
+  return { find, list }
+})
+
+const newestFirst = (a: OperationCursor, b: OperationCursor): number =>
+  b.created_at.epochMilliseconds - a.created_at.epochMilliseconds || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
+
+const isUpdatedAfter = ({ updated_after }: OperationQuery) => (operation: Operation): boolean =>
+  updated_after === null || DateTime.isGreaterThan(operation.updated_at, updated_after)
+
+/** Whether PostgreSQL would reach both limits: see `updatedPage` of its list statement. */
+const isTooBroad = (owned: ReadonlyArray<Operation>, query: OperationQuery): boolean => {
+  if (query.updated_after === null || owned.filter(isUpdatedAfter(query)).length <= maxLookedAt) return false
+  const newest = owned.filter(isInRange(query)).toSorted(newestFirst).slice(0, maxLookedAt)
+  return newest.length === maxLookedAt && newest.filter(matches(query)).length <= query.page_size
+}
+
+const matches = (query: OperationQuery) => (operation: Operation): boolean =>
+  (query.type === null || query.type === operation.type)
+  && (query.states.length === 0 || query.states.includes(operation.state))
+  && isUpdatedAfter(query)(operation)
+  && isInRange(query)(operation)
+
+const isInRange = (query: OperationQuery) => (operation: Operation): boolean =>
+  (query.created_after === null || DateTime.isGreaterThan(operation.created_at, query.created_after))
+  && (query.created_before === null || DateTime.isLessThan(operation.created_at, query.created_before))
+  && (query.after === null || newestFirst(query.after, operation) < 0)

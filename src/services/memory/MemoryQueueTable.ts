@@ -1,0 +1,102 @@
+/**
+ * The operations in memory, as the parts of the submission queue query and update them. Each lookup and the write that
+ * follows it happen in one synchronous step. The clock at construction serves as the clock of the database.
+ */
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import { type Provider, refusal, standingAt } from "../../domain/Grant.ts"
+import { type OperationId, OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
+import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
+import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+
+export type MemoryQueueTable = Effect.Success<typeof makeQueueTable>
+
+export const makeQueueTable = Effect.gen(function*() {
+  const memory = yield* MemoryLedger
+  const clock = yield* Clock.Clock
+  const millis = () => clock.currentTimeMillisUnsafe()
+  const now = () => DateTime.makeUnsafe(millis())
+  const after = (delay: Duration.Duration) => millis() + Duration.toMillis(delay)
+  const records = () => [...memory.operations.values()]
+
+  const update = (record: MemoryRecord): MemoryRecord => {
+    memory.operations.set(record.operation.id, record)
+    return record
+  }
+
+  /** Records that are due, oldest first. */
+  const due = (provider: Provider | null, belongs: (record: MemoryRecord) => boolean) =>
+    records()
+      .filter((record) =>
+        record.due_at !== null && record.due_at <= millis()
+        && (provider === null || record.owner.provider === provider) && belongs(record)
+      )
+      .toSorted((a, b) => a.due_at! - b.due_at!)
+
+  /** Whether client, provider connection and a live grant still allow the operation: see `standing` of the SQL queue. */
+  const hasStanding = ({ owner, scopes }: MemoryRecord, purpose: "send" | "read"): boolean =>
+    [...memory.grants.keys()].some((id) => {
+      const grant = memory.showGrant(id)!
+      return grant.client_id === owner.client_id && grant.resource_owner === owner.resource_owner
+        && grant.subject === owner.subject && grant.provider_connection_id === owner.provider_connection_id
+        && refusal(standingAt(grant, null, now()), null) === null
+        && (purpose === "read" || scopes.every((scope) => grant.scopes.includes(scope)))
+    })
+
+  /** Puts an operation under review once it has been in its state for this time, counted from the end of the last review. */
+  const reviewAfter = (record: MemoryRecord, age: Duration.Duration): MemoryRecord => {
+    const since = Math.max(
+      record.operation.updated_at.epochMilliseconds,
+      record.reviewed_at?.epochMilliseconds ?? -Infinity
+    )
+    return withReview(record, since <= millis() - Duration.toMillis(age))
+  }
+
+  /**
+   * When an operation is due again whose consent was revoked: after a tenth of its time in its state, but no sooner than
+   * `idle`, and no later than five minutes unless `idle` is longer.
+   */
+  const idleUntil = ({ operation }: MemoryRecord, idle: Duration.Duration) => {
+    const age = millis() - operation.updated_at.epochMilliseconds
+    return millis() + Math.max(Duration.toMillis(idle), Math.min(5 * 60_000, age / 10))
+  }
+
+  const find = (id: OperationId) =>
+    Effect.suspend(() => {
+      const record = memory.operations.get(id)
+      return record === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(record)
+    })
+
+  const findAt = (id: OperationId, revision: number) =>
+    Effect.flatMap(find(id), (record) => {
+      const { revision: actual } = record.operation
+      return actual === revision
+        ? Effect.succeed(record)
+        : Effect.fail(new StaleOperation({ id, expected: revision, actual }))
+    })
+
+  return { memory, millis, now, after, records, update, due, hasStanding, reviewAfter, idleUntil, find, findAt }
+})
+
+export const withReview = (record: MemoryRecord, begins: boolean): MemoryRecord =>
+  begins && !record.operation.under_review
+    ? { ...record, operation: { ...record.operation, under_review: true } }
+    : record
+
+export const toProviderOperation = ({ operation, owner, send_before }: MemoryRecord): ProviderOperation => ({
+  id: operation.id,
+  type: operation.type,
+  resource_owner: owner.resource_owner,
+  provider_connection_id: owner.provider_connection_id,
+  send_before
+})
+
+/** Whether a result belongs to another claim than the recorded one. */
+export const isForeign = ({ send_before }: MemoryRecord, known: DateTime.Utc | null | undefined): boolean =>
+  known != null && send_before?.epochMilliseconds !== known.epochMilliseconds
+
+/** Whether a result names another reference than the recorded one. */
+export const isOtherReference = ({ reference }: MemoryRecord, known: ProviderReference | null): boolean =>
+  reference !== null && known !== null && reference !== known

@@ -1,0 +1,85 @@
+/**
+ * The rules of `migrations/0006_operation_rules.sql`, for the records of the ledger in memory.
+ */
+import * as DateTime from "effect/DateTime"
+import type * as Schema from "effect/Schema"
+import {
+  canTransition,
+  isEvidence,
+  isOperationFailure,
+  isTerminal,
+  type Outcome,
+  requiresEvidence,
+  submissionUncertain
+} from "../../domain/Operation.ts"
+import type { ProviderReference } from "../../domain/Submission.ts"
+import type { MemoryRecord } from "./MemoryLedger.ts"
+
+/** How long the rescuer waits for the report of a claim that was made by hand, in milliseconds. */
+const claimedByHand = 5 * 60_000
+
+const isAccepted = ({ operation }: MemoryRecord) => operation.state === "accepted"
+
+/** An accepted operation that is not held, on this timeline of the database. */
+export const isFree = (record: MemoryRecord, timeline: number): boolean =>
+  isAccepted(record) && !record.hold_placed && record.timeline === timeline
+
+/** An accepted operation that is held: by a hold, or because its timeline is an earlier one. */
+export const isHeld = (record: MemoryRecord, timeline: number): boolean =>
+  isAccepted(record) && (record.hold_placed || record.timeline < timeline)
+
+/** A held operation that the reconciler examined on this timeline, so that `send_before` counts. */
+export const isExamined = (record: MemoryRecord, timeline: number): boolean =>
+  isAccepted(record) && record.examined_timeline === timeline
+
+/** The provider named the operation. A reference that is known stays. */
+export const withReference = (record: MemoryRecord, reference: ProviderReference | null): MemoryRecord => ({
+  ...record,
+  reference: record.reference ?? reference,
+  acknowledged: record.acknowledged || reference !== null
+})
+
+/** The triggers of PostgreSQL refuse the same transitions: they are mistakes of the caller. */
+const refuseIllegal = ({ operation: { id, state } }: MemoryRecord, to: Outcome, evidence: Schema.Json): void => {
+  const isLegal = canTransition(state, to.state) && (!requiresEvidence(state) || isEvidence(evidence))
+    && (to.state !== "failed" || isOperationFailure(to.failure))
+  if (!isLegal) throw new Error(`operation ${id}: illegal transition, evidence or failure (${state} to ${to.state})`)
+}
+
+/**
+ * Makes a transition. `due_at` is when the next component acts, in milliseconds since the epoch. Null: at once, and after
+ * five minutes for the rescuer. Throws where PostgreSQL refuses.
+ */
+export const moveRecord = (
+  record: MemoryRecord,
+  to: Outcome,
+  evidence: Schema.Json,
+  now: DateTime.Utc,
+  due_at: number | null
+): MemoryRecord => {
+  refuseIllegal(record, to, evidence)
+  const { operation } = record
+  const at = DateTime.max(now, operation.updated_at)
+  const revision = operation.revision + 1
+  const terminal = isTerminal(to.state)
+  return {
+    ...record,
+    operation: {
+      ...operation,
+      state: to.state,
+      terminal,
+      submission_uncertain: submissionUncertain(to.state),
+      under_review: operation.under_review && !terminal,
+      revision,
+      updated_at: at,
+      completed_at: terminal ? at : null,
+      failure: to.state === "failed" ? to.failure : null
+    },
+    payload: terminal ? null : record.payload,
+    due_at: terminal ? null : due_at ?? at.epochMilliseconds + (to.state === "submitting" ? claimedByHand : 0),
+    hold_placed: false,
+    examined_timeline: null,
+    acknowledged: record.acknowledged || to.state === "submitted",
+    history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence }]
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Held operations in PostgreSQL: what places a hold on accepted operations, and what releases it.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import { IllegalTransition, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import { StillHeld, UnsafeDatabase } from "../../domain/Submission.ts"
+import { orUnavailable } from "../StoreUnavailable.ts"
+import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
+import { claimableTimeline, isExamined, isFree, placeHold } from "./queueFragments.ts"
+import { failStale } from "./SqlOutcomes.ts"
+import { toDate } from "./SubmissionRow.ts"
+
+/** Why an operation was not released. */
+interface HoldRow extends OperationRow {
+  readonly is_free: boolean
+  readonly is_examined: boolean
+  readonly acknowledged: boolean
+  readonly send_before: Date | null
+}
+
+export const makeHolds = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  const settings = sql.unsafe<{ readonly fsync: string; readonly synchronous_commit: string }>(
+    "SELECT current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit"
+  )
+
+  /** Runs a statement without a timeout, because it may change all accepted operations. */
+  const untimed = (statement: string) =>
+    sql.withTransaction(Effect.andThen(sql.unsafe("SET LOCAL statement_timeout = 0"), sql.unsafe(statement)))
+
+  const prepare = Effect.gen(function*() {
+    const [row] = yield* orUnavailable(settings)
+    for (const setting of ["fsync", "synchronous_commit"] as const) {
+      if (row![setting] === "off") return yield* new UnsafeDatabase({ setting })
+    }
+    const moved = yield* orUnavailable(untimed(moveHomeStatement))
+    return { moved: moved.length > 0 }
+  }).pipe(Effect.withSpan("SubmissionQueue.prepare"))
+
+  const release = Effect.fn("SubmissionQueue.release")(function*(id: OperationId) {
+    const [released] = yield* orUnavailable(sql.unsafe<OperationRow>(releaseStatement, [id, null]))
+    if (released !== undefined) return fromRow(released)
+    const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
+    if (row === undefined) return yield* new OperationNotFound({ id })
+    if (row.state !== "accepted") {
+      return yield* new IllegalTransition({ id, from: row.state, to: "submitting", reason: "not_permitted" })
+    }
+    if (row.is_free) return fromRow(row)
+    const reason = row.acknowledged ? "acknowledged" : row.is_examined ? "sendable" : "unexamined"
+    const until = reason === "sendable" ? DateTime.fromDateUnsafe(row.send_before!) : null
+    return yield* new StillHeld({ id, reason, until })
+  })
+
+  const releaseUnsent = Effect.fn("SubmissionQueue.releaseUnsent")(
+    function*(id: OperationId, send_before: DateTime.Utc) {
+      const rows = yield* orUnavailable(sql.unsafe(releaseStatement, [id, toDate(send_before)]))
+      if (rows.length === 0) yield* failStale(sql, id, 1)
+    }
+  )
+
+  const counted = (statement: string) => Effect.map(orUnavailable(untimed(statement)), (rows) => rows.length)
+
+  return {
+    prepare,
+    release,
+    releaseUnsent,
+    releaseAll: counted(releaseAllStatement),
+    holdAll: counted(holdAllStatement)
+  }
+})
+
+/** Records the present home of the ledger. If that is another one than before, it holds all accepted operations. */
+const moveHomeStatement = `
+  WITH home AS (
+    UPDATE ledger_home h SET system_identifier = s.system_identifier, database = d.oid
+    FROM pg_control_system() s, pg_database d
+    WHERE d.datname = current_database()
+      AND (h.system_identifier, h.database) IS DISTINCT FROM (s.system_identifier, d.oid)
+    RETURNING 1
+  ), held AS (
+    UPDATE operations SET ${placeHold} WHERE state = 'accepted' AND EXISTS (SELECT 1 FROM home)
+  )
+  SELECT 1 FROM home`
+
+const holdAllStatement = `UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
+
+const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
+    waiting = false, send_before = NULL, under_review = false, reviewed_at = now()`
+
+const releaseAllStatement = `
+  UPDATE operations o SET ${released}
+  WHERE o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged
+  RETURNING 1`
+
+/**
+ * Releases an operation that the reconciler examined on this timeline, once the earlier claim holder can send it no more.
+ * `$2` is the `send_before` that a status read found: if it differs, the operation was released and held again since.
+ */
+const releaseStatement = `
+  UPDATE operations o SET ${released}
+  WHERE o.id = $1 AND o.state = 'accepted' AND ${isExamined} AND o.send_before <= now()
+    AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)
+  RETURNING ${publicColumns}`
+
+const holdStatement = `
+  SELECT ${publicColumns}, ${isFree} AS is_free, coalesce(${isExamined}, false) AS is_examined, o.acknowledged,
+    o.send_before
+  FROM operations o WHERE o.id = $1`

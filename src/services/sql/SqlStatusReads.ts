@@ -1,0 +1,175 @@
+/**
+ * Status reads in PostgreSQL: which operations a reconciler reads next, and when it reads them again.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { Provider } from "../../domain/Grant.ts"
+import type { OperationId, OperationState } from "../../domain/Operation.ts"
+import type { DueRead, ProviderReference, ReadTerms, Recording } from "../../domain/Submission.ts"
+import { maxTurns } from "../internal/claimInTurns.ts"
+import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
+import {
+  claimableTimeline,
+  idle,
+  isExamined,
+  millis,
+  reviewAfter,
+  standing,
+  submissionColumns
+} from "./queueFragments.ts"
+import { type SubmissionRow, toDate, toProviderOperation } from "./SubmissionRow.ts"
+
+interface ReadRow extends SubmissionRow {
+  readonly state: OperationState
+  readonly reference: ProviderReference | null
+  readonly acknowledged: boolean
+  readonly reads: number
+}
+
+/** The number of due operations, postponed ones included, in each row. A statement returns at least one row. */
+interface DueCount {
+  readonly due_count: number
+}
+
+type TakenRow = DueCount & (ReadRow | { readonly id: null })
+
+/**
+ * Repeats a statement while it finds a full batch of which it had to postpone some: operations of revoked consents do not
+ * delay the others. If the store goes away meanwhile, it returns the items that it has.
+ */
+const untilServed = <A>(
+  limit: number,
+  ask: (left: number) => Effect.Effect<{ readonly items: ReadonlyArray<A>; readonly due: number }, StoreUnavailable>
+): Effect.Effect<ReadonlyArray<A>, StoreUnavailable> =>
+  Effect.gen(function*() {
+    const served: Array<A> = []
+    for (let turns = 0; turns < maxTurns; turns++) {
+      const left = limit - served.length
+      const { due, items } = yield* ask(left).pipe(
+        Effect.catchTag("StoreUnavailable", (error) =>
+          served.length > 0 ? Effect.succeed({ items: [], due: 0 }) : Effect.fail(error))
+      )
+      served.push(...items)
+      if (due < left || served.length === limit) {
+        break
+      }
+    }
+    return served
+  })
+
+const toDueRead = (provider: Provider, row: ReadRow): DueRead => ({
+  operation: toProviderOperation(row),
+  provider,
+  state: row.state,
+  revision: row.revision,
+  reference: row.reference,
+  acknowledged: row.acknowledged,
+  reads: row.reads
+})
+
+export const makeStatusReads = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  const take =
+    (statement: (limit: number) => string, more: (terms: ReadTerms) => ReadonlyArray<Duration.Duration>) =>
+    (provider: Provider, limit: number, terms: ReadTerms) =>
+      untilServed(limit, (left) => {
+        const { idle, lease, review_indeterminate_after, review_submitted_after } = terms
+        const durations = [lease, idle, review_submitted_after, review_indeterminate_after, ...more(terms)]
+        const parameters = [provider, ...durations.map((duration) => Duration.toMillis(duration))]
+        return Effect.map(orUnavailable(sql.unsafe<TakenRow>(statement(left), parameters)), (rows) => ({
+          items: rows.filter((row): row is ReadRow & DueCount => row.id !== null)
+            .map((row) => toDueRead(provider, row)),
+          due: rows[0]!.due_count
+        }))
+      })
+
+  const postpone = Effect.fn("SubmissionQueue.postpone")(
+    (
+      id: OperationId,
+      revision: number,
+      { due_in, reference, review = false, send_before }: Omit<Recording, "evidence"> & { readonly review?: boolean }
+    ) =>
+      Effect.asVoid(orUnavailable(
+        sql.unsafe(postponeStatement, [id, revision, Duration.toMillis(due_in), reference, toDate(send_before), review])
+      ))
+  )
+
+  const report = Effect.fn("SubmissionQueue.report")((id: OperationId, reference: ProviderReference | null) =>
+    Effect.asVoid(orUnavailable(sql.unsafe(reportStatement, [id, reference])))
+  )
+
+  return {
+    takeReads: take(takeReadsStatement, () => []),
+    takeHeld: take(takeHeldStatement, ({ rescue_after }) => [rescue_after]),
+    postpone,
+    report
+  }
+})
+
+/** One more read, up to the maximum of the column: a full count must not fail the other operations of the batch. */
+const countRead = "o.reads + (due.active AND o.reads < 2147483647)::integer"
+
+/** Ends a statement whose `due` are the due operations, and whose `taken` returns the updated ones. */
+const selectTaken = `
+  SELECT due_count, ${submissionColumns}, o.state, o.reference, o.acknowledged, o.reads
+  FROM (SELECT count(*)::integer AS due_count FROM due) l
+  LEFT JOIN taken o ON o.active`
+
+const takeReadsStatement = (limit: number) => `
+  WITH due AS MATERIALIZED (
+    SELECT o.id, o.client_id, ${standing("read")} AS active
+    FROM operations o
+    WHERE o.state IN ('submitted', 'indeterminate') AND o.provider = $1 AND o.due_at <= now()
+    ORDER BY o.due_at LIMIT ${limit}
+    FOR UPDATE OF o SKIP LOCKED
+  ), taken AS (
+    UPDATE operations o
+    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
+      reads = ${countRead},
+      ${reviewAfter(`CASE o.state WHEN 'submitted' THEN ${millis("$4")} ELSE ${millis("$5")} END`)}
+    FROM due WHERE o.id = due.id AND o.client_id = due.client_id
+    RETURNING o.*, due.active
+  )${selectTaken}`
+
+/**
+ * Examines held operations. The claim holder of the earlier timeline may send until its claim is stale, counted from the
+ * first examination on this timeline. An older `send_before` does not count: a failover may have restored it together with
+ * the hold, and lost a release and a claim that followed.
+ */
+const takeHeldStatement = (limit: number) => `
+  WITH due AS MATERIALIZED (
+    SELECT o.id, o.client_id, ${standing("read")} AS active
+    FROM operations o
+    WHERE o.state = 'accepted' AND o.provider = $1 AND ${claimableTimeline} < (SELECT ledger_timeline())
+      AND o.due_at <= now()
+    ORDER BY o.due_at LIMIT ${limit}
+    FOR UPDATE OF o SKIP LOCKED
+  ), taken AS (
+    UPDATE operations o
+    SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
+      reads = ${countRead}, examined_timeline = ledger_timeline(),
+      send_before = CASE WHEN ${isExamined} THEN o.send_before ELSE now() + ${millis("$6")} END,
+      under_review = o.under_review OR o.reviewed_at IS NULL
+        OR o.reviewed_at <= now() - least(${millis("$4")}, ${millis("$5")})
+    FROM due WHERE o.id = due.id AND o.client_id = due.client_id
+    RETURNING o.*, due.active
+  )${selectTaken}`
+
+const postponeStatement = `
+  UPDATE operations o
+  SET due_at = now() + ${millis("$3")}, reference = coalesce(o.reference, $4),
+    under_review = o.under_review OR ($6::boolean AND coalesce(o.reviewed_at < o.updated_at, true))
+  WHERE o.id = $1 AND o.revision = $2 AND CASE o.state
+    WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}
+    ELSE o.state IN ('submitted', 'indeterminate') AND ($5 IS NULL OR o.send_before = $5)
+  END`
+
+/** Only accepted operations are held. Of one in another state, both columns of the hold stay as they are. */
+const reportStatement = `
+  UPDATE operations o
+  SET due_at = now(), reference = coalesce(o.reference, $2),
+    under_review = o.under_review OR o.state = 'accepted' OR coalesce(o.reference <> $2, false),
+    hold_placed = (o.state = 'accepted'), examined_timeline = NULL
+  WHERE o.id = $1 AND o.state IN ('accepted', 'submitted', 'indeterminate')`

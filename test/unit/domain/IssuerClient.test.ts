@@ -1,0 +1,34 @@
+/**
+ * One function makes client ids of the gateway from those of an authorization server, and the types keep the two apart.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import type { ClientId } from "../../../src/domain/Grant.ts"
+import { gatewayClientId, isClientPrefix, IssuerClientId } from "../../../src/domain/IssuerClient.ts"
+
+const of = (text: string) => IssuerClientId.make(text)
+
+describe("The client id of the gateway", () => {
+  it("is the client id of the authorization server behind the prefix of the issuer, where there is one", () => {
+    assert.strictEqual(gatewayClientId("", of("agent")), "agent")
+    assert.strictEqual(gatewayClientId("first/", of("agent")), "first/agent")
+  })
+
+  it("is null where the result is no client id", () => {
+    for (const text of ["", "two words", "Bérénice", "x".repeat(256)]) assert.isNull(gatewayClientId("", of(text)))
+    assert.isNull(gatewayClientId("first/", of("x".repeat(250))))
+    assert.isNotNull(gatewayClientId("first/", of("x".repeat(249))))
+  })
+
+  it("is another type than the client id of the authorization server", () => {
+    // @ts-expect-error An id of the authorization server is no id of the gateway.
+    const wrong: ClientId = of("agent")
+    assert.strictEqual(wrong, "agent")
+  })
+})
+
+describe("A client prefix", () => {
+  it("is empty, or a text with which client ids can begin", () => {
+    for (const prefix of ["", "first/", "https://as.example#"]) assert.isTrue(isClientPrefix(prefix))
+    for (const prefix of [" ", "é/", "x".repeat(256)]) assert.isFalse(isClientPrefix(prefix))
+  })
+})
