@@ -112,7 +112,7 @@ describe("Tokens that a stranger makes up", () => {
     }))
 
   it.effect.prop(
-    "never change what becomes of good tokens, whatever the server answers them, in any order and at any time",
+    "never change the verification of good tokens, with any answer of the server, in any order and at any time",
     [Schema.Array(Step).check(Schema.isMaxLength(8))],
     ([steps]) =>
       Effect.gen(function*() {

@@ -150,7 +150,7 @@ layer(postgresGateway(), { excludeTestServices: true })("Credentials", (it) => {
       }
     }))
 
-  it.effect("in the query string are 400 on every path, with every method, and whatever else is wrong", () =>
+  it.effect("in the query string are 400 on every path, with every method, and beside any other error", () =>
     Effect.gen(function*() {
       const { send, sendBytes } = yield* Gateway
       const { lines } = yield* Observer
