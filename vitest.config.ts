@@ -1,3 +1,4 @@
+import * as os from "node:os"
 import { fileURLToPath } from "node:url"
 import { defaultServerConditions } from "vite"
 import { defineConfig } from "vitest/config"
@@ -9,8 +10,8 @@ process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache
 const shared = {
   testTimeout: 180_000,
   hookTimeout: 180_000,
-  // One process fewer than there are processors would leave half of a machine of two idle.
-  maxWorkers: "100%"
+  // Many tests wait for processes and sockets.
+  maxWorkers: Math.ceil(os.availableParallelism() * 1.5)
 }
 
 /** One PostgreSQL for the run. */
@@ -28,6 +29,7 @@ export default defineConfig({
           ...shared,
           name: "system",
           include: ["test/system/**/*.test.ts"],
+          isolate: false,
           globalSetup: [...globalSetup, "test/fixtures/CommandBundle.ts"],
           // GitHub's parser of workflows imports JSON as bundlers do, and Node does not.
           server: { deps: { inline: [/@actions\//] } }

@@ -115,7 +115,7 @@ conformance("the transition of an operation", (it) => {
           to,
           reason: "evidence_required"
         })
-        assert.include(error.message, "evidence is required")
+        assert.include(error.message, "only with recorded evidence")
         for (const nothing of [false, 0, "", "settled", [], [1], {}]) {
           const refused = yield* Effect.flip(ledger.transition(before.id, before.revision, outcome(to), nothing))
           assert.deepStrictEqual(fieldsOf(refused), fieldsOf(error))

@@ -4,6 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { rounds } from "../../fixtures/Effort.ts"
 import { runChaos } from "./Chaos.ts"
 import { judge } from "./Judge.ts"
 import { type PlantedBug, plantedBugs } from "./Plan.ts"
@@ -25,7 +26,12 @@ describe("four workers, a provider and PostgreSQL, as processes of their own", (
     "keep every rule while they are killed, stopped and disconnected from each other",
     () =>
       Effect.gen(function*() {
-        const evidence = yield* runChaos({ operations: 600, faults: 60, seed: "short", duration: 120 })
+        const evidence = yield* runChaos({
+          operations: rounds(300, 600),
+          faults: rounds(30, 60),
+          seed: "short",
+          duration: 120
+        })
         // Other tests use the machine: only the long form checks how soon a rescue comes.
         assert.deepStrictEqual(broken(judge(evidence, 30_000)), [])
         assert.isAbove(evidence.outages.length, 0)
@@ -34,7 +40,8 @@ describe("four workers, a provider and PostgreSQL, as processes of their own", (
     patience * 1000
   )
 
-  for (const bug of plantedBugs) {
+  // The simulation finds each of these mistakes as well, and in less time.
+  for (const bug of plantedBugs.slice(0, rounds(1, plantedBugs.length))) {
     it.live(
       `break a rule if the workers have the mistake ${bug}`,
       () =>

@@ -10,7 +10,7 @@ import { plants } from "./plants.ts"
 import { simulate } from "./Simulation.ts"
 import { firstViolation, sweep } from "./Sweep.ts"
 
-const seeds = rounds(2500, 10_000)
+const seeds = rounds(3000, 10_000)
 
 /** Every fault that can strike, and every statement of the real parts. */
 const kinds = [
