@@ -158,6 +158,9 @@ export const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger>
     )
   })
 
+/** How a user starts this program: a clone runs the source, and an installed package the build. */
+const command = import.meta.url.endsWith(".ts") ? "npm run gateway --" : "npx financial-agents-gateway"
+
 /** The greeting of the demo: commands to paste that read with its grant. */
 export const invitation = (address: string, demo: Demo): string => {
   const curl = `curl -i -H 'Authorization: Bearer ${Redacted.value(demo.accessToken)}'`
@@ -173,7 +176,7 @@ Read its operations, and then the one whose outcome stays unknown:
 
 Revoke the grant in another terminal. Then read again: the gateway refuses the token.
 
-  npm run gateway -- grants revoke ${demo.grantId}
+  ${command} grants revoke ${demo.grantId}
 `
 }
 
@@ -183,5 +186,5 @@ The gateway listens on ${address}. Its documentation is at ${address}/docs.
 
 The database is not empty, so the demo creates no new grant. Issue another grant for the same operations:
 
-  npm run gateway -- grants issue --owner demo-owner --subject demo-subject --client demo-agent --provider demo-bank
+  ${command} grants issue --owner demo-owner --subject demo-subject --client demo-agent --provider demo-bank
 `
