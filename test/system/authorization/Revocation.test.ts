@@ -28,7 +28,7 @@ const agents: ReadonlyArray<AgentClient> = [
   { client_id: "doomed", tokens: "EdDSA", authentication: "client_secret_basic", binding: "none" }
 ]
 
-const onFirstSight: Setup = {
+const withProvisioning: Setup = {
   servers: [{ agents }],
   accept: ([server]) => ({ issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {} }] })
 }
@@ -45,7 +45,7 @@ const revokeAtServer = ({ agent, tokens }: Authorized) =>
     Effect.flatMap(server(), ({ delivered }) => delivered)
   )
 
-layer(authorizedGateway(onFirstSight), { excludeTestServices: true })(
+layer(authorizedGateway(withProvisioning), { excludeTestServices: true })(
   "A revocation at the authorization server",
   (it) => {
     it.effect.each(["agent", "bearer"])(
@@ -66,7 +66,7 @@ layer(authorizedGateway(onFirstSight), { excludeTestServices: true })(
       Effect.gen(function*() {
         yield* connectWebhook(yield* server())
         const { holder } = yield* settled("agent")
-        const other = yield* anotherGateway(onFirstSight)
+        const other = yield* anotherGateway(withProvisioning)
         const readThere = Effect.suspend(() => other.send("/v1/operations", presented(holder, "/v1/operations")))
         assert.strictEqual((yield* readThere).status, 200)
         yield* revokeAtServer(holder)

@@ -8,6 +8,7 @@ import { TestClock } from "effect/testing"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
 import { namesNothing, SubmissionAnswer } from "../../../src/submission/Provider.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import {
   answering,
   clients,
@@ -127,7 +128,7 @@ describe("A submission", () => {
         })
         const options = optionsFor(server.url)
         const outcomes = yield* Effect.forEach(
-          Array.from({ length: 400 }, () => operationOf()),
+          Array.from({ length: rounds(150, 400) }, () => operationOf()),
           (operation) =>
             Effect.map(submitTo(options, operation), ({ _tag }) => [operation.id as string, _tag] as const),
           {

@@ -10,6 +10,7 @@ import type * as net from "node:net"
 import { describeFailure } from "../../../src/http/RequestFailure.ts"
 import { provesNothingSent } from "../../../src/submission/http/provesNothingSent.ts"
 import { makeSendGate } from "../../../src/submission/http/SendGate.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import {
   clients,
   operationOf,
@@ -268,7 +269,7 @@ describe("The adapter, after any answer of a provider,", () => {
               if (read._tag === "Proven") assert.isTrue(declaresSuccess(one))
             }).pipe(Effect.scoped)
           )),
-        { numRuns: 150 }
+        { numRuns: rounds(50, 150) }
       )
       await runtime.dispose()
     })
