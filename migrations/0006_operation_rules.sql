@@ -107,8 +107,9 @@ BEGIN
       USING NEW.id, NEW.client_id;
   ELSE
     NEW.completed_at := NULL;
-    -- Null: the transition sets no time, as those by hand. The next component then acts at once. The rescuer waits five
-    -- minutes, so that a claim by hand has time for its report.
+    -- Null: the transition gives no time, as `operations advance` does. The next component then acts at once. The rescuer
+    -- waits five minutes, so that a claim by hand has time for its report. A statement of another program that does not
+    -- mention due_at keeps the old time.
     NEW.due_at := coalesce(NEW.due_at, NEW.updated_at
       + CASE WHEN NEW.state = 'submitting' THEN interval '5 minutes' ELSE interval '0' END);
   END IF;

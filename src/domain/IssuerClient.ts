@@ -40,7 +40,7 @@ export class UnmatchedRevocation extends Schema.TaggedError<UnmatchedRevocation>
       ? `there is no client ${this.client_id}`
       : `no grant of ${this.issuer} is of the client ${this.client_id}`
     return `the revocation matched no grant: ${known}. If the authorization server has a client_prefix, repeat the call with `
-      + "the prefix in front of the client id. The revocation is recorded, and holds for grants of this client id that are "
-      + "registered later"
+      + "the prefix in front of the client id. Otherwise do not repeat it: the revocation is recorded, unless a transaction of "
+      + "yours rolls it back, and holds for grants of this client id that are registered later"
   }
 }

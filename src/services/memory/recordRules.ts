@@ -20,9 +20,9 @@ const claimedByHand = 5 * 60_000
 
 const isAccepted = ({ operation }: MemoryRecord) => operation.state === "accepted"
 
-/** An accepted operation that is not held, on this timeline of the database. */
+/** An accepted operation that is not held, on this timeline of the database. An examined operation is always held. */
 export const isFree = (record: MemoryRecord, timeline: number): boolean =>
-  isAccepted(record) && !record.hold_placed && record.timeline === timeline
+  isAccepted(record) && !record.hold_placed && record.examined_timeline === null && record.timeline === timeline
 
 /** An accepted operation that is held: by a hold, or because its timeline is an earlier one. */
 export const isHeld = (record: MemoryRecord, timeline: number): boolean =>

@@ -82,9 +82,10 @@ export const makeGrantRevocation = Effect.gen(function*() {
         revoked += row!.count
       }
       if (revoked === 0) {
+        // The revocation is made. A failure of this question must not call it failed.
         const [row] = yield* orUnavailable(
           sql.unsafe<{ readonly matched: boolean }>(isMatchedStatement, [client, issuer])
-        )
+        ).pipe(Effect.catchTag("StoreUnavailable", () => Effect.succeed([{ matched: true }])))
         if (!row!.matched) return yield* new UnmatchedRevocation({ client_id: client, issuer })
       }
       return revoked

@@ -11,8 +11,11 @@ export const millis = (parameter: string) => `${parameter}::float8 * interval '1
  */
 export const claimableTimeline = "(CASE WHEN o.hold_placed THEN 0 ELSE o.timeline END)"
 
-/** An accepted operation is not held. */
-export const isFree = `${claimableTimeline} = ledger_timeline()`
+/**
+ * An accepted operation is not held. An examined operation is always held: if the ledger moves to another cluster, a timeline of
+ * the same number may begin there.
+ */
+export const isFree = `${claimableTimeline} = ledger_timeline() AND o.examined_timeline IS NULL`
 
 /** The reconciler examined the held operation on the present timeline, so that `send_before` counts. */
 export const isExamined = "o.examined_timeline = ledger_timeline()"

@@ -64,6 +64,21 @@ conformance("an operation counts as acknowledged", (it) => {
     }))
 })
 
+layer(PostgresLedger, { excludeTestServices: true })("an examined operation", (it) => {
+  it.effect("stays held in another cluster, where a timeline of the same number begins", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const ledger = yield* OperationLedger
+      const { id, provider } = yield* heldOperation
+      yield* takeIds("takeHeld", provider)
+      yield* sql`UPDATE operations SET timeline = ledger_timeline() WHERE id = ${id}::uuid`
+      const error = yield* Effect.flip(ledger.cancel(id, null))
+      assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", reason: "held" })
+      const failure = yield* Effect.flip(ledger.transition(id, 1, outcome("failed"), null))
+      assert.deepInclude(fieldsOf(failure), { _tag: "IllegalTransition" })
+    }))
+})
+
 conformance("a hold", (it) => {
   it.effect("of a report or of an operator keeps an operation of the present timeline from being claimed", () =>
     Effect.gen(function*() {
