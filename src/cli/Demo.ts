@@ -123,7 +123,7 @@ export const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationL
   return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain }
 }).pipe(Effect.orDie)
 
-/** How long the demo prints changes. Afterwards only operations are left that do not change any more. */
+/** How long the demo prints changes. Afterwards no operation of the demo changes. */
 const narration = Duration.minutes(1)
 
 const lineOf = ({ completed_at, failure, id, state, type, under_review, updated_at }: Operation) =>
@@ -153,8 +153,8 @@ export const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger>
       Effect.timeoutOption(narration)
     )
     yield* Console.log(
-      "\nSettled operations do not change any more. One transfer is indeterminate: it may or may not have happened.\n"
-        + "Workers read its status again and again, at growing intervals, and it stays under review."
+      "\nTwo transfers are not settled. One is submitted. The other is indeterminate and under review: it may or may not\n"
+        + "have happened. While a grant is live, workers read their status again and again, at growing intervals."
     )
   })
 

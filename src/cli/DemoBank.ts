@@ -15,11 +15,12 @@ import * as Submission from "../submission/SubmissionProcesses.ts"
 import { demoBank } from "./Demo.ts"
 import { Queue } from "./WorkCommand.ts"
 
-/** Its record is a file beside the database, so that it lives as long as the ledger. */
+/** Its record is a file beside the database, so that it lives as long as the ledger. The
+ * command `sandbox` writes to another file. */
 const Bank = Layer.unwrap(Effect.gen(function*() {
   const path = yield* Path.Path
   const { dataDirectory } = yield* Database
-  return Sandbox.layer({ record: path.join(dataDirectory ?? ".", "sandbox.jsonl") })
+  return Sandbox.layer({ record: path.join(dataDirectory ?? ".", "demo-bank.jsonl") })
 }))
 
 const BankAdapter = Layer.unwrap(

@@ -22,7 +22,7 @@ import {
 } from "../../domain/OperationQuery.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { ListClient } from "./ListClient.ts"
-import { findStatement, listStatement } from "./listStatement.ts"
+import { findStatement, listStatement } from "./readStatements.ts"
 import { fromRow, type OperationRow } from "./OperationRow.ts"
 
 /** The standing of the grant, beside an operation if there is one. */
