@@ -45,7 +45,7 @@ export const database = {
     Flag.optional
   ),
   dataDir: Flag.String("data-dir").pipe(
-    Flag.withDescription("Directory of the embedded PostgreSQL (DATA_DIR)"),
+    Flag.withDescription("Directory of the embedded PostgreSQL (DATA_DIR) (default: .data)"),
     Flag.withFallbackConfig(Config.String("DATA_DIR")),
     Flag.withDefault(".data")
   )

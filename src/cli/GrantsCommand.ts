@@ -196,8 +196,10 @@ const revoke = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Revoke grants, for ever: the very next read with them is refused. Those of an authorization server need not be known; "
-      + "its client ids need their client_prefix in front. Fails if the ledger knows the issuer, but not the client"
+    "Revoke grants for ever. The next read with them is refused. Specify ID, or --client, optionally with --issuer. With "
+      + "--issuer, one of --grant and --subject may be added. Revocation by --client also covers grants that the gateway "
+      + "has not seen. Put the issuer's client_prefix in front of --client. Fails if the ledger has grants of the issuer, "
+      + "but none of the client"
   ),
   Command.withShortDescription("Revoke grants for ever: the next read with them is refused"),
   Command.withExamples([
@@ -227,14 +229,16 @@ const setClient = (name: "activate" | "deactivate", active: boolean) =>
     })
   ).pipe(
     Command.withDescription(
-      active ? "Let a client use its grants again" : "Refuse all reads of a client until it is activated"
+      active
+        ? "Allow a client to use its grants"
+        : "Refuse reads and acceptances of a client, and hold back its submissions, until it is activated"
     )
   )
 
 const setProvider = (name: "connect" | "disconnect", connected: boolean) =>
   Command.make(
     name,
-    { id: id(ProviderConnectionId, "Provider connection") },
+    { id: id(ProviderConnectionId, "Provider connection (provider_binding_id in the output of grants show)") },
     Effect.fn(function*({ id }) {
       const grants = yield* Grants
       yield* grants.setProviderConnected(id, connected)
@@ -243,8 +247,8 @@ const setProvider = (name: "connect" | "disconnect", connected: boolean) =>
   ).pipe(
     Command.withDescription(
       connected
-        ? "Accept reads through a provider connection again"
-        : "Refuse all reads through a provider connection until it is connected"
+        ? "Allow reads, acceptances and submissions through a provider connection"
+        : "Refuse reads and acceptances through a provider connection, and hold back submissions, until it is connected"
     )
   )
 

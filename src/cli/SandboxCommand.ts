@@ -19,23 +19,28 @@ const Faults = Schema.Array(
 )
 
 const flags = {
-  host: Flag.String("host").pipe(Flag.withDescription("Address to listen on"), Flag.withDefault("127.0.0.1")),
+  host: Flag.String("host").pipe(
+    Flag.withDescription("Address to listen on (default: 127.0.0.1)"),
+    Flag.withDefault("127.0.0.1")
+  ),
   port: Flag.String("port").pipe(
-    Flag.withDescription("Port to listen on; 0 chooses a free port, which the log shows"),
+    Flag.withDescription("Port to listen on; 0 chooses a free port, which the log shows (default: 4010)"),
     Flag.withDefault("4010"),
     Flag.withSchema(Port({ from: 0 }))
   ),
   controlPort: Flag.String("control-port").pipe(
-    Flag.withDescription("Port of the control plane on 127.0.0.1; it never refuses connections"),
+    Flag.withDescription("Port of the control plane on 127.0.0.1; it never refuses connections (default: 4011)"),
     Flag.withDefault("4011"),
     Flag.withSchema(Port({ from: 0 }))
   ),
   record: Flag.String("record").pipe(
-    Flag.withDescription("File that records every received submission, one JSON document a line"),
+    Flag.withDescription(
+      "File that records every received submission, one JSON document a line (default: .data/sandbox.jsonl)"
+    ),
     Flag.withDefault(".data/sandbox.jsonl")
   ),
   seed: Flag.String("seed").pipe(
-    Flag.withDescription("Seed of the choice of outcomes and of the requests that faults strike"),
+    Flag.withDescription("Seed of the choice of outcomes and of the requests that faults strike (default: sandbox)"),
     Flag.withDefault("sandbox")
   ),
   fault: Flag.String("fault").pipe(

@@ -28,12 +28,12 @@ const MaxConnections = Schema.String.check(
 
 const flags = {
   host: Flag.String("host").pipe(
-    Flag.withDescription("Address to listen on (HOST)"),
+    Flag.withDescription("Address to listen on (HOST) (default: 127.0.0.1)"),
     Flag.withFallbackConfig(Config.String("HOST")),
     Flag.withDefault("127.0.0.1")
   ),
   port: Flag.String("port").pipe(
-    Flag.withDescription("Port to listen on (PORT)"),
+    Flag.withDescription("Port to listen on (PORT) (default: 3000)"),
     Flag.withFallbackConfig(Config.String("PORT")),
     Flag.withDefault("3000"),
     // Not 0: clients must know the URL of the gateway before it listens.
@@ -45,7 +45,9 @@ const flags = {
     Flag.optional
   ),
   maxConnections: Flag.String("max-connections").pipe(
-    Flag.withDescription("Most open connections; the server closes further ones (MAX_CONNECTIONS)"),
+    Flag.withDescription(
+      `Most open connections; the server closes further ones (MAX_CONNECTIONS) (default: ${defaultMaxConnections})`
+    ),
     Flag.withFallbackConfig(Config.String("MAX_CONNECTIONS")),
     Flag.withDefault(String(defaultMaxConnections)),
     Flag.withSchema(MaxConnections)

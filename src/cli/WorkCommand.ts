@@ -31,11 +31,11 @@ export const Queue = SubmissionQueue.layer.pipe(
 )
 
 const positive = (name: string, description: string, fallback: number) =>
-  Flag.Int(name).pipe(Flag.withDescription(description), Flag.withDefault(fallback))
+  Flag.Int(name).pipe(Flag.withDescription(`${description} (default: ${fallback})`), Flag.withDefault(fallback))
 
 const span = (name: string, description: string, fallback: Duration.Duration) =>
   Flag.String(name).pipe(
-    Flag.withDescription(description),
+    Flag.withDescription(`${description} (default: ${Duration.toSeconds(fallback)}s)`),
     Flag.withDefault(`${Duration.toSeconds(fallback)}s`),
     Flag.withSchema(Lifetime)
   )

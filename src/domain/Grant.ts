@@ -103,9 +103,9 @@ export const isGrantLifetime = (lifetime: Duration.Duration): boolean =>
   Duration.isLessThanOrEqualTo(lifetime, Duration.days(36_525))
 
 /**
- * A revocation of a subject or a client does not cover grants that are given so much later, or later still. Authorization
- * servers give times in whole seconds. The difference of the clocks is not included: `GrantProvisioning` subtracts it from the
- * `iat` of tokens.
+ * A revocation of a subject or client leaves grants issued `revocationMargin` or more later unaffected. The margin exists
+ * because authorization servers give times in whole seconds. It does not include the difference of the clocks:
+ * `GrantProvisioning` subtracts that from the `iat` of tokens.
  */
 export const revocationMargin = Duration.seconds(2)
 

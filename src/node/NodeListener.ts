@@ -29,7 +29,7 @@ export interface ListenerOptions {
 
 /** Milliseconds; `maxHeaderSize` is in bytes and includes the request line. */
 const limits = {
-  maxHeaderSize: 16_384,
+  maxHeaderSize: 16_384, // 16 KiB
   headersTimeout: 10_000,
   requestTimeout: 15_000,
   // Longer than the idle timeout of common load balancers (60 s): they close first, and never use a closed socket.

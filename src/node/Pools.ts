@@ -22,7 +22,7 @@ const pool = (
 
 /**
  * How long a connection lives. A server that disappears without closing the connection causes no error: TCP retransmits
- * for a quarter of an hour, and all bytes written in that time are lost. Giving a statement up does not close a shared
+ * for a quarter of an hour, and all bytes written in that time are lost. Abandoning a statement does not close a shared
  * connection. So connections are replaced after seconds.
  */
 const connectionTTL = "30 seconds"
@@ -38,7 +38,7 @@ const limits = (of: { readonly statement: number; readonly lock: number }) => ({
   idle_in_transaction_session_timeout: "5000"
 })
 
-/** Shorter than the deadline of a request: the server gives a statement up before the request that waits for it. */
+/** Shorter than the deadline of a request: the server cancels a statement before the request that waits for it ends. */
 const requestLimits = limits({ statement: 1500, lock: 1000 })
 
 /**
@@ -106,7 +106,7 @@ export const MigrationPool = pool({
 })
 
 /**
- * For workers. One connection listens for acceptances. The server gives a statement up before its worker does, so no
+ * For workers. One connection listens for acceptances. The server cancels a statement before its worker stops waiting, so no
  * abandoned statement can still commit. Statements may wait for the lock of a row, so each has a connection of its own.
  */
 export const WorkerPool = pool({

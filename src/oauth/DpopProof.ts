@@ -83,14 +83,14 @@ const readKey = Effect.fnUntraced(function*(proof: string, algorithms: ReadonlyA
     return yield* refuse("has an algorithm that is not accepted")
   }
   if (crit !== undefined) return yield* refuse("has an extension that is not understood")
-  if (!isJsonObject(jwk)) return yield* refuse("brings no public key")
+  if (!isJsonObject(jwk)) return yield* refuse("has no public key")
   const thumbprint = yield* Effect.orElseSucceed(
     Effect.tryPromise(() => calculateJwkThumbprint(jwk as JWK)),
     () => null
   )
   if (thumbprint !== jkt) return yield* refuse("is of another key than the token")
   const imported = yield* importPublicKey(jwk, alg)
-  return imported === null ? yield* refuse("brings no public key for its algorithm") : imported
+  return imported === null ? yield* refuse("has no public key for its algorithm") : imported
 })
 
 /** Verifies the signature. Drops the errors of jose, because their messages quote the DPoP proof. */

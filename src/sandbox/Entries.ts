@@ -4,13 +4,13 @@
 import type { InstructedFaults } from "./Faults.ts"
 import type { SubmissionKey } from "./Protocol.ts"
 import { type Receipt, RecordFailed } from "./Record.ts"
-import type { Settlement } from "./SettlementMix.ts"
+import type { SandboxOutcome } from "./SandboxOutcome.ts"
 
 /** The decision on the first valid request of a key. It never changes. */
 export interface Fate {
   readonly outcome: "accepted" | "rejected" | "too_late" | "lost"
   /** For an accepted or rejected submission. */
-  readonly settlement: Settlement | undefined
+  readonly settlement: SandboxOutcome | undefined
   readonly instructed: InstructedFaults | undefined
 }
 

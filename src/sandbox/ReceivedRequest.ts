@@ -6,7 +6,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { SandboxRequest, type SubmissionKey } from "./Protocol.ts"
 import { reason } from "./Reason.ts"
-import { Instant, Instruction } from "./SettlementMix.ts"
+import { Instant, Instruction } from "./SandboxOutcome.ts"
 
 /** A complete request. */
 export interface ReceivedRequest {

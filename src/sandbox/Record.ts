@@ -6,13 +6,13 @@ import * as Schema from "effect/Schema"
 import type { Readable } from "node:stream"
 import { InstructedFaults } from "./Faults.ts"
 import { SubmissionKey } from "./Protocol.ts"
-import { Instant, Settlement } from "./SettlementMix.ts"
+import { Instant, SandboxOutcome } from "./SandboxOutcome.ts"
 
 /** The outcome of a receipt. */
 export const ReceiptOutcome = Schema.Literals([
-  /** Carried out according to its settlement. */
+  /** Carried out according to its outcome. */
   "accepted",
-  /** Refused for good, according to its settlement. */
+  /** Refused for good, according to its outcome. */
   "rejected",
   /** Arrived after its `Send-Before`: refused for good. */
   "too_late",
@@ -41,7 +41,7 @@ export const Receipt = Schema.Struct({
   type: Schema.optionalKey(Schema.String),
   /** SHA-256 of the body in hexadecimal, to compare receipts of a key. The payload is not recorded. */
   body_sha256: Schema.optionalKey(Schema.String),
-  settlement: Schema.optionalKey(Settlement),
+  settlement: Schema.optionalKey(SandboxOutcome),
   /** Faults that the payload asks for. After a restart, status reads need them. */
   instructed: Schema.optionalKey(InstructedFaults)
 })

@@ -11,8 +11,8 @@ import { openFileRecord } from "./FileRecord.ts"
 import { makeMemoryRecord } from "./MemoryRecord.ts"
 import { CannotListen } from "./Port.ts"
 import { type Receipt, RecordFailed } from "./Record.ts"
+import { defaultMix, OutcomeMix } from "./SandboxOutcome.ts"
 import { makeSandboxServer, type Switches } from "./SandboxServer.ts"
-import { defaultMix, SettlementMix } from "./SettlementMix.ts"
 import { makeSubmissions, type Truth } from "./Submissions.ts"
 
 export { CannotListen, type Receipt, RecordFailed, type Truth }
@@ -34,7 +34,7 @@ export const SandboxOptions = Schema.Struct({
   /** The switches at the start, all off by default. */
   faults: Schema.optionalKey(FaultSettings),
   /** Outcomes that the seed chooses for submissions without an instruction. */
-  mix: Schema.optionalKey(SettlementMix)
+  mix: Schema.optionalKey(OutcomeMix)
 })
 export type SandboxOptions = typeof SandboxOptions.Type
 

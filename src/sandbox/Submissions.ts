@@ -20,7 +20,7 @@ import {
 import type { SandboxAnswer, SandboxStatus, SubmissionKey } from "./Protocol.ts"
 import { parseSubmission, type ReceivedRequest, type Submission } from "./ReceivedRequest.ts"
 import { type ReceiptOutcome, RecordFailed, type SubmissionRecord } from "./Record.ts"
-import { foreignStatus, settle, type SettlementMix, statusAt, succeedsAtOnce } from "./SettlementMix.ts"
+import { foreignStatus, type OutcomeMix, settle, statusAt, succeedsAtOnce } from "./SandboxOutcome.ts"
 
 /** The answer to a request, and the faults on its way. Times in milliseconds. */
 export interface Reply {
@@ -48,7 +48,7 @@ export type Truth = typeof Truth.Type
 
 export interface SubmissionsOptions {
   readonly seed: string
-  readonly mix: SettlementMix
+  readonly mix: OutcomeMix
   readonly record: SubmissionRecord
   /** The current switches. */
   readonly faults: () => FaultSettings

@@ -20,7 +20,7 @@ export const AdmissionLayer: Layer.Layer<Admission, never, Lifecycle | Problems>
           orElse: () => problems.fail("service_unavailable", { detail: "The store did not answer in time." })
         }),
         problems.fail("service_unavailable", {
-          detail: "The gateway takes no more requests for the moment."
+          detail: "Too many requests are running, or the gateway is shutting down."
         })
       )
     )

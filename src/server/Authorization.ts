@@ -99,7 +99,7 @@ export const AuthorizationLayer: Layer.Layer<
       )
 
     const tooMany = remember(
-      problems.fail("service_unavailable", { detail: "The client has too many requests inside." })
+      problems.fail("service_unavailable", { detail: "The client has too many running requests." })
     )
     const limits = yield* RateLimits
     const charges = limits === null ? null : makeCharges(limits, problems)

@@ -6,8 +6,8 @@
  *       DocumentationRoutes    /openapi.json and /docs
  *       GatewayRoutes          the endpoints of the contract
  *         ConformanceLayer     every failure becomes a complete problem
- *         AdmissionLayer       room for the request, and its deadline
- *         AuthorizationLayer   from the credential to the grant; room and quota of its client
+ *         AdmissionLayer       slot for the request, and its deadline
+ *         AuthorizationLayer   from the credential to the grant; slots and quota of its client
  *         StrictRequestLayer   no body, no unknown parameters
  *           OperationsLayer    handlers of /v1/operations
  *           SystemLayer        handlers of health, readiness, problems and resource metadata; without admission and

@@ -11,7 +11,7 @@ import * as Semaphore from "effect/Semaphore"
 export interface LifecycleOptions {
   /** Requests for operations that may run at once. Further requests are refused immediately, not queued. */
   readonly maxInFlight: number
-  /** The same for one client, so that no client can take all the room. */
+  /** The same for one client, so that no client can take all slots. */
   readonly maxInFlightPerClient: number
   /** Filtered lists of one client that may run at once. Further ones wait for their turn within their deadline. */
   readonly maxListsPerClient: number

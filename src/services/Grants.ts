@@ -39,9 +39,9 @@ export interface GrantRequest {
   readonly subject: PairwiseSubject
   readonly client_id: ClientId
   readonly provider: Provider
-  /** Within `scopeLimits`. More is a mistake of the caller, and dies. */
+  /** Within `scopeLimits`. The call dies with more. */
   readonly scopes: ReadonlyArray<Scope>
-  /** A hundred years at most. More is a mistake of the caller, and dies. */
+  /** A hundred years at most. The call dies with more. */
   readonly expires_in: Duration.Duration
 }
 
@@ -130,9 +130,9 @@ export class Grants extends Context.Service<Grants, {
    * A registration by a token waits at most a quarter of a second for a revocation of its client, and one by an event five
    * seconds. Then it fails with `StoreUnavailable`.
    *
-   * A revoked grant stays revoked, for ever: see `revoked_at` of the result. It changes nothing and fails with `GrantConflict`
-   * if the grant is known with another subject, resource owner or provider, and with `ScopesExceeded` if it would have more
-   * scopes than `scopeLimits` allows.
+   * A revoked grant stays revoked for ever: see `revoked_at` of the result. The call fails with `GrantConflict` if the grant
+   * is known with another subject, resource owner or provider. It fails with `ScopesExceeded` if the grant would exceed
+   * `scopeLimits`. A failed call changes nothing.
    */
   readonly register: (
     registration: GrantRegistration

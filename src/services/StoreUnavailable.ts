@@ -34,7 +34,7 @@ export const sqlState = (error: SqlError): string => {
 const unavailable = /^(?:08|25006|25P0[34]|53|55000|57|58)/
 
 /**
- * Sorts the failures of a statement. If the store is away, it fails with `StoreUnavailable`. Every other failure (a missing
+ * Sorts the failures of a statement. If the store is unavailable, it fails with `StoreUnavailable`. Every other failure (a missing
  * table, a rule of a trigger) is a mistake of this program, and dies.
  */
 export const orUnavailable = <A, E, R>(

@@ -82,31 +82,33 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     recording: Recording
   ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
   /**
-   * Puts up to `limit` unsettled operations of these ages under review, also those of which no component is due. Returns how
-   * many.
+   * Puts up to `limit` unsettled operations of these ages under review, even if their next action is not due. Returns their
+   * number.
    */
   readonly reviewAged: (limit: number, terms: ReviewTerms) => Effect.Effect<number, StoreUnavailable>
   /** Moves up to `limit` stale `submitting` operations to `indeterminate`, and to no other state. Returns their ids. */
   readonly rescue: (limit: number) => Effect.Effect<ReadonlyArray<OperationId>, StoreUnavailable>
   /**
-   * Takes up to `limit` `submitted` and `indeterminate` operations whose status read is due. It postpones those whose consent is
-   * revoked, whose client is inactive or whose provider connection is disconnected.
+   * Takes up to `limit` `submitted` and `indeterminate` operations whose status read is due. It postpones operations without
+   * a live grant, an active client or a connected provider connection.
    */
   readonly takeReads: (
     provider: Provider,
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
-  /** Does the same for held operations, and puts them under review. */
+  /** Takes held operations in the same way, and puts them under review. */
   readonly takeHeld: (
     provider: Provider,
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
   /**
-   * Sets the time of the next status read if the operation is still at `revision`, and in the situation of the last read: it
-   * does not change a claim, nor an operation that was held then and is released now. `review` also puts the operation under
-   * review, unless an operator has ended a review of it in this state. After that only its age does.
+   * Sets the time of the next status read. It changes only an operation that is still at `revision`, and in the situation of
+   * the last read. A claim stays unchanged, and so does an operation that was held then and is released now.
+   *
+   * `review` also puts the operation under review, unless an operator has ended a review of it in this state. After that, only
+   * its age begins a review.
    */
   readonly postpone: (
     id: OperationId,
@@ -125,17 +127,17 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    */
   readonly holdAll: Effect.Effect<number, StoreUnavailable>
   /**
-   * Releases a held operation for the next claim, after an operator made sure that it was never sent. Fails with `StillHeld`
-   * while the claim holder from before the failover may still send it: until then the operator cannot be sure. An operation
-   * that is not held stays as it is.
+   * Releases a held operation for the next claim, after an operator made sure that it was never sent. The operator cannot be
+   * sure while the claim holder from before the failover may still send it. Until then the call fails with `StillHeld`. An
+   * operation that is not held stays as it is.
    */
   readonly release: (
     id: OperationId
   ) => Effect.Effect<Operation, OperationNotFound | StillHeld | IllegalTransition | StoreUnavailable>
   /**
    * Does the same after a status read proved that the provider never received the operation. `send_before` is that of the read.
-   * Fails with `StaleOperation` if it differs by now, because the operation may have been released, claimed and held again,
-   * and also while the earlier claim holder may still send it. The next read may prove it again.
+   * Fails with `StaleOperation` if it differs by now: the operation may have been released, claimed and held again. It also
+   * fails while the earlier claim holder may still send the operation. The next read may prove it again.
    */
   readonly releaseUnsent: (
     id: OperationId,

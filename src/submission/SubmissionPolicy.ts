@@ -25,7 +25,10 @@ export interface SubmissionPolicyShape {
   readonly readTimeout: Duration.Duration
   /** When the status of an unsettled operation is read again. */
   readonly readSchedule: ReadSchedule
-  /** How long an operation waits whose grant, client or provider connection does not allow it, before the next try. */
+  /**
+   * Shortest delay before the next try of an operation that is not ready: its grant, client or provider connection does
+   * not allow it, or the worker lacks its payload key.
+   */
   readonly idle: Duration.Duration
   /** Longest pause between two polls. An announcement of accepted work ends the pause. */
   readonly pollInterval: Duration.Duration

@@ -72,7 +72,7 @@ const send = (services: SubmissionServices, drain: Drain, timed: TimedClaim): Ef
     )
     if (settlement.outcome.state === "indeterminate") {
       yield* Effect.annotateLogs(
-        Effect.logWarning("The outcome of a submission is not known; status reads will settle the operation"),
+        Effect.logWarning("Outcome unknown: the operation is indeterminate until a status read proves a result"),
         { operation_id: id, provider: timed.provider, reason: settlement.evidence["reason"] }
       )
     }

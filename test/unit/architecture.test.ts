@@ -184,7 +184,7 @@ describe("The rooms of the source", () => {
     assert.deepStrictEqual(names.filter((name, at) => names.indexOf(name) !== at), [])
   })
 
-  it("the id of a service is the package and the path of its file", () => {
+  it("the id of a service is the package, the folder of its file, and its name", () => {
     const ids = fs.globSync("src/**/*.ts").flatMap((file) =>
       [...fs.readFileSync(file, "utf8").matchAll(/"financial-agents-gateway\/([a-z]+\/[A-Za-z/]+)"/g)]
         .map(([, id]) => [path.relative("src", file), id!] as const)

@@ -35,10 +35,10 @@ export interface LocalPostgresOptions {
  *
  * Gotchas:
  * - When the owner closes, its guests lose their connections. A guest then becomes the owner and starts the server
- *   again, which takes about a second; clients that reconnect, as pools do, go on.
+ *   again, which takes about a second. Clients that reconnect, such as pools, continue.
  * - A server whose owner was killed by SIGKILL keeps running until a guest or the next start adopts it.
- * - Two containers on one volume share the lock, but neither sees a server that a killed owner left in the other. Give
- *   each a directory of its own.
+ * - Give each container a data directory of its own. Two containers on one volume share the lock. But a container cannot
+ *   see a server in the other container whose owner was killed.
  * - Root runs PostgreSQL as the user to whom the data directory belongs, and acts in it with that user's rights. A data
  *   directory that another user could exchange is refused.
  * - Real time passes here: under a `TestClock` the layer does not finish.

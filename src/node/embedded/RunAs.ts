@@ -25,10 +25,13 @@ export const commandOf = (runAs: RunAs, file: string, args: ReadonlyArray<string
 const namespace: RunAs = { prefix: ["unshare", "--user", "--map-user=65534", "--map-group=65534"] }
 
 /**
- * Decides how to run PostgreSQL on a data directory: as this process, unless it is root. Root runs it as the owner of
- * the directory if that is another user. For its own directory root takes a user namespace, else (old or restricted
- * kernels, containers) the user `postgres` or `nobody`, to whom the data directory then is given, if that user can
- * reach the programs and the directory.
+ * Decides as which user to run PostgreSQL on a data directory:
+ *
+ * 1. A process that is not root runs it as itself.
+ * 2. Root runs it as the owner of the directory, if that is another user.
+ * 3. In its own directory, root runs it in a user namespace.
+ * 4. Old or restricted kernels and containers refuse the namespace. Then root runs it as the user `postgres` or `nobody`,
+ *    if that user can reach the programs and the directory. Root gives the data directory to that user.
  */
 export const chooseRunAs = Effect.fnUntraced(function*(paths: {
   readonly postgres: string

@@ -55,7 +55,7 @@ export const makeQueueTable = Effect.gen(function*() {
   }
 
   /**
-   * When an operation is due again whose consent was revoked: after a tenth of its time in its state, but no sooner than
+   * The time of the next try of an operation that is not ready: after a tenth of its time in its state. It is no sooner than
    * `idle`, and no later than five minutes unless `idle` is longer.
    */
   const idleUntil = ({ operation }: MemoryRecord, idle: Duration.Duration) => {

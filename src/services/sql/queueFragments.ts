@@ -24,8 +24,8 @@ export const isExamined = "o.examined_timeline = ledger_timeline()"
 export const placeHold = "hold_placed = true, examined_timeline = NULL"
 
 /**
- * Client, provider connection and a live grant of the same owner and subject still allow the operation. It need not be the
- * accepting grant. To be sent, the operation needs a grant with all scopes of the accepting grant at the acceptance.
+ * Client, provider connection and a live grant of the same owner, subject and client still allow the operation. It need not be
+ * the accepting grant. To be sent, the operation needs a grant with all scopes of the accepting grant at the acceptance.
  */
 export const standing = (purpose: "send" | "read") => `
     EXISTS (SELECT 1 FROM clients c WHERE c.id = o.client_id AND c.active)
@@ -39,8 +39,8 @@ export const standing = (purpose: "send" | "read") => `
     )`
 
 /**
- * How long an operation waits whose consent was revoked: a tenth of its time in its state, but no less than the parameter, and
- * no more than five minutes unless the parameter is longer.
+ * Delay before the next try of an operation that is not ready: a tenth of its time in its state. It is no less than the
+ * parameter, and no more than five minutes unless the parameter is longer.
  */
 export const idle = (parameter: string) =>
   `greatest(${millis(parameter)}, least(interval '5 minutes', (now() - o.updated_at) / 10))`

@@ -1,5 +1,5 @@
 /**
- * The database roles and their privileges: the only source of the GRANT statements. `financial-agents-gateway roles` prints
+ * The database roles and their privileges: the only source of the GRANT statements. `roles create` and `roles grant` print
  * them, docs/postgresql.md shows them, and a test tries each role on each table and column with each verb.
  */
 import { migrationsTable } from "../Migrations.ts"
@@ -21,7 +21,7 @@ export interface RolePrivileges {
   readonly functions: ReadonlyArray<string>
 }
 
-/** `serve` connects as reader and provisioner; `work` and the commands connect as writer. */
+/** `serve` connects as reader and provisioner, `migrate` as owner; `work` and the other commands as writer. */
 export type Role = "reader" | "provisioner" | "writer"
 
 const grantColumns = ["id", "client_id", "resource_owner", "subject", "provider_connection_id", "scopes", "expires_at"]

@@ -12,7 +12,7 @@ import {
   ResourceOwner
 } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
-import type { Instruction } from "../../../src/sandbox/SettlementMix.ts"
+import type { Instruction } from "../../../src/sandbox/SandboxOutcome.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import type { Dice } from "./Dice.ts"

@@ -82,7 +82,7 @@ describe("A DPoP proof", () => {
       const signer = yield* signerOf("agent")
       const verdictOnKey = (jwk: unknown) => verdictOn({}, { header: { jwk } })
       for (const jwk of [undefined, null, "key", 1, []]) {
-        assert.strictEqual(yield* verdictOnKey(jwk), "brings no public key")
+        assert.strictEqual(yield* verdictOnKey(jwk), "has no public key")
       }
       const unusable = [
         signer.privateJwk,
@@ -93,7 +93,7 @@ describe("A DPoP proof", () => {
         { ...signer.jwk, key_ops: ["sign"] }
       ]
       for (const jwk of unusable) {
-        assert.strictEqual(yield* verdictOnKey(jwk), "brings no public key for its algorithm")
+        assert.strictEqual(yield* verdictOnKey(jwk), "has no public key for its algorithm")
       }
       assert.strictEqual(yield* verdictOnKey({ kty: "oct", k: "AA" }), "is of another key than the token")
       assert.strictEqual(yield* verdictOnKey({ kty: "EC" }), "is of another key than the token")
@@ -109,7 +109,7 @@ describe("A DPoP proof", () => {
       const proof = `${encode({ alg: "PS256", typ: "dpop+jwt", jwk })}.${encode({})}.AAAA`
       assert.strictEqual(
         yield* judged(verify(provenOf(token, proof), thumbprintOf(jwk as never))),
-        "brings no public key for its algorithm"
+        "has no public key for its algorithm"
       )
     }))
 

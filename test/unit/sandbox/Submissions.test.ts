@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { Readable } from "node:stream"
 import type { Receipt, SubmissionRecord } from "../../../src/sandbox/Record.ts"
-import { defaultMix } from "../../../src/sandbox/SettlementMix.ts"
+import { defaultMix } from "../../../src/sandbox/SandboxOutcome.ts"
 import { makeSubmissions } from "../../../src/sandbox/Submissions.ts"
 import { told } from "../../fixtures/sandbox/SandboxHarness.ts"
 

@@ -1,5 +1,5 @@
 /**
- * Decides the settlement of a submission, once, when it is received: by the seed and the key, or by an instruction in
+ * Decides the outcome of a submission, once, when it is received: by the seed and the key, or by an instruction in
  * the payload. From then on the status is a function of time, so it needs no timers and survives restarts.
  */
 import * as Schema from "effect/Schema"
@@ -40,7 +40,7 @@ export const Instruction = Schema.Struct({
 export type Instruction = typeof Instruction.Type
 
 /** The decision on a valid submission that arrived in time. */
-export const Settlement = Schema.Struct({
+export const SandboxOutcome = Schema.Struct({
   reference: Schema.String,
   outcome: Schema.Literals(["succeeded", "failed", "rejected", "pending"]),
   /** Before this instant the submission is not known. */
@@ -57,12 +57,12 @@ export const Settlement = Schema.Struct({
     { expected: "a failure if the outcome is failed or rejected, and settles_at unless it is pending" }
   )
 )
-export type Settlement = typeof Settlement.Type
+export type SandboxOutcome = typeof SandboxOutcome.Type
 
 const Weight = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))
 
 /** Parameters of the seed's decision: shares of the four outcomes, and the range of the time until a later outcome. */
-export const SettlementMix = Schema.Struct({
+export const OutcomeMix = Schema.Struct({
   succeeded_at_once: Weight,
   succeeded_later: Weight,
   failed_later: Weight,
@@ -77,9 +77,9 @@ export const SettlementMix = Schema.Struct({
     { expected: "a share above 0, and shortest_ms not above longest_ms" }
   )
 )
-export type SettlementMix = typeof SettlementMix.Type
+export type OutcomeMix = typeof OutcomeMix.Type
 
-export const defaultMix: SettlementMix = {
+export const defaultMix: OutcomeMix = {
   succeeded_at_once: 30,
   succeeded_later: 50,
   failed_later: 12,
@@ -95,7 +95,7 @@ const failures: ReadonlyArray<SandboxFailure> = [
 ]
 
 /** The outcome that the seed chooses, and whether it comes at once. */
-const seededOutcome = (seed: string, key: string, mix: SettlementMix) => {
+const seededOutcome = (seed: string, key: string, mix: OutcomeMix) => {
   const shares = [
     { share: mix.succeeded_at_once, outcome: "succeeded", atOnce: true },
     { share: mix.succeeded_later, outcome: "succeeded", atOnce: false },
@@ -108,7 +108,7 @@ const seededOutcome = (seed: string, key: string, mix: SettlementMix) => {
   return chosen ?? shares.findLast(({ share }) => share > 0)!
 }
 
-const seededDelay = (seed: string, key: string, { longest_ms, shortest_ms }: SettlementMix): number =>
+const seededDelay = (seed: string, key: string, { longest_ms, shortest_ms }: OutcomeMix): number =>
   shortest_ms + Math.floor(chance(seed, "delay", key) * (longest_ms - shortest_ms + 1))
 
 const delayOf = (instruction: Instruction, atOnce: boolean, seeded: () => number): number => {
@@ -124,12 +124,12 @@ export const foreignStatus = (seed: string, key: SubmissionKey): SandboxAnswer =
   return { reference: referenceOf(seed, other), idempotency_key: other, status: "succeeded" }
 }
 
-/** Decides the settlement of a submission that takes effect at `effectiveAt`. */
+/** Decides the outcome of a submission that takes effect at `effectiveAt`. */
 export const settle = (
   seed: string,
-  mix: SettlementMix,
+  mix: OutcomeMix,
   submission: { readonly key: string; readonly effectiveAt: number; readonly instruction: Instruction | undefined }
-): Settlement => {
+): SandboxOutcome => {
   const { effectiveAt, instruction = {}, key } = submission
   const seeded = seededOutcome(seed, key, mix)
   const outcome = instruction.outcome ?? seeded.outcome
@@ -147,11 +147,11 @@ export const settle = (
 }
 
 /** Whether the first answer is already the success. */
-export const succeedsAtOnce = ({ effective_at, outcome, settles_at }: Settlement): boolean =>
+export const succeedsAtOnce = ({ effective_at, outcome, settles_at }: SandboxOutcome): boolean =>
   outcome === "succeeded" && settles_at === effective_at
 
 /** The true status of the submission at an instant; null before it takes effect. A final status never changes. */
-export const statusAt = (key: SubmissionKey, settlement: Settlement, now: number): SandboxStatus | null => {
+export const statusAt = (key: SubmissionKey, settlement: SandboxOutcome, now: number): SandboxStatus | null => {
   const { effective_at, failure, settles_at } = settlement
   if (now < effective_at) return null
   const names = { reference: settlement.reference, idempotency_key: key }

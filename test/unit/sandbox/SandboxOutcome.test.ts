@@ -7,12 +7,12 @@ import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { type FaultSettings, strikes } from "../../../src/sandbox/Faults.ts"
-import { defaultMix, settle, Settlement, SettlementMix, statusAt } from "../../../src/sandbox/SettlementMix.ts"
+import { defaultMix, OutcomeMix, SandboxOutcome, settle, statusAt } from "../../../src/sandbox/SandboxOutcome.ts"
 import { read, start, submit, told } from "../../fixtures/sandbox/SandboxHarness.ts"
 
 const key = fc.string({ minLength: 1, maxLength: 40 })
 
-describe("Settlement", () => {
+describe("SandboxOutcome", () => {
   it.effect("gives the same keys the same outcomes under the same seed, and others under another seed", () =>
     Effect.gen(function*() {
       const keys = Array.from({ length: 40 }, (_, n) => `key-${n}`)
@@ -30,7 +30,7 @@ describe("Settlement", () => {
     }))
 
   it("depends only on seed, key, time of receipt and instruction, and survives the record", () => {
-    const codec = Schema.fromJsonString(Settlement)
+    const codec = Schema.fromJsonString(SandboxOutcome)
     fc.assert(fc.property(fc.string(), key, fc.integer({ min: 0, max: 4e12 }), (seed, key, effectiveAt) => {
       const made = settle(seed, defaultMix, { key, effectiveAt, instruction: undefined })
       assert.deepStrictEqual(settle(seed, defaultMix, { key, effectiveAt, instruction: undefined }), made)
@@ -64,7 +64,7 @@ describe("Settlement", () => {
   })
 
   it("rejects a mix without any share, or with a shortest time above the longest", () => {
-    const isMix = Schema.is(SettlementMix)
+    const isMix = Schema.is(OutcomeMix)
     assert.isTrue(isMix(defaultMix))
     assert.isFalse(isMix({ ...defaultMix, succeeded_at_once: 0, succeeded_later: 0, failed_later: 0, rejected: 0 }))
     assert.isFalse(isMix({ ...defaultMix, shortest_ms: 2, longest_ms: 1 }))
