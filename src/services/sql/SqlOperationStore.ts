@@ -22,8 +22,8 @@ import {
 } from "../../domain/OperationQuery.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { ListClient } from "./ListClient.ts"
-import { findStatement, listStatement } from "./readStatements.ts"
 import { fromRow, type OperationRow } from "./OperationRow.ts"
+import { findStatement, listStatement } from "./readStatements.ts"
 
 /** The standing of the grant, beside an operation if there is one. */
 type JoinedRow = GrantStanding & (OperationRow | { readonly id: null })
