@@ -178,13 +178,13 @@ describe("The reconciler", () => {
           })
       })
       for (let n = 0; n < 4; n++) yield* world.start(Reconciler.layer)
-      yield* TestClock.adjust("10 minutes")
+      yield* TestClock.adjust("4 minutes")
       assert.isAbove(world.reads.length, 3)
       assert.strictEqual(most, 1)
     }))
 
   it.effect(
-    "never changes a state because of age: after a quarter, an uncertain operation is only under review",
+    "never changes a state because of age: after a month, an uncertain operation is only under review",
     () =>
       Effect.gen(function*() {
         for (const state of ["submitted", "indeterminate"] as const) {
@@ -195,7 +195,7 @@ describe("The reconciler", () => {
           assert.deepInclude(yield* world.show(id), { state, under_review: false })
           yield* TestClock.adjust(Duration.sum(Duration.hours(3), Duration.millis(after * 0.3)))
           assert.deepInclude(yield* world.show(id), { state, under_review: true, revision: pathTo[state].length + 1 })
-          yield* TestClock.adjust("90 days")
+          yield* TestClock.adjust("30 days")
           assert.deepInclude(yield* world.show(id), { state, under_review: true, revision: pathTo[state].length + 1 })
         }
       }),
