@@ -21,7 +21,7 @@ import {
   ClientId,
   operationsRead,
   PairwiseSubject,
-  Provider,
+  ProviderName,
   ResourceOwner
 } from "financial-agents-gateway/domain/Grant"
 import type { GrantIdentity } from "financial-agents-gateway/domain/Grant"
@@ -72,7 +72,7 @@ const Alice = Layer.effectDiscard(Effect.gen(function*() {
     resource_owner: ResourceOwner.make("alice"),
     subject: PairwiseSubject.make("alice-as-seen-by-the-app"),
     client_id: ClientId.make("the-app"),
-    provider: Provider.make("alices-bank"),
+    provider: ProviderName.make("alices-bank"),
     scopes: [operationsRead],
     expires_in: Duration.hours(8)
   })

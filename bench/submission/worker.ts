@@ -9,7 +9,7 @@ import * as PgAcceptanceSignal from "../../src/node/PgAcceptanceSignal.ts"
 import { WorkerPool } from "../../src/node/Pools.ts"
 import * as ProviderHttpClient from "../../src/node/ProviderHttpClient.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
-import { Provider } from "../../src/submission/Provider.ts"
+import { ProviderAdapter } from "../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../src/submission/Providers.ts"
 import * as SandboxProvider from "../../src/submission/SandboxProvider.ts"
 import { defaultPolicy } from "../../src/submission/SubmissionPolicy.ts"
@@ -25,9 +25,9 @@ process.on("message", () => report({ begun }))
 
 /** Notes when the adapter receives each operation. */
 const Timed = Layer.effect(
-  Provider,
+  ProviderAdapter,
   Effect.map(SandboxProvider.make({ baseUrl: sandboxUrl }), (adapter) =>
-    Provider.of({
+    ProviderAdapter.of({
       ...adapter,
       submit: (operation, payload) =>
         Effect.suspend(() => {

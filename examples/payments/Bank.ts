@@ -7,7 +7,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { byStatus, evidenceOf, firstOf, onBody } from "financial-agents-gateway/submission/HttpProvider"
 import * as HttpProvider from "financial-agents-gateway/submission/HttpProvider"
-import { ProviderReference, StatusAnswer, SubmissionAnswer } from "financial-agents-gateway/submission/Provider"
+import { ProviderReference, StatusAnswer, SubmissionAnswer } from "financial-agents-gateway/submission/ProviderAdapter"
 
 // The bank echoes the idempotency key, which is the operation's id, and adds its own reference.
 const Names = Schema.Struct({ reference: ProviderReference, idempotency_key: Schema.String })

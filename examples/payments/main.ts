@@ -23,7 +23,7 @@ import {
   ClientId,
   operationsRead,
   PairwiseSubject,
-  Provider,
+  ProviderName,
   ResourceOwner
 } from "financial-agents-gateway/domain/Grant"
 import { Database } from "financial-agents-gateway/node/Database"
@@ -99,7 +99,7 @@ const invite = Effect.fn(function*(url: string) {
     resource_owner: ResourceOwner.make("alice"),
     subject: PairwiseSubject.make("alice-as-seen-by-her-agent"),
     client_id: ClientId.make("alices-agent"),
-    provider: Provider.make(bankName),
+    provider: ProviderName.make(bankName),
     scopes: [operationsRead, paymentsWrite],
     expires_in: Duration.days(30)
   })

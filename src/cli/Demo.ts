@@ -6,14 +6,14 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
-import { ClientId, operationsRead, PairwiseSubject, Provider, ResourceOwner } from "../domain/Grant.ts"
+import { ClientId, operationsRead, PairwiseSubject, ProviderName, ResourceOwner } from "../domain/Grant.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { Grants } from "../services/Grants.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 
 /** The provider of the demo, as its provider connection names it. */
-export const demoBank = Provider.make("demo-bank")
+export const demoBank = ProviderName.make("demo-bank")
 
 /** One operation of the demo. */
 interface DemoOperation {

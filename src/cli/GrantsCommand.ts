@@ -17,8 +17,8 @@ import {
   Issuer,
   operationsRead,
   PairwiseSubject,
-  Provider,
   ProviderConnectionId,
+  ProviderName,
   ResourceOwner,
   Scope
 } from "../domain/Grant.ts"
@@ -74,8 +74,8 @@ const granted = {
   ),
   provider: Flag.String("provider").pipe(
     Flag.withDescription("Upstream provider that the resource owner connected"),
-    Flag.withSchema(Provider),
-    Flag.withDefault(Provider.make("default"))
+    Flag.withSchema(ProviderName),
+    Flag.withDefault(ProviderName.make("default"))
   ),
   expiresIn: Flag.String("expires-in").pipe(
     Flag.withDescription("Lifetime of the grant, such as 90s, 15m, 1h or 30d (default: 1h)"),

@@ -37,8 +37,8 @@ export const ClientId = identifier("Client").pipe(Schema.brand("ClientId"))
 export type ClientId = typeof ClientId.Type
 
 /** The upstream provider, such as a bank or a broker, by the name that the deployment gives it. */
-export const Provider = identifier("Provider").pipe(Schema.brand("Provider"))
-export type Provider = typeof Provider.Type
+export const ProviderName = identifier("Provider").pipe(Schema.brand("ProviderName"))
+export type ProviderName = typeof ProviderName.Type
 
 /** The authorization server, by its issuer identifier (RFC 8414 §2). */
 export const Issuer = identifier("Issuer").pipe(Schema.brand("Issuer"))
@@ -126,7 +126,7 @@ export const Grant = Schema.Struct({
   client_id: ClientId,
   client_active: Schema.Boolean,
   provider_connection_id: ProviderConnectionId,
-  provider: Provider,
+  provider: ProviderName,
   provider_connected: Schema.Boolean,
   scopes: Schema.Array(Scope),
   created_at: Schema.DateTimeUtcFromString,

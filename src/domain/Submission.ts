@@ -6,7 +6,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { Provider, ProviderConnectionId, ResourceOwner } from "./Grant.ts"
+import type { ProviderConnectionId, ProviderName, ResourceOwner } from "./Grant.ts"
 import { OperationId, type OperationState, type OperationType } from "./Operation.ts"
 
 /** The members of an operation that its provider receives. */
@@ -85,7 +85,7 @@ export interface Claim {
 /** An operation whose status this caller reads. No other caller takes it during the lease. */
 export interface DueRead {
   readonly operation: ProviderOperation
-  readonly provider: Provider
+  readonly provider: ProviderName
   readonly state: OperationState
   readonly revision: number
   readonly reference: ProviderReference | null

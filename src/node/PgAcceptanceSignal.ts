@@ -10,7 +10,7 @@ import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { Provider } from "../domain/Grant.ts"
+import { ProviderName } from "../domain/Grant.ts"
 import { AcceptanceSignal } from "../services/AcceptanceSignal.ts"
 import { storeFailure } from "../services/StoreUnavailable.ts"
 
@@ -19,7 +19,7 @@ const channel = "financial_agents_gateway_accepted"
 const logFailure = (log: Effect.Effect<void>, error: unknown) =>
   Effect.annotateLogs(log, { cause: storeFailure(error) })
 
-const decodeProvider = Schema.decodeUnknownOption(Provider)
+const decodeProvider = Schema.decodeUnknownOption(ProviderName)
 
 /**
  * Sends NOTIFY outside of the transaction that accepts, one statement at a time. Inside that transaction it would
@@ -29,7 +29,7 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
   AcceptanceSignal,
   Effect.gen(function*() {
     const client = yield* PgClient.PgClient
-    const pending = new Set<Provider>()
+    const pending = new Set<ProviderName>()
     const waiting = Latch.makeUnsafe(false)
 
     const flush = Effect.suspend(() => {

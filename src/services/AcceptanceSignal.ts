@@ -4,13 +4,13 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
-import type { Provider } from "../domain/Grant.ts"
+import type { ProviderName } from "../domain/Grant.ts"
 
 interface AcceptanceSignalShape {
   /** Announces an operation for this provider. Never waits and never fails. */
-  readonly announce: (provider: Provider) => Effect.Effect<void>
+  readonly announce: (provider: ProviderName) => Effect.Effect<void>
   /** The providers of operations that are accepted from now on. Never ends. */
-  readonly announced: Stream.Stream<Provider>
+  readonly announced: Stream.Stream<ProviderName>
 }
 
 const silent: AcceptanceSignalShape = { announce: () => Effect.void, announced: Stream.never }

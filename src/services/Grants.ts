@@ -20,9 +20,9 @@ import type {
   GrantNotFound,
   Issuer,
   PairwiseSubject,
-  Provider,
   ProviderConnectionId,
   ProviderConnectionNotFound,
+  ProviderName,
   ResourceOwner,
   Scope,
   ScopesExceeded
@@ -38,7 +38,7 @@ export interface GrantRequest {
   readonly resource_owner: ResourceOwner
   readonly subject: PairwiseSubject
   readonly client_id: ClientId
-  readonly provider: Provider
+  readonly provider: ProviderName
   /** Within `scopeLimits`. The call dies with more. */
   readonly scopes: ReadonlyArray<Scope>
   /** A hundred years at most. The call dies with more. */
@@ -60,7 +60,7 @@ export interface GrantRegistration {
   readonly client_id: ClientId
   readonly subject: PairwiseSubject
   readonly resource_owner: ResourceOwner
-  readonly provider: Provider
+  readonly provider: ProviderName
   readonly scopes: ReadonlyArray<Scope>
   readonly expires_at: DateTime.Utc
   /**

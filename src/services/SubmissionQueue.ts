@@ -8,7 +8,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { Provider } from "../domain/Grant.ts"
+import type { ProviderName } from "../domain/Grant.ts"
 import type {
   IllegalTransition,
   Operation,
@@ -55,7 +55,7 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    * - It is held.
    */
   readonly claim: (
-    provider: Provider,
+    provider: ProviderName,
     limit: number,
     terms: ClaimTerms
   ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
@@ -93,13 +93,13 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    * a live grant, an active client or a connected provider connection.
    */
   readonly takeReads: (
-    provider: Provider,
+    provider: ProviderName,
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>
   /** Takes held operations in the same way, and puts them under review. */
   readonly takeHeld: (
-    provider: Provider,
+    provider: ProviderName,
     limit: number,
     terms: ReadTerms
   ) => Effect.Effect<ReadonlyArray<DueRead>, StoreUnavailable>

@@ -9,9 +9,9 @@ import * as Exit from "effect/Exit"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
-import type { Provider as ProviderName } from "../domain/Grant.ts"
+import type { ProviderName } from "../domain/Grant.ts"
 import { layerCircuit } from "../http/layerCircuit.ts"
-import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provider.ts"
+import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
 
 /**
  * Opens a circuit after five failures in a row, for one second at first and for 30 seconds at most. The process keeps

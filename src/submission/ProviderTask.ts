@@ -1,6 +1,6 @@
 import * as Effect from "effect/Effect"
 import type * as FiberSet from "effect/FiberSet"
-import type { Provider as ProviderName } from "../domain/Grant.ts"
+import type { ProviderName } from "../domain/Grant.ts"
 import { passable } from "./Circuit.ts"
 import { makeSlots, runPoller } from "./Poller.ts"
 import type { SubmissionServices } from "./SubmissionServices.ts"

@@ -4,19 +4,19 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { Provider as ProviderName } from "../domain/Grant.ts"
-import { Provider } from "./Provider.ts"
+import { ProviderName } from "../domain/Grant.ts"
+import { ProviderAdapter } from "./ProviderAdapter.ts"
 
 /**
  * Adapters by provider, under the name that provider connections use. A worker leaves operations of other providers to
  * the workers that have an adapter for them.
  */
-export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderName, Provider["Service"]>>()(
+export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderName, ProviderAdapter["Service"]>>()(
   "financial-agents-gateway/submission/Providers"
 ) {
   /** One adapter for each name: `Providers.layer({ "demo-bank": SandboxProvider.layer(…) })`. */
   static readonly layer = <E, R>(
-    adapters: Readonly<Record<string, Layer.Layer<Provider, E, R>>>
+    adapters: Readonly<Record<string, Layer.Layer<ProviderAdapter, E, R>>>
   ): Layer.Layer<Providers, E, R> =>
     Layer.effect(
       Providers,
@@ -24,7 +24,7 @@ export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderNa
         Effect.forEach(Object.entries(adapters), ([name, adapter]) =>
           Effect.map(
             Layer.build(Layer.fresh(adapter)),
-            (context) => [ProviderName.make(name), Context.get(context, Provider)] as const
+            (context) => [ProviderName.make(name), Context.get(context, ProviderAdapter)] as const
           )),
         (entries) => new Map(entries)
       )

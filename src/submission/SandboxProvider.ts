@@ -17,7 +17,14 @@ import {
 } from "../sandbox/Protocol.ts"
 import { byStatus, type Decode, evidenceOf, firstOf, onBody } from "./http/HttpDecoding.ts"
 import * as HttpProvider from "./http/HttpProvider.ts"
-import { type AnswerNames, type NotSent, Provider, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provider.ts"
+import {
+  type AnswerNames,
+  type NotSent,
+  ProviderAdapter,
+  StatusAnswer,
+  SubmissionAnswer,
+  Uncertain
+} from "./ProviderAdapter.ts"
 
 /** Options of the adapter. See `HttpProviderOptions`. */
 export interface SandboxProviderOptions
@@ -115,7 +122,7 @@ const decodeStatus: Decode<StatusAnswer> = byStatus({
 /** The adapter. */
 export const make = (
   options: SandboxProviderOptions
-): Effect.Effect<Provider["Service"], never, HttpClient.HttpClient> =>
+): Effect.Effect<ProviderAdapter["Service"], never, HttpClient.HttpClient> =>
   HttpProvider.make({
     ...options,
     submit: {
@@ -130,6 +137,6 @@ export const make = (
     sendBeforeHeader
   })
 
-/** The adapter as the `Provider` of an application. */
-export const layer = (options: SandboxProviderOptions): Layer.Layer<Provider, never, HttpClient.HttpClient> =>
-  Layer.effect(Provider, make(options))
+/** The adapter as the `ProviderAdapter` of an application. */
+export const layer = (options: SandboxProviderOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
+  Layer.effect(ProviderAdapter, make(options))

@@ -16,7 +16,7 @@ import {
 import { findContradiction } from "./contradiction.ts"
 import { answered, type Evidence } from "./Evidence.ts"
 import { describeDefect } from "./logFailure.ts"
-import type { NotSent, SubmissionAnswer, Uncertain } from "./Provider.ts"
+import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
 
 /** An outcome with its evidence. */
 export interface Settlement {

@@ -13,7 +13,7 @@ import type { TimedClaim } from "./claimOperations.ts"
 import type { Drain } from "./Drain.ts"
 import { elapsed, readClocks } from "./elapsed.ts"
 import { logFailure } from "./logFailure.ts"
-import { NotSent, Uncertain } from "./Provider.ts"
+import { NotSent, Uncertain } from "./ProviderAdapter.ts"
 import type { SubmissionServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
 

@@ -1,5 +1,5 @@
 import * as Effect from "effect/Effect"
-import type { Provider as ProviderName } from "../domain/Grant.ts"
+import type { ProviderName } from "../domain/Grant.ts"
 import type { Claim } from "../domain/Submission.ts"
 import { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { Drain } from "./Drain.ts"

@@ -1,6 +1,6 @@
 import type { OperationId } from "../domain/Operation.ts"
 import type { ProviderReference } from "../domain/Submission.ts"
-import type { AnswerNames } from "./Provider.ts"
+import type { AnswerNames } from "./ProviderAdapter.ts"
 
 /** An answer names another operation than the one that was asked for, by this member. */
 export interface Contradiction {

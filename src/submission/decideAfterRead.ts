@@ -5,7 +5,7 @@ import type { Outcome } from "../domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference } from "../domain/Submission.ts"
 import { type Contradiction, findContradiction } from "./contradiction.ts"
 import { answered, type Evidence } from "./Evidence.ts"
-import type { AnswerNames, StatusAnswer } from "./Provider.ts"
+import type { AnswerNames, StatusAnswer } from "./ProviderAdapter.ts"
 import { publicFailure } from "./Settlement.ts"
 
 /** The consequence of a status read. */

@@ -5,7 +5,7 @@
  * of their names, and begins where the claim before it ended.
  */
 import * as Effect from "effect/Effect"
-import type { Provider } from "../../domain/Grant.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** The result of a claim statement that visited some lanes. */
@@ -31,9 +31,9 @@ const nothing: LaneVisit<never> = { items: [], more: false, next: null }
  * the next claim begins. If the store goes away meanwhile, it returns the operations that it has claimed.
  */
 export const makeClaimInTurns = () => {
-  const begins = new Map<Provider, string>()
+  const begins = new Map<ProviderName, string>()
   return <A>(
-    provider: Provider,
+    provider: ProviderName,
     limit: number,
     visit: (left: number, after: string) => Effect.Effect<LaneVisit<A>, StoreUnavailable>
   ): Effect.Effect<ReadonlyArray<A>, StoreUnavailable> =>

@@ -3,7 +3,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type { Provider } from "../../domain/Grant.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import { type LaneVisit, makeClaimInTurns, shareOf } from "../internal/claimInTurns.ts"
 import { makeOpenPayload } from "../internal/openPayload.ts"
@@ -43,7 +43,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
   }
 
   /** The lanes of the index `operations_to_claim`, in the order of their names. */
-  const lanesOf = (provider: Provider) => {
+  const lanesOf = (provider: ProviderName) => {
     const lanes = new Map<string, Array<MemoryRecord>>()
     for (const record of table.records()) {
       if (record.owner.provider !== provider || !isFree(record, memory.cluster.timeline)) continue
@@ -54,7 +54,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
     return [...lanes].toSorted(([a], [b]) => a < b ? -1 : 1)
   }
 
-  const visitLanes = (provider: Provider, limit: number, terms: ClaimTerms, start: string): LaneVisit<Claim> => {
+  const visitLanes = (provider: ProviderName, limit: number, terms: ClaimTerms, start: string): LaneVisit<Claim> => {
     const lanes = lanesOf(provider)
     const inOrder = [...lanes.filter(([name]) => name > start), ...lanes.filter(([name]) => name <= start)]
     const visited = inOrder.slice(0, limit)
@@ -75,7 +75,7 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
   }
 
   const claimInTurns = makeClaimInTurns()
-  const claim = (provider: Provider, limit: number, terms: ClaimTerms) =>
+  const claim = (provider: ProviderName, limit: number, terms: ClaimTerms) =>
     claimInTurns(provider, limit, (left, start) => Effect.sync(() => visitLanes(provider, left, terms, start)))
 
   const mayStillSend = ({ operation, revision }: Pick<Claim, "operation" | "revision">) =>

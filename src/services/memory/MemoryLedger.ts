@@ -12,8 +12,8 @@ import type {
   GrantIdentity,
   Issuer,
   PairwiseSubject,
-  Provider,
   ProviderConnectionId,
+  ProviderName,
   ResourceOwner,
   Scope
 } from "../../domain/Grant.ts"
@@ -56,7 +56,7 @@ export interface MemoryRecord {
 export interface MemoryProviderConnection {
   readonly id: ProviderConnectionId
   readonly resource_owner: ResourceOwner
-  readonly provider: Provider
+  readonly provider: ProviderName
   readonly connected: boolean
 }
 

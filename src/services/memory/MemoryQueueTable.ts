@@ -6,7 +6,7 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import { type Provider, refusal, standingAt } from "../../domain/Grant.ts"
+import { type ProviderName, refusal, standingAt } from "../../domain/Grant.ts"
 import { type OperationId, OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
@@ -27,7 +27,7 @@ export const makeQueueTable = Effect.gen(function*() {
   }
 
   /** Records that are due, oldest first. */
-  const due = (provider: Provider | null, belongs: (record: MemoryRecord) => boolean) =>
+  const due = (provider: ProviderName | null, belongs: (record: MemoryRecord) => boolean) =>
     records()
       .filter((record) =>
         record.due_at !== null && record.due_at <= millis()

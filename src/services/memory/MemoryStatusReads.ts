@@ -4,7 +4,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type { Provider } from "../../domain/Grant.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
 import type { DueRead, ProviderReference, ReadTerms, Recording } from "../../domain/Submission.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
@@ -52,7 +52,7 @@ export const makeStatusReads = (table: MemoryQueueTable) => {
 
   const take =
     (belongs: (record: MemoryRecord) => boolean, review: (record: MemoryRecord, terms: ReadTerms) => MemoryRecord) =>
-    (provider: Provider, limit: number, terms: ReadTerms) =>
+    (provider: ProviderName, limit: number, terms: ReadTerms) =>
       Effect.sync(() =>
         serve(table.due(provider, belongs), limit, (record) => takeOne(record, review(record, terms), terms))
       )

@@ -8,7 +8,7 @@ import {
   type GrantIdentity,
   type GrantStanding,
   GrantUnknown,
-  type Provider,
+  type ProviderName,
   refusal,
   type Scope
 } from "../../domain/Grant.ts"
@@ -20,7 +20,7 @@ import { grantOfCredential, isGrantOfCredential, standingColumns } from "./grant
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 import { whenUnlocked } from "./whenUnlocked.ts"
 
-type AcceptedRow = GrantStanding & { readonly provider: Provider } & (OperationRow | { readonly id: null })
+type AcceptedRow = GrantStanding & { readonly provider: ProviderName } & (OperationRow | { readonly id: null })
 
 type BoundRow = OperationRow & { readonly same_request: boolean }
 

@@ -6,7 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { Provider } from "../../domain/Grant.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import { makeClaimInTurns } from "../internal/claimInTurns.ts"
 import { makeOpenPayload } from "../internal/openPayload.ts"
@@ -35,7 +35,7 @@ export const makeClaims = Effect.gen(function*() {
   const cipher = yield* PayloadCipher
   const openPayload = yield* makeOpenPayload
 
-  const claimOnce = (provider: Provider, limit: number, terms: ClaimTerms, after: string) =>
+  const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string) =>
     orUnavailable(
       sql.unsafe<ClaimedRow>(claimStatement(limit), [
         provider,
@@ -62,7 +62,7 @@ export const makeClaims = Effect.gen(function*() {
   })
 
   const claimInTurns = makeClaimInTurns()
-  const claim = Effect.fn("SubmissionQueue.claim")((provider: Provider, limit: number, terms: ClaimTerms) =>
+  const claim = Effect.fn("SubmissionQueue.claim")((provider: ProviderName, limit: number, terms: ClaimTerms) =>
     claimInTurns(provider, limit, (left, after) =>
       Effect.map(claimOnce(provider, left, terms, after), (rows) => ({
         items: rows.filter((row): row is ClaimRow & LanesRow => row.id !== null).map(toClaim),

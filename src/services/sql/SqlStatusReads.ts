@@ -4,7 +4,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { Provider } from "../../domain/Grant.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
 import type { DueRead, ProviderReference, ReadTerms, Recording } from "../../domain/Submission.ts"
 import { maxTurns } from "../internal/claimInTurns.ts"
@@ -58,7 +58,7 @@ const untilServed = <A>(
     return served
   })
 
-const toDueRead = (provider: Provider, row: ReadRow): DueRead => ({
+const toDueRead = (provider: ProviderName, row: ReadRow): DueRead => ({
   operation: toProviderOperation(row),
   provider,
   state: row.state,
@@ -73,7 +73,7 @@ export const makeStatusReads = Effect.gen(function*() {
 
   const take =
     (statement: (limit: number) => string, more: (terms: ReadTerms) => ReadonlyArray<Duration.Duration>) =>
-    (provider: Provider, limit: number, terms: ReadTerms) =>
+    (provider: ProviderName, limit: number, terms: ReadTerms) =>
       untilServed(limit, (left) => {
         const { idle, lease, review_indeterminate_after, review_submitted_after } = terms
         const durations = [lease, idle, review_submitted_after, review_indeterminate_after, ...more(terms)]

@@ -16,7 +16,7 @@ import {
   type GrantIdentity,
   isGrantLifetime,
   Issuer,
-  Provider,
+  ProviderName,
   ResourceOwner,
   scopeBounds
 } from "../../domain/Grant.ts"
@@ -54,7 +54,7 @@ const capacity = 10_000
 const timeToLive = Duration.minutes(10)
 
 const isOwner = Schema.is(ResourceOwner)
-const isProvider = Schema.is(Provider)
+const isProvider = Schema.is(ProviderName)
 
 /**
  * Cache key: equal tokens share one registration. It contains owner and provider, so that a token which contradicts its

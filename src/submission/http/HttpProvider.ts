@@ -25,7 +25,14 @@ import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
-import { namesNothing, NotSent, Provider, StatusAnswer, type SubmissionAnswer, Uncertain } from "../Provider.ts"
+import {
+  namesNothing,
+  NotSent,
+  ProviderAdapter,
+  StatusAnswer,
+  type SubmissionAnswer,
+  Uncertain
+} from "../ProviderAdapter.ts"
 import { byStatus, type Decode, evidenceOf, firstOf, type HttpAnswer, NotUnderstood, onBody } from "./HttpDecoding.ts"
 import { exchange, type ExchangeLimits, NoAnswer } from "./HttpExchange.ts"
 import {
@@ -269,12 +276,14 @@ const readStatus = (adapter: Adapter) =>
   )
 
 /** Makes an adapter. Dies if the base URL is invalid. */
-export const make = (options: HttpProviderOptions): Effect.Effect<Provider["Service"], never, HttpClient.HttpClient> =>
+export const make = (
+  options: HttpProviderOptions
+): Effect.Effect<ProviderAdapter["Service"], never, HttpClient.HttpClient> =>
   Effect.map(HttpClient.HttpClient, (client) => {
     const adapter = makeAdapter(client, options)
-    return Provider.of({ submit: submit(adapter), readStatus: readStatus(adapter) })
+    return ProviderAdapter.of({ submit: submit(adapter), readStatus: readStatus(adapter) })
   })
 
-/** Provides the adapter as the `Provider` of an application. */
-export const layer = (options: HttpProviderOptions): Layer.Layer<Provider, never, HttpClient.HttpClient> =>
-  Layer.effect(Provider, make(options))
+/** Provides the adapter as the `ProviderAdapter` of an application. */
+export const layer = (options: HttpProviderOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
+  Layer.effect(ProviderAdapter, make(options))

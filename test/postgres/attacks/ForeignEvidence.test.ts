@@ -15,7 +15,7 @@ import {
   namesNothing,
   StatusAnswer,
   type SubmissionAnswer
-} from "../../../src/submission/Provider.ts"
+} from "../../../src/submission/ProviderAdapter.ts"
 import { settlementOf } from "../../../src/submission/Settlement.ts"
 import { accept, conformance, fieldsOf, outcome, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { heldOperation, inspect, issueAtNewProvider, pass, queued, recording, reference } from "../../fixtures/Queue.ts"

@@ -6,7 +6,7 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Cause, Context, Deferred, Duration, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
-import type { ClientId, Provider } from "../../../src/domain/Grant.ts"
+import type { ClientId, ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
@@ -194,7 +194,7 @@ const runs: fc.Arbitrary<Run> = fc.record({
 
 /** The batches of all claims until the queue is empty, as numbers of operations in the order of acceptance. */
 const batchesOf = Effect.fnUntraced(
-  function*({ accepted, inactive, limit }: Run, clients: ReadonlyArray<ClientId>, provider: Provider) {
+  function*({ accepted, inactive, limit }: Run, clients: ReadonlyArray<ClientId>, provider: ProviderName) {
     const grants = yield* Grants
     const issued = yield* Effect.forEach(
       clients,

@@ -10,7 +10,7 @@ import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { type GrantRequest, Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { NotSent, Provider } from "../../../src/submission/Provider.ts"
+import { NotSent, ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
 import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
@@ -47,7 +47,7 @@ const retrying = (meanwhile: (grant: Grant) => Effect.Effect<unknown, Error, Gra
       yield* Layer.build(
         SandboxProvider.layer({ baseUrl: `http://127.0.0.1:${port}` }).pipe(Layer.provide(ProviderHttpClient.layer()))
       ),
-      Provider
+      ProviderAdapter
     )
     let attempts = 0
     const submitNoticed: typeof submit = (operation, payload) =>
@@ -59,7 +59,10 @@ const retrying = (meanwhile: (grant: Grant) => Effect.Effect<unknown, Error, Gra
       Effect.provide(SubmissionWorker.layerManual),
       Effect.provide(neverOpen),
       Effect.provideService(SubmissionPolicy, policy),
-      Effect.provideService(Providers, new Map([[grant.provider, Provider.of({ readStatus, submit: submitNoticed })]])),
+      Effect.provideService(
+        Providers,
+        new Map([[grant.provider, ProviderAdapter.of({ readStatus, submit: submitNoticed })]])
+      ),
       Effect.provideService(SubmissionQueue, {
         ...queue,
         mayStillSend: (claim) =>

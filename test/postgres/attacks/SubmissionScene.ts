@@ -3,7 +3,7 @@
  * its own socket.
  */
 import { Context, Effect, Layer, Logger } from "effect"
-import type { Provider as ProviderName } from "../../../src/domain/Grant.ts"
+import type { ProviderName } from "../../../src/domain/Grant.ts"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { layerCircuitBreaker } from "../../../src/submission/Circuit.ts"

@@ -14,7 +14,7 @@ import {
   type GrantIdentity,
   operationsRead,
   PairwiseSubject,
-  Provider,
+  ProviderName,
   ResourceOwner
 } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
@@ -56,7 +56,7 @@ const setUpWith = Effect.fnUntraced(function*(onRequest: () => void) {
     resource_owner: ResourceOwner.make("owner"),
     subject: PairwiseSubject.make("subject"),
     client_id: ClientId.make("client"),
-    provider: Provider.make("bank"),
+    provider: ProviderName.make("bank"),
     scopes: [operationsRead],
     expires_in: Duration.days(365)
   })

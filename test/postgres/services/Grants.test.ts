@@ -4,7 +4,7 @@
  */
 import { assert } from "@effect/vitest"
 import { DateTime, Duration, Effect, Redacted, Schema } from "effect"
-import { Grant, operationsRead, Provider, Scope } from "../../../src/domain/Grant.ts"
+import { Grant, operationsRead, ProviderName, Scope } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { conformance, expiredIn, issue, issueAgain, newClient, newOwner, newSubject } from "../../fixtures/Ledger.ts"
 
@@ -16,7 +16,7 @@ conformance("issuing a grant", (it) => {
         resource_owner: newOwner(),
         subject: newSubject(),
         client_id: newClient(),
-        provider: Provider.make("bank"),
+        provider: ProviderName.make("bank"),
         scopes: [operationsRead, Scope.make("payments:write")],
         expires_in: Duration.days(30)
       }
@@ -52,7 +52,7 @@ conformance("issuing a grant", (it) => {
       const { grant } = yield* issue()
       const binding = grant.provider_connection_id
       const same = yield* issueAgain(grant, { client_id: newClient(), subject: newSubject() })
-      const otherProvider = yield* issueAgain(grant, { provider: Provider.make("broker") })
+      const otherProvider = yield* issueAgain(grant, { provider: ProviderName.make("broker") })
       const otherOwner = yield* issueAgain(grant, { resource_owner: newOwner() })
       assert.strictEqual(same.grant.provider_connection_id, binding)
       assert.notStrictEqual(otherProvider.grant.provider_connection_id, binding)

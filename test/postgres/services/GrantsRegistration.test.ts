@@ -5,7 +5,7 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect, Fiber, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import { Grant, operationsRead, Provider, Scope } from "../../../src/domain/Grant.ts"
+import { Grant, operationsRead, ProviderName, Scope } from "../../../src/domain/Grant.ts"
 import { type GrantRegistration, Grants } from "../../../src/services/Grants.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import {
@@ -40,7 +40,7 @@ const write = Scope.make("payments:write")
 const contradictions: ReadonlyArray<(registration: GrantRegistration) => GrantRegistration> = [
   (registration) => ({ ...registration, subject: newSubject() }),
   (registration) => ({ ...registration, resource_owner: newOwner() }),
-  (registration) => ({ ...registration, provider: Provider.make("broker") })
+  (registration) => ({ ...registration, provider: ProviderName.make("broker") })
 ]
 
 conformance("registering a grant of an authorization server", (it) => {

@@ -4,7 +4,7 @@
  */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
-import { Provider, Scope } from "../../../src/domain/Grant.ts"
+import { ProviderName, Scope } from "../../../src/domain/Grant.ts"
 import { OperationId, type OperationState } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
@@ -163,7 +163,7 @@ conformance("the reader of an operation", (it) => {
         (state: OperationState) => operationIn(identity, state)
       )
       yield* grants.revoke(grant.grant_id)
-      for (const provider of [grant.provider, Provider.make("broker")]) {
+      for (const provider of [grant.provider, ProviderName.make("broker")]) {
         const { identity: renewed } = yield* issueAgain(grant, { provider })
         for (const operation of operations) {
           assert.deepStrictEqual(yield* store.find(renewed, operation.id), operation)

@@ -5,7 +5,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Grant, Provider } from "../../../src/domain/Grant.ts"
+import type { Grant, ProviderName } from "../../../src/domain/Grant.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { fillQueue } from "../../fixtures/FilledQueue.ts"
 import { issueAgain, newProvider, PostgresLedger } from "../../fixtures/Ledger.ts"
@@ -19,7 +19,7 @@ interface Filled {
   /** Operations of a client with a long queue. */
   readonly grant: Grant
   /** Operations of each of many clients with long queues. */
-  readonly crowded: Provider
+  readonly crowded: ProviderName
 }
 
 /** The statements that workers repeat, with the index that answers each. */

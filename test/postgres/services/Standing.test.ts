@@ -5,7 +5,7 @@
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { bearer } from "../../../src/domain/Credential.ts"
-import { ClientId, GrantId, type GrantIdentity, Provider, ProviderConnectionId } from "../../../src/domain/Grant.ts"
+import { ClientId, GrantId, type GrantIdentity, ProviderConnectionId, ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
@@ -109,7 +109,7 @@ conformance("the standing of a grant", (it) => {
       const { grant, identity } = yield* issue()
       const { operation } = yield* accept(identity)
       const otherClient = yield* issueAgain(grant, { client_id: newClient() })
-      const otherProvider = yield* issueAgain(grant, { provider: Provider.make("broker") })
+      const otherProvider = yield* issueAgain(grant, { provider: ProviderName.make("broker") })
       const otherGrant = yield* issueAgain(grant)
       yield* grants.setClientActive(otherClient.grant.client_id, false)
       yield* grants.setProviderConnected(otherProvider.grant.provider_connection_id, false)

@@ -6,7 +6,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
-import { type Grant, type GrantId, Provider, Scope } from "../../../src/domain/Grant.ts"
+import { type Grant, type GrantId, ProviderName, Scope } from "../../../src/domain/Grant.ts"
 import { type GrantRegistration, Grants } from "../../../src/services/Grants.ts"
 import { identify, later, newExternalId, newRegistration, register } from "../../fixtures/ExternalGrants.ts"
 import { issue, newClient, newOwner, newSubject, PostgresLedger } from "../../fixtures/Ledger.ts"
@@ -95,7 +95,7 @@ describe("The provisioner", () => {
       const conflicting = [
         { subject: newSubject() },
         { resource_owner: newOwner() },
-        { provider: Provider.make("broker") }
+        { provider: ProviderName.make("broker") }
       ]
       for (const change of conflicting) {
         assert.strictEqual(yield* asProvisioner(provision({ ...registration, ...change }, wide)), "conflict")

@@ -8,7 +8,7 @@ import {
   type GrantIdentity,
   operationsRead,
   PairwiseSubject,
-  Provider,
+  ProviderName,
   ResourceOwner
 } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
@@ -16,7 +16,7 @@ import type { Instruction } from "../../../src/sandbox/SandboxOutcome.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import type { Dice } from "./Dice.ts"
-import { type ProviderName, providerNames, providers } from "./Plan.ts"
+import { type ChaosProvider, providerNames, providers } from "./Plan.ts"
 
 /** The answers of the ledger to all repetitions of one request. */
 export interface Acceptance {
@@ -32,7 +32,7 @@ const clientsAtOnce = 16
 /** The owner that a client acts for, and the provider. */
 export interface ChaosGrant {
   readonly identity: GrantIdentity
-  readonly provider: ProviderName
+  readonly provider: ChaosProvider
 }
 
 /** One grant for each owner and provider. */
@@ -47,7 +47,7 @@ export const issueGrants = Effect.gen(function*() {
           resource_owner: ResourceOwner.make(owner),
           subject: PairwiseSubject.make(`subject-of-${owner}`),
           client_id: ClientId.make("agent"),
-          provider: Provider.make(provider),
+          provider: ProviderName.make(provider),
           scopes: [operationsRead],
           expires_in: Duration.hours(24)
         }),
@@ -63,7 +63,7 @@ export const issueGrants = Effect.gen(function*() {
  * A few stay pending for ever, so that some operations stay unsettled. A flapping status is "not found" at any
  * time, which contradicts the documentation of a provider with a window.
  */
-const instruct = (dice: Dice, provider: ProviderName): Instruction => ({
+const instruct = (dice: Dice, provider: ChaosProvider): Instruction => ({
   ...dice.roll() < 0.002 && { outcome: "pending" },
   ...providers[provider] !== null && { faults: { flapping_status: false } }
 })

@@ -3,9 +3,9 @@ import { PgClient } from "@effect/sql-pg"
 import { Cause, Context, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as net from "node:net"
-import type { Provider as ProviderName } from "../../../src/domain/Grant.ts"
+import type { ProviderName } from "../../../src/domain/Grant.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { Provider } from "../../../src/submission/Provider.ts"
+import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
 import type { Striker } from "./Striker.ts"
 
 /** The address of the database. */
@@ -85,8 +85,8 @@ export const layerCrashingQueue = (striker: Striker, connection: Connection) =>
   )
 
 /** The provider, with the points around the send. */
-export const crashingProvider = (striker: Striker, provider: Provider["Service"]): Provider["Service"] =>
-  Provider.of({
+export const crashingProvider = (striker: Striker, provider: ProviderAdapter["Service"]): ProviderAdapter["Service"] =>
+  ProviderAdapter.of({
     ...provider,
     submit: (operation, payload) =>
       Effect.suspend(() => {

@@ -4,7 +4,7 @@ import { canTransition, isEvidence, isTerminal, requiresEvidence } from "../../.
 import type { Receipt } from "../../../src/sandbox/Record.ts"
 import type { Evidence, FinalOperation, Step } from "./Evidence.ts"
 import { nameOf } from "./Faults.ts"
-import { crashPoints, policy, type ProviderName, providers } from "./Plan.ts"
+import { type ChaosProvider, crashPoints, policy, providers } from "./Plan.ts"
 import type { Outage } from "./Postgres.ts"
 
 /** One line of the result. */
@@ -117,7 +117,8 @@ export const abandoned = (evidence: Pick<Evidence, "operations" | "receipts" | "
     if (due_at === null) return [`${id}: ${state}, without a schedule`]
     const result = resultOf.get(id) ?? "never"
     const mayStay = state === "indeterminate"
-      ? result === "pending" || (result === "never" && !refused.has(id) && providers[provider as ProviderName] === null)
+      ? result === "pending" ||
+        (result === "never" && !refused.has(id) && providers[provider as ChaosProvider] === null)
       : state === "submitted" && result === "pending"
     return mayStay ? [] : [`${id}: ${state} with ${provider}; the provider's record: ${result}`]
   })

@@ -70,8 +70,8 @@ export const configVariable = "CHAOS_CONFIG"
  * after the last moment at which the operation can have been sent.
  */
 export const providers = { careful: null, windowed: 3000 } as const
-export type ProviderName = keyof typeof providers
-export const providerNames = Object.keys(providers) as ReadonlyArray<ProviderName>
+export type ChaosProvider = keyof typeof providers
+export const providerNames = Object.keys(providers) as ReadonlyArray<ChaosProvider>
 
 /** Short times, so that every kind of lateness occurs often. */
 export const policy: typeof defaultPolicy = {

@@ -3,10 +3,10 @@
  * must report it.
  */
 import { Effect } from "effect"
-import { type Provider, StatusAnswer } from "../../../src/submission/Provider.ts"
+import { type ProviderAdapter, StatusAnswer } from "../../../src/submission/ProviderAdapter.ts"
 import type { PlantedBug } from "./Plan.ts"
 
-type Service = Provider["Service"]
+type Service = ProviderAdapter["Service"]
 
 const bugs: Readonly<Record<PlantedBug, (provider: Service) => Service>> = {
   retry_uncertain: (provider) => ({

@@ -6,7 +6,7 @@ import * as PgAcceptanceSignal from "../../../src/node/PgAcceptanceSignal.ts"
 import { WorkerPool } from "../../../src/node/Pools.ts"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { Provider } from "../../../src/submission/Provider.ts"
+import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
 import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
 import { SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
@@ -38,7 +38,7 @@ const Queue = layerCrashingQueue(striker, connection).pipe(
 
 const adapter = (window: number | null) =>
   Layer.effect(
-    Provider,
+    ProviderAdapter,
     Effect.map(
       SandboxProvider.make({
         baseUrl: `http://127.0.0.1:${config.sandboxPort}`,

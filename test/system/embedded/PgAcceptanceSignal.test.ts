@@ -5,13 +5,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Queue, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import { Provider } from "../../../src/domain/Grant.ts"
+import { ProviderName } from "../../../src/domain/Grant.ts"
 import * as PgAcceptanceSignal from "../../../src/node/PgAcceptanceSignal.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import { accept, issue, PostgresServices } from "../../fixtures/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
-const bank = Provider.make("bank")
+const bank = ProviderName.make("bank")
 
 /** The signal on connections of its own, as in another process. */
 const signalOn = (database: string) =>
@@ -22,7 +22,7 @@ const signalOn = (database: string) =>
 
 /** The signals that a listener receives after it started to listen. */
 const hears = Effect.fnUntraced(function*(database: string) {
-  const heard = yield* Queue.unbounded<Provider>()
+  const heard = yield* Queue.unbounded<ProviderName>()
   const { announced } = yield* signalOn(database)
   yield* Effect.forkScoped(Stream.runForEach(announced, (provider) => Queue.offer(heard, provider)))
   yield* untilListening(database, 1)
@@ -68,7 +68,7 @@ describe("The acceptance signal over LISTEN and NOTIFY", () => {
           announced: Stream.never
         })
         yield* Effect.gen(function*() {
-          const { identity } = yield* issue({ provider: Provider.make("first-bank") })
+          const { identity } = yield* issue({ provider: ProviderName.make("first-bank") })
           const key = "k" as never
           yield* accept(identity, { key })
           yield* accept(identity, { key })

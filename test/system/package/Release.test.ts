@@ -231,8 +231,8 @@ const inferred = (modules: ReadonlyArray<PublicModule>) =>
 const firstBank = `
 import type { HttpClient } from "effect/http"
 import type { Layer } from "effect"
-import type { Provider } from "${manifest.name}/submission/Provider"
-export declare const layer: Layer.Layer<Provider, never, HttpClient.HttpClient>
+import type { ProviderAdapter } from "${manifest.name}/submission/ProviderAdapter"
+export declare const layer: Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
 `
 
 /** Those of a strict project that emits declarations. */

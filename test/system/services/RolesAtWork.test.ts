@@ -14,7 +14,7 @@ import {
   Issuer,
   operationsRead,
   PairwiseSubject,
-  Provider,
+  ProviderName,
   ResourceOwner,
   Scope
 } from "../../../src/domain/Grant.ts"
@@ -39,7 +39,7 @@ const request = {
   resource_owner: ResourceOwner.make("owner"),
   subject: PairwiseSubject.make("subject"),
   client_id: ClientId.make("client"),
-  provider: Provider.make("bank"),
+  provider: ProviderName.make("bank"),
   scopes: [operationsRead],
   expires_in: Duration.hours(1)
 }
@@ -190,8 +190,8 @@ describe("The generated roles", () => {
     Effect.gen(function*() {
       const { as } = yield* rolesWith()
       const channel = "financial_agents_gateway_accepted"
-      const other = Provider.make("another-bank")
-      const claimed: Array<Provider> = []
+      const other = ProviderName.make("another-bank")
+      const claimed: Array<ProviderName> = []
       const listener = yield* Layer.build(Layer.fresh(PgAcceptanceSignal.layer).pipe(Layer.provide(as("writer"))))
       const world = yield* makeWorld({
         signal: yield* Effect.provideContext(AcceptanceSignal, listener),
@@ -222,7 +222,7 @@ describe("The generated roles", () => {
         while (!claimed.includes(other)) yield* sql`SELECT 1`
       }).pipe(Effect.provide(as("reader")))
       assert.isAtMost(claimed.length, 26)
-      assert.sameMembers([...new Set(claimed)], [Provider.make("bank"), other])
+      assert.sameMembers([...new Set(claimed)], [ProviderName.make("bank"), other])
       assert.deepStrictEqual(world.attempts, [])
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 

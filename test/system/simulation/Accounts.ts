@@ -5,8 +5,8 @@ import type {
   ClientId,
   GrantId,
   PairwiseSubject,
-  Provider,
   ProviderConnectionId,
+  ProviderName,
   ResourceOwner
 } from "../../../src/domain/Grant.ts"
 import type { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
@@ -18,7 +18,7 @@ import type { Simulation } from "./Simulation.ts"
 
 interface Account {
   readonly number: number
-  readonly provider: Provider
+  readonly provider: ProviderName
   readonly client_id: ClientId
   readonly subject: PairwiseSubject
   readonly resource_owner: ResourceOwner
@@ -41,14 +41,14 @@ export class Accounts {
   open(): void {
     const { scenario, world } = this.#simulation
     for (let number = 0; number < scenario.accounts; number++) {
-      for (const { traits } of this.#simulation.providers) this.#open(number, traits.name as Provider)
+      for (const { traits } of this.#simulation.providers) this.#open(number, traits.name as ProviderName)
     }
     for (let number = 0; number < scenario.operations; number++) {
       world.after(world.chance.skewed(0, scenario.calmAt), () => this.#accept(number))
     }
   }
 
-  #open(number: number, provider: Provider): void {
+  #open(number: number, provider: ProviderName): void {
     const { memory } = this.#simulation.database
     const account: Account = {
       number,

@@ -4,7 +4,13 @@ import * as Effect from "effect/Effect"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import { type ProviderOperation, ProviderReference } from "../../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
-import { NotSent, type Provider, StatusAnswer, SubmissionAnswer, Uncertain } from "../../../src/submission/Provider.ts"
+import {
+  NotSent,
+  type ProviderAdapter,
+  StatusAnswer,
+  SubmissionAnswer,
+  Uncertain
+} from "../../../src/submission/ProviderAdapter.ts"
 import type { Judge, Truth } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
@@ -135,7 +141,7 @@ export class SimulatedProvider {
   }
 
   /** The adapter of a process. */
-  adapterOf(process: SimulatedProcess): Provider["Service"] {
+  adapterOf(process: SimulatedProcess): ProviderAdapter["Service"] {
     return {
       submit: (operation) => this.#submit(process, operation),
       readStatus: (operation) => this.#readStatus(process, operation)

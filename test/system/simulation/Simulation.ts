@@ -9,12 +9,12 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
-import { Provider as ProviderName } from "../../../src/domain/Grant.ts"
+import { ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import type { Provider } from "../../../src/submission/Provider.ts"
+import type { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
 import { SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import * as Submission from "../../../src/submission/SubmissionProcesses.ts"
@@ -36,7 +36,7 @@ export interface Plant {
   readonly ledger?: (ledger: OperationLedger["Service"], simulation: Simulation) => OperationLedger["Service"]
   /** Replaces the queue of a process, on its side of the network. */
   readonly remoteQueue?: (queue: SubmissionQueueShape, simulation: Simulation) => SubmissionQueueShape
-  readonly adapter?: (adapter: Provider["Service"]) => Provider["Service"]
+  readonly adapter?: (adapter: ProviderAdapter["Service"]) => ProviderAdapter["Service"]
   readonly policy?: Partial<Policy>
   readonly scenario?: (scenario: Scenario) => Scenario
   /** Faults that are no mistake, and only make the mistake show sooner. */

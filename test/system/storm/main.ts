@@ -10,7 +10,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Console, Duration, Effect, FileSystem, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { parseArgs } from "node:util"
-import { ClientId, operationsRead, PairwiseSubject, Provider, ResourceOwner } from "../../../src/domain/Grant.ts"
+import { ClientId, operationsRead, PairwiseSubject, ProviderName, ResourceOwner } from "../../../src/domain/Grant.ts"
 import { LocalPostgres } from "../../../src/node/embedded/LocalPostgres.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { migrate } from "../../../src/services/Migrations.ts"
@@ -46,7 +46,7 @@ const issue = Grants.use((grants) =>
     resource_owner: ResourceOwner.make("owner"),
     subject: PairwiseSubject.make("subject"),
     client_id: ClientId.make("client"),
-    provider: Provider.make("bank"),
+    provider: ProviderName.make("bank"),
     scopes: [operationsRead],
     expires_in: Duration.days(1)
   })

@@ -5,13 +5,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Clock, Duration, Effect, Exit } from "effect"
 import { TestClock } from "effect/testing"
-import { type Grant, Provider } from "../../../src/domain/Grant.ts"
+import { type Grant, ProviderName } from "../../../src/domain/Grant.ts"
 import type { ProviderOperation } from "../../../src/domain/Submission.ts"
 import { Reconciler } from "../../../src/submission/Reconciler.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { acknowledged, bank, makeWorld, type Script, unclear, type World } from "../../fixtures/submission/World.ts"
 
-const slow = [Provider.make("slow-1"), Provider.make("slow-2")]
+const slow = [ProviderName.make("slow-1"), ProviderName.make("slow-2")]
 
 /** Many times more operations than the worker has places. */
 const backlog = 400

@@ -16,9 +16,9 @@ import {
   InsufficientScope,
   operationsRead,
   PairwiseSubject,
-  Provider,
   ProviderConnectionId,
   ProviderDisconnected,
+  ProviderName,
   refusal,
   ResourceOwner,
   Scope,
@@ -87,7 +87,7 @@ const grant: Grant = {
   client_id: ClientId.make("client"),
   client_active: true,
   provider_connection_id: ProviderConnectionId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e90"),
-  provider: Provider.make("bank"),
+  provider: ProviderName.make("bank"),
   provider_connected: true,
   scopes: [operationsRead, Scope.make("payments:write")],
   created_at: DateTime.makeUnsafe(0),
@@ -141,7 +141,7 @@ describe("the scope that reading operations requires", () => {
 })
 
 describe("an identifier of a grant", () => {
-  const identifiers = { ResourceOwner, PairwiseSubject, ClientId, Provider }
+  const identifiers = { ResourceOwner, PairwiseSubject, ClientId, ProviderName }
   for (const [name, schema] of Object.entries(identifiers)) {
     it(`${name} has 1 to 255 visible ASCII characters`, () => {
       const is = Schema.is(schema)

@@ -7,7 +7,13 @@ import { Effect, Exit, Fiber } from "effect"
 import { CircuitBreaker } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { classifyAttempt, classifyRead, layerCircuitBreaker, passable } from "../../../src/submission/Circuit.ts"
-import { namesNothing, NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "../../../src/submission/Provider.ts"
+import {
+  namesNothing,
+  NotSent,
+  StatusAnswer,
+  SubmissionAnswer,
+  Uncertain
+} from "../../../src/submission/ProviderAdapter.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { acknowledged, bank, makeWorld, unclear, unreachable, until } from "../../fixtures/submission/World.ts"
 

@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { NotSent } from "../../../src/submission/Provider.ts"
+import { NotSent } from "../../../src/submission/ProviderAdapter.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { acknowledged, away, makeWorld, neverOpen } from "../../fixtures/submission/World.ts"
 

@@ -9,7 +9,7 @@ import type * as net from "node:net"
 import type { ProviderReference } from "../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
-import { NotSent, StatusAnswer } from "../../../src/submission/Provider.ts"
+import { NotSent, StatusAnswer } from "../../../src/submission/ProviderAdapter.ts"
 import {
   answering,
   inMillis,

@@ -1,15 +1,15 @@
 /** Providers are found by name, and each has an adapter of its own. The tests count how often an adapter is built. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer } from "effect"
-import { Provider as ProviderName } from "../../../src/domain/Grant.ts"
-import { Provider } from "../../../src/submission/Provider.ts"
+import { ProviderName } from "../../../src/domain/Grant.ts"
+import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
 import { acknowledged, unclear } from "../../fixtures/submission/World.ts"
 
 let built = 0
 
 /** An adapter that counts how often it was built. */
-const Adapter = Layer.sync(Provider, () => {
+const Adapter = Layer.sync(ProviderAdapter, () => {
   built++
   return { submit: () => Effect.succeed(acknowledged), readStatus: () => Effect.succeed(unclear) }
 })

@@ -8,14 +8,14 @@ import type { ProviderOperation } from "../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { SandboxAnswer, SandboxProblem, SandboxStatus } from "../../../src/sandbox/Protocol.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
-import { type Proven, Provider } from "../../../src/submission/Provider.ts"
+import { type Proven, ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
 import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
 import { answering, inMillis, operationOf, rawServer, response } from "../../fixtures/submission/HttpProviderServer.ts"
 
 const client = ProviderHttpClient.layer()
 
 const adapter = (options: SandboxProvider.SandboxProviderOptions) =>
-  Effect.map(Layer.build(SandboxProvider.layer(options)), (context) => Context.get(context, Provider))
+  Effect.map(Layer.build(SandboxProvider.layer(options)), (context) => Context.get(context, ProviderAdapter))
 
 const answer = (value: typeof SandboxAnswer.Type) => JSON.stringify(Schema.encodeSync(SandboxAnswer)(value))
 const statusOf = (value: typeof SandboxStatus.Type) => JSON.stringify(Schema.encodeSync(SandboxStatus)(value))

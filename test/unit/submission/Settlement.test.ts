@@ -8,7 +8,7 @@ import {
   type SubmissionAnswer,
   SubmissionAnswer as Answer,
   Uncertain
-} from "../../../src/submission/Provider.ts"
+} from "../../../src/submission/ProviderAdapter.ts"
 import { publicFailure, settlementOf } from "../../../src/submission/Settlement.ts"
 import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
 import { acknowledged, reference } from "../../fixtures/submission/World.ts"

@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, DateTime, Duration, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { Provider } from "../../../src/domain/Grant.ts"
+import { ProviderName } from "../../../src/domain/Grant.ts"
 import { UnsafeDatabase } from "../../../src/domain/Submission.ts"
 import {
   namesNothing,
@@ -13,7 +13,7 @@ import {
   type SubmissionAnswer,
   SubmissionAnswer as Answer,
   Uncertain
-} from "../../../src/submission/Provider.ts"
+} from "../../../src/submission/ProviderAdapter.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import {
   acknowledged,
@@ -353,7 +353,7 @@ describe("A worker", () => {
   it.effect("leaves operations of unknown providers to other workers", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld()
-      const { grant } = yield* world.issue({ provider: Provider.make("another-bank") })
+      const { grant } = yield* world.issue({ provider: ProviderName.make("another-bank") })
       const [foreign] = yield* world.acceptMany(1, grant)
       const own = yield* world.acceptOne
       yield* world.start(SubmissionWorker.layer)

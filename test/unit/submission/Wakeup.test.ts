@@ -5,17 +5,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Queue, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Provider } from "../../../src/domain/Grant.ts"
-import { namesNothing } from "../../../src/submission/Provider.ts"
+import { ProviderName } from "../../../src/domain/Grant.ts"
+import { namesNothing } from "../../../src/submission/ProviderAdapter.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { bank, makeWorld, until } from "../../fixtures/submission/World.ts"
 
-const other = Provider.make("another-bank")
+const other = ProviderName.make("another-bank")
 
 /** A worker that has polled once, and the queue of its announcements. */
 const waiting = Effect.gen(function*() {
-  const announcements = yield* Queue.unbounded<Provider>()
-  const claimed: Array<Provider> = []
+  const announcements = yield* Queue.unbounded<ProviderName>()
+  const claimed: Array<ProviderName> = []
   const world = yield* makeWorld({
     signal: { announced: Stream.fromQueue(announcements) },
     providers: [other],
@@ -56,7 +56,7 @@ describe("An acceptance", () => {
     Effect.gen(function*() {
       const { announcements, claimed, world } = yield* waiting
       const id = yield* world.acceptOne
-      yield* Queue.offer(announcements, Provider.make("unknown-bank"))
+      yield* Queue.offer(announcements, ProviderName.make("unknown-bank"))
       yield* Queue.offer(announcements, other)
       yield* until(() => claimed.length > 0)
       assert.deepStrictEqual(claimed, [other])

@@ -12,7 +12,7 @@ import {
   Issuer,
   operationsRead,
   PairwiseSubject,
-  Provider,
+  ProviderName,
   ResourceOwner,
   type Scope
 } from "../../../src/domain/Grant.ts"
@@ -44,7 +44,7 @@ const names = {
   grant: ExternalId.make("grant-1"),
   subject: PairwiseSubject.make("subject-1"),
   resource_owner: ResourceOwner.make("owner"),
-  provider: Provider.make("bank")
+  provider: ProviderName.make("bank")
 }
 
 /** An authorization server, and gateways on one ledger that accept its tokens. */

@@ -117,7 +117,7 @@ export const StatusAnswer = {
  * One upstream provider. Reasons, details and contradicting names of an answer are logged and kept as evidence: they
  * must not contain credentials.
  */
-export class Provider extends Context.Service<Provider, {
+export class ProviderAdapter extends Context.Service<ProviderAdapter, {
   /**
    * Submits the operation: one attempt, without redirects. Called at most once for an operation, except after
    * `NotSent`. A defect, a timeout or an interruption counts as `Uncertain`.
@@ -135,4 +135,4 @@ export class Provider extends Context.Service<Provider, {
     operation: ProviderOperation,
     reference: ProviderReference | null
   ) => Effect.Effect<StatusAnswer>
-}>()("financial-agents-gateway/submission/Provider") {}
+}>()("financial-agents-gateway/submission/ProviderAdapter") {}
