@@ -49,19 +49,29 @@ export type SubmissionAnswer = Data.TaggedEnum<{
 export const SubmissionAnswer = Data.taggedEnum<SubmissionAnswer>()
 
 /**
- * Evidence that no byte of the request left, so that the worker may try again. When in doubt, fail with `Uncertain`.
+ * Evidence that the provider did nothing for this request, so that a worker may send the operation later. When in doubt,
+ * fail with `Uncertain`. By default it says: no byte of the request left, because the provider could not be reached.
  *
- * `isLocal`: the provider did not cause the failure, for example when credentials are missing. The circuit of the
- * provider ignores it. `isPermanent`: each further attempt would fail in the same way, for example when the payload
- * cannot be encoded. The worker does not try again.
+ * - `isRefused`: the request left, and the provider answered with a refusal of which it documents that it did nothing, for
+ *   example 429 or 401.
+ * - `isLocal`: the provider did not cause the failure, and an operator can repair it: the credentials are missing or
+ *   wrong, or the adapter cannot encode the request. The operation waits. The worker stops claiming for the provider,
+ *   and tries one operation at a time until one passes. The circuit of the provider ignores the failure.
+ * - `isPermanent`: this operation can never be sent, by any version of the adapter: it fails with `request_unsendable`.
+ *   Better, declare `payloads`: then the request is refused when it is made.
+ *
+ * `reason` is logged, and must contain no credential and no part of the payload.
  */
 export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
   reason: Schema.String,
+  isRefused: Schema.optionalKey(Schema.Boolean),
   isLocal: Schema.optionalKey(Schema.Boolean),
   isPermanent: Schema.optionalKey(Schema.Boolean)
 }) {
   override get message() {
-    return `nothing was sent: ${this.reason}`
+    return this.isRefused === true
+      ? `the provider refused the request and did nothing: ${this.reason}`
+      : `nothing was sent: ${this.reason}`
   }
 }
 
@@ -113,11 +123,19 @@ export const StatusAnswer = {
   NotProven: (not: NoEvidence): NotProven => ({ _tag: "NotProven", ...not })
 }
 
+/** Schemas of payloads by type of operation, such as `{ payment: Payment }`. Each encodes to JSON. */
+export type PayloadSchemas = Readonly<Record<string, Schema.ConstraintDecoder<unknown>>>
+
 /**
  * One upstream provider. Reasons, details and contradicting names of an answer are logged and kept as evidence: they
  * must not contain credentials.
  */
 export class ProviderAdapter extends Context.Service<ProviderAdapter, {
+  /**
+   * The payloads that the adapter can send, by type of operation. The ledger refuses other payloads at the acceptance, if
+   * the application provides `ProviderPayloads`. Default: every payload of every type.
+   */
+  readonly payloads?: PayloadSchemas
   /**
    * Submits the operation: one attempt, without redirects. Called at most once for an operation, except after
    * `NotSent`. A defect, a timeout or an interruption counts as `Uncertain`.
