@@ -23,7 +23,8 @@ export const claimOperations = ({ policy, queue }: SubmissionServices, drain: Dr
     send_within: policy.sendWithin,
     rescue_after: policy.rescueAfter,
     idle: policy.idle,
-    review_after: policy.reviewAfter.accepted
+    review_after: policy.reviewAfter.accepted,
+    worker: null
   }
   // The worker waits for a claim until the claim would be stale: the rows of an abandoned claim cannot be claimed
   // again. A worker that is asked to stop waits for `storeTimeout` only.
