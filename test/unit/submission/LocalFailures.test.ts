@@ -167,13 +167,14 @@ describe("One operation that the adapter cannot encode", () => {
 
   it.effect("does not end a pause if it can never be sent, because that says nothing about the others", () =>
     Effect.gen(function*() {
+      let never: OperationId | undefined
       const world = yield* makeWorld({
         policy: { providerConcurrency: 1, pollInterval: Duration.millis(100) },
         submit: (_, { id }) =>
           id === never ? Effect.fail(new NotSent({ reason: "no such currency", isPermanent: true })) : wrongKey
       })
       yield* world.acceptOne
-      const never = yield* world.acceptOne
+      never = yield* world.acceptOne
       yield* startWorker(world)
       yield* TestClock.adjust("4 seconds")
       assert.deepInclude(yield* world.show(never), {
