@@ -66,6 +66,7 @@ conformance("a returned claim", (it) => {
       const { due_in, return_reason } = yield* inspect(id)
       isAbout(due_in, returnTerms.delay)
       assert.strictEqual(return_reason, returnTerms.reason)
+      assert.strictEqual(yield* ledger.returnReason(id), returnTerms.reason)
       assert.deepStrictEqual(yield* takeOverIds(provider), [])
       assert.deepStrictEqual(yield* claimIds(provider), [])
     }))
@@ -83,7 +84,7 @@ conformance("a returned claim", (it) => {
       assert.deepStrictEqual(yield* next.payload, { amount: "10.00" })
       isAbout(sendBefore(next) - Date.now(), claimTerms.send_within)
       isAbout((yield* inspect(id)).due_in, claimTerms.rescue_after)
-      assert.isNull((yield* inspect(id)).return_reason)
+      assert.isNull(yield* OperationLedger.use((ledger) => ledger.returnReason(id)))
       assert.deepStrictEqual(yield* takeOverIds(provider), [])
       assert.isTrue(yield* queue.mayStillSend(next))
       const { operation: { send_before } } = next
