@@ -72,9 +72,9 @@ BEGIN
   -- The claim sets send_before; for a held operation the reconciler does. A claim whose take-over may be lost gets a later
   -- one together with `indeterminate`, because the worker that took it over may still send.
   IF OLD.state <> 'accepted' AND NOT is_take_over
-    AND ((NEW.send_before, NEW.claimed_by) IS DISTINCT FROM (OLD.send_before, OLD.claimed_by))
-    AND NOT (OLD.state = 'submitting' AND NEW.state = 'indeterminate' AND NEW.send_before > OLD.send_before
-      AND NEW.claimed_by IS NOT DISTINCT FROM OLD.claimed_by)
+    AND (NEW.send_before, NEW.claimed_by) IS DISTINCT FROM (OLD.send_before, OLD.claimed_by)
+    AND (OLD.state = 'submitting' AND NEW.state = 'indeterminate' AND NEW.send_before > OLD.send_before
+      AND NEW.claimed_by IS NOT DISTINCT FROM OLD.claimed_by) IS NOT TRUE
   THEN
     RAISE EXCEPTION 'operation % was claimed: its send_before and its worker change only with a take-over', OLD.id
       USING ERRCODE = 'restrict_violation';

@@ -81,6 +81,11 @@ export class OperationLedger extends Context.Service<OperationLedger, {
   ) => Effect.Effect<Operation, OperationNotFound | AlreadySettled | StoreUnavailable>
   /** The operation in its public form, of any owner. */
   readonly show: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | StoreUnavailable>
+  /**
+   * Why the last worker that claimed the operation returned it without sending a byte. Null: no worker has, or another one
+   * has taken it over since.
+   */
+  readonly returnReason: (id: OperationId) => Effect.Effect<string | null, OperationNotFound | StoreUnavailable>
   /** Whether the ledger has no operation. */
   readonly isEmpty: Effect.Effect<boolean, StoreUnavailable>
   /** The acceptance and all transitions of the operation, oldest first. */

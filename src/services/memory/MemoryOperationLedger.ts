@@ -79,6 +79,7 @@ export const makeMemory = Effect.gen(function*() {
     review,
     show: (id: OperationId) => Effect.map(record(id), ({ operation }) => operation),
     isEmpty: Effect.sync(() => memory.operations.size === 0),
+    returnReason: (id: OperationId) => Effect.map(record(id), ({ return_reason }) => return_reason),
     history: (id: OperationId) => Effect.map(record(id), ({ history }) => history)
   }
 })

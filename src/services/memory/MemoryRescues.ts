@@ -23,12 +23,18 @@ export const rescueRecord = (
   return update({ ...moved, send_before: DateTime.max(send_before, DateTime.makeUnsafe(millis() + window)) })
 }
 
+/** The order of the index `operations_to_take_over`. */
+const inTakeOverOrder = (a: MemoryRecord, b: MemoryRecord): number =>
+  a.timeline - b.timeline
+  || (a.owner.provider === b.owner.provider ? a.due_at! - b.due_at! : a.owner.provider < b.owner.provider ? -1 : 1)
+
 export const makeRescues = (table: MemoryQueueTable) => {
   const { memory, records } = table
 
   const rescue = (limit: number) =>
     Effect.sync(() => {
       const lost = records().filter((record) => isReturnedClaim(record) && record.timeline < memory.cluster.timeline)
+        .toSorted(inTakeOverOrder)
       return [...table.due(null, isHeldClaim), ...lost].slice(0, limit)
         .map((record) => rescueRecord(table, record, rescueEvidence).operation.id)
     })
