@@ -280,10 +280,11 @@ describe("A payload that cannot be encoded for its provider", () => {
   it.live("is reported as not sent and as local: a repaired adapter may send it", () =>
     Effect.gen(function*() {
       const { failure, server } = yield* sent({}, parse(arrays(100_000)))
-      assert.deepStrictEqual(
-        failure,
-        new NotSent({ reason: "the request cannot be encoded: RangeError", isLocal: true })
-      )
+      assert.deepStrictEqual({ ...failure }, {
+        _tag: "NotSent",
+        reason: "the request cannot be encoded: RangeError",
+        isLocal: true
+      })
       assert.strictEqual(server.connections(), 0)
     }).pipe(Effect.scoped, Effect.provide(ProviderHttpClient.layer())))
 
@@ -291,13 +292,11 @@ describe("A payload that cannot be encoded for its provider", () => {
     Effect.gen(function*() {
       const credentials = () => Effect.succeed({ authorization: Redacted.make("Bearer a\nb") })
       const { failure } = yield* sent({ credentials }, {})
-      assert.deepStrictEqual(
-        failure,
-        new NotSent({
-          reason: "the request cannot be encoded: the value of the header authorization is invalid",
-          isLocal: true
-        })
-      )
+      assert.deepStrictEqual({ ...failure }, {
+        _tag: "NotSent",
+        reason: "the request cannot be encoded: the value of the header authorization is invalid",
+        isLocal: true
+      })
     }).pipe(Effect.scoped, Effect.provide(ProviderHttpClient.layer())))
 
   it.effect("fails after one attempt, and frees its place for the next operation", () =>

@@ -4,7 +4,7 @@
  */
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Data, Effect, Exit, Redacted, Schema } from "effect"
+import { Cause, Data, Effect, Exit, Redacted, Schema, SchemaGetter, SchemaIssue } from "effect"
 import { HttpClient, HttpClientError } from "effect/http"
 import * as path from "node:path"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
@@ -81,7 +81,13 @@ describe("An adapter that declares payloads", () => {
     Schema.BigIntFromString,
     Schema.DateTimeUtcFromString,
     Schema.Literals(["a", "b"]),
-    Schema.Struct({ a: Schema.String })
+    Schema.Struct({ a: Schema.String }),
+    Schema.String.pipe(Schema.decodeTo(Schema.String, {
+      decode: SchemaGetter.transformEffect((text: string) =>
+        Effect.fail(new SchemaIssue.InvalidValue({ message: `not ${text}` }))
+      ),
+      encode: SchemaGetter.passthrough()
+    }))
   ]
   for (const [index, schema] of quoting.entries()) {
     it.live(`quotes no value in the reason (schema ${index})`, () =>
