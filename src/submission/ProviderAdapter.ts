@@ -131,7 +131,7 @@ export const StatusAnswer = {
 export class ProviderAdapter extends Context.Service<ProviderAdapter, {
   /**
    * The payloads that the adapter can send, by type of operation. The ledger refuses other payloads at the acceptance, if
-   * the application provides `ProviderPayloads`. Default: every payload of every type.
+   * the application provides `Providers.payloads` or `ProviderPayloads`. Default: every payload of every type.
    */
   readonly payloads?: PayloadSchemas
   /**

@@ -3,9 +3,12 @@
  * provider's answers.
  *
  * - **One attempt.** The adapter follows no redirect and repeats nothing. The operation's id is the idempotency key.
- * - **Proven or uncertain.** `NotSent` proves that no byte of the request left. Either the adapter failed before it sent, or the
- *   connection was never made, or the client (`ProviderHttpClient`) held the first byte back. Every other failure, every
- *   defect, and every undeclared answer is `Uncertain`.
+ * - **Proven or uncertain.** `NotSent` proves that the provider did nothing. Either the adapter failed before it sent, or the
+ *   connection was never made, or the client (`ProviderHttpClient`) held the first byte back. Or the provider answered with a
+ *   refusal that `submit.decode` declares: then `isRefused` is set. Every other failure, every defect, and every undeclared
+ *   answer is `Uncertain`.
+ * - **Local failures wait.** `isLocal` is set if an operator can repair the cause: credentials, a payload that does not fit, a
+ *   request that cannot be built, a host name without an address, a refused certificate. The reason names the cause.
  * - **No content in logs.** Reasons, spans and logs contain no credential, no payload and no URL.
  *
  * Use `ProviderHttpClient` on Node. Other clients must be bare. A client that retries, follows redirects, caches or hedges
