@@ -14,6 +14,7 @@ import { Grants } from "financial-agents-gateway/services/Grants"
 import { GrantVerifier } from "financial-agents-gateway/services/GrantVerifier"
 import { OperationLedger } from "financial-agents-gateway/services/OperationLedger"
 import { OperationStore } from "financial-agents-gateway/services/OperationStore"
+import * as ProviderPayloads from "financial-agents-gateway/services/ProviderPayloads"
 import { Readiness } from "financial-agents-gateway/services/Readiness"
 import { SubmissionQueue } from "financial-agents-gateway/services/SubmissionQueue"
 import { Providers } from "financial-agents-gateway/submission/Providers"
@@ -30,9 +31,13 @@ export const Reads = Layer.merge(
   Readiness.layer.pipe(Layer.provide(ProbePool))
 )
 
-/** The services that accept operations and issue grants. They notify the workers of each acceptance. */
+/**
+ * The services that accept operations and issue grants. They notify the workers of each acceptance, and refuse a payment
+ * that the bank cannot carry out.
+ */
 export const Writes = Layer.mergeAll(OperationLedger.layer, Grants.layer).pipe(
   Layer.provide(PgAcceptanceSignal.layer),
+  Layer.provide(ProviderPayloads.layer({ [bankName]: Bank.payloads })),
   Layer.provide(WriterPool)
 )
 

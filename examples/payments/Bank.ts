@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { byStatus, evidenceOf, firstOf, onBody } from "financial-agents-gateway/submission/HttpProvider"
 import * as HttpProvider from "financial-agents-gateway/submission/HttpProvider"
 import { ProviderReference, StatusAnswer, SubmissionAnswer } from "financial-agents-gateway/submission/ProviderAdapter"
+import { Payment } from "./Api.ts"
 
 // The bank echoes the idempotency key, which is the operation's id, and adds its own reference.
 const Names = Schema.Struct({ reference: ProviderReference, idempotency_key: Schema.String })
@@ -41,16 +42,20 @@ const refused = <A extends typeof Refusal.Type>(schema: Schema.Codec<A, unknown>
       })
   )
 
+/** The payments that the bank carries out. The API refuses others. */
+export const payloads = { payment: Payment }
+
 /** The bank at this address. After an answer that is not declared here, the outcome stays uncertain. */
 export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
   HttpProvider.layer({
     baseUrl,
+    payloads,
     // If your bank has credentials for each customer, choose them by `operation.provider_connection_id`.
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(token)}`) }),
     // The bank refuses a request that arrives later. It thus carries out no payment that the ledger records as failed.
     sendBeforeHeader: "Send-Before",
     submit: {
-      request: ({ type }, payload) => ({ path: "/mutations", body: { type, payload } }),
+      request: (_, payload, type) => ({ path: "/mutations", body: { type, payload } }),
       decode: byStatus({
         200: onBody(
           Succeeded,

@@ -6,9 +6,10 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { PayloadSchemas } from "../domain/PayloadSchemas.ts"
 import { type ProviderOperation, ProviderReference } from "../domain/Submission.ts"
 
-export { type ProviderOperation, ProviderReference }
+export { type PayloadSchemas, type ProviderOperation, ProviderReference }
 
 /**
  * Names of the operation that an answer is about. Copy both members from the answer, never from the request: an answer
@@ -131,9 +132,6 @@ export const StatusAnswer = {
   NotProven: (not: NoEvidence): NotProven => ({ _tag: "NotProven", ...not })
 }
 
-/** Schemas of payloads by type of operation, such as `{ payment: Payment }`. Each encodes to JSON. */
-export type PayloadSchemas = Readonly<Record<string, Schema.ConstraintDecoder<unknown>>>
-
 /**
  * One upstream provider. Reasons, details and contradicting names of an answer are logged and kept as evidence: they
  * must not contain credentials.
@@ -141,7 +139,7 @@ export type PayloadSchemas = Readonly<Record<string, Schema.ConstraintDecoder<un
 export class ProviderAdapter extends Context.Service<ProviderAdapter, {
   /**
    * The payloads that the adapter can send, by type of operation. The ledger refuses other payloads at the acceptance, if
-   * the application provides `ProviderPayloads`. Default: every payload of every type.
+   * the application provides `Providers.payloads` or `ProviderPayloads`. Default: every payload of every type.
    */
   readonly payloads?: PayloadSchemas
   /**

@@ -4,15 +4,16 @@
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Logger, Redacted, type Scope } from "effect"
+import { Context, Effect, Layer, Logger, Redacted, Schema, type Scope } from "effect"
 import { HttpRouter } from "effect/http"
-import { paymentsWrite } from "../../../examples/payments/Api.ts"
+import { Payment, paymentsWrite } from "../../../examples/payments/Api.ts"
 import { PaymentsRoutes } from "../../../examples/payments/Handlers.ts"
 import { operationsRead } from "../../../src/domain/Grant.ts"
 import { BaseUrl } from "../../../src/server/BaseUrl.ts"
 import { Lifecycle } from "../../../src/server/Lifecycle.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import * as ProviderPayloads from "../../../src/services/ProviderPayloads.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import { expiredIn, InMemoryLedger, issue } from "../../fixtures/Ledger.ts"
@@ -190,6 +191,33 @@ describe("An endpoint that takes payments", () => {
         ["body.amount", "body.currency", "body.creditor.name", "body.creditor.iban", "body.hunter3"]
       )
       for (const { message } of fields) assert.notMatch(message, /hunter/)
+    })
+  )
+
+  test(
+    "names the members of a payment that the provider of the grant cannot carry out, and returns earlier payments",
+    Effect.gen(function*() {
+      const token = tokenOf(yield* issue(mayPay))
+      const earlier = yield* Effect.flatMap(asItIs, (send) => send({ token }))
+      const Domestic = Schema.Struct({
+        ...Payment.fields,
+        currency: Schema.Literal("EUR"),
+        creditor: Schema.Struct({ iban: Schema.String.check(Schema.isStartingWith("AT")) })
+      })
+      const ledger = yield* Layer.build(
+        Layer.fresh(OperationLedger.layerMemory).pipe(
+          Layer.provide(ProviderPayloads.layer({ bank: { payment: Domestic } }))
+        )
+      )
+      const send = yield* endpoint((context) => Context.merge(context, ledger))
+      const sent = { token, headers: { "idempotency-key": "another" } }
+      const { body, status } = yield* send(sent)
+      assert.deepStrictEqual([status, body.code], [422, "invalid_request"])
+      const fields = body.fields as ReadonlyArray<{ readonly path: string }>
+      assert.sameMembers(fields.map(({ path }) => path), ["body.creditor.iban", "body.creditor.name"])
+      assert.notInclude(JSON.stringify(body.fields), rent.creditor.iban)
+      const repeated = yield* send({ token })
+      assert.deepStrictEqual([repeated.status, repeated.body.id], [202, earlier.body.id])
     })
   )
 

@@ -1,7 +1,8 @@
 /** Providers are found by name, and each has an adapter of its own. The tests count how often an adapter is built. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer } from "effect"
+import { Effect, Exit, Layer, Schema } from "effect"
 import { ProviderName } from "../../../src/domain/Grant.ts"
+import { ProviderPayloads } from "../../../src/services/ProviderPayloads.ts"
 import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
 import { acknowledged, unclear } from "../../fixtures/submission/World.ts"
@@ -30,6 +31,18 @@ describe("The providers of a process", () => {
       const [north, south] = [...providers.values()]
       assert.notStrictEqual(north, south)
       assert.strictEqual(built, 3)
+    }))
+
+  it.effect("declare the payloads of their adapters to the ledger, and none for an adapter without", () =>
+    Effect.gen(function*() {
+      const payloads = { payment: Schema.Struct({ amount: Schema.String }) }
+      const Declaring = Layer.effect(
+        ProviderAdapter,
+        Effect.map(ProviderAdapter, (adapter) => ({ ...adapter, payloads }))
+      ).pipe(Layer.provide(Adapter))
+      const providers = Providers.layer({ "north-bank": Declaring, "south-bank": Adapter })
+      const declared = yield* Effect.provide(ProviderPayloads, Layer.provide(Providers.payloads, providers))
+      assert.deepStrictEqual([...declared], [[ProviderName.make("north-bank"), payloads]])
     }))
 
   it.effect("have names that are valid for a provider connection", () =>
