@@ -1,0 +1,18 @@
+/**
+ * Failures as one line, for standard error.
+ */
+import { GrantsBlocked } from "../services/GrantBlockers.ts"
+import { storeFailure, StoreUnavailable } from "../services/StoreUnavailable.ts"
+
+/** Joins the lines of a text. */
+export const oneLine = (text: string): string =>
+  text.split("\n").map((line) => line.trim()).filter((line) => line !== "").join(" ")
+
+/** Why a program failed, in one line. */
+export const explain = (error: unknown): string => {
+  if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return oneLine(error.cause.message)
+  const failure = storeFailure(error)
+  if (failure !== null) return oneLine(`database error: ${failure}`)
+  const { cause, message, name } = error instanceof Error ? error : new Error(String(error))
+  return message === "" && cause !== undefined ? explain(cause) : oneLine(message === "" ? name : message)
+}
