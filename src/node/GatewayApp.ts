@@ -29,9 +29,14 @@ import * as NodeServer from "./NodeServer.ts"
 import { Observability } from "./Observability.ts"
 import { layerPayloadKeys } from "./PayloadKeys.ts"
 import { MigrationPool, ProvisioningPool } from "./Pools.ts"
-import { type ProcessSettings, readSettings } from "./ProcessSettings.ts"
+import { type ProcessSettings, readSettings, type Setting } from "./ProcessSettings.ts"
 import * as ProviderHttpClient from "./ProviderHttpClient.ts"
 import { Platform, runProgram } from "./runProgram.ts"
+
+export type { DatabaseUrls, Failure, GatewayParts, Incomplete, Missing, ProcessSettings, Setting }
+
+/** The default parts, for layers that change one service of them. */
+export { QueueServices, ReadServices, WriteServices }
 
 /** The options of a gateway process: its settings, and its parts. Every one has a default. */
 export interface GatewayAppOptions extends ProcessSettings, GatewayParts {
@@ -101,7 +106,6 @@ const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOption
     })).pipe(Layer.provide(databaseAs("owner", databases)))
     : Layer.empty
 
-/** Requests stop first, then the workers. */
 const processOf = (options: GatewayAppOptions, settings: Settings) => {
   const { host, port } = settings
   const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty } = options
@@ -113,8 +117,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
     apisOf(options)
   ).pipe(Layer.provide(listener))
   return Layer.merge(Announced, started).pipe(
-    Layer.provide(Served),
-    Layer.provide(workersOf(options)),
+    Layer.provide([Served, workersOf(options)]),
     Layer.provide([MutationEndpoints.layer, Problems.layer]),
     Layer.provide(servicesOf(options, settings)),
     Layer.provide(migrationOf(options)),
@@ -129,8 +132,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
 
 /**
  * The process: it migrates the database, serves the routes of the application beside the gateway's, and runs the workers
- * of `providers`. When its scope closes, it refuses new requests, finishes the running ones, and then stops the workers
- * as their policy says.
+ * of `providers`. When its scope closes, it refuses new requests, and finishes the running requests and submissions.
  *
  * A part that needs a service which the process does not have leaves that service open in the type of the layer.
  */
