@@ -20,6 +20,7 @@ import { MutationEndpoints } from "../server/MutationEndpoints.ts"
 import { Problems } from "../server/ProblemResponses.ts"
 import { Grants } from "../services/Grants.ts"
 import { migrate } from "../services/Migrations.ts"
+import { Providers } from "../submission/Providers.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
 import { Database } from "./Database.ts"
 import { databaseAs, type DatabaseUrls, readRoleUrl } from "./DatabaseRoles.ts"
@@ -76,10 +77,22 @@ const verifierOf = (
   return verifier.pipe(Layer.provide([Writes, Provisioner]), Layer.provide([Reader, FetchHttpClient.layer]))
 }
 
+/** The adapters of this process, and the payloads that they declare for its ledger. Null: it has no providers. */
+const adaptersOf = ({ providerClient = ProviderHttpClient.layer(), providers }: GatewayAppOptions) => {
+  if (providers === undefined) return null
+  const Adapters = Layer.provide(providers, providerClient)
+  return { Adapters, Payloads: Layer.provide(Providers.payloads, Adapters) }
+}
+
+type AdaptersOf = ReturnType<typeof adaptersOf>
+
 /** The services of the routes: what reads, accepts, verifies and limits. */
-const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings) => {
+const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings, adapters: AdaptersOf) => {
   const { databases, lifecycle = Lifecycle.layer(), reads = ReadServices, writes = WriteServices } = options
-  const Writes = Layer.provide(writes, databaseAs("writer", databases))
+  const Writes = writes.pipe(
+    Layer.provide(adapters?.Payloads ?? Layer.empty),
+    Layer.provide(databaseAs("writer", databases))
+  )
   return Layer.mergeAll(
     Layer.provide(reads, databaseAs("reader", databases)),
     Writes,
@@ -90,11 +103,11 @@ const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings) => {
 }
 
 /** The workers, if the process has providers. */
-const workersOf = ({ databases, providerClient, providers, queue = QueueServices }: GatewayAppOptions) =>
-  providers === undefined
+const workersOf = ({ databases, queue = QueueServices }: GatewayAppOptions, adapters: AdaptersOf) =>
+  adapters === null
     ? Layer.empty
     : Submission.layer.pipe(
-      Layer.provide(Layer.provide(providers, providerClient ?? ProviderHttpClient.layer())),
+      Layer.provide(adapters.Adapters),
       Layer.provide(Layer.provide(queue, databaseAs("writer", databases)))
     )
 
@@ -109,6 +122,7 @@ const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOption
 const processOf = (options: GatewayAppOptions, settings: Settings) => {
   const { host, port } = settings
   const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty } = options
+  const adapters = adaptersOf(options)
   const Announced = Layer.effectDiscard(
     Effect.annotateLogs(Effect.logInfo("Listening"), { host, port, base_url: settings.baseUrl })
   )
@@ -117,9 +131,9 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
     apisOf(options)
   ).pipe(Layer.provide(listener))
   return Layer.merge(Announced, started).pipe(
-    Layer.provide([Served, workersOf(options)]),
+    Layer.provide([Served, workersOf(options, adapters)]),
     Layer.provide([MutationEndpoints.layer, Problems.layer]),
-    Layer.provide(servicesOf(options, settings)),
+    Layer.provide(servicesOf(options, settings, adapters)),
     Layer.provide(migrationOf(options)),
     Layer.provide([
       options.database ?? Database.layer(settings),

@@ -10,7 +10,7 @@ import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { freePort, urlOf } from "../../fixtures/CommandLine.ts"
 import { rolesWith } from "../../fixtures/Roles.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
-import { ask, direct, pay, settled, startPayments } from "../examples/paymentsProcess.ts"
+import { ask, direct, pay, rent, settled, startPayments } from "../examples/paymentsProcess.ts"
 
 const Bank = Sandbox.layer({
   mix: { succeeded_at_once: 1, succeeded_later: 0, failed_later: 0, rejected: 0, shortest_ms: 1, longest_ms: 2 }
@@ -46,6 +46,16 @@ describe("GatewayApp", () => {
       const { body } = yield* ask(`${payments.url}/openapi.json`)
       assert.strictEqual(body.info.title, "Payments")
       assert.includeMembers(Object.keys(body.paths), ["/v1/payments", "/v1/operations"])
+    }).pipe(Effect.provide(Bank)))
+
+  it.live("refuses a payment that the adapter of its provider cannot send, and records nothing", () =>
+    Effect.gen(function*() {
+      const environment = { DATABASE_URL: urlOf(yield* createDatabase()), ...yield* bank }
+      const payments = yield* startPayments(environment)
+      const { body, status } = yield* pay(payments, "rent-of-may", { ...rent, currency: "USD" })
+      assert.deepStrictEqual([status, body.code], [422, "invalid_request"])
+      assert.deepStrictEqual(body.fields.map(({ path }: { readonly path: string }) => path), ["body.currency"])
+      assert.strictEqual((yield* pay(payments, "rent-of-may")).status, 202)
     }).pipe(Effect.provide(Bank)))
 
   it.live("on SIGTERM finishes the running request, refuses others, and exits with 0", () =>
