@@ -129,10 +129,10 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
   const Served = layerServer(
     routes as Layer.Layer<never, unknown, HttpRouter.HttpRouter>,
     apisOf(options)
-  ).pipe(Layer.provide(listener))
+  )
   return Layer.merge(Announced, started).pipe(
     Layer.provide([Served, workersOf(options, adapters)]),
-    Layer.provide([MutationEndpoints.layer, Problems.layer]),
+    Layer.provide([MutationEndpoints.layer, Problems.layer, listener]),
     Layer.provide(servicesOf(options, settings, adapters)),
     Layer.provide(migrationOf(options)),
     Layer.provide([

@@ -87,7 +87,7 @@ type RouteServices =
 /** The services that the process has for each part. */
 interface Provided {
   readonly routes: RouteServices
-  readonly started: RouteServices
+  readonly started: RouteServices | HttpServer
   readonly providers: PlatformServices | Database | HttpClient
   readonly verifier: PlatformServices | Database | Grants | HttpClient | OperationLedger
   readonly reads: PlatformServices | Database
