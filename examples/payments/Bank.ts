@@ -42,8 +42,10 @@ const refused = <A extends typeof Refusal.Type>(schema: Schema.Codec<A, unknown>
       })
   )
 
-/** The payments that the bank carries out. The API refuses others. */
-export const payloads = { payment: Payment }
+/** This bank carries out payments in euros. The ledger refuses other payments at the endpoint, with 422. */
+const EuroPayment = Schema.Struct({ ...Payment.fields, currency: Schema.Literal("EUR") })
+
+export const payloads = { payment: EuroPayment }
 
 /** The bank at this address. After an answer that is not declared here, the outcome stays uncertain. */
 export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>

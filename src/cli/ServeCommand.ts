@@ -9,9 +9,11 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { ReadServices } from "../node/GatewayServices.ts"
 import { defaultMaxConnections } from "../node/NodeListener.ts"
 import * as NodeServer from "../node/NodeServer.ts"
 import { MigrationPool } from "../node/Pools.ts"
+import { addressOf } from "../node/ProcessSettings.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/BaseUrl.ts"
 import { GatewayServer } from "../server/Gateway.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
@@ -20,7 +22,7 @@ import { migrate } from "../services/Migrations.ts"
 import { Port } from "./Flags.ts"
 import { layerRateLimit, rateLimitFlag } from "./RateLimitFlags.ts"
 import { ServeDemo } from "./ServeDemo.ts"
-import { ReadServices, Verifier } from "./ServedServices.ts"
+import { Verifier } from "./ServedServices.ts"
 
 const MaxConnections = Schema.String.check(
   Schema.isPattern(/^[1-9][0-9]{0,6}$/u, { expected: "a number of connections, at least 1 and at most 9999999" })
@@ -77,15 +79,10 @@ const applyMigrations = Effect.gen(function*() {
   if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
 })
 
-const addressOf = ({ baseUrl, host, port }: ServeOptions): string => {
-  const inUrl = host.includes(":") ? `[${host}]` : host
-  return normalizeBaseUrl(Option.getOrElse(baseUrl, () => `http://${inUrl}:${port}`))
-}
-
 /** The server with its services, and the demo if there is one. */
 const Served = (options: ServeOptions) => {
   const { host, maxConnections, port, rateLimit } = options
-  const address = addressOf(options)
+  const address = normalizeBaseUrl(Option.getOrElse(options.baseUrl, () => addressOf(host, port)))
   const announced = Layer.effectDiscard(
     Effect.annotateLogs(Effect.logInfo("Listening"), { host, port, base_url: address })
   )

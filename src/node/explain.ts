@@ -1,0 +1,27 @@
+/**
+ * Failures as one line, for standard error.
+ */
+import { ConfigError } from "effect/Config"
+import * as SchemaIssue from "effect/SchemaIssue"
+import { GrantsBlocked } from "../services/GrantBlockers.ts"
+import { storeFailure, StoreUnavailable } from "../services/StoreUnavailable.ts"
+
+/** Joins the lines of a text. */
+export const oneLine = (text: string): string =>
+  text.split("\n").map((line) => line.trim()).filter((line) => line !== "").join(" ")
+
+const format = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/** Each invalid variable with what was expected of it. */
+const issuesOf = (issue: SchemaIssue.Issue): string =>
+  format(issue).issues.map(({ message, path = [] }) => [...path, message].map(String).join(": ")).join("; ")
+
+/** Why a program failed, in one line. */
+export const explain = (error: unknown): string => {
+  if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return oneLine(error.cause.message)
+  const failure = storeFailure(error)
+  if (failure !== null) return oneLine(`database error: ${failure}`)
+  if (error instanceof ConfigError && error.cause._tag === "SchemaError") return oneLine(issuesOf(error.cause.issue))
+  const { cause, message, name } = error instanceof Error ? error : new Error(String(error))
+  return message === "" && cause !== undefined ? explain(cause) : oneLine(message === "" ? name : message)
+}
