@@ -18,6 +18,7 @@ import * as Layer from "effect/Layer"
 import { Administration, RequiredSchema } from "./cli/Administration.ts"
 import { database } from "./cli/Flags.ts"
 import { clients, grants, providers } from "./cli/GrantsCommand.ts"
+import { init } from "./cli/InitCommand.ts"
 import { manifest } from "./cli/Invocation.ts"
 import { migrateCommand } from "./cli/MigrateCommand.ts"
 import { Observability } from "./cli/Observability.ts"
@@ -49,6 +50,7 @@ const gateway = root.pipe(
     Command.provide(serve, FlaggedDatabase),
     Command.provide(work, PreparedDatabase),
     sandbox,
+    init,
     Command.provide(migrateCommand, FlaggedDatabase),
     roles,
     Command.provide(grants, AdministeredDatabase),

@@ -7,7 +7,7 @@ import { createRequire } from "node:module"
 export const manifest = createRequire(import.meta.url)("../../package.json") as {
   readonly name: string
   readonly version: string
-  readonly peerDependencies: Readonly<Record<string, string>>
+  readonly engines: { readonly node: string }
   readonly devDependencies: Readonly<Record<string, string>>
 }
 

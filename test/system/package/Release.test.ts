@@ -9,6 +9,7 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
+import { deadLinks } from "../../fixtures/Markdown.ts"
 import { cloneTo, manifest, packIn, runIn, scriptsOfBuild, tarball, timeout } from "../../fixtures/Release.ts"
 
 const makeOldAndPrivate = (place: string) => {
@@ -71,6 +72,20 @@ describe("A release", () => {
       execFileSync("tar", ["-xzOf", path.join(release, tarball), "package/package.json"], { encoding: "utf8" })
     ) as { readonly repository: unknown }
     assert.deepStrictEqual(packed.repository, { type: "git", url: "git+git://git.example/owner/name.git" })
+  })
+
+  it("links in its Markdown only to files and headings that it holds, and else to its repository", () => {
+    const unpacked = path.join(temporary, "unpacked")
+    fs.mkdirSync(unpacked)
+    execFileSync("tar", ["-xzf", path.join(release, tarball), "-C", unpacked])
+    const root = path.join(unpacked, "package")
+    const files = fs.globSync("**/*.md", { cwd: root })
+    assert.includeMembers(files, ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/fapi.md"])
+    assert.deepStrictEqual(files.flatMap((file) => deadLinks(root, file)), [])
+    assert.include(
+      fs.readFileSync(path.join(root, "docs/fapi.md"), "utf8"),
+      `](git://git.example/owner/name/blob/v${manifest.version}/test/unit/oauth/Issuer.test.ts)`
+    )
   })
 
   it("comes with an SBOM that lists its dependencies, and marks those of development", () => {
