@@ -26,6 +26,7 @@ import { Lifecycle } from "../../../src/server/Lifecycle.ts"
 import { MutationEndpoints, MutationRequestLayer } from "../../../src/server/MutationEndpoints.ts"
 import { Problems } from "../../../src/server/ProblemResponses.ts"
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
+import type { HttpAdapterOptions } from "../../../src/submission/http/HttpProviderOptions.ts"
 import { NotSent } from "../../../src/submission/ProviderAdapter.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { result, run, urlOf } from "../../fixtures/CommandLine.ts"
@@ -261,7 +262,7 @@ describe("The command line", () => {
 })
 
 describe("A payload that cannot be encoded for its provider", () => {
-  const sent = (overrides: Partial<HttpProvider.HttpProviderOptions>, payload: Schema.Json) =>
+  const sent = (overrides: Partial<HttpAdapterOptions>, payload: Schema.Json) =>
     Effect.gen(function*() {
       const server = yield* rawServer(answering(response(200, succeeded)))
       const { submit } = yield* HttpProvider.make(optionsFor(server.url, overrides))
