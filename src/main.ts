@@ -19,7 +19,6 @@ import { Administration, RequiredSchema } from "./cli/Administration.ts"
 import { database } from "./cli/Flags.ts"
 import { clients, grants, providers } from "./cli/GrantsCommand.ts"
 import { init } from "./cli/InitCommand.ts"
-import { manifest } from "./cli/Invocation.ts"
 import { migrateCommand } from "./cli/MigrateCommand.ts"
 import { Observability } from "./cli/Observability.ts"
 import { operations } from "./cli/OperationsCommand.ts"
@@ -29,6 +28,7 @@ import { sandbox } from "./cli/SandboxCommand.ts"
 import { serve } from "./cli/ServeCommand.ts"
 import { work } from "./cli/WorkCommand.ts"
 import { Database } from "./node/Database.ts"
+import { manifest } from "./node/Invocation.ts"
 
 const { version } = manifest
 

@@ -7,7 +7,7 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
-import { manifest } from "./Invocation.ts"
+import { manifest } from "../node/Invocation.ts"
 import { CommandFailed } from "./Output.ts"
 
 const template = new URL("../../template/", import.meta.url)

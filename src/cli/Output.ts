@@ -6,9 +6,9 @@ import * as Console from "effect/Console"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
+import { invocation, toInvocation, withInvocations } from "../node/Invocation.ts"
 import { GrantsBlocked } from "../services/GrantBlockers.ts"
 import { storeFailure, StoreUnavailable } from "../services/StoreUnavailable.ts"
-import { invocation, toInvocation, withInvocations } from "./Invocation.ts"
 
 /** Prints the result of a command, or one line of a result that is a stream of lines. */
 export const print = (result: unknown): Effect.Effect<void> => Console.log(JSON.stringify(result))
