@@ -12,7 +12,7 @@ import { afterAll, beforeAll } from "vitest"
 import { surfaceFile } from "../../../scripts/surface.ts"
 import { freePort } from "../../fixtures/CommandLine.ts"
 import { startProgram } from "../../fixtures/InstalledProgram.ts"
-import { manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
+import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
 
 interface PublicModule {
   readonly name: string
@@ -70,14 +70,15 @@ describe("The package, installed in an empty project", () => {
     project = path.join(temporary, "project")
     home = path.join(project, "node_modules", manifest.name)
     fs.mkdirSync(project)
-    fs.writeFileSync(path.join(project, "package.json"), JSON.stringify({ private: true, type: "module" }))
     // What consumers bring: the peers, and the types of Node.
-    const brought = [...Object.keys(manifest.peerDependencies), "@types/node"].map((name) =>
-      `${name}@${manifest.devDependencies[name]}`
-    )
-    runIn(project, [
-      `npm install --prefer-offline --no-audit --no-fund ${[path.join(release, tarball), ...brought].join(" ")}`
+    const brought = [...Object.keys(manifest.peerDependencies), "@types/node"].map((name) => [
+      name,
+      manifest.devDependencies[name]
     ])
+    const dependencies = { ...Object.fromEntries(brought), [manifest.name]: `file:${path.join(release, tarball)}` }
+    const made = { name: "project", private: true, type: "module", dependencies }
+    fs.writeFileSync(path.join(project, "package.json"), JSON.stringify(made))
+    installIn(project)
   }, timeout)
 
   afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))

@@ -11,7 +11,7 @@ import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { freePort } from "../../fixtures/CommandLine.ts"
 import { startProgram } from "../../fixtures/InstalledProgram.ts"
-import { manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
+import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
 
 /** The project, made by the packed program and installed with the tarball in place of the published version. */
 const makeProject = (temporary: string) => {
@@ -26,7 +26,7 @@ const makeProject = (temporary: string) => {
   const version = `"${manifest.name}": "${manifest.version}"`
   assert.include(made, version)
   fs.writeFileSync(file, made.replace(version, `"${manifest.name}": "file:${packed}"`))
-  runIn(project, ["npm install --prefer-offline --no-audit --no-fund"])
+  installIn(project)
   return project
 }
 
