@@ -2,7 +2,7 @@
  * One call of an adapter against the bank of the conformance kit, under a clock that the kit moves.
  */
 import * as DateTime from "effect/DateTime"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"

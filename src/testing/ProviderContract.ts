@@ -10,7 +10,6 @@
  * of 127.0.0.1, so a case needs Node.
  */
 import * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import type * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
@@ -143,10 +142,3 @@ export const cases = (options: ProviderContractOptions): ReadonlyArray<ContractC
   const kit = kitOf(options)
   return [...submissionCases(kit), ...statusCases(kit)]
 }
-
-/** Runs all cases in turn, and yields the violations. For programs without a test runner. */
-export const violations = (options: ProviderContractOptions): Effect.Effect<ReadonlyArray<ContractViolation>> =>
-  Effect.map(
-    Effect.forEach(cases(options), ({ run }) => Effect.match(run, { onSuccess: () => null, onFailure: (one) => one })),
-    (results) => results.filter((one) => one !== null)
-  )

@@ -53,6 +53,7 @@ export interface MemoryRecord {
   readonly reviewed_at: DateTime.Utc | null
 }
 
+/** A row of `provider_connections`. */
 export interface MemoryProviderConnection {
   readonly id: ProviderConnectionId
   readonly resource_owner: ResourceOwner

@@ -1,12 +1,10 @@
 /**
  * Adapters that follow the contract pass every case of the conformance kit. The tests run it against the adapter for the
- * sandbox, and against one over each HTTP client.
+ * sandbox.
  */
-import { NodeHttpClient } from "@effect/platform-node"
-import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
+import { describe, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
 import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
-import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { sandboxContract } from "../../fixtures/testing/sandboxContract.ts"
 
