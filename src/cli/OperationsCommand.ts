@@ -43,11 +43,12 @@ const toResult = ({ created, operation }: Accepted) => ({ operation: publicForm(
 
 const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(FinancialRequest), { onExcessProperty: "error" })
 
-/** The message of an error, with the invalid member of the payload if the error has one. */
+/** The message of an error, with the invalid members of the payload if the error names them. */
 const payloadErrorMessage = (error: { readonly _tag: string; readonly message: string }): string => {
   if (error.message === "") return error._tag
-  const path = error instanceof InvalidFinancialRequest ? error.path : undefined
-  return path === undefined ? error.message : `${error.message}: payload.${path.join(".")}`
+  const fields = error instanceof InvalidFinancialRequest ? error.fields ?? [] : []
+  const named = fields.map(({ message, path }) => `${["payload", ...path].join(".")}: ${message}`)
+  return [error.message, ...named].join("; ")
 }
 
 /** The result of a batch line that was not accepted. The batch continues with the next line. */

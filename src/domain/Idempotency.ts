@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
 import { OperationType } from "./Operation.ts"
+import { InvalidMember } from "./PayloadSchemas.ts"
 
 /** The key that a client chooses for one financial request and repeats with each retry of it. */
 export const IdempotencyKey = Schema.String.check(
@@ -26,12 +27,13 @@ export type FinancialRequest = typeof FinancialRequest.Type
 
 /**
  * The request cannot be bound: its type or key is malformed, its payload has no canonical form (RFC 8785 allows no lone
- * surrogates and no numbers beyond IEEE 754), or its payload is too long or nested too deep.
+ * surrogates and no numbers beyond IEEE 754), or its payload is too long or nested too deep. Or the provider of the grant
+ * cannot carry it out (`ProviderPayloads`).
  */
 export class InvalidFinancialRequest extends Schema.TaggedError<InvalidFinancialRequest>()("InvalidFinancialRequest", {
   message: Schema.String,
-  /** The path of the payload member that is nested too deep: names and indices. */
-  path: Schema.optionalKey(Schema.Array(Schema.String))
+  /** The members of the payload that do not fit, if some are at fault: 32 at most. They never quote a value. */
+  fields: Schema.optionalKey(Schema.Array(InvalidMember))
 }) {}
 
 const validate = Schema.decodeUnknownEffect(
@@ -69,6 +71,9 @@ export const maxPayloadBytes = 262_144
 /** Most levels of arrays and objects in a payload. Adapters and PostgreSQL process JSON by recursion. */
 export const maxPayloadLevels = 64
 
+/** The message for a member that is nested too deep. */
+export const expectedLevels = `Expected at most ${maxPayloadLevels} levels of arrays and objects`
+
 /**
  * The path (names and indices) of the first member that is nested deeper than `maxPayloadLevels`. Null if there is none. It does
  * not recurse, so no value is too deep for it.
@@ -95,7 +100,7 @@ export const canonicalPayload = (payload: Schema.Json): Effect.Effect<Uint8Array
     const path = findTooDeep(payload)
     if (path !== null) {
       const message = `the payload is nested more than ${maxPayloadLevels} levels deep`
-      return Effect.fail(new InvalidFinancialRequest({ message, path }))
+      return Effect.fail(new InvalidFinancialRequest({ message, fields: [{ path, message: expectedLevels }] }))
     }
     return Effect.filterOrFail(
       canonicalJson(payload),

@@ -34,12 +34,14 @@ import type {
 import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
 import {
   type BindingConflict,
+  expectedLevels,
   findTooDeep,
   type IdempotencyKey,
   type InvalidFinancialRequest,
   maxPayloadLevels
 } from "../domain/Idempotency.ts"
 import { type Operation, type OperationType, pollAfterSeconds } from "../domain/Operation.ts"
+import type { InvalidMember } from "../domain/PayloadSchemas.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { BaseUrl } from "./BaseUrl.ts"
@@ -54,10 +56,8 @@ const maxBody = 65_536
 const isJson = ({ headers }: HttpServerRequest): boolean =>
   /^\s*application\/json\s*(?:;|$)/i.test(headers["content-type"] ?? "application/json")
 
-const tooDeep = (path: ReadonlyArray<string>) => ({
-  path: ["body", ...path].join("."),
-  message: `Expected at most ${maxPayloadLevels} levels of arrays and objects`
-})
+/** A member of the payload as a member of the body. */
+const inBody = ({ message, path }: InvalidMember) => ({ path: ["body", ...path].join("."), message })
 
 /**
  * Returns the failure of a body that is nested too deep; else null. It runs before any schema, because a recursive
@@ -72,7 +72,7 @@ const findDeepMember = (text: string) => {
   if (brackets <= maxPayloadLevels) return null
   try {
     const path = findTooDeep(JSON.parse(text))
-    return path === null ? null : tooDeep(path)
+    return path === null ? null : inBody({ path, message: expectedLevels })
   } catch {
     return null
   }
@@ -144,6 +144,9 @@ export class MutationEndpoints extends Context.Service<MutationEndpoints, {
   /**
    * Accepts the work under the grant and the idempotency key of the request, and returns the operation. A repetition of
    * the same request returns the operation of the first, at any later time.
+   *
+   * If the provider of the grant cannot carry out the payload (`ProviderPayloads`), fails with `invalid_request` (422). Its
+   * `fields` name members of the payload below `body`. Those paths are right for an endpoint whose body is the payload.
    */
   readonly accept: (work: Work) => Effect.Effect<AcceptedOperation, Refused, CurrentGrant | CurrentKey>
   /** Fails with the problem for an error of the ledger. For handlers that call the ledger themselves. */
@@ -166,7 +169,7 @@ const make = Effect.gen(function*() {
         return problems.fail("idempotency_key_reused")
       case "InvalidFinancialRequest":
         return problems.fail("invalid_request", {
-          fields: [error.path === undefined ? { path: "body", message: error.message } : tooDeep(error.path)]
+          fields: (error.fields ?? [{ path: [], message: error.message }]).map(inBody)
         })
       case "StoreUnavailable":
         // Accepting submits nothing, so nothing is uncertain upstream. The key protects a repetition from a second

@@ -43,6 +43,10 @@ export class OperationLedger extends Context.Service<OperationLedger, {
    * request returns the same operation, and another request under the same key fails with `BindingConflict`. The grant must
    * be live and have the scope, if one is given, its client must be active and its provider connection connected.
    *
+   * Fails with `InvalidFinancialRequest` if the provider of the grant declares payloads (`ProviderPayloads`) and this is
+   * none of them. This check applies to new operations only: a repetition returns its operation also after the schemas
+   * have changed.
+   *
    * After `StoreUnavailable` it is unknown whether the request was recorded: repeat it with the same key.
    */
   readonly accept: (

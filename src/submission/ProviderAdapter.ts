@@ -6,9 +6,10 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { PayloadSchemas } from "../domain/PayloadSchemas.ts"
 import { type ProviderOperation, ProviderReference } from "../domain/Submission.ts"
 
-export { type ProviderOperation, ProviderReference }
+export { type PayloadSchemas, type ProviderOperation, ProviderReference }
 
 /**
  * Names of the operation that an answer is about. Copy both members from the answer, never from the request: an answer
@@ -122,9 +123,6 @@ export const StatusAnswer = {
   NeverReceived: (never: EvidentAnswer): NeverReceived => ({ _tag: "NeverReceived", ...never }),
   NotProven: (not: NoEvidence): NotProven => ({ _tag: "NotProven", ...not })
 }
-
-/** Schemas of payloads by type of operation, such as `{ payment: Payment }`. Each encodes to JSON. */
-export type PayloadSchemas = Readonly<Record<string, Schema.ConstraintDecoder<unknown>>>
 
 /**
  * One upstream provider. Reasons, details and contradicting names of an answer are logged and kept as evidence: they

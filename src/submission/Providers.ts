@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { ProviderName } from "../domain/Grant.ts"
+import { ProviderPayloads } from "../services/ProviderPayloads.ts"
 import { ProviderAdapter } from "./ProviderAdapter.ts"
 
 /**
@@ -29,4 +30,17 @@ export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderNa
         (entries) => new Map(entries)
       )
     )
+
+  /**
+   * The payloads that these adapters declare, for the `OperationLedger` of the same process. A process without adapters
+   * provides `ProviderPayloads.layer` instead.
+   */
+  static readonly payloads: Layer.Layer<never, never, Providers> = Layer.effect(
+    ProviderPayloads,
+    Effect.map(
+      Providers,
+      (adapters) =>
+        new Map([...adapters].flatMap(([name, { payloads }]) => payloads === undefined ? [] : [[name, payloads]]))
+    )
+  )
 }

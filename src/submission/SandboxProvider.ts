@@ -17,6 +17,7 @@ import {
 } from "../sandbox/Protocol.ts"
 import { byStatus, type Decode, evidenceOf, firstOf, onBody } from "./http/HttpDecoding.ts"
 import * as HttpProvider from "./http/HttpProvider.ts"
+import type { HttpAdapterOptions } from "./http/HttpProviderOptions.ts"
 import {
   type AnswerNames,
   type NotSent,
@@ -27,9 +28,7 @@ import {
 } from "./ProviderAdapter.ts"
 
 /** Options of the adapter. See `HttpProviderOptions`. */
-export interface SandboxProviderOptions
-  extends Pick<HttpProvider.HttpProviderOptions, "baseUrl" | "credentials" | "deadlines">
-{
+export interface SandboxProviderOptions extends Pick<HttpAdapterOptions, "baseUrl" | "credentials" | "deadlines"> {
   /**
    * Declares a window as in `HttpProviderOptions`, which is possible because the sandbox refuses late requests. None by
    * default.

@@ -13,40 +13,48 @@ import {
   standingAt,
   standingFor
 } from "../../domain/Grant.ts"
-import { BindingConflict, type FinancialRequest } from "../../domain/Idempotency.ts"
+import { BindingConflict, type FinancialRequest, type InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AcceptanceSignal } from "../AcceptanceSignal.ts"
 import { type Platform, prepareAcceptance } from "../internal/ledgerRules.ts"
+import { makeFindRefusals } from "../internal/refuseUnsendable.ts"
 import type { Accepted } from "../OperationLedger.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
+import { ProviderPayloads } from "../ProviderPayloads.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 export const makeAccept = Effect.gen(function*() {
   const memory = yield* MemoryLedger
   const platform = yield* Effect.context<Platform>()
   const signal = yield* AcceptanceSignal
+  const findRefusals = makeFindRefusals(yield* ProviderPayloads)
 
   return Effect.fn("OperationLedger.accept")(
     function*(identity: GrantIdentity, request: FinancialRequest, scope: Scope | null = null) {
       const { digest, id, payload } = yield* prepareAcceptance(request)
+      const refusals = yield* findRefusals(request)
       const at = yield* DateTime.now
-      return yield* Effect.suspend((): Effect.Effect<Accepted, GrantRefusal | BindingConflict> => {
-        const grant = memory.grantOf(identity)
-        if (grant === undefined) return Effect.fail(new GrantUnknown())
-        const refused = refusal(standingFor(identity, standingAt(grant, scope, at), scope), scope)
-        if (refused !== null) return Effect.fail(refused)
-        const bound = [...memory.operations.values()].find(({ key, owner }) =>
-          key === request.key && owner.client_id === grant.client_id && owner.subject === grant.subject
-        )
-        if (bound !== undefined) {
-          return bound.digest === digest && bound.owner.resource_owner === grant.resource_owner
-            ? Effect.succeed({ operation: bound.operation, created: false })
-            : Effect.fail(new BindingConflict({ key: request.key }))
+      return yield* Effect.suspend(
+        (): Effect.Effect<Accepted, GrantRefusal | BindingConflict | InvalidFinancialRequest> => {
+          const grant = memory.grantOf(identity)
+          if (grant === undefined) return Effect.fail(new GrantUnknown())
+          const refused = refusal(standingFor(identity, standingAt(grant, scope, at), scope), scope)
+          if (refused !== null) return Effect.fail(refused)
+          const bound = [...memory.operations.values()].find(({ key, owner }) =>
+            key === request.key && owner.client_id === grant.client_id && owner.subject === grant.subject
+          )
+          if (bound !== undefined) {
+            return bound.digest === digest && bound.owner.resource_owner === grant.resource_owner
+              ? Effect.succeed({ operation: bound.operation, created: false })
+              : Effect.fail(new BindingConflict({ key: request.key }))
+          }
+          const unsendable = refusals.get(grant.provider)
+          if (unsendable !== undefined) return unsendable
+          const operation = newOperation(id, request, at)
+          memory.operations.set(id, newRecord(operation, grant, request, digest, payload, memory.cluster.timeline))
+          return Effect.as(signal.announce(grant.provider), { operation, created: true })
         }
-        const operation = newOperation(id, request, at)
-        memory.operations.set(id, newRecord(operation, grant, request, digest, payload, memory.cluster.timeline))
-        return Effect.as(signal.announce(grant.provider), { operation, created: true })
-      })
+      )
     },
     Effect.provideContext(platform)
   )

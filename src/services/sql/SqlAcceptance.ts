@@ -15,6 +15,8 @@ import {
 import { BindingConflict, type FinancialRequest } from "../../domain/Idempotency.ts"
 import { AcceptanceSignal } from "../AcceptanceSignal.ts"
 import { type Platform, prepareAcceptance } from "../internal/ledgerRules.ts"
+import { makeFindRefusals } from "../internal/refuseUnsendable.ts"
+import { ProviderPayloads } from "../ProviderPayloads.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { grantOfCredential, isGrantOfCredential, standingColumns } from "./grantStanding.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
@@ -28,10 +30,12 @@ export const makeAccept = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const platform = yield* Effect.context<Platform>()
   const signal = yield* AcceptanceSignal
+  const findRefusals = makeFindRefusals(yield* ProviderPayloads)
 
   return Effect.fn("OperationLedger.accept")(
     function*(grant: GrantIdentity, request: FinancialRequest, scope: Scope | null = null) {
       const { digest, id, payload } = yield* prepareAcceptance(request)
+      const refusals = yield* findRefusals(request)
       const identity = [grant.grant_id, grant.client_id, grant.subject]
       const statement = sql.unsafe<AcceptedRow>(acceptStatement, [
         ...identity,
@@ -42,7 +46,8 @@ export const makeAccept = Effect.gen(function*() {
         Hex.encode(payload.payload),
         payload.key_id,
         scope,
-        grant.limited_to ?? null
+        grant.limited_to ?? null,
+        [...refusals.keys()]
       ])
       const [row] = yield* orUnavailable(whenUnlocked(sql, statement))
       if (row === undefined) return yield* new GrantUnknown()
@@ -52,8 +57,11 @@ export const makeAccept = Effect.gen(function*() {
         yield* signal.announce(row.provider)
         return { operation: fromRow(row), created: true }
       }
-      // The key was bound before. The first statement cannot see a row for whose commit it waited, so this is a second one.
+      // The key was bound before, or the provider refuses the payload. The first statement cannot see a row for whose commit
+      // it waited, so this is a second one.
       const [bound] = yield* orUnavailable(sql.unsafe<BoundRow>(boundStatement, [...identity, request.key, digest]))
+      const unsendable = refusals.get(row.provider)
+      if (bound === undefined && unsendable !== undefined) return yield* unsendable
       if (bound === undefined || !bound.same_request) return yield* new BindingConflict({ key: request.key })
       return { operation: fromRow(bound), created: false }
     },
@@ -79,6 +87,7 @@ const acceptStatement = `
       'accepted', 1
     FROM standing
     WHERE NOT revoked AND NOT expired AND client_active AND scope_granted AND provider_connected
+      AND provider <> ALL ($12::text[])
     ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING
     RETURNING *
   ), payload AS (

@@ -6,6 +6,7 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import type * as Headers from "effect/http/Headers"
 import * as Schema from "effect/Schema"
+import { NotSent } from "../ProviderAdapter.ts"
 
 /** A complete answer of the provider, with a JSON body or none. Redirects never become one. */
 export interface HttpAnswer {
@@ -69,6 +70,21 @@ export const byStatus = <D extends Decode<unknown, unknown>>(
   Object.hasOwn(meanings, answer.status)
     ? meanings[answer.status]!(answer) as ReturnType<Decode<Meaning<D>, Refusal<D>>>
     : Effect.fail(new NotUnderstood({ reason: `status ${answer.status}, which is not declared` }))
+
+const refuse = (isLocal: boolean): Decode<never, NotSent> => ({ status }) =>
+  Effect.fail(new NotSent({ reason: `status ${status}`, isRefused: true, ...isLocal ? { isLocal } : {} }))
+
+/**
+ * Decodes 401 and 403 of a submission, if the provider documents that it then did nothing. The operations of the provider
+ * wait until an operator has repaired the credentials. It does not read the body.
+ */
+export const wrongCredentials: Decode<never, NotSent> = refuse(true)
+
+/**
+ * Decodes 429 and 503 of a submission, if the provider documents that it then did nothing. The operation is sent again
+ * until `sendWithin`. It does not read the body.
+ */
+export const refusedForNow: Decode<never, NotSent> = refuse(false)
 
 /** The evidence that an answer gives for a transition: its status and body. The history keeps it. */
 export const evidenceOf = ({ body, status }: HttpAnswer): Schema.Json => ({ status, body })

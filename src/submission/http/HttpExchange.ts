@@ -17,8 +17,8 @@ import { parseJson, readBody, requireJsonType } from "../../http/JsonBody.ts"
 import { fetchInit } from "../../http/RequestDefaults.ts"
 import { describeFailure } from "../../http/RequestFailure.ts"
 import type { HttpAnswer } from "./HttpDecoding.ts"
-import { provesNothingSent } from "./provesNothingSent.ts"
 import { type ClosableSendGate, SendGate } from "./SendGate.ts"
+import { type NothingSent, whyNothingSent } from "./whyNothingSent.ts"
 
 /** Limits of one exchange. */
 export interface ExchangeLimits {
@@ -33,10 +33,10 @@ export interface ExchangeLimits {
 /** The exchange yielded no usable answer. */
 export class NoAnswer extends Data.TaggedError("NoAnswer")<{
   /**
-   * `not_sent`: it is proven that no byte left. `network`: no answer, or only a part of one, arrived. `answer`: an answer
-   * arrived that the adapter cannot use.
+   * `not_sent`: it is proven that no byte left. `misconfigured`: the same, and an operator repairs the cause. `network`: no
+   * answer, or only a part of one, arrived. `answer`: an answer arrived that the adapter cannot use.
    */
-  readonly failure: "not_sent" | "network" | "answer"
+  readonly failure: "not_sent" | "misconfigured" | "network" | "answer"
   /** For logs. Contains no credential, no payload and no URL. */
   readonly reason: string
   /** Status of the response; null if not even its head arrived. */
@@ -91,14 +91,25 @@ const checkHead = (
   return Effect.fail(unusable(`status ${status}, ${reason}`, status))
 }
 
-/** Keeps a `NoAnswer`. Every other failure or defect of the client counts as `not_sent` if it proves that, else `network`. */
+/** The causes that an operator repairs, for the reason. */
+const misconfigurations: Readonly<Record<Exclude<NothingSent, "unreachable">, string>> = {
+  unresolved: "the host name of the provider has no address",
+  untrusted: "the certificate of the provider was refused",
+  invalid: "the HTTP client refused the request"
+}
+
+/**
+ * Keeps a `NoAnswer`. Every other failure or defect of the client counts as `not_sent` or `misconfigured` if it proves that,
+ * else `network`.
+ */
 const toNoAnswer = (cause: Cause.Cause<unknown>, status: number | null): NoAnswer => {
   const known = cause.reasons.find(Cause.isFailReason)?.error
-  return known instanceof NoAnswer ? known : new NoAnswer({
-    failure: status === null && provesNothingSent(cause) ? "not_sent" : "network",
-    reason: describeFailure(cause),
-    status
-  })
+  if (known instanceof NoAnswer) return known
+  const proof = status === null ? whyNothingSent(cause) : null
+  const reason = describeFailure(cause)
+  return proof === null || proof === "unreachable"
+    ? new NoAnswer({ failure: proof === null ? "network" : "not_sent", reason, status })
+    : new NoAnswer({ failure: "misconfigured", reason: `${misconfigurations[proof]}: ${reason}`, status })
 }
 
 const noBytes = Effect.succeed(new Uint8Array(0))
@@ -143,22 +154,19 @@ const attempt = (
   )
 
 /** Corrects the failure by the state of the gate, which proves more than the failure of a client. */
-const applyGate = (
-  { failure, reason, status }: NoAnswer,
-  gate: ClosableSendGate,
-  wasRepeated: boolean
-): NoAnswer => {
-  const notSent = (reason: string) => new NoAnswer({ failure: "not_sent", reason, status })
-  const maybeSent = () => new NoAnswer({ failure: failure === "not_sent" ? "network" : failure, reason, status })
+const applyGate = (noAnswer: NoAnswer, gate: ClosableSendGate, wasRepeated: boolean): NoAnswer => {
+  const { failure, reason, status } = noAnswer
+  const isProven = failure === "not_sent" || failure === "misconfigured"
+  const maybeSent = isProven ? new NoAnswer({ failure: "network", reason, status }) : noAnswer
   switch (gate.close()) {
     case "at_rest":
-      return notSent(reason)
+      return isProven ? noAnswer : new NoAnswer({ failure: "not_sent", reason, status })
     case "late":
-      return notSent("send_before passed before the first byte left")
+      return new NoAnswer({ failure: "not_sent", reason: "send_before passed before the first byte left", status })
     case "gone":
-      return maybeSent()
+      return maybeSent
     case "unwatched":
-      return failure === "not_sent" && !wasRepeated ? notSent(reason) : maybeSent()
+      return isProven && !wasRepeated ? noAnswer : maybeSent
   }
 }
 

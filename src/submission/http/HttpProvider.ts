@@ -15,89 +15,53 @@
  * client, because it must turn redirects off for each request.
  */
 import * as Clock from "effect/Clock"
-import * as Data from "effect/Data"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
+import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
+import { namesNothing, NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../ProviderAdapter.ts"
 import {
-  namesNothing,
-  NotSent,
-  ProviderAdapter,
-  StatusAnswer,
-  type SubmissionAnswer,
-  Uncertain
-} from "../ProviderAdapter.ts"
-import { byStatus, type Decode, evidenceOf, firstOf, type HttpAnswer, NotUnderstood, onBody } from "./HttpDecoding.ts"
+  byStatus,
+  type Decode,
+  evidenceOf,
+  firstOf,
+  type HttpAnswer,
+  NotUnderstood,
+  onBody,
+  refusedForNow,
+  wrongCredentials
+} from "./HttpDecoding.ts"
 import { exchange, type ExchangeLimits, NoAnswer } from "./HttpExchange.ts"
-import {
-  encodeStatusRead,
-  encodeSubmission,
-  type HttpCredentials,
-  type HttpHeaders,
-  type HttpStatusRead,
-  type HttpSubmission,
-  NotEncodable
-} from "./HttpRequest.ts"
+import { NotPrepared, prepareCredentials, preparePayload, prepareRequest } from "./HttpPreparation.ts"
+import { type AnyPayloads, checkDeadline, type HttpProviderOptions } from "./HttpProviderOptions.ts"
+import { encodeStatusRead, encodeSubmission, type HttpCredentials, type HttpHeaders } from "./HttpRequest.ts"
 import { makeSendGate } from "./SendGate.ts"
 
-export { byStatus, type Decode, evidenceOf, firstOf, type HttpAnswer, type HttpCredentials, NotUnderstood, onBody }
-
-/** Options of an adapter. */
-export interface HttpProviderOptions {
-  /** URL of the provider, such as `https://api.bank.example/v2`. Without user, query or fragment. */
-  readonly baseUrl: string | URL
-  /**
-   * Finds the headers that authenticate a request to the provider, by the operation's resource owner and provider
-   * connection. If it fails, a submission is `NotSent`. It has the deadline for headers.
-   */
-  readonly credentials?: (operation: ProviderOperation) => Effect.Effect<HttpCredentials, unknown>
-  readonly submit: {
-    readonly request: (operation: ProviderOperation, payload: Schema.Json) => HttpSubmission
-    /**
-     * Decodes an answer. An undeclared status is uncertain; 4xx, 429 and 503 are too. Declare as `Rejected` the answers
-     * that the provider documents as final refusals. Fail with `NotSent` where it documents that it did nothing.
-     */
-    readonly decode: Decode<SubmissionAnswer, NotSent | Uncertain>
-  }
-  readonly status: {
-    readonly request: (operation: ProviderOperation, reference: ProviderReference | null) => HttpStatusRead
-    /**
-     * Decodes an answer. `notFoundIsFinalAfter` applies to `NotProven` with `not_found`. An undeclared 404 counts as not
-     * found and is never final, because any proxy on the way may send it. Query by the operation's id or by its
-     * reference, and set `names` to the id and reference that the body names.
-     */
-    readonly decode: Decode<StatusAnswer>
-  }
-  /** Header of submissions that contains the operation's id. Default: `Idempotency-Key`. */
-  readonly idempotencyKeyHeader?: string
-  /** Header of submissions that contains `send_before` in RFC 3339. Default: none. */
-  readonly sendBeforeHeader?: string
-  /**
-   * Default: 20 seconds from the start of a request to the head of the response, and 10 seconds from there to its end. The
-   * client sets its own limit for connecting.
-   */
-  readonly deadlines?: { readonly headers?: Duration.Input; readonly body?: Duration.Input }
-  /** Most bytes of a response body; a larger one is no answer. Default: 1 MiB. */
-  readonly maxBodySize?: number
-  /**
-   * The consistency window that the provider documents. If the provider does not know an operation so long after
-   * `send_before`, it never received the operation. Add the greatest difference of the clocks. Default: no window, and
-   * "not found" proves nothing.
-   */
-  readonly notFoundIsFinalAfter?: Duration.Input
+export {
+  byStatus,
+  type Decode,
+  evidenceOf,
+  firstOf,
+  type HttpAnswer,
+  type HttpCredentials,
+  type HttpProviderOptions,
+  NotUnderstood,
+  onBody,
+  refusedForNow,
+  wrongCredentials
 }
 
-/** The adapter failed before it had a request to send. */
-class NotPrepared extends Data.TaggedError("NotPrepared")<{ readonly reason: string; readonly isPermanent?: true }> {}
+/** The options, with payloads of any type. */
+type AnyOptions = HttpProviderOptions<PayloadSchemas>
 
 interface Adapter {
-  readonly options: HttpProviderOptions
+  readonly options: AnyOptions
+  readonly payloadOf: ReturnType<typeof preparePayload>
   readonly client: HttpClient.HttpClient
   readonly baseUrl: string
   readonly limits: ExchangeLimits
@@ -112,37 +76,19 @@ const requireBaseUrl = (baseUrl: string | URL): string => {
   throw new TypeError("the base URL of a provider must be http or https, without user, query and fragment")
 }
 
-const makeAdapter = (client: HttpClient.HttpClient, options: HttpProviderOptions): Adapter => ({
-  options,
-  client,
-  baseUrl: requireBaseUrl(options.baseUrl),
-  limits: {
-    headers: Duration.fromInputUnsafe(options.deadlines?.headers ?? seconds(20)),
-    body: Duration.fromInputUnsafe(options.deadlines?.body ?? seconds(10)),
-    bodySize: options.maxBodySize ?? 1024 * 1024
+const makeAdapter = (client: HttpClient.HttpClient, options: AnyOptions): Adapter => {
+  checkDeadline(options)
+  return {
+    options,
+    payloadOf: preparePayload(options.payloads),
+    client,
+    baseUrl: requireBaseUrl(options.baseUrl),
+    limits: {
+      headers: Duration.fromInputUnsafe(options.deadlines?.headers ?? seconds(20)),
+      body: Duration.fromInputUnsafe(options.deadlines?.body ?? seconds(10)),
+      bodySize: options.maxBodySize ?? 1024 * 1024
+    }
   }
-})
-
-/**
- * Turns every failure and defect before there is a request into `NotPrepared`: nothing was sent. It quotes only
- * `NotEncodable`, because other errors may contain secrets.
- */
-const prepare = <A>(failed: string, effect: Effect.Effect<A, unknown>): Effect.Effect<A, NotPrepared> =>
-  Effect.catchCause(effect, (cause) => {
-    const encoding = cause.reasons.map((reason) => "error" in reason ? reason.error : null)
-      .find((error) => error instanceof NotEncodable)
-    return Effect.fail(new NotPrepared({ reason: encoding === undefined ? failed : `${failed}: ${encoding.reason}` }))
-  })
-
-const findCredentials = ({ limits, options }: Adapter, operation: ProviderOperation) => {
-  const { credentials } = options
-  if (credentials === undefined) return Effect.succeed<HttpCredentials>({})
-  return prepare(
-    "no credentials",
-    Effect.suspend(() => credentials(operation)).pipe(
-      Effect.timeoutOrElse({ duration: limits.headers, orElse: () => Effect.fail(null) })
-    )
-  )
 }
 
 /**
@@ -166,7 +112,11 @@ const decodeAnswer = <A, E extends NotSent | Uncertain = never>(
   )
 }
 
-const submissionHeaders = (options: HttpProviderOptions, { id, send_before }: ProviderOperation): HttpHeaders => ({
+/** The request has left, so a decoder's `NotSent` is a refusal. */
+const asRefusal = <E extends NotSent | Uncertain | NoAnswer>(failure: E): E | NotSent =>
+  failure._tag === "NotSent" ? new NotSent({ ...failure, isRefused: true }) : failure
+
+const submissionHeaders = (options: AnyOptions, { id, send_before }: ProviderOperation): HttpHeaders => ({
   [options.idempotencyKeyHeader ?? "Idempotency-Key"]: id,
   ...(options.sendBeforeHeader !== undefined && send_before !== null
     ? { [options.sendBeforeHeader]: DateTime.formatIso(send_before) }
@@ -178,41 +128,39 @@ const submit = (adapter: Adapter) =>
     function*(operation: ProviderOperation, payload: Schema.Json) {
       yield* Effect.annotateCurrentSpan("operation.id", operation.id)
       const { baseUrl, client, limits, options } = adapter
-      const notAfter = operation.send_before === null ? null : DateTime.toEpochMillis(operation.send_before)
-      const credentials = yield* findCredentials(adapter, operation)
-      const encode = (credentials: HttpCredentials) =>
-        prepare(
-          "the request cannot be encoded",
-          Effect.suspend(() =>
-            encodeSubmission(
-              baseUrl,
-              options.submit.request(operation, payload),
-              credentials,
-              submissionHeaders(options, operation)
-            )
+      const decoded = yield* adapter.payloadOf(operation, payload)
+      const credentials = yield* prepareCredentials(options.credentials, operation, limits.headers)
+      const request = yield* prepareRequest(
+        Effect.suspend(() =>
+          encodeSubmission(
+            baseUrl,
+            options.submit.request(operation, decoded, operation.type),
+            credentials,
+            submissionHeaders(options, operation)
           )
         )
-      const request = yield* encode(credentials).pipe(
-        // If encoding succeeds without credentials, other credentials may work later. If not, no credentials can.
-        Effect.catchTag("NotPrepared", (failure) =>
-          Effect.flatMap(Effect.exit(encode({})), (exit) =>
-            Effect.fail(
-              Exit.isSuccess(exit) ? failure : new NotPrepared({ reason: failure.reason, isPermanent: true })
-            )))
       )
+      const notAfter = operation.send_before === null ? null : DateTime.toEpochMillis(operation.send_before)
       const clock = yield* Clock.Clock
       if (notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter) {
         return yield* new NotPrepared({ reason: "send_before has passed" })
       }
       const gate = makeSendGate(clock, notAfter)
       const answer = yield* exchange(client, request, limits, gate, Object.keys(credentials))
-      return yield* decodeAnswer(options.submit.decode, answer, adapter)
+      return yield* Effect.mapError(decodeAnswer(options.submit.decode, answer, adapter), asRefusal)
     },
     Effect.catchTags({
-      NotPrepared: ({ isPermanent, reason }) =>
-        Effect.fail(new NotSent({ reason, isLocal: true, ...isPermanent === true ? { isPermanent } : {} })),
-      NoAnswer: ({ failure, reason }) =>
-        Effect.fail(failure === "not_sent" ? new NotSent({ reason }) : new Uncertain({ reason }))
+      NotPrepared: ({ reason }) => Effect.fail(new NotSent({ reason, isLocal: true })),
+      NoAnswer: ({ failure, reason }) => {
+        switch (failure) {
+          case "not_sent":
+            return Effect.fail(new NotSent({ reason }))
+          case "misconfigured":
+            return Effect.fail(new NotSent({ reason, isLocal: true }))
+          default:
+            return Effect.fail(new Uncertain({ reason }))
+        }
+      }
     })
   )
 
@@ -255,9 +203,8 @@ const readStatus = (adapter: Adapter) =>
     function*(operation: ProviderOperation, reference: ProviderReference | null) {
       yield* Effect.annotateCurrentSpan("operation.id", operation.id)
       const { baseUrl, client, limits, options } = adapter
-      const credentials = yield* findCredentials(adapter, operation)
-      const request = yield* prepare(
-        "the request cannot be encoded",
+      const credentials = yield* prepareCredentials(options.credentials, operation, limits.headers)
+      const request = yield* prepareRequest(
         Effect.suspend(() => encodeStatusRead(baseUrl, options.status.request(operation, reference), credentials))
       )
       const askedAt = yield* DateTime.now
@@ -275,15 +222,23 @@ const readStatus = (adapter: Adapter) =>
     )
   )
 
-/** Makes an adapter. Dies if the base URL is invalid. */
-export const make = (
-  options: HttpProviderOptions
+/**
+ * Makes an adapter. Dies with a `TypeError` if the base URL is invalid, or if `notFoundIsFinalAfter` is no finite duration
+ * above zero or comes without a deadline that the provider knows.
+ */
+export const make = <P extends PayloadSchemas = AnyPayloads>(
+  options: HttpProviderOptions<P>
 ): Effect.Effect<ProviderAdapter["Service"], never, HttpClient.HttpClient> =>
   Effect.map(HttpClient.HttpClient, (client) => {
-    const adapter = makeAdapter(client, options)
-    return ProviderAdapter.of({ submit: submit(adapter), readStatus: readStatus(adapter) })
+    const adapter = makeAdapter(client, options as AnyOptions)
+    return ProviderAdapter.of({
+      ...options.payloads === undefined ? {} : { payloads: options.payloads },
+      submit: submit(adapter),
+      readStatus: readStatus(adapter)
+    })
   })
 
-/** Provides the adapter as the `ProviderAdapter` of an application. */
-export const layer = (options: HttpProviderOptions): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> =>
-  Layer.effect(ProviderAdapter, make(options))
+/** Provides the adapter as the `ProviderAdapter` of an application. See `make`. */
+export const layer = <P extends PayloadSchemas = AnyPayloads>(
+  options: HttpProviderOptions<P>
+): Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient> => Layer.effect(ProviderAdapter, make(options))

@@ -8,8 +8,8 @@ import { HttpClientError, HttpClientRequest } from "effect/http"
 import * as fc from "fast-check"
 import type * as net from "node:net"
 import { describeFailure } from "../../../src/http/RequestFailure.ts"
-import { provesNothingSent } from "../../../src/submission/http/provesNothingSent.ts"
 import { makeSendGate } from "../../../src/submission/http/SendGate.ts"
+import { whyNothingSent } from "../../../src/submission/http/whyNothingSent.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import {
   clients,
@@ -89,13 +89,13 @@ const doubt: fc.Arbitrary<unknown> = fc.letrec<{ one: unknown }>((tie) => ({
 
 describe("The failure of a client", () => {
   it("proves that nothing was sent if it happened before the first byte, in any wrapping", () => {
-    for (const error of proofs) assert.isTrue(provesNothingSent(transport(error)), String(error))
-    fc.assert(fc.property(proof, (error) => provesNothingSent(transport(error))))
+    for (const error of proofs) assert.isNotNull(whyNothingSent(transport(error)), String(error))
+    fc.assert(fc.property(proof, (error) => whyNothingSent(transport(error)) !== null))
   })
 
   it("proves nothing otherwise, even if some addresses refused", () => {
-    for (const error of doubts) assert.isFalse(provesNothingSent(transport(error)), String(error))
-    fc.assert(fc.property(doubt, (error) => !provesNothingSent(transport(error))))
+    for (const error of doubts) assert.isNull(whyNothingSent(transport(error)), String(error))
+    fc.assert(fc.property(doubt, (error) => whyNothingSent(transport(error)) === null))
   })
 
   it("proves nothing beside a defect, an interruption or another failure", () => {
@@ -107,10 +107,10 @@ describe("The failure of a client", () => {
       transport(doubts[0])
     ]
     for (const other of others) {
-      assert.isFalse(provesNothingSent(other))
-      assert.isFalse(provesNothingSent(Cause.combine<unknown, unknown>(proven, other)))
+      assert.isNull(whyNothingSent(other))
+      assert.isNull(whyNothingSent(Cause.combine<unknown, unknown>(proven, other)))
     }
-    assert.isFalse(provesNothingSent(Cause.empty))
+    assert.isNull(whyNothingSent(Cause.empty))
   })
 
   it("is classified even if the error is circular or has getters that throw", () => {
@@ -125,7 +125,7 @@ describe("The failure of a client", () => {
       }
     }
     for (const error of [circular, trap]) {
-      assert.isFalse(provesNothingSent(transport(error)))
+      assert.isNull(whyNothingSent(transport(error)))
       assert.isString(describeFailure(transport(error)))
     }
   })

@@ -119,7 +119,7 @@ describe("A status read", () => {
       }).pipe(Effect.provide(layer)))
   }
 
-  const window = { notFoundIsFinalAfter: "10 seconds" } as const
+  const window = { notFoundIsFinalAfter: "10 seconds", sendBeforeHeader: "Send-Before" } as const
   const past = (seconds: number) => Effect.map(inMillis(-1000 * seconds), (send_before) => operationOf({ send_before }))
 
   it.live("that does not find the operation proves nothing without a declared window", () =>

@@ -9,6 +9,7 @@ import { FetchHttpClient, HttpClient } from "effect/http"
 import type * as net from "node:net"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
+import type { HttpAdapterOptions } from "../../../src/submission/http/HttpProviderOptions.ts"
 import {
   answering,
   clients,
@@ -22,7 +23,7 @@ import {
 
 describe("Before anything is sent", () => {
   const never = optionsFor("http://127.0.0.1:1")
-  const cases: ReadonlyArray<readonly [string, Partial<HttpProvider.HttpProviderOptions>]> = [
+  const cases: ReadonlyArray<readonly [string, Partial<HttpAdapterOptions>]> = [
     ["credentials that cannot be had", { credentials: () => Effect.fail("vault://secret is sealed") }],
     ["credentials that die", { credentials: () => Effect.die(new Error("secret")) }],
     ["credentials that are interrupted", { credentials: () => Effect.interrupt }],

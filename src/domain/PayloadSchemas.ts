@@ -1,0 +1,62 @@
+/**
+ * The payloads that a provider can carry out, as schemas by type of operation, and the members of a payload that do not
+ * fit.
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
+
+/**
+ * Schemas of payloads by type of operation, such as `{ payment: Payment }`. Each decodes the JSON of an accepted request.
+ *
+ * The message of a check that fails is part of the answer to the client, and is logged: it must not quote the value.
+ */
+export type PayloadSchemas = Readonly<Record<string, Schema.ConstraintDecoder<unknown>>>
+
+/** A member of a payload that does not fit. */
+export const InvalidMember = Schema.Struct({
+  /** Names and indices below the payload. Empty: the payload as a whole. */
+  path: Schema.Array(Schema.String),
+  /** What was expected. It never quotes the value. */
+  message: Schema.String
+})
+export type InvalidMember = typeof InvalidMember.Type
+
+/** Most invalid members that are named. An answer must not grow with the size of an invalid payload. */
+const maxMembers = 32
+
+/** The message for a member that the schema does not declare. The client chose its name. */
+export const undeclaredMember = "Expected only members that the provider takes"
+
+/** Omits the message of a transformation, such as `JSON.parse`, because it may quote the value. */
+const format = SchemaIssue.makeFormatterStandardSchemaV1({
+  leafHook: (issue) => {
+    if (issue._tag === "UnexpectedKey") return undeclaredMember
+    if (issue._tag !== "InvalidValue") return SchemaIssue.defaultLeafHook(issue)
+    const expected = issue.annotations?.["expected"]
+    return typeof expected === "string" ? `Expected ${expected}` : "Expected a valid value"
+  }
+})
+
+const invalidMembers = ({ issue }: Schema.SchemaError): ReadonlyArray<InvalidMember> =>
+  format(issue).issues.slice(0, maxMembers).map(({ message, path = [] }) => ({
+    path: path.map((segment) => String(typeof segment === "object" ? segment.key : segment)),
+    message
+  }))
+
+const decodeOptions = { errors: "all", onExcessProperty: "error" } as const
+
+/** Decodes a payload of one type. Fails with the members that do not fit: at least one, and 32 at most. */
+export type DecodePayload = (payload: unknown) => Effect.Effect<unknown, ReadonlyArray<InvalidMember>>
+
+/**
+ * Returns the decoders of the declared types. A payload with members that its schema does not declare does not fit:
+ * the provider would not receive them.
+ */
+export const payloadDecoders = (schemas: PayloadSchemas): ReadonlyMap<string, DecodePayload> =>
+  new Map(
+    Object.entries(schemas).map(([type, schema]) => {
+      const decode = Schema.decodeUnknownEffect(schema, decodeOptions)
+      return [type, (payload) => Effect.mapError(decode(payload), invalidMembers)]
+    })
+  )

@@ -1,0 +1,127 @@
+/**
+ * The options of an adapter for a provider that uses JSON over HTTP.
+ */
+import * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
+import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
+import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
+import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "../ProviderAdapter.ts"
+import type { Decode } from "./HttpDecoding.ts"
+import type { HttpCredentials, HttpStatusRead, HttpSubmission } from "./HttpRequest.ts"
+
+/** The payloads of an adapter that declares none: any JSON, of any type of operation. */
+export type AnyPayloads = Readonly<Record<string, Schema.ConstraintDecoder<Schema.Json>>>
+
+/** The arguments of `submit.request`. The type selects the payload: in `switch (type)`, the payload has its type. */
+export type SubmissionArguments<P extends PayloadSchemas> = {
+  readonly [T in keyof P & string]: [operation: ProviderOperation, payload: P[T]["Type"], type: T]
+}[keyof P & string]
+
+/** The options of every adapter. */
+export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
+  /** URL of the provider, such as `https://api.bank.example/v2`. Without user, query or fragment. */
+  readonly baseUrl: string | URL
+  /**
+   * Schemas of the payloads that the provider can carry out, by type of operation: `{ payment: Payment }`. The adapter
+   * decodes each payload before it builds the request. A payload that does not fit is not sent, and the failure is local:
+   * the schema changed after the acceptance. Default: any JSON, of any type.
+   *
+   * Provide `Providers.payloads` or `ProviderPayloads` to the ledger, too. It then refuses such a payload at the
+   * acceptance.
+   */
+  readonly payloads?: P
+  /**
+   * Finds the headers that authenticate a request to the provider, by the operation's resource owner and provider
+   * connection. If it fails, a submission is `NotSent` with `isLocal`, and the tag or the name of the error is logged. It
+   * has the deadline for headers.
+   */
+  readonly credentials?: (operation: ProviderOperation) => Effect.Effect<HttpCredentials, unknown>
+  readonly submit: {
+    /**
+     * Builds the request. `payload` is decoded by the schema of `type`, which is the operation's type. If it throws, the
+     * submission is `NotSent` with `isLocal`: the operation waits for a repaired adapter. The name of the error and its
+     * position are logged.
+     */
+    readonly request: (...submission: SubmissionArguments<P>) => HttpSubmission
+    /**
+     * Decodes an answer. An undeclared status is uncertain; 4xx, 429 and 503 are too.
+     *
+     * - Declare as `Rejected` the answers that the provider documents as final refusals.
+     * - Declare 401 and 403 as `wrongCredentials` if the provider documents that it then did nothing. The operation waits
+     *   until an operator has repaired the credentials.
+     * - Declare 429 and 503 as `refusedForNow` if the provider documents that it then did nothing. The operation is sent
+     *   again until `sendWithin`.
+     * - Fail with `NotSent` for other answers of this kind. The request has left, so the adapter adds `isRefused`.
+     */
+    readonly decode: Decode<SubmissionAnswer, NotSent | Uncertain>
+  }
+  readonly status: {
+    readonly request: (operation: ProviderOperation, reference: ProviderReference | null) => HttpStatusRead
+    /**
+     * Decodes an answer. `notFoundIsFinalAfter` applies to `NotProven` with `not_found`. An undeclared 404 counts as not
+     * found and is never final, because any proxy on the way may send it. Query by the operation's id or by its
+     * reference, and set `names` to the id and reference that the body names.
+     */
+    readonly decode: Decode<StatusAnswer>
+  }
+  /** Header of submissions that contains the operation's id. Default: `Idempotency-Key`. */
+  readonly idempotencyKeyHeader?: string
+  /**
+   * Default: 20 seconds from the start of a request to the head of the response, and 10 seconds from there to its end. The
+   * client sets its own limit for connecting.
+   */
+  readonly deadlines?: { readonly headers?: Duration.Input; readonly body?: Duration.Input }
+  /** Most bytes of a response body; a larger one is no answer. Default: 1 MiB. */
+  readonly maxBodySize?: number
+}
+
+/** Header of submissions that contains `send_before` in RFC 3339, such as `Send-Before`. */
+interface DeadlineInHeader {
+  readonly sendBeforeHeader: string
+}
+
+/** `submit.request` puts `operation.send_before` into the request, and the provider refuses the request after it. */
+interface DeadlineInRequest {
+  readonly sendsDeadline: true
+}
+
+/** See `SendDeadlineOptions`. */
+interface FinalNotFound {
+  /**
+   * The consistency window that the provider documents. If the provider does not know an operation so long after
+   * `send_before`, it never received the operation. Add the greatest difference of the clocks. Default: no window, and
+   * "not found" proves nothing.
+   */
+  readonly notFoundIsFinalAfter?: Duration.Input
+}
+
+/**
+ * How the provider learns `send_before`, after which it refuses the request, and how long after it "not found" is final.
+ *
+ * `notFoundIsFinalAfter` requires such a provider. Without a deadline at the provider, a delayed request could still be
+ * carried out after its operation has failed.
+ */
+export type SendDeadlineOptions =
+  | (DeadlineInHeader & Partial<DeadlineInRequest> & FinalNotFound)
+  | (DeadlineInRequest & Partial<DeadlineInHeader> & FinalNotFound)
+  | (Partial<DeadlineInHeader> & Partial<DeadlineInRequest> & { readonly notFoundIsFinalAfter?: never })
+
+/** Options of an adapter. Declare `payloads`, and `submit.request` receives decoded payloads. */
+export type HttpProviderOptions<P extends PayloadSchemas = AnyPayloads> = HttpAdapterOptions<P> & SendDeadlineOptions
+
+/** Throws a `TypeError` if "not found" would be final without a deadline at the provider, or never or at once. */
+export const checkDeadline = ({ notFoundIsFinalAfter, sendBeforeHeader, sendsDeadline }: SendDeadlineOptions): void => {
+  if (notFoundIsFinalAfter === undefined) return
+  const window = Duration.fromInput(notFoundIsFinalAfter as Duration.Input)
+  if (window._tag === "None" || !Duration.isFinite(window.value) || !Duration.isPositive(window.value)) {
+    throw new TypeError("notFoundIsFinalAfter must be a finite duration above zero")
+  }
+  if (sendBeforeHeader === undefined && sendsDeadline !== true) {
+    throw new TypeError(
+      "notFoundIsFinalAfter requires sendBeforeHeader, or sendsDeadline: true where submit.request sends "
+        + "operation.send_before. Without a deadline, the provider could carry out a delayed request after its operation "
+        + "has failed"
+    )
+  }
+}
