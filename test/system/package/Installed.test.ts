@@ -11,6 +11,7 @@ import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { surfaceFile } from "../../../scripts/surface.ts"
 import { freePort } from "../../fixtures/CommandLine.ts"
+import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { killAll, leftOf, treeOf } from "../../fixtures/Processes.ts"
 import { environment, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
 
@@ -36,14 +37,6 @@ const inferred = (modules: ReadonlyArray<PublicModule>) =>
       ""
     ].join("\n")
   ).join("")
-
-/** The adapter that the code in docs/submission.md imports. */
-const firstBank = `
-import type { HttpClient } from "effect/http"
-import type { Layer } from "effect"
-import type { ProviderAdapter } from "${manifest.name}/submission/ProviderAdapter"
-export declare const layer: Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
-`
 
 /** Those of a strict project that emits declarations. */
 const compilerOptions = {
@@ -71,8 +64,8 @@ describe("The package, installed in an empty project", () => {
     home = path.join(project, "node_modules", manifest.name)
     fs.mkdirSync(project)
     fs.writeFileSync(path.join(project, "package.json"), JSON.stringify({ private: true, type: "module" }))
-    // What consumers bring: the peers, and the types of Node.
-    const brought = [...Object.keys(manifest.peerDependencies), "@types/node"].map((name) =>
+    // What consumers bring: the peers, the types of Node, and the runner of the tests in the documentation.
+    const brought = [...Object.keys(manifest.peerDependencies), "@types/node", "@effect/vitest", "vitest"].map((name) =>
       `${name}@${manifest.devDependencies[name]}`
     )
     runIn(project, [
@@ -99,16 +92,13 @@ describe("The package, installed in an empty project", () => {
   })
 
   it("type-checks the code in README and docs, the examples, and declarations of all that it exports", () => {
-    const code = [path.join(home, "README.md"), ...fs.globSync(path.join(home, "docs/*.md"))].flatMap((file) =>
-      [...fs.readFileSync(file, "utf8").matchAll(/^```ts\n(.*?)^```/gms)].map(([, block], at) => ({
-        name: `${path.basename(file, ".md")}${at}.ts`,
-        block: block!
-      }))
+    const code = [path.join(home, "README.md"), ...fs.globSync(path.join(home, "docs/*.md"))].flatMap(codeBlocks)
+    assert.includeMembers(
+      code.map(({ name }) => name),
+      ["README0.ts", "authorization0.ts", "submission0.ts", "FirstBank.ts", "FirstBank.test.ts"]
     )
-    assert.includeMembers(code.map(({ name }) => name), ["README0.ts", "authorization0.ts", "submission0.ts"])
     const files = {
-      ...Object.fromEntries(code.map(({ block, name }) => [name, block])),
-      "FirstBank.ts": firstBank,
+      ...Object.fromEntries(code.map(({ code, name }) => [name, code])),
       "surface.ts": inferred(publicModules()),
       "tsconfig.json": JSON.stringify({ compilerOptions, include: ["*.ts", "examples"] })
     }
