@@ -2,16 +2,10 @@
  * The contract of the application: its own mutation endpoint, behind the gateway's middleware.
  */
 import * as HttpApi from "effect/http-api/HttpApi"
-import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
-import { Admission, Authorization, Conformance } from "financial-agents-gateway/api/Middleware"
-import {
-  acceptanceErrors,
-  AcceptedOperation,
-  mutationHeaders,
-  MutationRequest
-} from "financial-agents-gateway/api/MutationRequest"
+import { mutationEndpoint } from "financial-agents-gateway/api/MutationEndpoint"
 import { Scope } from "financial-agents-gateway/domain/Grant"
 
 /** The scope that a payment requires. Reading its operation requires `operations:read`, as always. */
@@ -30,18 +24,11 @@ export const Payment = Schema.Struct({
 })
 export type Payment = typeof Payment.Type
 
-/** `POST /v1/payments`. A request passes the middleware from the last to the first, as it does in the gateway. */
+/** `POST /v1/payments`. */
 export class PaymentsApi extends HttpApi.make("payments").add(
-  HttpApiGroup.make("payments").add(
-    HttpApiEndpoint.post("pay", "/v1/payments", {
-      headers: mutationHeaders,
-      payload: Payment,
-      success: AcceptedOperation,
-      error: acceptanceErrors
-    })
-  )
-    .middleware(MutationRequest)
-    .middleware(Authorization)
-    .middleware(Admission)
-    .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error", errors: "all" })
-).middleware(Conformance) {}
+  HttpApiGroup.make("payments").add(mutationEndpoint("pay", "/v1/payments", {
+    payload: Payment,
+    summary: "Pay",
+    description: "Accepts a payment. Requires the scope `payments:write`."
+  }))
+).annotateMerge(OpenApi.annotations({ title: "Payments", version: "1.0.0" })) {}

@@ -4,11 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as Layer from "effect/Layer"
-import { AdmissionLayer } from "financial-agents-gateway/server/Admission"
-import { AuthorizationLayer } from "financial-agents-gateway/server/Authorization"
-import { ConformanceLayer } from "financial-agents-gateway/server/Conformance"
-import { MutationEndpoints, MutationRequestLayer } from "financial-agents-gateway/server/MutationEndpoints"
-import { Problems } from "financial-agents-gateway/server/ProblemResponses"
+import { MutationEndpoints } from "financial-agents-gateway/server/MutationEndpoints"
 import { PaymentsApi, paymentsWrite } from "./Api.ts"
 
 const Payments = HttpApiBuilder.group(
@@ -23,9 +19,8 @@ const Payments = HttpApiBuilder.group(
   })
 )
 
-/** The routes of the endpoint, for the router of the application. */
+/** The routes of the endpoint. */
 export const PaymentsRoutes = HttpApiBuilder.layer(PaymentsApi).pipe(
   Layer.provide(Payments),
-  Layer.provide([MutationEndpoints.layer, MutationRequestLayer, AuthorizationLayer, AdmissionLayer, ConformanceLayer]),
-  Layer.provide(Problems.layer)
+  Layer.provide(MutationEndpoints.layer)
 )

@@ -6,19 +6,13 @@
  * It runs on an embedded PostgreSQL in `.data/payments`, or on the one that DATABASE_URL names. It pays through its own
  * sandbox, or through the bank at BANK_URL (with BANK_TOKEN). The default of PORT is 3002.
  */
-import { NodeCrypto, NodeHttpServer, NodeRuntime, NodeServices } from "@effect/platform-node"
-import * as Cause from "effect/Cause"
 import * as Config from "effect/Config"
 import * as Console from "effect/Console"
-import type * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import * as References from "effect/References"
-import type * as Runtime from "effect/Runtime"
 import {
   ClientId,
   operationsRead,
@@ -26,59 +20,31 @@ import {
   ProviderName,
   ResourceOwner
 } from "financial-agents-gateway/domain/Grant"
-import { Database } from "financial-agents-gateway/node/Database"
-import { createListener, type RequestId } from "financial-agents-gateway/node/NodeListener"
-import { MigrationPool } from "financial-agents-gateway/node/Pools"
+import * as GatewayApp from "financial-agents-gateway/node/GatewayApp"
 import { Sandbox } from "financial-agents-gateway/sandbox/Sandbox"
 import { BaseUrl } from "financial-agents-gateway/server/BaseUrl"
-import { Lifecycle } from "financial-agents-gateway/server/Lifecycle"
-import { logProblem } from "financial-agents-gateway/server/ProblemResponses"
 import { Grants } from "financial-agents-gateway/services/Grants"
-import { migrate } from "financial-agents-gateway/services/Migrations"
-import { randomUUID } from "node:crypto"
+import { Providers } from "financial-agents-gateway/submission/Providers"
 import * as path from "node:path"
-import { paymentsWrite } from "./Api.ts"
-import { bankName, Reads, Server, Workers, Writes } from "./Application.ts"
+import { PaymentsApi, paymentsWrite } from "./Api.ts"
+import * as Bank from "./Bank.ts"
+import { PaymentsRoutes } from "./Handlers.ts"
 
-const settings = Effect.gen(function*() {
-  const dataDir = yield* Config.String("DATA_DIR").pipe(Config.withDefault(".data/payments"))
-  const port = yield* Config.Port("PORT").pipe(Config.withDefault(3002))
-  return {
-    dataDir,
-    port,
-    url: `http://127.0.0.1:${port}`,
-    databaseUrl: yield* Config.option(Config.Redacted("DATABASE_URL")),
-    bankUrl: yield* Config.option(Config.String("BANK_URL")),
-    bankToken: yield* Config.Redacted("BANK_TOKEN").pipe(Config.withDefault(Redacted.make("sandbox")))
-  }
-})
+/** The provider name of the bank in provider connections. */
+const bankName = "bank"
 
-type Settings = Effect.Success<typeof settings>
+const dataDir = Config.String("DATA_DIR").pipe(Config.withDefault(".data/payments"))
 
-/** The workers. The sandbox keeps its record beside the database, so that record and ledger last equally long. */
-const Working = ({ bankToken, bankUrl, dataDir }: Settings) =>
-  Option.match(bankUrl, {
-    onSome: (url) => Workers(url, bankToken),
-    onNone: () =>
-      Layer.unwrap(Effect.map(Sandbox, ({ url }) => Workers(url, bankToken))).pipe(
-        Layer.provide(Sandbox.layer({ record: path.join(dataDir, "bank.jsonl") }))
-      )
-  })
-
-/** The gateway's HTTP listener, with its limits. */
-const Listener = ({ port, url }: Settings) =>
-  Layer.unwrap(Effect.contextWith((context: Context.Context<never>) => {
-    const run = Effect.runForkWith(context)
-    return Effect.succeed(NodeHttpServer.layerServer(
-      () =>
-        createListener({
-          baseUrl: url,
-          newRequestId: () => randomUUID() as RequestId,
-          onProblem: (problem) => run(logProblem(problem))
-        }),
-      { host: "127.0.0.1", port, gracefulShutdownTimeout: "10 seconds" }
-    ))
-  }))
+/** The bank. The sandbox keeps its record beside the database, so that record and ledger last equally long. */
+const Banks = Layer.unwrap(Effect.gen(function*() {
+  const bankUrl = yield* Config.option(Config.String("BANK_URL"))
+  const token = yield* Config.Redacted("BANK_TOKEN").pipe(Config.withDefault(Redacted.make("sandbox")))
+  const banksAt = (url: string) => Providers.layer({ [bankName]: Bank.layer(url, token) })
+  if (Option.isSome(bankUrl)) return banksAt(bankUrl.value)
+  return Layer.unwrap(Effect.map(Sandbox, ({ url }) => banksAt(url))).pipe(
+    Layer.provide(Sandbox.layer({ record: path.join(yield* dataDir, "bank.jsonl") }))
+  )
+}))
 
 const invitation = (url: string, token: string) => `
 The payments endpoint is at ${url}. Pay, then repeat the request with the same key: you get the same operation.
@@ -90,10 +56,12 @@ The payments endpoint is at ${url}. Pay, then repeat the request with the same k
 Read its outcome:
 
   curl -i ${url}/v1/operations -H 'Authorization: Bearer ${token}'
+
+The documentation of both is at ${url}/docs.
 `
 
 /** Issues a grant that may pay and read, and prints how to use it. */
-const invite = Effect.fn(function*(url: string) {
+const Invitation = Layer.effectDiscard(Effect.gen(function*() {
   const grants = yield* Grants
   const { access_token } = yield* grants.issue({
     resource_owner: ResourceOwner.make("alice"),
@@ -103,45 +71,17 @@ const invite = Effect.fn(function*(url: string) {
     scopes: [operationsRead, paymentsWrite],
     expires_in: Duration.days(30)
   })
-  yield* Console.log(invitation(url, Redacted.value(access_token)))
-})
+  yield* Console.log(invitation(yield* BaseUrl, Redacted.value(access_token)))
+}))
 
-/** The layers that a test can replace. */
-export interface Parts {
-  readonly writes: typeof Writes
-  readonly working: typeof Working
+/** The application. Its settings come from the environment. */
+export const options = {
+  api: PaymentsApi,
+  routes: PaymentsRoutes,
+  providers: Banks,
+  started: Invitation,
+  port: Config.Port("PORT").pipe(Config.withDefault(3002)),
+  dataDir: Config.map(dataDir, (directory) => path.join(directory, "postgres"))
 }
 
-/** The program. It runs until it is interrupted. */
-export const makeProgram = (parts: Parts) =>
-  Effect.gen(function*() {
-    const known = yield* settings
-    const { databaseUrl, dataDir, url } = known
-    const Running = Layer.effectDiscard(invite(url)).pipe(
-      Layer.provide([Server, parts.working(known)]),
-      Layer.provide(Listener(known)),
-      Layer.provide([Reads, parts.writes]),
-      Layer.provide([Lifecycle.layer(), BaseUrl.layer(url)])
-    )
-    // Migrations come first: the server and the workers need the schema.
-    yield* Effect.andThen(Effect.provide(migrate, MigrationPool), Layer.launch(Running)).pipe(
-      Effect.provide(Database.layer({ databaseUrl, dataDir: path.join(dataDir, "postgres") }))
-    )
-  }).pipe(
-    Effect.provideService(References.TracerEnabled, false),
-    Effect.provide([
-      NodeServices.layer,
-      NodeHttpServer.layerHttpServices,
-      NodeCrypto.layerDigest,
-      NodeCrypto.layerSecureRandom
-    ])
-  )
-
-/** The layers of the application itself. */
-export const parts: Parts = { writes: Writes, working: Working }
-
-/** Exits with 0 if a signal interrupted the program, because the stop was requested. */
-const teardown: Runtime.Teardown = (exit, onExit) =>
-  onExit(Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause) ? 0 : 1)
-
-if (import.meta.main) NodeRuntime.runMain(makeProgram(parts), { teardown })
+if (import.meta.main) GatewayApp.run(options)

@@ -3,29 +3,19 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as HttpApiClient from "effect/http-api/HttpApiClient"
-import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
-import * as HttpClient from "effect/http/HttpClient"
+import type * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
-import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { Api } from "./Api.ts"
-import { Authorization } from "./Middleware.ts"
+import { type ClientOptions, isRetryable, makeClient, repeatAfterAdvice } from "./ApiClient.ts"
 import type { ListQuery, OperationList } from "./OperationsApi.ts"
 import type { Problem } from "./Problems.ts"
 
-/** The address of the gateway, and the access token. */
-export interface ClientOptions {
-  /** Base URL of the gateway, such as `https://gateway.example`. */
-  readonly baseUrl: string
-  /** The access token. An effect runs for each request, so that it can renew an expired token. */
-  readonly accessToken: Redacted.Redacted<string> | Effect.Effect<Redacted.Redacted<string>>
-}
+export type { ClientOptions }
 
 /**
  * Why a call failed. A `Problem` is an answer of the gateway; `code` tells problems apart. The other errors mean that
@@ -56,38 +46,11 @@ export class GatewayClient extends Context.Service<GatewayClient, {
   readonly watch: (id: OperationId) => Stream.Stream<Operation, ClientError>
 }>()("financial-agents-gateway/api/Client") {
   static readonly layer = (options: ClientOptions): Layer.Layer<GatewayClient, never, HttpClient.HttpClient> =>
-    Layer.effect(GatewayClient, make(options)).pipe(Layer.provide(bearer(options.accessToken)))
+    Layer.effect(GatewayClient, make(options))
 }
 
-const bearer = (accessToken: ClientOptions["accessToken"]) =>
-  HttpApiMiddleware.layerClient(
-    Authorization,
-    ({ next, request }) =>
-      Effect.flatMap(
-        Effect.isEffect(accessToken) ? accessToken : Effect.succeed(accessToken),
-        (token) => next(HttpClientRequest.bearerToken(request, token))
-      )
-  )
-
-/** Receives the seconds of `Retry-After` during a call; null if the caller does not need them. */
-const Advice = Context.Reference<{ seconds: number } | null>("financial-agents-gateway/api/Client/Advice", {
-  defaultValue: () => null
-})
-
-/** Notes `Retry-After` in seconds (RFC 9110 §10.2.3), the form that the gateway sends. Any other value counts as 1. */
-const noteAdvice = HttpClient.tap((response) =>
-  Effect.map(Advice, (advice) => {
-    const text = response.headers["retry-after"] ?? ""
-    if (advice !== null) advice.seconds = /^[1-9][0-9]{0,5}$/.test(text) ? Number(text) : 1
-  })
-)
-
-const isRetryable = (error: ClientError): boolean => "retryable" in error && error.retryable
-
-const make = Effect.fnUntraced(function*({ baseUrl }: ClientOptions) {
-  const api = yield* HttpApiClient.make(Api, {
-    transformClient: (client) => noteAdvice(HttpClient.mapRequest(client, HttpClientRequest.prependUrl(baseUrl)))
-  })
+const make = Effect.fnUntraced(function*(options: ClientOptions) {
+  const api = yield* makeClient(Api, options)
 
   const list = (query: ListQuery = {}) => Effect.map(api.operations.list({ query }), ({ body }): OperationList => body)
 
@@ -117,14 +80,10 @@ const make = Effect.fnUntraced(function*({ baseUrl }: ClientOptions) {
 
   /** The reading after a known one. It retries retryable problems; other errors end the watch. */
   const readNext = (id: OperationId, known: Reading | null): Effect.Effect<Reading, ClientError> =>
-    Effect.suspend(() => {
-      const advice = { seconds: 1 }
-      return Effect.catchIf(
-        known === null ? read(id, null) : Effect.delay(read(id, known), `${known.retryAfter} seconds`),
-        isRetryable,
-        () => Effect.delay(readNext(id, known), `${advice.seconds} seconds`)
-      ).pipe(Effect.provideService(Advice, advice))
-    })
+    repeatAfterAdvice(
+      known === null ? read(id, null) : Effect.delay(read(id, known), `${known.retryAfter} seconds`),
+      isRetryable
+    )
 
   const watch = (id: OperationId): Stream.Stream<Operation, ClientError> =>
     Stream.paginate(null as Reading | null, (known) =>

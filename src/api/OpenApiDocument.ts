@@ -1,5 +1,6 @@
 /**
- * Completes the OpenAPI document with the headers and parameters of all endpoints, and with examples.
+ * Completes the OpenAPI document with the headers and parameters of the gateway's endpoints and of mutation endpoints,
+ * and with examples.
  */
 import type { OpenAPISpec, OpenAPISpecOperation } from "effect/http-api/OpenApi"
 import { requestIdPattern } from "../domain/RequestId.ts"
@@ -10,6 +11,9 @@ type Responses = OpenAPISpecOperation["responses"]
 type Headers = Record<string, { readonly schema: object; readonly description?: string; readonly required?: boolean }>
 
 const requestId = { type: "string", pattern: requestIdPattern.source }
+
+/** The path of the problems that the examples of reads show. */
+const readPath = "/v1/operations"
 
 /** The codes that refuse a credential or its grant. */
 const refusals: ReadonlyArray<ProblemCode> = [
@@ -46,17 +50,29 @@ const codesOfAll: ReadonlyArray<ProblemCode> = [
   "service_unavailable"
 ]
 
-const exampleProblem = (code: ProblemCode) => ({
+/** The codes of mutation endpoints, besides the codes of all endpoints. */
+const codesOfMutations: ReadonlyArray<ProblemCode> = [
+  ...refusals,
+  "idempotency_key_required",
+  "unsupported_media_type",
+  "idempotency_key_reused"
+]
+
+const exampleProblem = (code: ProblemCode, instance: string) => ({
   summary: problemKinds[code].title,
   value: {
     type: `https://gateway.example/problems/${code}`,
     title: problemKinds[code].title,
     status: problemKinds[code].status,
     detail: problemKinds[code].meaning,
-    instance: "/v1/operations",
+    instance,
     code,
     fields: code === "invalid_request"
-      ? [{ message: "Expected an integer from 1 to 100", path: "query.page_size" }]
+      ? [
+        instance === readPath
+          ? { message: "Expected an integer from 1 to 100", path: "query.page_size" }
+          : { message: "Missing key", path: "body.amount" }
+      ]
       : code === "invalid_page_token"
       ? [{ message: "Expected a token of this list and these filters", path: "query.page_token" }]
       : null,
@@ -152,6 +168,7 @@ const quotaHeadersOf = (status: string): Headers => ({
 const canonicalNames: Readonly<Record<string, string>> = {
   etag: "ETag",
   "cache-control": "Cache-Control",
+  location: "Location",
   "retry-after": "Retry-After",
   vary: "Vary"
 }
@@ -169,13 +186,21 @@ const completeHeaders = (declared: Headers = {}): Headers =>
     })
   )
 
-const completeResponses = (operationId: string, responses: Responses): void => {
-  const codes = [...codesOf[operationId] ?? [], ...codesOfAll]
+/** What the document says of one endpoint, besides its schemas. */
+interface Completion {
+  /** The codes of the endpoint, besides those of all endpoints. */
+  readonly codes: ReadonlyArray<ProblemCode>
+  /** A response in JSON. */
+  readonly example: unknown
+  /** The path that the examples of its problems name. */
+  readonly instance: string
+}
+
+const completeResponses = (responses: Responses, completion: Completion): void => {
+  const codes = [...completion.codes, ...codesOfAll]
   for (const [status, response] of Object.entries(responses)) {
-    const titles = codes.filter((code) => String(problemKinds[code].status) === status).map((code) =>
-      problemKinds[code].title
-    )
-    if (titles.length > 0) response.description = `${titles.join(", or ")}.`
+    const known = codes.filter((code) => String(problemKinds[code].status) === status)
+    if (known.length > 0) response.description = `${known.map((code) => problemKinds[code].title).join(", or ")}.`
     response.headers = {
       ...completeHeaders(response.headers as Headers | undefined),
       ...headersOf(status),
@@ -185,13 +210,8 @@ const completeResponses = (operationId: string, responses: Responses): void => {
       Object.assign(
         content,
         mediaType === problemMediaType
-          ? {
-            examples: Object.fromEntries(
-              codes.filter((code) => String(problemKinds[code].status) === status)
-                .map((code) => [code, exampleProblem(code)])
-            )
-          }
-          : { example: exampleOf[operationId] }
+          ? { examples: Object.fromEntries(known.map((code) => [code, exampleProblem(code, completion.instance)])) }
+          : { example: completion.example }
       )
     }
   }
@@ -237,13 +257,26 @@ const unwrapSingleChoices = (node: unknown): unknown => {
   return Object.fromEntries(Object.entries(flat).map(([key, value]) => [key, unwrapSingleChoices(value)]))
 }
 
-/** Completes the document that Effect derives from the contract. */
+/** Completes the operation of a mutation endpoint at `path`. */
+export const completeMutation = (operation: OpenAPISpecOperation, path: string): OpenAPISpecOperation => {
+  const example = { ...exampleOperation, state: "accepted", submission_uncertain: false, revision: 1 }
+  for (const parameter of operation.parameters) {
+    if (parameter.name === "idempotency-key") parameter.name = "Idempotency-Key"
+  }
+  completeParameters(operation)
+  completeResponses(operation.responses, { codes: codesOfMutations, example, instance: path })
+  return operation
+}
+
+/**
+ * Completes the document that Effect derives from the contract. It leaves the endpoints of applications as they are.
+ */
 export const completeDocument = (document: OpenAPISpec): OpenAPISpec => {
-  for (const path of Object.values(document.paths)) {
-    const operation = path.get
-    if (operation === undefined) continue
+  for (const { get: operation } of Object.values(document.paths)) {
+    const id = operation?.operationId ?? ""
+    if (operation === undefined || !Object.hasOwn(exampleOf, id)) continue
     completeParameters(operation)
-    completeResponses(operation.operationId ?? "", operation.responses)
+    completeResponses(operation.responses, { codes: codesOf[id] ?? [], example: exampleOf[id], instance: readPath })
   }
   return { ...document, components: unwrapSingleChoices(document.components) as OpenAPISpec["components"] }
 }

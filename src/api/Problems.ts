@@ -39,9 +39,15 @@ type CodesOf<Status extends number> = {
   [Code in ProblemCode]: (typeof problemKinds)[Code]["status"] extends Status ? Code : never
 }[ProblemCode]
 
+/** Gives the class its tag. The prototype holds the tag, so no body of a problem has a member `_tag`. */
+const withTag = <Class>(name: string, Class: Class): Class => {
+  Object.defineProperty((Class as { readonly prototype: object }).prototype, "_tag", { value: name })
+  return Class
+}
+
 /**
  * The error class of some codes of one status. An endpoint may declare several classes of a status: `code` tells them
- * apart.
+ * apart. Programs tell classes apart by `_tag`, which is the name of the class: `Effect.catchTag("NotFound", …)`.
  */
 const problem =
   <Self>() =>
@@ -50,10 +56,13 @@ const problem =
     status: Status,
     codes: ReadonlyArray<Code>
   ) =>
-    Schema.Error<Self>(name)(Schema.Struct(fieldsFor(status, codes)).annotate({ identifier: `${name}Problem` }), {
-      httpApiStatus: status,
-      description: codes.map((code) => problemKinds[code].title).join(", or ")
-    })
+    withTag(
+      name,
+      Schema.Error<Self, { readonly _tag: Name }>(name)(
+        Schema.Struct(fieldsFor(status, codes)).annotate({ identifier: `${name}Problem` }),
+        { httpApiStatus: status, description: codes.map((code) => problemKinds[code].title).join(", or ") }
+      )
+    )
 
 /** 400: the request is malformed. */
 export class BadRequest extends problem<BadRequest>()("BadRequest", 400, ["malformed_request"]) {}

@@ -4,6 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Database } from "../node/Database.ts"
+import { layerPayloadKeys } from "../node/PayloadKeys.ts"
 import * as PgAcceptanceSignal from "../node/PgAcceptanceSignal.ts"
 import { MigrationPool, WriterPool } from "../node/Pools.ts"
 import { GrantBlockers } from "../services/GrantBlockers.ts"
@@ -12,7 +13,6 @@ import { makeIsMigrated, migrate } from "../services/Migrations.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { CommandFailed } from "./Output.ts"
-import { layerPayloadKeys } from "./PayloadKeys.ts"
 
 /** Migrates an embedded database. Fails if another database lacks migrations, because its owner must apply them. */
 const requireSchema = Effect.gen(function*() {

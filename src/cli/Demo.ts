@@ -16,9 +16,9 @@ import {
 } from "../domain/Grant.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
+import { invocation } from "../node/Invocation.ts"
 import { Grants, type IssuedGrant } from "../services/Grants.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
-import { invocation } from "./Invocation.ts"
 
 /** The provider of the demo, as its provider connection names it. */
 export const demoBank = ProviderName.make("demo-bank")

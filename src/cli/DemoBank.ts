@@ -6,6 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
 import { Database } from "../node/Database.ts"
+import { QueueServices } from "../node/GatewayServices.ts"
+import { layerPayloadKeys } from "../node/PayloadKeys.ts"
 import * as ProviderHttpClient from "../node/ProviderHttpClient.ts"
 import { Sandbox } from "../sandbox/Sandbox.ts"
 import { Providers } from "../submission/Providers.ts"
@@ -13,7 +15,6 @@ import * as SandboxProvider from "../submission/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
 import { demoBank } from "./Demo.ts"
-import { Queue } from "./WorkCommand.ts"
 
 /** Its record is a file beside the database, so that it lives as long as the ledger. The
  * command `sandbox` writes to another file. */
@@ -35,6 +36,7 @@ const DemoPolicy = Layer.succeed(SubmissionPolicy, {
 
 export const DemoBank = Submission.layer.pipe(
   Layer.provide(BankAdapter),
-  Layer.provide([Bank, ProviderHttpClient.layer(), Queue]),
+  Layer.provide([Bank, ProviderHttpClient.layer(), QueueServices]),
+  Layer.provide(layerPayloadKeys),
   Layer.provide(DemoPolicy)
 )

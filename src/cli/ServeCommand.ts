@@ -9,6 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { ReadServices } from "../node/GatewayServices.ts"
 import { defaultMaxConnections } from "../node/NodeListener.ts"
 import * as NodeServer from "../node/NodeServer.ts"
 import { MigrationPool } from "../node/Pools.ts"
@@ -20,7 +21,7 @@ import { migrate } from "../services/Migrations.ts"
 import { Port } from "./Flags.ts"
 import { layerRateLimit, rateLimitFlag } from "./RateLimitFlags.ts"
 import { ServeDemo } from "./ServeDemo.ts"
-import { ReadServices, Verifier } from "./ServedServices.ts"
+import { Verifier } from "./ServedServices.ts"
 
 const MaxConnections = Schema.String.check(
   Schema.isPattern(/^[1-9][0-9]{0,6}$/u, { expected: "a number of connections, at least 1 and at most 9999999" })

@@ -6,12 +6,12 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Database } from "../node/Database.ts"
+import { layerPayloadKeys } from "../node/PayloadKeys.ts"
 import { WriterPool } from "../node/Pools.ts"
 import { Grants } from "../services/Grants.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import { fillWithDemo, instructions, invitation, narrate, reopenDemo } from "./Demo.ts"
 import { DemoBank } from "./DemoBank.ts"
-import { layerPayloadKeys } from "./PayloadKeys.ts"
 
 const DemoLedger = Layer.mergeAll(Grants.layer, OperationLedger.layer).pipe(
   Layer.provide(layerPayloadKeys),

@@ -11,24 +11,15 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import { ProviderName } from "../domain/Grant.ts"
-import * as PgAcceptanceSignal from "../node/PgAcceptanceSignal.ts"
-import { WorkerPool } from "../node/Pools.ts"
+import { QueueServices } from "../node/GatewayServices.ts"
+import { layerPayloadKeys } from "../node/PayloadKeys.ts"
 import * as ProviderHttpClient from "../node/ProviderHttpClient.ts"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { Providers } from "../submission/Providers.ts"
 import * as SandboxProvider from "../submission/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy, validatePolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
 import { Lifetime } from "./Flags.ts"
 import { CommandFailed } from "./Output.ts"
-import { layerPayloadKeys } from "./PayloadKeys.ts"
-
-/** The submission queue and its signal, on the `WorkerPool`. */
-export const Queue = SubmissionQueue.layer.pipe(
-  Layer.merge(PgAcceptanceSignal.layer),
-  Layer.provide(layerPayloadKeys),
-  Layer.provide(WorkerPool)
-)
 
 const positive = (name: string, description: string, fallback: number) =>
   Flag.Int(name).pipe(Flag.withDescription(`${description} (default: ${fallback})`), Flag.withDefault(fallback))
@@ -132,7 +123,8 @@ export const work = Command.make(
         Layer.provide(Submission.layer),
         Layer.provide(adapters),
         Layer.provide(ProviderHttpClient.layer({ connections: policy.concurrency * 2 })),
-        Layer.provide(Queue),
+        Layer.provide(QueueServices),
+        Layer.provide(layerPayloadKeys),
         Layer.provide(Layer.succeed(SubmissionPolicy, policy))
       )
     )

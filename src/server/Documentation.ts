@@ -1,14 +1,19 @@
 /**
  * The API documentation: the OpenAPI document at `/openapi.json`, and a page made of it at `/docs`.
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as HttpApi from "effect/http-api/HttpApi"
+import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiScalar from "effect/http-api/HttpApiScalar"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
+import { completeDocument } from "../api/OpenApiDocument.ts"
 import { BaseUrl } from "./BaseUrl.ts"
+import type { ServedPath } from "./Edge.ts"
 
 /** The page contains its scripts and styles. It fetches the OpenAPI document and nothing else. */
 const docsPolicy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
@@ -35,20 +40,58 @@ const withDocsPolicy = HttpRouter.middleware((handled) => {
 }).layer
 
 /** The paths of `DocumentationRoutes`. */
-export const documentationPaths = ["/openapi.json", "/docs"] as const
+export const documentationPaths: ReadonlyArray<ServedPath> = [
+  { path: "/openapi.json", methods: ["GET"] },
+  { path: "/docs", methods: ["GET"] }
+]
 
-/** Serves both, with the base URL of the gateway as the only server of the document. */
-export const DocumentationRoutes = Layer.unwrap(
-  Effect.map(BaseUrl, (url) => {
-    const api = Api.annotate(OpenApi.Servers, [{ url }])
-    const document = HttpServerResponse.jsonUnsafe(OpenApi.fromApi(api), {
-      headers: { "cache-control": "public, max-age=300" }
-    })
-    return Layer.mergeAll(
-      HttpRouter.add("GET", "/openapi.json", document),
-      HttpApiScalar.layer(api, { path: "/docs", scalar: { withDefaultFonts: false } }).pipe(
-        Layer.provide(withDocsPolicy)
+const groupsOf = (api: HttpApi.Constraint) => Object.values((api as HttpApi.Top).groups)
+
+/** Whether the group is the one of the gateway: an application may add the groups of the gateway's API to its own. */
+const isOwn = (group: HttpApiGroup.Top): boolean => {
+  const own = (Api as unknown as HttpApi.Top).groups[group.identifier]
+  return own !== undefined && Object.keys(own.endpoints).join() === Object.keys(group.endpoints).join()
+}
+
+/**
+ * One API for the documentation of an application: its groups, and those of the gateway. Title, version and the other
+ * annotations are those of the first API; a transformation of it runs last. Throws if two groups have the same name.
+ */
+export const documentedApi = (apis: ReadonlyArray<HttpApi.Constraint>): HttpApi.Top => {
+  const own = Api as unknown as HttpApi.Top
+  const [first] = apis as ReadonlyArray<HttpApi.Top>
+  if (first === undefined) return own
+  const groups = [...apis.flatMap((api) => groupsOf(api)).filter((group) => !isOwn(group)), ...groupsOf(own)]
+  const names = groups.map(({ identifier }) => identifier)
+  const twice = names.find((name, at) => names.indexOf(name) !== at)
+  if (twice !== undefined) throw new Error(`two groups of the documented APIs have the name ${twice}: rename one`)
+  const transform = Context.getOrElse(first.annotations, OpenApi.Transform, () => (document: object) => document)
+  const composed = HttpApi.make(first.identifier).add(...groups as [HttpApiGroup.Top]) as unknown as HttpApi.Top
+  return composed.annotateMerge(Context.mergeAll(
+    OpenApi.annotations({ title: first.identifier, version: "1.0.0" }),
+    first.annotations,
+    OpenApi.annotations({ transform: (document) => transform(completeDocument(document as OpenApi.OpenAPISpec)) })
+  ))
+}
+
+/**
+ * Serves both, with the base URL of the gateway as the only server of the document. The APIs of an application come
+ * before the gateway's in one document, under the title and version of the first one: `OpenApi.annotations` sets them.
+ */
+export const DocumentationRoutes = (
+  ...apis: ReadonlyArray<HttpApi.Constraint>
+): Layer.Layer<never, never, BaseUrl | HttpRouter.HttpRouter> =>
+  Layer.unwrap(
+    Effect.map(BaseUrl, (url) => {
+      const api = documentedApi(apis).annotate(OpenApi.Servers, [{ url }])
+      const document = HttpServerResponse.jsonUnsafe(OpenApi.fromApi(api), {
+        headers: { "cache-control": "public, max-age=300" }
+      })
+      return Layer.mergeAll(
+        HttpRouter.add("GET", "/openapi.json", document),
+        HttpApiScalar.layer(api, { path: "/docs", scalar: { withDefaultFonts: false } }).pipe(
+          Layer.provide(withDocsPolicy)
+        )
       )
-    )
-  })
-)
+    })
+  )

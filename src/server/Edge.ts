@@ -4,6 +4,8 @@
 import * as Cause from "effect/Cause"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
+import type * as HttpApi from "effect/http-api/HttpApi"
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as FindMyWay from "effect/http/FindMyWay"
 import * as HttpRouter from "effect/http/HttpRouter"
 import { ClientAbort, isHttpServerError } from "effect/http/HttpServerError"
@@ -75,9 +77,41 @@ const isDecodable = (target: string): boolean => {
   }
 }
 
-const allow = { allow: "GET, HEAD, OPTIONS" }
+/** A path of the server, in the router's syntax, and the methods of its endpoints. */
+export interface ServedPath {
+  readonly path: HttpRouter.PathInput
+  readonly methods: ReadonlyArray<string>
+}
 
-type IsReadable = (request: HttpServerRequest) => boolean
+/** The paths of the endpoints of these APIs. */
+export const pathsOf = (apis: ReadonlyArray<HttpApi.Constraint>): ReadonlyArray<ServedPath> =>
+  (apis as ReadonlyArray<HttpApi.Top>).flatMap((api) =>
+    Object.values(api.groups).flatMap((group) =>
+      (Object.values(group.endpoints) as ReadonlyArray<HttpApiEndpoint.Top>).map(({ method, path }) => ({
+        path: path as HttpRouter.PathInput,
+        methods: [method]
+      }))
+    )
+  )
+
+/** Finds the value of `Allow` for the path of a request; undefined if no endpoint has the path. */
+type FindAllow = (request: HttpServerRequest) => string | undefined
+
+const makeFindAllow = (paths: ReadonlyArray<ServedPath>): FindAllow => {
+  const methodsOf = new Map<string, Set<string>>()
+  for (const { methods, path } of paths) {
+    const known = methodsOf.get(path) ?? new Set()
+    for (const method of methods) known.add(method)
+    methodsOf.set(path, known)
+  }
+  // A GET endpoint answers HEAD, too.
+  const allowOf = (methods: ReadonlySet<string>) =>
+    [...methods].flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]).concat("OPTIONS").join(", ")
+  const router = FindMyWay.make<string>(routerConfig)
+  for (const [path, methods] of methodsOf) router.on("GET", path as FindMyWay.PathInput, allowOf(methods))
+  const ofServer = allowOf(new Set(paths.flatMap(({ methods }) => methods)))
+  return ({ url }) => url === "*" ? ofServer : router.find("GET", url)?.handler
+}
 
 const answer = (
   problem: Effect.Effect<never, Problem>,
@@ -86,41 +120,42 @@ const answer = (
   Effect.catch(problem, (problem) => problemResponse(problem, headers))
 
 /** Returns the response to a request that no endpoint may see; undefined for other requests. */
-const makeIntercept = (problems: Problems["Service"], isReadable: IsReadable) => {
-  const options = (request: HttpServerRequest) =>
-    request.url === "*" || isReadable(request)
-      ? Effect.succeed(HttpServerResponse.empty({ status: 204, headers: allow }))
-      : answer(problems.fail("route_not_found"))
-
-  return (request: HttpServerRequest) => {
-    if (hasTokenInQuery(request)) return answer(refuseTokenInQuery(problems))
-    if (lacksHost(request)) {
-      return answer(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
-    }
-    if (!isTarget(request)) {
-      return answer(problems.fail("malformed_request", { detail: "The request target has no path." }))
-    }
-    if (request.url.length > maxTarget) return answer(problems.fail("uri_too_long"))
-    if (Number(request.headers["content-length"] ?? 0) > maxBody) return answer(problems.fail("payload_too_large"))
-    if (hasPathParameters(request)) return answer(problems.fail("route_not_found"))
-    if (request.method === "OPTIONS") return options(request)
-    return undefined
+const makeIntercept = (problems: Problems["Service"]) => (request: HttpServerRequest) => {
+  if (hasTokenInQuery(request)) return answer(refuseTokenInQuery(problems))
+  if (lacksHost(request)) {
+    return answer(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
   }
+  if (!isTarget(request)) {
+    return answer(problems.fail("malformed_request", { detail: "The request target has no path." }))
+  }
+  if (request.url.length > maxTarget) return answer(problems.fail("uri_too_long"))
+  if (Number(request.headers["content-length"] ?? 0) > maxBody) return answer(problems.fail("payload_too_large"))
+  if (hasPathParameters(request)) return answer(problems.fail("route_not_found"))
+  return undefined
+}
+
+/** Returns the response to a request without a route. */
+const makeUnrouted = (problems: Problems["Service"], findAllow: FindAllow) => (request: HttpServerRequest): Handled => {
+  const allow = findAllow(request)
+  if (request.method === "OPTIONS") {
+    return allow === undefined
+      ? answer(problems.fail("route_not_found"))
+      : Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
+  }
+  if (!isDecodable(request.url)) {
+    return answer(problems.fail("malformed_request", { detail: "The path is not valid percent-encoding." }))
+  }
+  return allow === undefined
+    ? answer(problems.fail("route_not_found"))
+    : answer(problems.fail("method_not_allowed"), { allow })
 }
 
 /** Returns the response to a request that no endpoint answered. */
-const makeFallback =
-  (problems: Problems["Service"], isReadable: IsReadable) =>
-  (cause: Cause.Cause<unknown>, request: HttpServerRequest): Handled => {
+const makeFallback = (problems: Problems["Service"], findAllow: FindAllow) => {
+  const unrouted = makeUnrouted(problems, findAllow)
+  return (cause: Cause.Cause<unknown>, request: HttpServerRequest): Handled => {
     const error = Cause.squash(cause)
-    if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") {
-      if (!isDecodable(request.url)) {
-        return answer(problems.fail("malformed_request", { detail: "The path is not valid percent-encoding." }))
-      }
-      return isReadable(request)
-        ? answer(problems.fail("method_not_allowed"), allow)
-        : answer(problems.fail("route_not_found"))
-    }
+    if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") return unrouted(request)
     if (Cause.hasInterruptsOnly(cause)) {
       // A client that has left gets no response. A client that the shutdown cut off may repeat its request.
       return cause.reasons.some((reason) => reason.annotations.has(ClientAbort.key))
@@ -132,24 +167,22 @@ const makeFallback =
       answer(problems.fail("internal_error"))
     )
   }
+}
 
 /**
  * Adds request context, limits, `OPTIONS`, and complete problems for requests without an endpoint. `paths` are the
- * paths of the endpoints, in the router's syntax: other methods on them are 405, other paths are 404.
+ * paths of all endpoints: other methods on them are 405, other paths are 404. `pathsOf` finds the paths of an API.
  */
 export const edge = (
-  paths: ReadonlyArray<HttpRouter.PathInput>
+  paths: ReadonlyArray<ServedPath>
 ): Layer.Layer<never, never, HttpRouter.HttpRouter | Lifecycle | Problems | SecureRandom.SecureRandom> =>
   HttpRouter.middleware(
     Effect.gen(function*() {
       const lifecycle = yield* Lifecycle
       const problems = yield* Problems
       const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
-      const readable = FindMyWay.make<true>(routerConfig)
-      for (const path of paths) readable.on("GET", path as FindMyWay.PathInput, true)
-      const isReadable: IsReadable = (request) => readable.find("GET", request.url) !== undefined
-      const intercept = makeIntercept(problems, isReadable)
-      const fallback = makeFallback(problems, isReadable)
+      const intercept = makeIntercept(problems)
+      const fallback = makeFallback(problems, makeFindAllow(paths))
 
       /** A kept-alive connection would delay the server's shutdown. */
       const closeWhileDraining = (response: HttpServerResponse.HttpServerResponse) =>

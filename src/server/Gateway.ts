@@ -14,6 +14,7 @@
  *                              authorization
  */
 import * as Effect from "effect/Effect"
+import type * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
@@ -22,7 +23,7 @@ import { AdmissionLayer } from "./Admission.ts"
 import { AuthorizationLayer } from "./Authorization.ts"
 import { ConformanceLayer } from "./Conformance.ts"
 import { documentationPaths, DocumentationRoutes } from "./Documentation.ts"
-import { edge, routerConfig } from "./Edge.ts"
+import { edge, pathsOf, routerConfig } from "./Edge.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { MaskedTracer } from "./MaskedTracer.ts"
 import { OperationsLayer } from "./OperationsHandlers.ts"
@@ -44,19 +45,6 @@ export const GatewayRoutes = HttpApiBuilder.layer(Api).pipe(
   Layer.provide(Problems.layer)
 )
 
-/** The paths that the gateway serves, for the answers of `edge` to other paths and methods. */
-const paths = [
-  ...Object.values(Api.groups).flatMap((group) => Object.values(group.endpoints).map((endpoint) => endpoint.path)),
-  ...documentationPaths
-] as ReadonlyArray<HttpRouter.PathInput>
-
-const Edge = edge(paths).pipe(Layer.provide(Problems.layer))
-
-const Routes = HttpRouter.serve(
-  Layer.mergeAll(GatewayRoutes, DocumentationRoutes, Edge),
-  { routerConfig, disableLogger: true, disableListenLog: true }
-)
-
 /** Drains when the scope closes. The server closes after that, because it was built first. */
 const Drain = Layer.effectDiscard(
   Effect.gen(function*() {
@@ -66,10 +54,28 @@ const Drain = Layer.effectDiscard(
 )
 
 /**
- * The server: every route, on the `HttpServer` that the application provides. When its scope closes, it first refuses
- * new requests and lets running requests finish. Then it closes the server.
+ * The server of an application: its routes, those of the gateway, and one documentation, on the `HttpServer` that the
+ * application provides. Every response has a request id, and every error is a complete problem. When its scope closes, it
+ * first refuses new requests and lets running requests finish. Then it closes the server.
+ *
+ * `apis` are the contracts of the routes. Paths outside of them are 404, except those that a route serves.
  */
-export const GatewayServer = Drain.pipe(
-  Layer.provideMerge(Routes),
-  Layer.provide(MaskedTracer)
-)
+export const layerServer = <E, R>(
+  routes: Layer.Layer<never, E, R>,
+  apis: ReadonlyArray<HttpApi.Constraint>
+) =>
+  Drain.pipe(
+    Layer.provideMerge(HttpRouter.serve(
+      Layer.mergeAll(
+        GatewayRoutes,
+        routes,
+        DocumentationRoutes(...apis),
+        edge([...pathsOf([Api, ...apis]), ...documentationPaths]).pipe(Layer.provide(Problems.layer))
+      ),
+      { routerConfig, disableLogger: true, disableListenLog: true }
+    )),
+    Layer.provide(MaskedTracer)
+  )
+
+/** The server of the gateway alone. */
+export const GatewayServer = layerServer(Layer.empty, [])

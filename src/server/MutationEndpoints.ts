@@ -4,6 +4,7 @@
  */
 import * as ByteSize from "effect/ByteSize"
 import * as Context from "effect/Context"
+import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
@@ -14,7 +15,7 @@ import type { HttpServerError } from "effect/http/HttpServerError"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
-import { CurrentGrant } from "../api/Middleware.ts"
+import { type Admission, type Authorization, type Conformance, CurrentGrant } from "../api/Middleware.ts"
 import {
   type AcceptedOperation,
   CurrentKey,
@@ -44,8 +45,13 @@ import { type Operation, type OperationType, pollAfterSeconds } from "../domain/
 import type { InvalidMember } from "../domain/PayloadSchemas.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
+import { AdmissionLayer } from "./Admission.ts"
+import { AuthorizationLayer } from "./Authorization.ts"
 import { BaseUrl } from "./BaseUrl.ts"
+import { ConformanceLayer } from "./Conformance.ts"
 import { failingFields } from "./Fields.ts"
+import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseForNow, refuseGrant } from "./Refusals.ts"
 
@@ -78,7 +84,7 @@ const findDeepMember = (text: string) => {
   }
 }
 
-/** Implements `MutationRequest`. */
+/** Implements `MutationRequest`. `MutationEndpoints.layer` contains it. */
 export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems> = Layer.effect(
   MutationRequest,
   Effect.map(Problems, (problems) => {
@@ -152,9 +158,19 @@ export class MutationEndpoints extends Context.Service<MutationEndpoints, {
   /** Fails with the problem for an error of the ledger. For handlers that call the ledger themselves. */
   readonly refuse: (error: AcceptanceError) => Effect.Effect<never, Refused>
 }>()("financial-agents-gateway/server/MutationEndpoints") {
-  static readonly layer: Layer.Layer<MutationEndpoints, never, BaseUrl | OperationLedger | Problems> = Layer.effect(
-    MutationEndpoints,
-    Effect.suspend(() => make)
+  /** The service, and the middleware of endpoints that `mutationEndpoint` declares. */
+  static readonly layer: Layer.Layer<
+    MutationEndpoints | MutationRequest | Authorization | Admission | Conformance,
+    never,
+    BaseUrl | GrantVerifier | Lifecycle | OperationLedger | SecureRandom.SecureRandom
+  > = Layer.suspend(() =>
+    Layer.mergeAll(
+      Layer.effect(MutationEndpoints, make),
+      MutationRequestLayer,
+      AuthorizationLayer,
+      AdmissionLayer,
+      ConformanceLayer
+    ).pipe(Layer.provide(Problems.layer))
   )
 }
 

@@ -5,7 +5,7 @@
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer } from "effect"
-import { layerPayloadKeys } from "../../../src/cli/PayloadKeys.ts"
+import { layerPayloadKeys } from "../../../src/node/PayloadKeys.ts"
 import { PayloadCipher } from "../../../src/services/PayloadCipher.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
@@ -56,7 +56,7 @@ describe("Payload keys in the environment", () => {
   it.effect.each(refusals)("are refused if %s", ([, env, message]) =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(cipherIn(env))
-      assert.strictEqual(error._tag, "CommandFailed")
+      assert.strictEqual(error._tag, "InvalidSetting")
       assert.match(error.message, message)
     }))
 })

@@ -2,10 +2,10 @@
  * The payments example, killed after the acceptance is committed and before the client gets a response. It has no
  * workers, so that nothing else happens at that moment.
  */
-import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
-import { Writes } from "../../../examples/payments/Application.ts"
-import { makeProgram } from "../../../examples/payments/main.ts"
+import { options } from "../../../examples/payments/main.ts"
+import * as GatewayApp from "../../../src/node/GatewayApp.ts"
+import { WriteServices } from "../../../src/node/GatewayServices.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 
 const DeadlyLedger = Layer.effect(
@@ -18,4 +18,6 @@ const DeadlyLedger = Layer.effect(
     }))
 )
 
-NodeRuntime.runMain(makeProgram({ writes: DeadlyLedger.pipe(Layer.provideMerge(Writes)), working: () => Layer.empty }))
+const { providers: _, ...withoutWorkers } = options
+
+GatewayApp.run({ ...withoutWorkers, writes: Layer.provideMerge(DeadlyLedger, WriteServices) })

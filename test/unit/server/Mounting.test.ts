@@ -89,7 +89,7 @@ describe("The edge around the routes of another application", () => {
     const observer = Observer.make()
     const Broken = Layer.mergeAll(
       HttpRouter.add("GET", "/broken", Effect.die(new Error("postgres://gateway:hunter2@10.0.0.7"))),
-      edge(["/broken"])
+      edge([{ path: "/broken", methods: ["GET"] }])
     ).pipe(
       Layer.provide(Problems.layer),
       Layer.provide([BaseUrl.layer(baseUrl), Lifecycle.layer()]),

@@ -1,5 +1,5 @@
 /**
- * Logs and traces of the command line, as the environment configures them.
+ * Logs and traces of a process, as the environment configures them.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -11,17 +11,23 @@ import * as Otlp from "effect/observability/Otlp"
 import * as OtlpSerialization from "effect/observability/OtlpSerialization"
 import * as Option from "effect/Option"
 import * as References from "effect/References"
-import { CommandFailed } from "./Output.ts"
+import { InvalidSetting } from "./InvalidSetting.ts"
+
+/** The service in traces, metrics and logs. */
+interface ServiceName {
+  readonly serviceName: string
+  readonly serviceVersion?: string
+}
 
 /** Exports spans to OTEL_EXPORTER_OTLP_ENDPOINT. Without it, no spans are created. */
-const Tracing = (serviceVersion: string) =>
+const Tracing = (resource: ServiceName) =>
   Layer.unwrap(
     Effect.map(
       Config.option(Config.String("OTEL_EXPORTER_OTLP_ENDPOINT")),
       Option.match({
         onNone: () => Layer.succeed(References.TracerEnabled, false),
         onSome: (baseUrl) =>
-          Otlp.layer({ baseUrl, resource: { serviceName: "financial-agents-gateway", serviceVersion } })
+          Otlp.layer({ baseUrl, resource })
             .pipe(Layer.provide(OtlpSerialization.layerJson), Layer.provide(FetchHttpClient.layer))
       })
     )
@@ -31,7 +37,7 @@ const Tracing = (serviceVersion: string) =>
 const logLevel = Effect.gen(function*() {
   const text = yield* Config.String("LOG_LEVEL").pipe(Config.withDefault("Info"))
   const level = LogLevel.values.find((level) => level.toLowerCase() === text.toLowerCase())
-  return level ?? (yield* new CommandFailed({ message: `LOG_LEVEL must be one of ${LogLevel.values.join(", ")}` }))
+  return level ?? (yield* new InvalidSetting({ message: `LOG_LEVEL must be one of ${LogLevel.values.join(", ")}` }))
 })
 
 /** Logs to standard error: for people on a terminal, else as JSON lines. */
@@ -41,4 +47,5 @@ const Logging = Layer.mergeAll(
   Layer.effect(References.MinimumLogLevel, logLevel)
 )
 
-export const Observability = (serviceVersion: string) => Tracing(serviceVersion).pipe(Layer.provideMerge(Logging))
+/** LOG_LEVEL, and OTEL_EXPORTER_OTLP_ENDPOINT with the name of the service in its traces. */
+export const Observability = (service: ServiceName) => Tracing(service).pipe(Layer.provideMerge(Logging))

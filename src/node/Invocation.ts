@@ -8,6 +8,7 @@ export const manifest = createRequire(import.meta.url)("../../package.json") as 
   readonly name: string
   readonly version: string
   readonly engines: { readonly node: string }
+  readonly dependencies: Readonly<Record<string, string>>
   readonly devDependencies: Readonly<Record<string, string>>
 }
 

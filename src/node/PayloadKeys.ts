@@ -15,17 +15,17 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { isInstant } from "../domain/Timestamp.ts"
 import { layerAesGcm, type PayloadKey, PayloadKeyId } from "../services/PayloadCipher.ts"
-import { CommandFailed } from "./Output.ts"
+import { InvalidSetting } from "./InvalidSetting.ts"
 
 const isKeyId = Schema.is(PayloadKeyId)
 
 const invalid = Effect.fail(
-  new CommandFailed({
+  new InvalidSetting({
     message: "PAYLOAD_KEYS must be NAME:KEY[,NAME:KEY…], each key 32 bytes in Base64; the first one encrypts"
   })
 )
 
-const parse = (text: string): Effect.Effect<PayloadKey, CommandFailed> => {
+const parse = (text: string): Effect.Effect<PayloadKey, InvalidSetting> => {
   const [id = "", encoded = "", ...rest] = text.trim().split(":")
   const key = Base64.decode(encoded)
   return isKeyId(id) && rest.length === 0 && Result.isSuccess(key) && key.success.length === 32
@@ -33,16 +33,16 @@ const parse = (text: string): Effect.Effect<PayloadKey, CommandFailed> => {
     : invalid
 }
 
-const parsePlaintextUntil = (text: string): Effect.Effect<DateTime.Utc, CommandFailed> =>
+const parsePlaintextUntil = (text: string): Effect.Effect<DateTime.Utc, InvalidSetting> =>
   isInstant(text) ? Effect.succeed(DateTime.makeUnsafe(Date.parse(text))) : Effect.fail(
-    new CommandFailed({
+    new InvalidSetting({
       message: "PAYLOAD_PLAINTEXT_UNTIL must be an RFC 3339 date-time such as 2026-01-31T12:00:00Z"
     })
   )
 
 /** Without keys every payload is plain text, so the keys must be missing by mistake. */
 const withoutKeys = Effect.fail(
-  new CommandFailed({ message: "PAYLOAD_PLAINTEXT_UNTIL needs PAYLOAD_KEYS: set the keys, or remove it" })
+  new InvalidSetting({ message: "PAYLOAD_PLAINTEXT_UNTIL needs PAYLOAD_KEYS: set the keys, or remove it" })
 )
 
 /**
@@ -51,7 +51,7 @@ const withoutKeys = Effect.fail(
  */
 export const layerPayloadKeys: Layer.Layer<
   never,
-  CommandFailed | Config.ConfigError,
+  InvalidSetting | Config.ConfigError,
   Aead.Aead | Digest.Digest | SecureRandom.SecureRandom
 > = Layer.unwrap(
   Effect.gen(function*() {

@@ -1,0 +1,111 @@
+/**
+ * A typed client of any API behind the gateway's middleware: the gateway's own, or that of an application.
+ */
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as HttpApi from "effect/http-api/HttpApi"
+import * as HttpApiClient from "effect/http-api/HttpApiClient"
+import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import * as HttpClient from "effect/http/HttpClient"
+import type { HttpClientError } from "effect/http/HttpClientError"
+import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import type * as Redacted from "effect/Redacted"
+import { Authorization } from "./Middleware.ts"
+
+/** The address of the service, and the access token. */
+export interface ClientOptions {
+  /** Base URL of the service, such as `https://gateway.example`. */
+  readonly baseUrl: string
+  /** The access token. An effect runs for each request, so that it can renew an expired token. */
+  readonly accessToken: Redacted.Redacted<string> | Effect.Effect<Redacted.Redacted<string>>
+}
+
+const bearer = (accessToken: ClientOptions["accessToken"]) =>
+  HttpApiMiddleware.layerClient(
+    Authorization,
+    ({ next, request }) =>
+      Effect.flatMap(
+        Effect.isEffect(accessToken) ? accessToken : Effect.succeed(accessToken),
+        (token) => next(HttpClientRequest.bearerToken(request, token))
+      )
+  )
+
+/** Receives the seconds of `Retry-After` during a call; null if the caller does not need them. */
+const Advice = Context.Reference<{ seconds: number } | null>("financial-agents-gateway/api/ApiClient/Advice", {
+  defaultValue: () => null
+})
+
+/** Notes `Retry-After` in seconds (RFC 9110 §10.2.3), the form that the gateway sends. Any other value counts as 1. */
+const noteAdvice = HttpClient.tap((response) =>
+  Effect.map(Advice, (advice) => {
+    const text = response.headers["retry-after"] ?? ""
+    if (advice !== null) advice.seconds = /^[1-9][0-9]{0,5}$/.test(text) ? Number(text) : 1
+  })
+)
+
+/**
+ * Makes typed calls from a contract: `client.payments.pay({ headers, payload })`. Each call carries the access token.
+ * A problem fails the call as its class, so `Effect.catchTag("IdempotencyKeyReused", …)` handles one. Provide an
+ * `HttpClient`, such as `FetchHttpClient.layer`.
+ */
+export const makeClient = <Id extends string, Groups extends HttpApiGroup.Constraint>(
+  api: HttpApi.HttpApi<Id, Groups>,
+  { accessToken, baseUrl }: ClientOptions
+): Effect.Effect<
+  HttpApiClient.Client<Groups>,
+  never,
+  | HttpClient.HttpClient
+  | Exclude<HttpApiGroup.MiddlewareClient<Groups>, HttpApiMiddleware.ForClient<Authorization>>
+> =>
+  HttpApiClient.make(api, {
+    transformClient: (client) => noteAdvice(HttpClient.mapRequest(client, HttpClientRequest.prependUrl(baseUrl)))
+  }).pipe(Effect.provide(bearer(accessToken)))
+
+/** Whether the identical call may succeed later: the error is a problem that says so. */
+export const isRetryable = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && "retryable" in error && error.retryable === true
+
+/** Repeats a call after the errors that `again` selects, when `Retry-After` has passed; after 1 second without it. */
+export const repeatAfterAdvice = <A, E, R>(
+  call: Effect.Effect<A, E, R>,
+  again: (error: E) => boolean
+): Effect.Effect<A, E, R> =>
+  Effect.suspend(() => {
+    const advice = { seconds: 1 }
+    return Effect.catchIf(
+      Effect.provideService(call, Advice, advice),
+      again,
+      () => Effect.delay(repeatAfterAdvice(call, again), Duration.seconds(advice.seconds))
+    )
+  })
+
+/** Whether there was no response, so that it is unknown whether the service received the request. */
+const isWithoutResponse = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && "_tag" in error && error._tag === "HttpClientError"
+  && (error as HttpClientError).reason._tag === "TransportError"
+
+/**
+ * Submits a financial request: repeats the call after a retryable problem, and after a lost connection. Each repetition
+ * is the same request with the same `Idempotency-Key`, so the work is accepted once:
+ *
+ *     submit(client.payments.pay({ headers: { "idempotency-key": key }, payload }))
+ *
+ * Choose the key before the first attempt, and store it: a later process repeats the request with it. `within` limits
+ * the repetitions, by default to one minute. Then the last error fails the call; whether the request was recorded is
+ * unknown, unless the error says so.
+ */
+export const submit = <A, E, R>(
+  call: Effect.Effect<A, E, R>,
+  options: { readonly within?: Duration.Input } = {}
+): Effect.Effect<A, E, R> =>
+  Effect.clockWith((clock) =>
+    Effect.suspend(() => {
+      const end = clock.currentTimeMillisUnsafe() + Duration.toMillis(options.within ?? "1 minute")
+      return repeatAfterAdvice(
+        call,
+        (error) => (isRetryable(error) || isWithoutResponse(error)) && clock.currentTimeMillisUnsafe() < end
+      )
+    })
+  )

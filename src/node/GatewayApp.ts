@@ -1,0 +1,152 @@
+/**
+ * A whole gateway process as one layer: the endpoints of an application, the gateway's endpoints, and the workers.
+ *
+ *     GatewayApp.run({
+ *       api: PaymentsApi,
+ *       routes: PaymentsRoutes,
+ *       providers: Providers.layer({ "first-bank": FirstBank.layer })
+ *     })
+ */
+import * as Effect from "effect/Effect"
+import type * as HttpApi from "effect/http-api/HttpApi"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import type * as HttpRouter from "effect/http/HttpRouter"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import { BaseUrl } from "../server/BaseUrl.ts"
+import { layerServer } from "../server/Gateway.ts"
+import { Lifecycle } from "../server/Lifecycle.ts"
+import { MutationEndpoints } from "../server/MutationEndpoints.ts"
+import { Problems } from "../server/ProblemResponses.ts"
+import { Grants } from "../services/Grants.ts"
+import { migrate } from "../services/Migrations.ts"
+import * as Submission from "../submission/SubmissionProcesses.ts"
+import { Database } from "./Database.ts"
+import { databaseAs, type DatabaseUrls, readRoleUrl } from "./DatabaseRoles.ts"
+import type { Failure, GatewayParts, Incomplete, Missing } from "./GatewayParts.ts"
+import { OwnVerifier, QueueServices, ReadServices, WriteServices } from "./GatewayServices.ts"
+import * as NodeServer from "./NodeServer.ts"
+import { Observability } from "./Observability.ts"
+import { layerPayloadKeys } from "./PayloadKeys.ts"
+import { MigrationPool, ProvisioningPool } from "./Pools.ts"
+import { type ProcessSettings, readSettings } from "./ProcessSettings.ts"
+import * as ProviderHttpClient from "./ProviderHttpClient.ts"
+import { Platform, runProgram } from "./runProgram.ts"
+
+/** The options of a gateway process: its settings, and its parts. Every one has a default. */
+export interface GatewayAppOptions extends ProcessSettings, GatewayParts {
+  /**
+   * The contracts of `routes`. One document describes their endpoints and the gateway's, under the title and version of
+   * the first one, and other methods on their paths are 405.
+   */
+  readonly api?: HttpApi.Constraint | ReadonlyArray<HttpApi.Constraint>
+  /** Whether missing migrations are applied at the start. Default: true. */
+  readonly migrate?: boolean
+  /**
+   * URLs of the database for single roles (docs/postgresql.md), or else OWNER_DATABASE_URL, READER_DATABASE_URL,
+   * PROVISIONER_DATABASE_URL and WRITER_DATABASE_URL. A role without a URL connects with `databaseUrl`.
+   */
+  readonly databases?: DatabaseUrls
+}
+
+type Settings = Effect.Success<ReturnType<typeof readSettings>>
+
+const apisOf = ({ api = [] }: GatewayAppOptions): ReadonlyArray<HttpApi.Constraint> =>
+  Array.isArray(api) ? api : [api as HttpApi.Constraint]
+
+/** The verifier. Without one, the process accepts the tokens that the gateway itself issued. */
+const verifierOf = (
+  { databases, verifier }: GatewayAppOptions,
+  Writes: Layer.Layer<Grants, unknown, unknown>
+): NonNullable<GatewayParts["verifier"]> => {
+  const Reader = databaseAs("reader", databases)
+  if (verifier === undefined) return Layer.provide(OwnVerifier, Reader)
+  const ProvisioningGrants = Layer.fresh(Grants.layer).pipe(
+    Layer.provide(ProvisioningPool),
+    Layer.provide(databaseAs("provisioner", databases))
+  )
+  const Provisioner = Layer.unwrap(
+    Effect.map(readRoleUrl("provisioner", databases), (url) => Option.isSome(url) ? ProvisioningGrants : Writes)
+  )
+  return verifier.pipe(Layer.provide([Writes, Provisioner]), Layer.provide([Reader, FetchHttpClient.layer]))
+}
+
+/** The services of the routes: what reads, accepts, verifies and limits. */
+const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings) => {
+  const { databases, lifecycle = Lifecycle.layer(), reads = ReadServices, writes = WriteServices } = options
+  const Writes = Layer.provide(writes, databaseAs("writer", databases))
+  return Layer.mergeAll(
+    Layer.provide(reads, databaseAs("reader", databases)),
+    Writes,
+    verifierOf(options, Writes),
+    lifecycle,
+    BaseUrl.layer(baseUrl)
+  )
+}
+
+/** The workers, if the process has providers. */
+const workersOf = ({ databases, providerClient, providers, queue = QueueServices }: GatewayAppOptions) =>
+  providers === undefined
+    ? Layer.empty
+    : Submission.layer.pipe(
+      Layer.provide(Layer.provide(providers, providerClient ?? ProviderHttpClient.layer())),
+      Layer.provide(Layer.provide(queue, databaseAs("writer", databases)))
+    )
+
+const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOptions) =>
+  isMigrated
+    ? Layer.effectDiscard(Effect.gen(function*() {
+      const applied = yield* Effect.provide(migrate, MigrationPool)
+      if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
+    })).pipe(Layer.provide(databaseAs("owner", databases)))
+    : Layer.empty
+
+/** Requests stop first, then the workers. */
+const processOf = (options: GatewayAppOptions, settings: Settings) => {
+  const { host, port } = settings
+  const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty } = options
+  const Announced = Layer.effectDiscard(
+    Effect.annotateLogs(Effect.logInfo("Listening"), { host, port, base_url: settings.baseUrl })
+  )
+  const Served = layerServer(
+    routes as Layer.Layer<never, unknown, HttpRouter.HttpRouter>,
+    apisOf(options)
+  ).pipe(Layer.provide(listener))
+  return Layer.merge(Announced, started).pipe(
+    Layer.provide(Served),
+    Layer.provide(workersOf(options)),
+    Layer.provide([MutationEndpoints.layer, Problems.layer]),
+    Layer.provide(servicesOf(options, settings)),
+    Layer.provide(migrationOf(options)),
+    Layer.provide([
+      options.database ?? Database.layer(settings),
+      options.payloadKeys ?? layerPayloadKeys,
+      options.references ?? Layer.empty
+    ]),
+    Layer.provide(Platform)
+  )
+}
+
+/**
+ * The process: it migrates the database, serves the routes of the application beside the gateway's, and runs the workers
+ * of `providers`. When its scope closes, it refuses new requests, finishes the running ones, and then stops the workers
+ * as their policy says.
+ *
+ * A part that needs a service which the process does not have leaves that service open in the type of the layer.
+ */
+export const layer = <const Options extends GatewayAppOptions>(
+  options: Options
+): Layer.Layer<never, Failure<Options>, Missing<Options>> =>
+  // `Failure` and `Missing` find the types of the parts, which `GatewayParts` hides.
+  Layer.unwrap(Effect.map(readSettings(options), (settings) => processOf(options, settings))) as never
+
+/**
+ * Runs the process until SIGTERM or SIGINT, and exits with 0 then. A failure is one line on standard error and exit code
+ * 1. Logs go to standard error; LOG_LEVEL and OTEL_EXPORTER_OTLP_ENDPOINT configure them as for the command line.
+ */
+export const run = <const Options extends GatewayAppOptions>(options: Options & Incomplete<Options>): void =>
+  runProgram(
+    Layer.launch(layer(options as GatewayAppOptions) as Layer.Layer<never, unknown>).pipe(
+      Effect.provide(Observability({ serviceName: "financial-agents-gateway" }))
+    )
+  )

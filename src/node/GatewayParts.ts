@@ -1,0 +1,130 @@
+/**
+ * The parts of a gateway process that an application adds or replaces, and the services that each part may use.
+ */
+import type { ConfigError } from "effect/Config"
+import type { HttpClient } from "effect/http/HttpClient"
+import type { HttpRouter, Request } from "effect/http/HttpRouter"
+import type { HttpServer } from "effect/http/HttpServer"
+import type { ServeError } from "effect/http/HttpServerError"
+import type * as Layer from "effect/Layer"
+import type { MigrationError } from "effect/sql/Migrator"
+import type { SqlError } from "effect/sql/SqlError"
+import type { Admission, Authorization, Conformance } from "../api/Middleware.ts"
+import type { MutationRequest } from "../api/MutationRequest.ts"
+import type { BaseUrl } from "../server/BaseUrl.ts"
+import type { Lifecycle } from "../server/Lifecycle.ts"
+import type { MutationEndpoints } from "../server/MutationEndpoints.ts"
+import type { Problems } from "../server/ProblemResponses.ts"
+import type { Grants } from "../services/Grants.ts"
+import type { OperationLedger } from "../services/OperationLedger.ts"
+import type { OperationStore } from "../services/OperationStore.ts"
+import type { Readiness } from "../services/Readiness.ts"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
+import type { Providers } from "../submission/Providers.ts"
+import type { UnsafeDatabase } from "../submission/SubmissionProcesses.ts"
+import type { Database } from "./Database.ts"
+import type { LocalPostgresError } from "./embedded/LocalPostgres.ts"
+import type { InvalidSetting } from "./InvalidSetting.ts"
+import type { Platform } from "./runProgram.ts"
+
+type Part<A> = Layer.Layer<A, unknown, unknown>
+
+/** The parts, each a layer. A part without a layer has the default of the gateway. */
+export interface GatewayParts {
+  /** The routes of the application, such as `HttpApiBuilder.layer(api)` with its handlers. Default: none. */
+  readonly routes?: Part<never>
+  /** Runs once the process listens and its workers run. Default: nothing. */
+  readonly started?: Part<never>
+  /**
+   * The providers that this process submits to: `Providers.layer({ name: adapter })`. Default: none, because the workers
+   * run in other processes.
+   */
+  readonly providers?: Part<Providers>
+  /** Finds the grant of a credential. Default: the tokens that the gateway itself issued. */
+  readonly verifier?: Part<GrantVerifier>
+  /** Where operations are read. Default: PostgreSQL. */
+  readonly reads?: Part<OperationStore | Readiness>
+  /** Where operations are accepted and grants issued. Default: PostgreSQL. */
+  readonly writes?: Part<Grants | OperationLedger>
+  /** The queue of the workers. Default: PostgreSQL. */
+  readonly queue?: Part<SubmissionQueue>
+  /** How to connect to the database. Default: `databaseUrl`, or an embedded PostgreSQL in `dataDir`. */
+  readonly database?: Part<Database>
+  /** The HTTP server. Default: `NodeListener` at `host` and `port`, with its limits. */
+  readonly listener?: Part<HttpServer>
+  /** Limits of running requests, and the drain. Default: `Lifecycle.layer()`. */
+  readonly lifecycle?: Part<Lifecycle>
+  /** The HTTP client of the adapters. Default: `ProviderHttpClient.layer()`. */
+  readonly providerClient?: Part<HttpClient>
+  /** The cipher of payloads, such as `PayloadCipher.layerAesGcm`. Default: the keys of `PAYLOAD_KEYS`. */
+  readonly payloadKeys?: Part<never>
+  /** Layers of references, such as `SubmissionPolicy` and `RateLimits`. Default: none. */
+  readonly references?: Part<never>
+}
+
+type PlatformServices = Layer.Success<typeof Platform>
+
+type RouteServices =
+  | PlatformServices
+  | Admission
+  | Authorization
+  | BaseUrl
+  | Conformance
+  | Database
+  | Grants
+  | GrantVerifier
+  | HttpRouter
+  | Lifecycle
+  | MutationEndpoints
+  | MutationRequest
+  | OperationLedger
+  | OperationStore
+  | Problems
+  | Readiness
+
+/** The services that the process has for each part. */
+interface Provided {
+  readonly routes: RouteServices
+  readonly started: RouteServices
+  readonly providers: PlatformServices | Database | HttpClient
+  readonly verifier: PlatformServices | Database | Grants | HttpClient | OperationLedger
+  readonly reads: PlatformServices | Database
+  readonly writes: PlatformServices | Database
+  readonly queue: PlatformServices | Database
+  readonly database: PlatformServices
+  readonly listener: PlatformServices | BaseUrl
+  readonly lifecycle: PlatformServices
+  readonly providerClient: PlatformServices
+  readonly payloadKeys: PlatformServices
+  readonly references: PlatformServices
+}
+
+/** What a layer needs when it is built, and what its routes need for each request. */
+type Needs<R> = Request.Without<R> | Request.Only<"GlobalRequires" | "Requires", R>
+
+/** The services that the parts of these options need, and the process does not have. */
+export type Missing<Options> = {
+  [Name in keyof Options & keyof Provided]: Options[Name] extends Layer.Layer<infer _A, infer _E, infer R>
+    ? Exclude<Needs<R>, Provided[Name]>
+    : never
+}[keyof Options & keyof Provided]
+
+/** Why the process does not start, or stops. */
+export type Failure<Options> =
+  | ConfigError
+  | InvalidSetting
+  | LocalPostgresError
+  | MigrationError
+  | ServeError
+  | SqlError
+  | StoreUnavailable
+  | UnsafeDatabase
+  | {
+    [Name in keyof Options & keyof Provided]: Options[Name] extends Layer.Layer<infer _A, infer E, infer _R> ? E : never
+  }[keyof Options & keyof Provided]
+
+/** Refuses options with a part that misses a service. The error of the compiler names the service. */
+export type Incomplete<Options> = [Missing<Options>] extends [never] ? unknown
+  : { readonly "a part needs a service that the process does not have": Missing<Options> }

@@ -1,0 +1,34 @@
+/**
+ * The services of a gateway process, each on its pool. They store payloads as `PayloadCipher` says.
+ */
+import * as Layer from "effect/Layer"
+import { Grants } from "../services/Grants.ts"
+import { OperationLedger } from "../services/OperationLedger.ts"
+import { OperationStore } from "../services/OperationStore.ts"
+import { Readiness } from "../services/Readiness.ts"
+import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
+import * as PgAcceptanceSignal from "./PgAcceptanceSignal.ts"
+import { ListPool, ProbePool, ReaderPool, WorkerPool, WriterPool } from "./Pools.ts"
+
+/** Reads of operations, and the readiness probe. */
+export const ReadServices = Layer.merge(
+  OperationStore.layer.pipe(Layer.provide([ReaderPool, ListPool])),
+  Readiness.layer.pipe(Layer.provide(ProbePool))
+)
+
+/** Verifies the access tokens that the gateway itself issued. */
+export const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(ReaderPool))
+
+/** Accepts operations and issues grants. Announces each acceptance to the workers. */
+export const WriteServices = Layer.merge(Grants.layer, OperationLedger.layer).pipe(
+  Layer.provide(PgAcceptanceSignal.layer),
+  Layer.provide(WriterPool)
+)
+
+/** The queue of the workers, and its signal. */
+export const QueueServices = SubmissionQueue.layer.pipe(
+  // Fresh: the signal of the workers listens on their pool, also if the process accepts operations on another.
+  Layer.merge(Layer.fresh(PgAcceptanceSignal.layer)),
+  Layer.provide(WorkerPool)
+)

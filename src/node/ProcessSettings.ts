@@ -1,0 +1,60 @@
+/**
+ * The settings of a gateway process: given by the program, or read from the environment under the names of the command
+ * line.
+ */
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
+import { normalizeBaseUrl } from "../server/BaseUrl.ts"
+import { InvalidSetting } from "./InvalidSetting.ts"
+import { defaultMaxConnections } from "./NodeListener.ts"
+
+/** A value, or where to read it: `Config.Port("PORT").pipe(Config.withDefault(3002))`. */
+export type Setting<A> = A | Config.Config<A>
+
+/** Settings that are not given come from the environment. */
+export interface ProcessSettings {
+  /** Address to listen on (`HOST`). Default: 127.0.0.1. */
+  readonly host?: Setting<string>
+  /** Port to listen on (`PORT`). Default: 3000. */
+  readonly port?: Setting<number>
+  /** URL at which clients reach the process (`BASE_URL`). Default: `http://HOST:PORT`. */
+  readonly baseUrl?: Setting<string>
+  /** Most open connections (`MAX_CONNECTIONS`). Default: 10,000. */
+  readonly maxConnections?: Setting<number>
+  /** The PostgreSQL to use (`DATABASE_URL`). Without it, the process runs an embedded one. */
+  readonly databaseUrl?: Setting<Redacted.Redacted<string>>
+  /** Data directory of the embedded PostgreSQL (`DATA_DIR`). Default: `.data`. */
+  readonly dataDir?: Setting<string>
+}
+
+const read = <A>(setting: Setting<A> | undefined, fallback: Config.Config<A>): Effect.Effect<A, Config.ConfigError> =>
+  setting === undefined ? fallback : Config.isConfig(setting) ? setting : Effect.succeed(setting)
+
+/** The URL of a listener without one. */
+export const addressOf = (host: string, port: number): string =>
+  `http://${host.includes(":") ? `[${host}]` : host}:${port}`
+
+/** Reads all settings. Fails with one sentence on a port or a number of connections that is out of range. */
+export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) {
+  const host = yield* read(given.host, Config.String("HOST").pipe(Config.withDefault("127.0.0.1")))
+  const port = yield* read(given.port, Config.Port("PORT").pipe(Config.withDefault(3000)))
+  const maxConnections = yield* read(
+    given.maxConnections,
+    Config.Int("MAX_CONNECTIONS").pipe(Config.withDefault(defaultMaxConnections))
+  )
+  const baseUrl = yield* read(given.baseUrl, Config.String("BASE_URL").pipe(Config.withDefault(addressOf(host, port))))
+  const databaseUrl = given.databaseUrl === undefined
+    ? yield* Config.option(Config.Redacted("DATABASE_URL"))
+    : Option.some(yield* read(given.databaseUrl, Config.Redacted("DATABASE_URL")))
+  const dataDir = yield* read(given.dataDir, Config.String("DATA_DIR").pipe(Config.withDefault(".data")))
+  // Not 0: clients must know the URL before the process listens.
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+    return yield* new InvalidSetting({ message: "PORT must be a port from 1 to 65535" })
+  }
+  if (!Number.isInteger(maxConnections) || maxConnections < 1) {
+    return yield* new InvalidSetting({ message: "MAX_CONNECTIONS must be a number of connections, at least 1" })
+  }
+  return { host, port, maxConnections, baseUrl: normalizeBaseUrl(baseUrl), databaseUrl, dataDir }
+})

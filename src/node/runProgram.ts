@@ -1,0 +1,43 @@
+/**
+ * Runs a program as the process: its platform, its signals, its exit code, and its error as one line.
+ */
+import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import * as Cause from "effect/Cause"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import { explain } from "./explain.ts"
+
+/** The services of Node that the gateway uses: files, paths, processes, standard streams and cryptography. */
+export const Platform = Layer.mergeAll(
+  NodeHttpServer.layerHttpServices,
+  NodeCrypto.layerAead,
+  NodeCrypto.layerDigest,
+  NodeCrypto.layerSecureRandom
+)
+
+/**
+ * Runs the program until it ends or a signal arrives. SIGTERM and SIGINT interrupt it, and the process exits with 0. A
+ * failure is one line on standard error and exit code 1. `isReported` selects failures that were printed already.
+ */
+export const runProgram = <E>(
+  program: Effect.Effect<unknown, E>,
+  { isReported = () => false }: { readonly isReported?: (error: unknown) => boolean } = {}
+): void => {
+  // Closing a terminal stops the program like SIGTERM. Without a terminal, nohup or a supervisor sends SIGHUP.
+  if (process.stdout.isTTY) process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"))
+  NodeRuntime.runMain(
+    Effect.tapCause(program, (cause) =>
+      Cause.hasInterruptsOnly(cause) || isReported(Cause.squash(cause))
+        ? Effect.void
+        : Console.error(`error: ${explain(Cause.squash(cause))}`)),
+    {
+      disableErrorReporting: true,
+      // A signal is the normal way to stop a server, so it is a success.
+      teardown: (exit, onExit) => onExit(Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause) ? 0 : 1)
+    }
+  )
+}
