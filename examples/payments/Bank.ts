@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { byStatus, evidenceOf, firstOf, onBody } from "financial-agents-gateway/submission/HttpProvider"
 import * as HttpProvider from "financial-agents-gateway/submission/HttpProvider"
 import { ProviderReference, StatusAnswer, SubmissionAnswer } from "financial-agents-gateway/submission/ProviderAdapter"
+import { Payment } from "./Api.ts"
 
 // The bank echoes the idempotency key, which is the operation's id, and adds its own reference.
 const Names = Schema.Struct({ reference: ProviderReference, idempotency_key: Schema.String })
@@ -41,12 +42,16 @@ const refused = <A extends typeof Refusal.Type>(schema: Schema.Codec<A, unknown>
       })
   )
 
+/** This bank carries out payments in euros. The ledger refuses other payments at the endpoint, with 422. */
+const EuroPayment = Schema.Struct({ ...Payment.fields, currency: Schema.Literal("EUR") })
+
 /** The bank at this address. After an answer that is not declared here, the outcome stays uncertain. */
 export const layer = (baseUrl: string, token: Redacted.Redacted<string>) =>
   HttpProvider.layer({
     baseUrl,
     // If your bank has credentials for each customer, choose them by `operation.provider_connection_id`.
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(token)}`) }),
+    payloads: { payment: EuroPayment },
     // The bank refuses a request that arrives later. It thus carries out no payment that the ledger records as failed.
     sendBeforeHeader: "Send-Before",
     submit: {

@@ -67,16 +67,19 @@ export const makeClient = <Id extends string, Groups extends HttpApiGroup.Constr
 export const isRetryable = (error: unknown): boolean =>
   typeof error === "object" && error !== null && "retryable" in error && error.retryable === true
 
-/** Repeats a call after the errors that `again` selects, when `Retry-After` has passed; after 1 second without it. */
+/**
+ * Repeats a call after the errors that `again` selects, when `Retry-After` has passed; after 1 second without it. `again`
+ * receives the seconds to wait.
+ */
 export const repeatAfterAdvice = <A, E, R>(
   call: Effect.Effect<A, E, R>,
-  again: (error: E) => boolean
+  again: (error: E, seconds: number) => boolean
 ): Effect.Effect<A, E, R> =>
   Effect.suspend(() => {
     const advice = { seconds: 1 }
     return Effect.catchIf(
       Effect.provideService(call, Advice, advice),
-      again,
+      (error: E) => again(error, advice.seconds),
       () => Effect.delay(repeatAfterAdvice(call, again), Duration.seconds(advice.seconds))
     )
   })
@@ -92,9 +95,9 @@ const isWithoutResponse = (error: unknown): boolean =>
  *
  *     submit(client.payments.pay({ headers: { "idempotency-key": key }, payload }))
  *
- * Choose the key before the first attempt, and store it: a later process repeats the request with it. `within` limits
- * the repetitions, by default to one minute. Then the last error fails the call; whether the request was recorded is
- * unknown, unless the error says so.
+ * Choose the key before the first attempt, and store it: a later process repeats the request with it. The last attempt
+ * begins before `within` has passed, by default one minute. Then the last error fails the call. Whether the request was
+ * recorded is unknown after `ServiceUnavailable` and after a lost connection: repeat it later with the same key.
  */
 export const submit = <A, E, R>(
   call: Effect.Effect<A, E, R>,
@@ -105,7 +108,8 @@ export const submit = <A, E, R>(
       const end = clock.currentTimeMillisUnsafe() + Duration.toMillis(options.within ?? "1 minute")
       return repeatAfterAdvice(
         call,
-        (error) => (isRetryable(error) || isWithoutResponse(error)) && clock.currentTimeMillisUnsafe() < end
+        (error, seconds) =>
+          (isRetryable(error) || isWithoutResponse(error)) && clock.currentTimeMillisUnsafe() + seconds * 1000 < end
       )
     })
   )

@@ -13,6 +13,7 @@ import { ReadServices } from "../node/GatewayServices.ts"
 import { defaultMaxConnections } from "../node/NodeListener.ts"
 import * as NodeServer from "../node/NodeServer.ts"
 import { MigrationPool } from "../node/Pools.ts"
+import { addressOf } from "../node/ProcessSettings.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/BaseUrl.ts"
 import { GatewayServer } from "../server/Gateway.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
@@ -78,15 +79,10 @@ const applyMigrations = Effect.gen(function*() {
   if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
 })
 
-const addressOf = ({ baseUrl, host, port }: ServeOptions): string => {
-  const inUrl = host.includes(":") ? `[${host}]` : host
-  return normalizeBaseUrl(Option.getOrElse(baseUrl, () => `http://${inUrl}:${port}`))
-}
-
 /** The server with its services, and the demo if there is one. */
 const Served = (options: ServeOptions) => {
   const { host, maxConnections, port, rateLimit } = options
-  const address = addressOf(options)
+  const address = normalizeBaseUrl(Option.getOrElse(options.baseUrl, () => addressOf(host, port)))
   const announced = Layer.effectDiscard(
     Effect.annotateLogs(Effect.logInfo("Listening"), { host, port, base_url: address })
   )

@@ -20,6 +20,7 @@ import { MutationEndpoints } from "../server/MutationEndpoints.ts"
 import { Problems } from "../server/ProblemResponses.ts"
 import { Grants } from "../services/Grants.ts"
 import { migrate } from "../services/Migrations.ts"
+import { Providers } from "../submission/Providers.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
 import { Database } from "./Database.ts"
 import { databaseAs, type DatabaseUrls, readRoleUrl } from "./DatabaseRoles.ts"
@@ -29,9 +30,14 @@ import * as NodeServer from "./NodeServer.ts"
 import { Observability } from "./Observability.ts"
 import { layerPayloadKeys } from "./PayloadKeys.ts"
 import { MigrationPool, ProvisioningPool } from "./Pools.ts"
-import { type ProcessSettings, readSettings } from "./ProcessSettings.ts"
+import { type ProcessSettings, readSettings, type Setting } from "./ProcessSettings.ts"
 import * as ProviderHttpClient from "./ProviderHttpClient.ts"
 import { Platform, runProgram } from "./runProgram.ts"
+
+export type { DatabaseUrls, Failure, GatewayParts, Incomplete, Missing, ProcessSettings, Setting }
+
+/** The default parts, for layers that change one service of them. */
+export { QueueServices, ReadServices, WriteServices }
 
 /** The options of a gateway process: its settings, and its parts. Every one has a default. */
 export interface GatewayAppOptions extends ProcessSettings, GatewayParts {
@@ -71,10 +77,22 @@ const verifierOf = (
   return verifier.pipe(Layer.provide([Writes, Provisioner]), Layer.provide([Reader, FetchHttpClient.layer]))
 }
 
+/** The adapters of this process, and the payloads that they declare for its ledger. Null: it has no providers. */
+const adaptersOf = ({ providerClient = ProviderHttpClient.layer(), providers }: GatewayAppOptions) => {
+  if (providers === undefined) return null
+  const Adapters = Layer.provide(providers, providerClient)
+  return { Adapters, Payloads: Layer.provide(Providers.payloads, Adapters) }
+}
+
+type AdaptersOf = ReturnType<typeof adaptersOf>
+
 /** The services of the routes: what reads, accepts, verifies and limits. */
-const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings) => {
+const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings, adapters: AdaptersOf) => {
   const { databases, lifecycle = Lifecycle.layer(), reads = ReadServices, writes = WriteServices } = options
-  const Writes = Layer.provide(writes, databaseAs("writer", databases))
+  const Writes = writes.pipe(
+    Layer.provide(adapters?.Payloads ?? Layer.empty),
+    Layer.provide(databaseAs("writer", databases))
+  )
   return Layer.mergeAll(
     Layer.provide(reads, databaseAs("reader", databases)),
     Writes,
@@ -85,11 +103,11 @@ const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings) => {
 }
 
 /** The workers, if the process has providers. */
-const workersOf = ({ databases, providerClient, providers, queue = QueueServices }: GatewayAppOptions) =>
-  providers === undefined
+const workersOf = ({ databases, queue = QueueServices }: GatewayAppOptions, adapters: AdaptersOf) =>
+  adapters === null
     ? Layer.empty
     : Submission.layer.pipe(
-      Layer.provide(Layer.provide(providers, providerClient ?? ProviderHttpClient.layer())),
+      Layer.provide(adapters.Adapters),
       Layer.provide(Layer.provide(queue, databaseAs("writer", databases)))
     )
 
@@ -101,22 +119,21 @@ const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOption
     })).pipe(Layer.provide(databaseAs("owner", databases)))
     : Layer.empty
 
-/** Requests stop first, then the workers. */
 const processOf = (options: GatewayAppOptions, settings: Settings) => {
   const { host, port } = settings
   const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty } = options
+  const adapters = adaptersOf(options)
   const Announced = Layer.effectDiscard(
     Effect.annotateLogs(Effect.logInfo("Listening"), { host, port, base_url: settings.baseUrl })
   )
   const Served = layerServer(
     routes as Layer.Layer<never, unknown, HttpRouter.HttpRouter>,
     apisOf(options)
-  ).pipe(Layer.provide(listener))
+  )
   return Layer.merge(Announced, started).pipe(
-    Layer.provide(Served),
-    Layer.provide(workersOf(options)),
-    Layer.provide([MutationEndpoints.layer, Problems.layer]),
-    Layer.provide(servicesOf(options, settings)),
+    Layer.provide([Served, workersOf(options, adapters)]),
+    Layer.provide([MutationEndpoints.layer, Problems.layer, listener]),
+    Layer.provide(servicesOf(options, settings, adapters)),
     Layer.provide(migrationOf(options)),
     Layer.provide([
       options.database ?? Database.layer(settings),
@@ -129,8 +146,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
 
 /**
  * The process: it migrates the database, serves the routes of the application beside the gateway's, and runs the workers
- * of `providers`. When its scope closes, it refuses new requests, finishes the running ones, and then stops the workers
- * as their policy says.
+ * of `providers`. When its scope closes, it refuses new requests, and finishes the running requests and submissions.
  *
  * A part that needs a service which the process does not have leaves that service open in the type of the layer.
  */

@@ -38,8 +38,8 @@ export interface GatewayParts {
   /** Runs once the process listens and its workers run. Default: nothing. */
   readonly started?: Part<never>
   /**
-   * The providers that this process submits to: `Providers.layer({ name: adapter })`. Default: none, because the workers
-   * run in other processes.
+   * The providers that this process submits to: `Providers.layer({ name: adapter })`. The ledger accepts the payloads that
+   * they declare. Default: none, because the workers run in other processes.
    */
   readonly providers?: Part<Providers>
   /** Finds the grant of a credential. Default: the tokens that the gateway itself issued. */
@@ -60,7 +60,7 @@ export interface GatewayParts {
   readonly providerClient?: Part<HttpClient>
   /** The cipher of payloads, such as `PayloadCipher.layerAesGcm`. Default: the keys of `PAYLOAD_KEYS`. */
   readonly payloadKeys?: Part<never>
-  /** Layers of references, such as `SubmissionPolicy` and `RateLimits`. Default: none. */
+  /** Layers of references, such as `SubmissionPolicy`, `RateLimits` and `ProviderPayloads`. Default: none. */
   readonly references?: Part<never>
 }
 
@@ -87,7 +87,7 @@ type RouteServices =
 /** The services that the process has for each part. */
 interface Provided {
   readonly routes: RouteServices
-  readonly started: RouteServices
+  readonly started: RouteServices | HttpServer
   readonly providers: PlatformServices | Database | HttpClient
   readonly verifier: PlatformServices | Database | Grants | HttpClient | OperationLedger
   readonly reads: PlatformServices | Database

@@ -1,6 +1,8 @@
 /**
  * Failures as one line, for standard error.
  */
+import { ConfigError } from "effect/Config"
+import * as SchemaIssue from "effect/SchemaIssue"
 import { GrantsBlocked } from "../services/GrantBlockers.ts"
 import { storeFailure, StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { withInvocations } from "./Invocation.ts"
@@ -9,6 +11,12 @@ import { withInvocations } from "./Invocation.ts"
 export const oneLine = (text: string): string =>
   text.split("\n").map((line) => line.trim()).filter((line) => line !== "").join(" ")
 
+const format = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/** Each invalid variable with what was expected of it. */
+const issuesOf = (issue: SchemaIssue.Issue): string =>
+  format(issue).issues.map(({ message, path = [] }) => [...path, message].map(String).join(": ")).join("; ")
+
 /** Why a program failed, in one line. Commands that it quotes are written as they are typed. */
 export const explain = (error: unknown): string => withInvocations(oneLine(reasonOf(error)))
 
@@ -16,6 +24,7 @@ const reasonOf = (error: unknown): string => {
   if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return error.cause.message
   const failure = storeFailure(error)
   if (failure !== null) return `database error: ${failure}`
+  if (error instanceof ConfigError && error.cause._tag === "SchemaError") return issuesOf(error.cause.issue)
   const { cause, message, name } = error instanceof Error ? error : new Error(String(error))
   return message === "" && cause !== undefined ? reasonOf(cause) : message === "" ? name : message
 }

@@ -216,24 +216,29 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("api/Client, bundled for the browser, holds no Node, SQL or server module", async () => {
-    const { metafile } = await build({
-      entryPoints: ["src/api/Client.ts"],
-      bundle: true,
-      platform: "browser",
-      format: "esm",
-      write: false,
-      metafile: true
-    })
-    const inputs = Object.keys(metafile.inputs)
-    assert.isTrue(inputs.some((input) => input.endsWith("src/api/Client.ts")))
-    assert.deepStrictEqual(
-      inputs.filter((input) =>
-        /^src\/(?!api\/|domain\/)/.test(input) || /node:|\/sql\/|@effect\/|platform-node|\/cli\//.test(input)
-      ),
-      []
-    )
-    const externals = Object.values(metafile.inputs).flatMap((input) => input.imports.filter((entry) => entry.external))
-    assert.deepStrictEqual(externals, [])
-  })
+  it.each(["Client", "ApiClient", "MutationEndpoint"])(
+    "api/%s, bundled for the browser, holds no Node, SQL or server module",
+    async (name) => {
+      const { metafile } = await build({
+        entryPoints: [`src/api/${name}.ts`],
+        bundle: true,
+        platform: "browser",
+        format: "esm",
+        write: false,
+        metafile: true
+      })
+      const inputs = Object.keys(metafile.inputs)
+      assert.isTrue(inputs.some((input) => input.endsWith(`src/api/${name}.ts`)))
+      assert.deepStrictEqual(
+        inputs.filter((input) =>
+          /^src\/(?!api\/|domain\/)/.test(input) || /node:|\/sql\/|@effect\/|platform-node|\/cli\//.test(input)
+        ),
+        []
+      )
+      const externals = Object.values(metafile.inputs).flatMap((input) =>
+        input.imports.filter((entry) => entry.external)
+      )
+      assert.deepStrictEqual(externals, [])
+    }
+  )
 })

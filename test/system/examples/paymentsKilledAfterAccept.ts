@@ -5,7 +5,6 @@
 import { Effect, Layer } from "effect"
 import { options } from "../../../examples/payments/main.ts"
 import * as GatewayApp from "../../../src/node/GatewayApp.ts"
-import { WriteServices } from "../../../src/node/GatewayServices.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 
 const DeadlyLedger = Layer.effect(
@@ -20,4 +19,4 @@ const DeadlyLedger = Layer.effect(
 
 const { providers: _, ...withoutWorkers } = options
 
-GatewayApp.run({ ...withoutWorkers, writes: Layer.provideMerge(DeadlyLedger, WriteServices) })
+GatewayApp.run({ ...withoutWorkers, writes: Layer.provideMerge(DeadlyLedger, GatewayApp.WriteServices) })

@@ -3,7 +3,9 @@
  * table.
  */
 import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
 import { type ProblemCode, type ProblemKind, problemKinds } from "../../../src/api/ProblemKinds.ts"
+import { type Problem, problemClasses, responses } from "../../../src/api/Problems.ts"
 import { isRequestId, type RequestId } from "../../../src/domain/RequestId.ts"
 import { makeProblem, problemJson } from "../../../src/server/ProblemResponses.ts"
 import { assertProblem, baseUrl, type Code, mutationProblemTable, problemTable } from "../../fixtures/HttpProblem.ts"
@@ -56,4 +58,49 @@ describe("The problem catalogue", () => {
       text: problemJson(problem)
     })
   })
+})
+
+describe("The tag of a problem", () => {
+  const request = { id: "request-id-1" as RequestId, path: "/v1/payments", scheme: "Bearer" } as const
+
+  /** The types of these handlers are part of the test: each tag selects one class. */
+  const handle = (problem: Problem) =>
+    Effect.fail(problem).pipe(
+      Effect.catchTag("IdempotencyKeyReused", ({ code }) =>
+        Effect.succeed(`reused: ${code satisfies "idempotency_key_reused"}`)),
+      Effect.catchTags({
+        Unauthorized: ({ status }) =>
+          Effect.succeed(`unauthorized: ${status satisfies 401}`),
+        ServiceUnavailable: ({ status }) => Effect.succeed(`unavailable: ${status satisfies 503}`)
+      }),
+      Effect.catch(({ _tag }) => Effect.succeed(_tag))
+    )
+
+  it.effect("selects the class of a created problem", () =>
+    Effect.gen(function*() {
+      const made = (code: ProblemCode) => handle(makeProblem(baseUrl, request, code))
+      assert.strictEqual(yield* made("idempotency_key_reused"), "reused: idempotency_key_reused")
+      assert.strictEqual(yield* made("grant_revoked"), "unauthorized: 401")
+      assert.strictEqual(yield* made("not_ready"), "unavailable: 503")
+      assert.strictEqual(yield* made("invalid_request"), "UnprocessableContent")
+    }))
+
+  it.effect("selects the class of a problem that a client decoded", () =>
+    Effect.gen(function*() {
+      const body: unknown = JSON.parse(problemJson(makeProblem(baseUrl, request, "idempotency_key_reused")))
+      const decoded = yield* Schema.decodeUnknownEffect(responses.idempotencyKeyReused)(body)
+      assert.strictEqual(yield* handle(decoded), "reused: idempotency_key_reused")
+    }))
+
+  it.effect("is the name of the class, and no member of the body: the JSON is closed", () =>
+    Effect.gen(function*() {
+      for (const code of codes) {
+        const problem = makeProblem(baseUrl, request, code)
+        assert.strictEqual(problem._tag, problemClasses[code].identifier)
+        assert.notInclude(problemJson(problem), "_tag")
+        assert.notProperty(JSON.parse(JSON.stringify(problem)), "_tag")
+        const Class = problemClasses[code] as unknown as Schema.Codec<Problem, object>
+        assert.deepStrictEqual(yield* Schema.encodeEffect(Class)(problem), JSON.parse(problemJson(problem)))
+      }
+    }))
 })

@@ -1,0 +1,120 @@
+/**
+ * `GatewayApp` runs an application as one process: it migrates, serves, works and drains. The tests start processes and
+ * send HTTP.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { execFile } from "node:child_process"
+import { sourceCondition } from "../../../scripts/surface.ts"
+import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
+import { freePort, urlOf } from "../../fixtures/CommandLine.ts"
+import { rolesWith } from "../../fixtures/Roles.ts"
+import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+import { ask, direct, pay, rent, settled, startPayments } from "../examples/paymentsProcess.ts"
+
+const Bank = Sandbox.layer({
+  mix: { succeeded_at_once: 1, succeeded_later: 0, failed_later: 0, rejected: 0, shortest_ms: 1, longest_ms: 2 }
+})
+
+const bank = Effect.map(Sandbox, ({ url }) => ({ BANK_URL: url }))
+
+/** Runs the payments example until it ends by itself. */
+const failing = Effect.fnUntraced(function*(environment: Readonly<Record<string, string>>) {
+  const { HOME = "", PATH = "" } = process.env
+  const port = String(yield* freePort)
+  return yield* Effect.promise(() =>
+    new Promise<{ readonly code: unknown; readonly stdout: string; readonly stderr: string }>((resolve) => {
+      execFile(
+        process.execPath,
+        [`--conditions=${sourceCondition}`, "examples/payments/main.ts"],
+        { env: { HOME, PATH, PORT: port, ...environment } },
+        (error, stdout, stderr) => resolve({ code: error?.code ?? 0, stdout, stderr })
+      )
+    })
+  )
+})
+
+describe("GatewayApp", () => {
+  it.live("migrates an empty database, accepts and pays, and serves one documentation", () =>
+    Effect.gen(function*() {
+      const database = yield* createDatabase({ empty: true })
+      const payments = yield* startPayments({ DATABASE_URL: urlOf(database), ...yield* bank })
+      const { location } = yield* pay(payments, "rent-of-may")
+      assert.strictEqual((yield* settled(location!, payments.token)).state, "succeeded")
+      assert.strictEqual((yield* ask(`${payments.url}/readyz`)).status, 200)
+      assert.strictEqual((yield* ask(`${payments.url}/nowhere`)).body.code, "route_not_found")
+      const { body } = yield* ask(`${payments.url}/openapi.json`)
+      assert.strictEqual(body.info.title, "Payments")
+      assert.includeMembers(Object.keys(body.paths), ["/v1/payments", "/v1/operations"])
+    }).pipe(Effect.provide(Bank)))
+
+  it.live("refuses a payment that the adapter of its provider cannot send, and records nothing", () =>
+    Effect.gen(function*() {
+      const environment = { DATABASE_URL: urlOf(yield* createDatabase()), ...yield* bank }
+      const payments = yield* startPayments(environment)
+      const { body, status } = yield* pay(payments, "rent-of-may", { ...rent, currency: "USD" })
+      assert.deepStrictEqual([status, body.code], [422, "invalid_request"])
+      assert.deepStrictEqual(body.fields.map(({ path }: { readonly path: string }) => path), ["body.currency"])
+      assert.strictEqual((yield* pay(payments, "rent-of-may")).status, 202)
+    }).pipe(Effect.provide(Bank)))
+
+  it.live("on SIGTERM finishes the running request, refuses others, and exits with 0", () =>
+    Effect.gen(function*() {
+      const environment = { DATABASE_URL: urlOf(yield* createDatabase()), ...yield* bank }
+      const payments = yield* startPayments(environment, direct("test/system/node/slowPayments.ts"))
+      const running = yield* Effect.forkChild(pay(payments, "rent-of-may"))
+      yield* payments.prints(/a request waits/)
+      const exit = yield* Effect.forkChild(payments.stop("SIGTERM"))
+      const isDraining = Effect.map(ask(`${payments.url}/readyz`), ({ body, status }) =>
+        status === 503 && body.code === "not_ready")
+      yield* Effect.repeat(isDraining, {
+        until: (draining) =>
+          draining
+      })
+      const refused = yield* pay(payments, "another")
+      assert.deepStrictEqual([refused.status, refused.body.code], [503, "service_unavailable"])
+      process.kill(payments.pid, "SIGUSR2")
+      const { body, status } = yield* Fiber.join(running)
+      assert.deepStrictEqual([status, body.state], [202, "accepted"])
+      assert.strictEqual(yield* Fiber.join(exit), 0)
+    }).pipe(Effect.provide(Bank)))
+
+  it.live("connects as the documented roles, each with a URL of its own", () =>
+    Effect.gen(function*() {
+      const { urlAs } = yield* rolesWith()
+      const environment = { DATABASE_URL: urlAs("reader"), OWNER_DATABASE_URL: urlAs("owner"), ...yield* bank }
+      const payments = yield* startPayments({ ...environment, WRITER_DATABASE_URL: urlAs("writer") })
+      const { location } = yield* pay(payments, "rent-of-may")
+      assert.strictEqual((yield* settled(location!, payments.token)).state, "succeeded")
+      assert.strictEqual(yield* payments.stop("SIGTERM"), 0)
+
+      // The reader may issue no grant, so the example stops without the writer.
+      const { code, stderr } = yield* failing(environment)
+      assert.strictEqual(code, 1)
+      assert.match(stderr, /^error: database error: .*permission denied/m)
+    }).pipe(Effect.provide([Bank, Platform])))
+
+  it.live("without its database prints one line on standard error, and exits with 1", () =>
+    Effect.gen(function*() {
+      const unreachable = "postgres://gateway:secret@127.0.0.1:1/gateway"
+      const { code, stderr, stdout } = yield* failing({ DATABASE_URL: unreachable, BANK_URL: "http://127.0.0.1:1" })
+      assert.deepStrictEqual([code, stdout], [1, ""])
+      assert.match(stderr, /^error: database error: [^\n]+\n$/)
+      assert.notInclude(stderr, "secret")
+    }))
+
+  it.live("with an invalid setting prints one line that names it", () =>
+    Effect.gen(function*() {
+      const environment = { BANK_URL: "http://127.0.0.1:1", DATABASE_URL: "postgres://127.0.0.1:1/gateway" }
+      const invalid = [
+        [{ PAYLOAD_KEYS: "short" }, /^error: PAYLOAD_KEYS must be [^\n]+\n$/],
+        [{ MAX_CONNECTIONS: "0" }, /^error: MAX_CONNECTIONS must be [^\n]+\n$/],
+        [{ LOG_LEVEL: "loud" }, /^error: LOG_LEVEL must be [^\n]+\n$/]
+      ] as const
+      for (const [setting, line] of invalid) {
+        const { code, stderr } = yield* failing({ ...environment, ...setting })
+        assert.strictEqual(code, 1)
+        assert.match(stderr, line)
+      }
+    }))
+})

@@ -1,0 +1,134 @@
+/**
+ * A financial request that is repeated stays the same request. The tests call an endpoint over a scripted HTTP client,
+ * under a test clock.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Redacted, Ref, Schema } from "effect"
+import { HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
+import { HttpApi, HttpApiGroup } from "effect/http-api"
+import { TestClock } from "effect/testing"
+import { makeClient, submit } from "../../../src/api/ApiClient.ts"
+import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
+import type { ProblemCode } from "../../../src/api/ProblemKinds.ts"
+import type { RequestId } from "../../../src/domain/RequestId.ts"
+import { makeProblem, problemJson } from "../../../src/server/ProblemResponses.ts"
+
+class Payments extends HttpApi.make("payments").add(
+  HttpApiGroup.make("payments").add(
+    mutationEndpoint("pay", "/v1/payments", { payload: Schema.Struct({ amount: Schema.String }) })
+  )
+) {}
+
+const id = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
+
+const accepted = () =>
+  new Response(
+    JSON.stringify({
+      id,
+      type: "payment",
+      state: "accepted",
+      terminal: false,
+      submission_uncertain: false,
+      under_review: false,
+      revision: 1,
+      created_at: "2026-01-31T12:00:00.000Z",
+      updated_at: "2026-01-31T12:00:00.000Z",
+      completed_at: null,
+      failure: null
+    }),
+    {
+      status: 202,
+      headers: { "content-type": "application/json", location: `https://pay.test/v1/operations/${id}` }
+    }
+  )
+
+const refused = (code: ProblemCode, headers: Readonly<Record<string, string>> = {}) => () => {
+  const request = { id: "request-id-1" as RequestId, path: "/v1/payments", scheme: "Bearer" } as const
+  const problem = makeProblem("https://pay.test", request, code)
+  return new Response(problemJson(problem), {
+    status: problem.status,
+    headers: { "content-type": "application/problem+json", ...headers }
+  })
+}
+
+const lost = "lost" as const
+
+/** A client whose answers are scripted, and the requests that it sent: key, token and body. */
+const scripted = Effect.fnUntraced(function*(answers: ReadonlyArray<(() => Response) | typeof lost>) {
+  const sent = yield* Ref.make<ReadonlyArray<unknown>>([])
+  const httpClient = HttpClient.make((request) =>
+    Effect.gen(function*() {
+      const { body, headers, url } = request
+      const { length } = yield* Ref.getAndUpdate(sent, (before) => [...before, {
+        url,
+        key: headers["idempotency-key"],
+        token: headers["authorization"],
+        body: body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : body._tag
+      }])
+      const answer = answers[Math.min(length, answers.length - 1)]!
+      if (answer === lost) {
+        return yield* new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request }) })
+      }
+      return HttpClientResponse.fromWeb(request, answer())
+    })
+  )
+  const client = yield* makeClient(Payments, {
+    baseUrl: "https://pay.test",
+    accessToken: Redacted.make("token")
+  }).pipe(Effect.provideService(HttpClient.HttpClient, httpClient))
+  return { pay: client.payments.pay({ headers: { "idempotency-key": "rent" }, payload: { amount: "1.00" } }), sent }
+})
+
+const request = {
+  url: "https://pay.test/v1/payments",
+  key: "rent",
+  token: "Bearer token",
+  body: JSON.stringify({ amount: "1.00" })
+}
+
+describe("A financial request of the client", () => {
+  it.effect("carries the token and the key, and gives the operation with its URL", () =>
+    Effect.gen(function*() {
+      const { pay, sent } = yield* scripted([accepted])
+      const { body, headers } = yield* pay
+      assert.deepStrictEqual([body.id, headers.location], [id, `https://pay.test/v1/operations/${id}`])
+      assert.deepStrictEqual(yield* Ref.get(sent), [request])
+    }))
+
+  it.effect("is repeated as the same request after a retryable problem, when Retry-After has passed", () =>
+    Effect.gen(function*() {
+      const { pay, sent } = yield* scripted([refused("service_unavailable", { "retry-after": "7" }), accepted])
+      const fiber = yield* Effect.forkChild(submit(pay))
+      yield* TestClock.adjust("6999 millis")
+      assert.lengthOf(yield* Ref.get(sent), 1)
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual((yield* Fiber.join(fiber)).body.id, id)
+      assert.deepStrictEqual(yield* Ref.get(sent), [request, request])
+    }))
+
+  it.effect("is repeated a second after a lost connection, because the key protects from a second operation", () =>
+    Effect.gen(function*() {
+      const { pay, sent } = yield* scripted([lost, accepted])
+      const fiber = yield* Effect.forkChild(submit(pay))
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual((yield* Fiber.join(fiber)).body.id, id)
+      assert.deepStrictEqual(yield* Ref.get(sent), [request, request])
+    }))
+
+  it.effect("is not repeated after a problem that is not retryable", () =>
+    Effect.gen(function*() {
+      const { pay, sent } = yield* scripted([refused("idempotency_key_reused"), accepted])
+      const error = yield* Effect.flip(submit(pay))
+      assert.strictEqual("code" in error && error.code, "idempotency_key_reused")
+      assert.lengthOf(yield* Ref.get(sent), 1)
+    }))
+
+  it.effect("fails with the last problem when the time for repetitions is over", () =>
+    Effect.gen(function*() {
+      const { pay, sent } = yield* scripted([refused("rate_limited", { "retry-after": "10" })])
+      const fiber = yield* Effect.forkChild(Effect.flip(submit(pay, { within: "25 seconds" })))
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual((yield* Fiber.join(fiber))._tag, "TooManyRequests")
+      assert.lengthOf(yield* Ref.get(sent), 3)
+    }))
+})

@@ -1,0 +1,117 @@
+/**
+ * An endpoint that `mutationEndpoint` declares has the whole contract of mutation endpoints. The tests read its
+ * declaration and its OpenAPI document.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
+import { HttpApi, type HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { Api } from "../../../src/api/Api.ts"
+import { Admission, Authorization, Conformance, StrictRequest } from "../../../src/api/Middleware.ts"
+import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
+import { MutationRequest } from "../../../src/api/MutationRequest.ts"
+import type { ProblemCode } from "../../../src/api/ProblemKinds.ts"
+import { responses } from "../../../src/api/Problems.ts"
+
+const payload = Schema.Struct({ amount: Schema.String })
+
+const pay = mutationEndpoint("pay", "/v1/accounts/:account/payments", {
+  params: { account: Schema.String },
+  payload,
+  errors: [responses.submissionOutcomeUnknown],
+  summary: "Pay",
+  description: "Accepts a payment."
+})
+
+class Payments extends HttpApi.make("payments").add(HttpApiGroup.make("payments").add(pay)) {}
+
+const post = () => {
+  const document = JSON.parse(JSON.stringify(OpenApi.fromApi(Payments))) as OpenApi.OpenAPISpec
+  return document.paths["/v1/accounts/{account}/payments"]!.post!
+}
+
+/** The codes of the example problems, by status. */
+const codesOf = (operation: OpenApi.OpenAPISpecOperation) =>
+  Object.fromEntries(
+    Object.entries(operation.responses).map(([status, { content }]) => [
+      status,
+      Object.keys((content?.["application/problem+json"] as { readonly examples?: object } | undefined)?.examples ?? {})
+    ])
+  )
+
+describe("A declared mutation endpoint", () => {
+  it("has its middleware in the order of the gateway's endpoints, with MutationRequest for StrictRequest", () => {
+    assert.deepStrictEqual<ReadonlyArray<unknown>>(
+      [...pay.middlewares],
+      [MutationRequest, Authorization, Admission, Conformance]
+    )
+    assert.deepStrictEqual<ReadonlyArray<unknown>>(
+      [...Api.groups.operations.endpoints.get.middlewares],
+      [StrictRequest, Authorization, Admission, Conformance]
+    )
+  })
+
+  it("keeps its name, path and schemas in its type", () => {
+    const endpoint: HttpApiEndpoint.HttpApiEndpoint<
+      "pay",
+      "POST",
+      "/v1/accounts/:account/payments",
+      Schema.toCodecStringTree<Schema.Struct<{ readonly account: typeof Schema.String }>>,
+      never,
+      Schema.toCodecJson<typeof payload>
+    >["~Payload"] = pay["~Payload"]
+    assert.strictEqual(endpoint, pay["~Payload"])
+    assert.deepStrictEqual([pay.identifier, pay.method, pay.path], ["pay", "POST", "/v1/accounts/:account/payments"])
+  })
+
+  it("documents every problem that it answers with, and those of its handler", () => {
+    const refusals: Readonly<Record<string, ReadonlyArray<ProblemCode>>> = {
+      202: [],
+      400: ["idempotency_key_required", "malformed_request"],
+      401: [
+        "missing_credentials",
+        "invalid_token",
+        "invalid_dpop_proof",
+        "use_dpop_nonce",
+        "grant_revoked",
+        "client_inactive"
+      ],
+      403: ["insufficient_scope", "provider_disconnected"],
+      406: ["not_acceptable"],
+      408: ["request_timeout"],
+      413: ["payload_too_large"],
+      414: ["uri_too_long"],
+      415: ["unsupported_media_type"],
+      422: ["idempotency_key_reused", "invalid_request"],
+      429: ["rate_limited"],
+      431: ["headers_too_large"],
+      500: ["internal_error", "response_contract_failed"],
+      503: ["authorization_unavailable", "service_unavailable"]
+    }
+    assert.deepStrictEqual<unknown>(codesOf(post()), refusals)
+    assert.include(JSON.stringify(post().responses["500"]), "SubmissionOutcomeUnknownProblem")
+  })
+
+  it("documents its headers: the key and the request id, and those of each answer", () => {
+    const { parameters, responses } = post()
+    const required = parameters.filter(({ in: place }) => place === "header").map((header) => [
+      header.name,
+      header.required
+    ])
+    assert.deepStrictEqual(required, [["Idempotency-Key", true], ["X-Request-Id", false]])
+    const answers: Readonly<Record<string, { readonly headers?: object }>> = responses
+    const namesOf = (status: string) => Object.keys(answers[status]?.headers ?? {})
+    assert.sameMembers(namesOf("202"), ["Location", "Retry-After", "X-Request-Id", "RateLimit", "RateLimit-Policy"])
+    assert.includeMembers(namesOf("401"), ["WWW-Authenticate", "X-Request-Id"])
+    assert.includeMembers(namesOf("503"), ["Retry-After", "X-Request-Id"])
+  })
+
+  it("documents its id, summary, security and an accepted operation as example", () => {
+    const operation = post()
+    assert.deepInclude(operation, { operationId: "pay", summary: "Pay", description: "Accepts a payment." })
+    assert.deepStrictEqual(operation.security, [{ bearer: [] }, { dpop: [] }])
+    const { example } = operation.responses["202"]!.content!["application/json"] as unknown as {
+      readonly example: object
+    }
+    assert.deepInclude(example, { state: "accepted", submission_uncertain: false, terminal: false })
+  })
+})

@@ -1,0 +1,127 @@
+/**
+ * Each part of `GatewayApp` can be replaced, and a part that misses a service does not compile. The tests run a process
+ * without a database, on parts in memory.
+ */
+import { NodeHttpServer } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { ConfigProvider, Context, Deferred, Effect, Layer, Logger, Redacted } from "effect"
+import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { createServer } from "node:http"
+import { InvalidCredential } from "../../../src/domain/Credential.ts"
+import type { GrantIdentity } from "../../../src/domain/Grant.ts"
+import { Database } from "../../../src/node/Database.ts"
+import { explain } from "../../../src/node/explain.ts"
+import * as GatewayApp from "../../../src/node/GatewayApp.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { Readiness } from "../../../src/services/Readiness.ts"
+import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { issue } from "../../fixtures/Ledger.ts"
+
+class Customers extends Context.Service<Customers, { readonly count: number }>()("test/Customers") {}
+
+const CountCustomers = HttpRouter.add(
+  "GET",
+  "/customers",
+  Effect.map(Customers, ({ count }) => HttpServerResponse.text(String(count)))
+)
+
+/** The sessions of the application. */
+const sessions = new Map<string, GrantIdentity>()
+
+/** A verifier of an application's sessions. It may use the services of the process, such as `Grants`. */
+const SessionVerifier = Layer.effect(
+  GrantVerifier,
+  Effect.as(
+    Grants,
+    GrantVerifier.of({
+      verify: ({ token }) =>
+        Effect.mapError(Effect.fromNullishOr(sessions.get(Redacted.value(token))), () => new InvalidCredential())
+    })
+  )
+)
+
+const inMemory = {
+  reads: Layer.merge(OperationStore.layerMemory, Readiness.layerAlways).pipe(Layer.provide(MemoryLedger.layer)),
+  writes: Layer.merge(Grants.layerMemory, OperationLedger.layerMemory).pipe(Layer.provide(MemoryLedger.layer)),
+  verifier: SessionVerifier,
+  database: Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection: {} }),
+  listener: NodeHttpServer.layerServer(createServer, { port: 0, host: "127.0.0.1" }),
+  baseUrl: "https://gateway.test",
+  migrate: false
+} as const
+
+const environment = (variables: Readonly<Record<string, string>>) =>
+  ConfigProvider.layer(ConfigProvider.fromEnv({ env: variables }))
+
+describe("The parts of GatewayApp", () => {
+  it.live("can all be replaced: the process then needs neither a database nor the port of its settings", () =>
+    Effect.gen(function*() {
+      const address = yield* Deferred.make<string>()
+      const Started = Layer.effectDiscard(Effect.gen(function*() {
+        const { grant } = yield* issue()
+        sessions.set("session", grant)
+        yield* Deferred.succeed(
+          address,
+          yield* Effect.map(HttpServer.HttpServer, ({ address }) => HttpServer.formatAddress(address))
+        )
+      }))
+      const app = GatewayApp.layer({ ...inMemory, routes: CountCustomers, started: Started })
+      yield* Effect.forkScoped(
+        Layer.launch(app).pipe(
+          Effect.provide(Layer.mergeAll(Layer.succeed(Customers, { count: 7 }), environment({}), Logger.layer([])))
+        )
+      )
+      const url = yield* Deferred.await(address)
+      const ask = (path: string, token = "session") =>
+        Effect.promise(async () => {
+          const response = await fetch(url + path, { headers: { authorization: `Bearer ${token}` } })
+          return [response.status, await response.text()] as const
+        })
+      assert.deepStrictEqual(yield* ask("/customers"), [200, "7"])
+      assert.deepStrictEqual(yield* ask("/v1/operations"), [200, "{\"operations\":[],\"next_page_token\":null}"])
+      assert.strictEqual((yield* ask("/v1/operations", "another"))[0], 401)
+    }))
+
+  it("leave a missing service open in the type of the layer, and stop `run` from compiling", () => {
+    const open: Layer.Layer<never, unknown, Customers> = GatewayApp.layer({ routes: CountCustomers })
+    // @ts-expect-error -- `Customers` is missing
+    const closed: Layer.Layer<never, unknown> = GatewayApp.layer({ routes: CountCustomers })
+    // @ts-expect-error -- the error names `Customers`
+    const start = () => GatewayApp.run({ routes: CountCustomers })
+    const startComplete = () =>
+      GatewayApp.run({
+        routes: Layer.provide(
+          HttpRouter.provideRequest(Layer.succeed(Customers, { count: 1 }))(CountCustomers),
+          Layer.empty
+        )
+      })
+    assert.lengthOf([open, closed, start, startComplete], 4)
+  })
+
+  it.live("fail to start on an invalid setting, with one sentence", () =>
+    Effect.gen(function*() {
+      const invalid = [
+        [{ PORT: "0" }, "PORT: Expected a value between 1 and 65535"],
+        [{ PORT: "none" }, /^PORT: Expected /],
+        [{ MAX_CONNECTIONS: "0" }, "MAX_CONNECTIONS must be a number of connections, at least 1"]
+      ] as const
+      for (const [variables, message] of invalid) {
+        const failed = yield* Effect.flip(
+          Layer.build(GatewayApp.layer(inMemory)).pipe(Effect.provide(environment(variables)))
+        )
+        if (typeof message === "string") assert.strictEqual(explain(failed), message)
+        else assert.match(explain(failed), message)
+      }
+    }))
+
+  it.live("takes settings of the program before those of the environment", () =>
+    Effect.gen(function*() {
+      const failed = yield* Effect.flip(
+        Layer.build(GatewayApp.layer({ ...inMemory, port: 70_000 })).pipe(Effect.provide(environment({ PORT: "3000" })))
+      )
+      assert.match((failed as Error).message, /^PORT must be/)
+    }))
+})

@@ -1,0 +1,218 @@
+/**
+ * An application with a mutation endpoint has one documentation, complete problems on every path, and a typed client. The
+ * tests serve one on a socket, over a ledger in memory.
+ */
+import { NodeHttpServer } from "@effect/platform-node"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect, Layer, Logger, Redacted, Schema } from "effect"
+import { FetchHttpClient, HttpClient, HttpClientRequest, HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { createServer } from "node:http"
+import { Api } from "../../../src/api/Api.ts"
+import { makeClient } from "../../../src/api/ApiClient.ts"
+import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
+import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
+import { BaseUrl } from "../../../src/server/BaseUrl.ts"
+import { documentedApi } from "../../../src/server/Documentation.ts"
+import { layerServer } from "../../../src/server/Gateway.ts"
+import { Lifecycle } from "../../../src/server/Lifecycle.ts"
+import { MutationEndpoints } from "../../../src/server/MutationEndpoints.ts"
+import { Readiness } from "../../../src/services/Readiness.ts"
+import { assertProblem, baseUrl, type Problem } from "../../fixtures/HttpProblem.ts"
+import { toHeaders } from "../../fixtures/HttpWire.ts"
+import { InMemoryLedger, issue } from "../../fixtures/Ledger.ts"
+
+const paymentsWrite = Scope.make("payments:write")
+
+class TeamApi extends HttpApi.make("team").add(
+  HttpApiGroup.make("payments").add(
+    mutationEndpoint("pay", "/v1/accounts/:account/payments", {
+      params: { account: Schema.String },
+      payload: Schema.Struct({ amount: Schema.String }),
+      summary: "Pay"
+    }),
+    HttpApiEndpoint.get("hello", "/hello", { success: Schema.Struct({ message: Schema.String }) })
+  )
+).annotateMerge(OpenApi.annotations({ title: "Team Payments", version: "2.3.4" })) {}
+
+const Handlers = HttpApiBuilder.group(
+  TeamApi,
+  "payments",
+  Effect.fn(function*(handlers) {
+    const mutations = yield* MutationEndpoints
+    return handlers
+      .handle(
+        "pay",
+        ({ params, payload }) =>
+          mutations.accept({ type: "payment", scope: paymentsWrite, payload: { ...params, ...payload } })
+      )
+      .handle("hello", () => Effect.succeed({ message: "hello" }))
+  })
+)
+
+const TeamRoutes = Layer.mergeAll(
+  HttpApiBuilder.layer(TeamApi).pipe(Layer.provide(Handlers), Layer.provide(MutationEndpoints.layer)),
+  HttpRouter.add("GET", "/logo", HttpServerResponse.text("logo"))
+)
+
+const Application = layerServer(TeamRoutes, [TeamApi]).pipe(
+  Layer.provideMerge(HttpServer.layerTestClient.pipe(Layer.provide(FetchHttpClient.layer))),
+  Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" })),
+  Layer.provide([Readiness.layerAlways, Lifecycle.layer(), BaseUrl.layer(baseUrl)]),
+  Layer.provideMerge(InMemoryLedger),
+  Layer.provideMerge(Logger.layer([]))
+)
+
+const send = Effect.fnUntraced(function*(request: HttpClientRequest.HttpClientRequest) {
+  const { headers, status, text } = yield* HttpClient.execute(request)
+  const headerLines = Object.entries(headers) as ReadonlyArray<[string, string]>
+  return { status, headerLines, headers: toHeaders(headerLines), text: yield* text }
+})
+
+/** Checks that the answer is a complete problem of this code. */
+const assertCode = (answer: Effect.Success<ReturnType<typeof send>>, code: string): Problem => {
+  const problem = assertProblem(answer)
+  assert.strictEqual(problem.code, code)
+  return problem
+}
+
+const client = Effect.fnUntraced(function*(accessToken: Redacted.Redacted<string>) {
+  const { address } = yield* HttpServer.HttpServer
+  return yield* makeClient(TeamApi, { baseUrl: HttpServer.formatAddress(address), accessToken }).pipe(
+    Effect.provide(FetchHttpClient.layer)
+  )
+})
+
+const mayPay = { scopes: [operationsRead, paymentsWrite] }
+
+const payment = (key: string, amount = "12.00") => ({
+  params: { account: "a-1" },
+  headers: { "idempotency-key": key },
+  payload: { amount }
+})
+
+interface Document {
+  readonly info: { readonly title: string; readonly version: string }
+  readonly tags: ReadonlyArray<{ readonly name: string }>
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, unknown>>>>>>
+}
+
+layer(Application, { excludeTestServices: true })("A composed application", (it) => {
+  it.effect("documents its endpoints and the gateway's in one document, under its own title and version", () =>
+    Effect.gen(function*() {
+      const answer = yield* send(HttpClientRequest.get("/openapi.json"))
+      const { info, paths, tags } = JSON.parse(answer.text) as Document
+      assert.deepInclude(info, { title: "Team Payments", version: "2.3.4" })
+      assert.deepStrictEqual(tags.map(({ name }) => name), ["payments", "operations", "system"])
+      assert.includeMembers(Object.keys(paths), [
+        "/v1/accounts/{account}/payments",
+        "/hello",
+        "/v1/operations",
+        "/v1/operations/{id}",
+        "/problems/{code}"
+      ])
+    }))
+
+  it.effect("shows its own endpoints on the page /docs", () =>
+    Effect.gen(function*() {
+      const { headers, status, text } = yield* send(HttpClientRequest.get("/docs"))
+      assert.strictEqual(status, 200)
+      assert.match(headers["content-type"] ?? "", /^text\/html/)
+      assert.include(text, "<title>Team Payments</title>")
+      for (const path of ["/v1/accounts/{account}/payments", "/hello", "/v1/operations/{id}"]) {
+        assert.include(text, JSON.stringify(path))
+      }
+    }))
+
+  it.effect("has complete problems with a request id for unknown routes, wrong methods and long targets", () =>
+    Effect.gen(function*() {
+      assertCode(yield* send(HttpClientRequest.get("/nowhere")), "route_not_found")
+      const wrong = yield* send(HttpClientRequest.get("/v1/accounts/a-1/payments"))
+      assertCode(wrong, "method_not_allowed")
+      assert.strictEqual(wrong.headers["allow"], "POST, OPTIONS")
+      const posted = yield* send(HttpClientRequest.post("/hello"))
+      assertCode(posted, "method_not_allowed")
+      assert.strictEqual(posted.headers["allow"], "GET, HEAD, OPTIONS")
+      assertCode(yield* send(HttpClientRequest.get(`/hello?x=${"x".repeat(9000)}`)), "uri_too_long")
+      assert.strictEqual((yield* send(HttpClientRequest.options("/hello"))).status, 204)
+      const logo = yield* send(HttpClientRequest.get("/logo"))
+      assert.strictEqual(logo.text, "logo")
+      assert.match(logo.headers["x-request-id"] ?? "", /^[0-9a-f-]{36}$/)
+    }))
+
+  it.effect("accepts a payment of its typed client once for each key, and gives problems that catchTag handles", () =>
+    Effect.gen(function*() {
+      const { access_token } = yield* issue(mayPay)
+      const team = yield* client(access_token)
+      const first = yield* team.payments.pay(payment("order-17"))
+      const again = yield* team.payments.pay(payment("order-17"))
+      assert.strictEqual(again.body.id, first.body.id)
+      assert.strictEqual(first.headers.location, `${baseUrl}/v1/operations/${first.body.id}`)
+      const reused = yield* team.payments.pay(payment("order-17", "13.00")).pipe(
+        Effect.as("paid"),
+        Effect.catchTag("IdempotencyKeyReused", ({ _tag, code, status }) => Effect.succeed(`${_tag} ${code} ${status}`))
+      )
+      assert.strictEqual(reused, "IdempotencyKeyReused idempotency_key_reused 422")
+      const stranger = yield* client(Redacted.make("unknown"))
+      const refused = yield* stranger.payments.pay(payment("order-18")).pipe(
+        Effect.as("paid"),
+        Effect.catchTags({ Unauthorized: ({ code }) => Effect.succeed(code) })
+      )
+      assert.strictEqual(refused, "invalid_token")
+    }))
+
+  it.effect("refuses members that the payload does not have, and sends no tag of a problem", () =>
+    Effect.gen(function*() {
+      const { access_token } = yield* issue(mayPay)
+      const answer = yield* send(
+        HttpClientRequest.post("/v1/accounts/a-1/payments").pipe(
+          HttpClientRequest.bearerToken(access_token),
+          HttpClientRequest.setHeader("idempotency-key", "order-19"),
+          HttpClientRequest.bodyJsonUnsafe({ amount: "1.00", memo: "x" })
+        )
+      )
+      const problem = assertCode(answer, "invalid_request")
+      assert.deepStrictEqual(problem.fields?.map(({ path }) => path), ["body.memo"])
+      assert.notInclude(answer.text, "_tag")
+    }))
+
+  it.effect("calls its endpoints without knowing the client's middleware, also those without authorization", () =>
+    Effect.gen(function*() {
+      const team = yield* client(Redacted.make("any"))
+      assert.deepStrictEqual(yield* team.payments.hello({}), { message: "hello" })
+    }))
+})
+
+describe("The documentation of several APIs", () => {
+  const Named = (identifier: string) =>
+    HttpApi.make("other").add(HttpApiGroup.make(identifier).add(HttpApiEndpoint.get("read", "/other")))
+
+  it("is the gateway's own without an application", () => {
+    assert.strictEqual<unknown>(documentedApi([]), Api)
+  })
+
+  it("keeps one copy of the gateway's groups if an application added them to its own API", () => {
+    const { paths } = OpenApi.fromApi(documentedApi([TeamApi.addHttpApi(Api)]))
+    assert.deepStrictEqual(Object.keys(paths).length, Object.keys(OpenApi.fromApi(Api).paths).length + 2)
+  })
+
+  it("keeps the title of an API that has none of its own: its identifier", () => {
+    assert.strictEqual(OpenApi.fromApi(documentedApi([Named("others")])).info.title, "other")
+  })
+
+  it("refuses two groups of one name, because one would hide the other", () => {
+    assert.throws(() => documentedApi([TeamApi, Named("payments")]), /have the name payments/)
+    assert.throws(() => documentedApi([Named("operations")]), /have the name operations/)
+  })
+
+  it("runs the application's own transformation last", () => {
+    const api = TeamApi.annotate(OpenApi.Transform, (document) => ({ ...document, security: [{ bearer: [] }] }))
+    assert.deepStrictEqual(OpenApi.fromApi(documentedApi([api])).security, [{ bearer: [] }])
+  })
+
+  it("describes the endpoints of the gateway as its own document does", () => {
+    const alone = OpenApi.fromApi(Api)
+    const together = OpenApi.fromApi(documentedApi([TeamApi]))
+    for (const [path, item] of Object.entries(alone.paths)) assert.deepStrictEqual(together.paths[path], item, path)
+  })
+})
