@@ -12,6 +12,7 @@ import { afterAll, beforeAll } from "vitest"
 import { surfaceFile } from "../../../scripts/surface.ts"
 import { freePort } from "../../fixtures/CommandLine.ts"
 import { startProgram } from "../../fixtures/InstalledProgram.ts"
+import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
 
 interface PublicModule {
@@ -36,14 +37,6 @@ const inferred = (modules: ReadonlyArray<PublicModule>) =>
       ""
     ].join("\n")
   ).join("")
-
-/** The adapter that the code in docs/submission.md imports. */
-const firstBank = `
-import type { HttpClient } from "effect/http"
-import type { Layer } from "effect"
-import type { ProviderAdapter } from "${manifest.name}/submission/ProviderAdapter"
-export declare const layer: Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
-`
 
 /** Those of a strict project that emits declarations. */
 const compilerOptions = {
@@ -70,8 +63,10 @@ describe("The package, installed in an empty project", () => {
     project = path.join(temporary, "project")
     home = path.join(project, "node_modules", manifest.name)
     fs.mkdirSync(project)
-    // What consumers bring: the peers, and the types of Node.
-    const brought = [...Object.keys(manifest.peerDependencies), "@types/node"].map((name) => [
+    // What consumers bring: the peers, the types of Node, and the runner of the tests in the documentation.
+    const brought = [...Object.keys(manifest.peerDependencies), "@types/node", "@effect/vitest", "vitest"].map((
+      name
+    ) => [
       name,
       manifest.devDependencies[name]
     ])
@@ -100,16 +95,13 @@ describe("The package, installed in an empty project", () => {
   })
 
   it("type-checks the code in README and docs, the examples, and declarations of all that it exports", () => {
-    const code = [path.join(home, "README.md"), ...fs.globSync(path.join(home, "docs/*.md"))].flatMap((file) =>
-      [...fs.readFileSync(file, "utf8").matchAll(/^```ts\n(.*?)^```/gms)].map(([, block], at) => ({
-        name: `${path.basename(file, ".md")}${at}.ts`,
-        block: block!
-      }))
+    const code = [path.join(home, "README.md"), ...fs.globSync(path.join(home, "docs/*.md"))].flatMap(codeBlocks)
+    assert.includeMembers(
+      code.map(({ name }) => name),
+      ["README0.ts", "authorization0.ts", "submission0.ts", "FirstBank.ts", "FirstBank.test.ts"]
     )
-    assert.includeMembers(code.map(({ name }) => name), ["README0.ts", "authorization0.ts", "submission0.ts"])
     const files = {
-      ...Object.fromEntries(code.map(({ block, name }) => [name, block])),
-      "FirstBank.ts": firstBank,
+      ...Object.fromEntries(code.map(({ code, name }) => [name, code])),
       "surface.ts": inferred(publicModules()),
       "tsconfig.json": JSON.stringify({ compilerOptions, include: ["*.ts", "examples"] })
     }
@@ -143,4 +135,20 @@ describe("The package, installed in an empty project", () => {
     },
     timeout
   )
+
+  it("creates a project by npx, and runs an example that was copied into the project", async ({ onTestFinished }) => {
+    runIn(project, [`npx ${manifest.name} init made`])
+    assert.include(fs.readdirSync(path.join(project, "made")), "package.json")
+    fs.cpSync(path.join(home, "examples"), path.join(project, "examples"), { recursive: true })
+    const port = String(await Effect.runPromise(freePort))
+    const example = await startProgram(
+      project,
+      ["node", "examples/payments/main.ts"],
+      (output) => /^The payments endpoint is at (\S+)\. /m.exec(output)?.[1],
+      { PORT: port }
+    )
+    onTestFinished(example.kill)
+    assert.strictEqual((await fetch(`${example.found}/readyz`)).status, 200)
+    await example.stop()
+  }, timeout)
 })
