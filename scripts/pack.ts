@@ -4,7 +4,8 @@
  *
  * With the same Node and npm, a commit always gives the same tarball. npm gives all files one date. This script packs a
  * copy in which all files have one mode, because the modes in a clone depend on its umask. It also sorts the unions in
- * the declarations, because the compiler writes them in the order in which it met the types.
+ * the declarations, because the compiler writes them in the order in which it met the types. Links in Markdown to files that
+ * are not packed lead to the repository.
  */
 import { execFileSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -12,16 +13,20 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { resolveLinks } from "./resolveLinks.ts"
 import { sortUnions } from "./sortUnions.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const destination = path.resolve(process.argv[2] ?? "release")
 
-const { files, name, version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8")) as {
+const manifest = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8")) as {
   readonly name: string
   readonly version: string
+  readonly repository?: { readonly url: string }
   readonly files: ReadonlyArray<string>
 }
+
+const { files, name, version } = manifest
 
 /** Runs npm, with the current Node if npm started this script. */
 const npm = (cwd: string, ...args: ReadonlyArray<string>): string => {
@@ -47,6 +52,9 @@ try {
   setModes(copy)
   for (const file of fs.globSync(path.join(copy, "dist/**/*.d.ts"))) {
     fs.writeFileSync(file, sortUnions(fs.readFileSync(file, "utf8")))
+  }
+  for (const file of fs.globSync("**/*.md", { cwd: copy })) {
+    fs.writeFileSync(path.join(copy, file), resolveLinks(copy, file, manifest))
   }
   fs.mkdirSync(destination, { recursive: true })
   npm(copy, "pack", "--ignore-scripts", "--loglevel", "error", "--pack-destination", destination)

@@ -5,12 +5,13 @@
  * `./submission/HttpProvider` is `src/submission/http/HttpProvider.ts`. The folders inside of a room are not public, so
  * that files can move between them. This script finds the files, writes their paths into `exports`, and writes the
  * exported names of each module into `test/unit/package/surface.txt`. To add or remove a module, change the keys
- * (`"./room/Name": {}`) and run the script.
+ * (`"./room/Name": {}`) and run the script. It also writes the index of the API (`docs/api.md`).
  */
 import { parse } from "@babel/parser"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
+import { apiIndex, apiIndexFile, describeModule } from "./apiIndex.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 
@@ -22,6 +23,7 @@ export const surfaceFile = "test/unit/package/surface.txt"
 type Exports = Readonly<Record<string, string | Readonly<Record<string, string>>>>
 
 interface Manifest {
+  readonly name: string
   readonly exports: Exports
 }
 
@@ -38,8 +40,10 @@ const sourceOf = (key: string): string => {
   return found[0]!.replace(/\.ts$/, "")
 }
 
+const fileOf = (key: string): string => path.join(root, "src", `${sourceOf(key)}.ts`)
+
 /** `exports` of package.json as they must be. A condition that comes first wins, so the source does. */
-export const exportsOf = (manifest: Manifest): Exports =>
+export const exportsOf = (manifest: Pick<Manifest, "exports">): Exports =>
   Object.fromEntries(
     Object.entries(manifest.exports).map(([key, target]) => {
       if (!isModule(key)) return [key, target]
@@ -89,13 +93,25 @@ export const namesIn = (source: string): ReadonlyArray<string> => {
 export const surface = (manifest: Manifest): string =>
   Object.keys(manifest.exports).map((key) => {
     if (!isModule(key)) return `${key}\n`
-    const source = fs.readFileSync(path.join(root, "src", `${sourceOf(key)}.ts`), "utf8")
-    return [key, ...namesIn(source).map((name) => `  ${name}`), ""].join("\n")
+    return [key, ...namesIn(fs.readFileSync(fileOf(key), "utf8")).map((name) => `  ${name}`), ""].join("\n")
   }).join("")
+
+/** The index of the API, as `docs/api.md` holds it. */
+export const index = ({ exports, name }: Manifest): string =>
+  apiIndex(
+    name,
+    new Map(
+      Object.keys(exports).filter(isModule).map((key) => {
+        const names = namesIn(fs.readFileSync(fileOf(key), "utf8")).map((name) => name.replace("type ", ""))
+        return [key, describeModule(fileOf(key), names)]
+      })
+    )
+  )
 
 if (import.meta.main) {
   const manifest = readManifest()
   const complete = { ...manifest, exports: exportsOf(manifest) }
   fs.writeFileSync(path.join(root, "package.json"), `${JSON.stringify(complete, null, 2)}\n`)
   fs.writeFileSync(path.join(root, surfaceFile), surface(complete))
+  fs.writeFileSync(path.join(root, apiIndexFile), index(complete))
 }

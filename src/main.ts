@@ -8,10 +8,10 @@ import * as CliOutput from "effect/cli/CliOutput"
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { createRequire } from "node:module"
 import { Administration, RequiredSchema } from "./cli/Administration.ts"
 import { database } from "./cli/Flags.ts"
 import { clients, grants, providers } from "./cli/GrantsCommand.ts"
+import { init } from "./cli/InitCommand.ts"
 import { migrateCommand } from "./cli/MigrateCommand.ts"
 import { operations } from "./cli/OperationsCommand.ts"
 import { presenter } from "./cli/Output.ts"
@@ -20,11 +20,11 @@ import { sandbox } from "./cli/SandboxCommand.ts"
 import { serve } from "./cli/ServeCommand.ts"
 import { work } from "./cli/WorkCommand.ts"
 import { Database } from "./node/Database.ts"
+import { manifest } from "./node/Invocation.ts"
 import { Observability } from "./node/Observability.ts"
 import { Platform, runProgram } from "./node/runProgram.ts"
 
-// Read rather than imported: the file is outside of the compiled sources.
-const { version } = createRequire(import.meta.url)("../package.json") as { readonly version: string }
+const { version } = manifest
 
 const root = Command.make("financial-agents-gateway").pipe(
   Command.withDescription("Gateway and ledger for the operations that financial agents request"),
@@ -44,6 +44,7 @@ const gateway = root.pipe(
     Command.provide(serve, FlaggedDatabase),
     Command.provide(work, PreparedDatabase),
     sandbox,
+    init,
     Command.provide(migrateCommand, FlaggedDatabase),
     roles,
     Command.provide(grants, AdministeredDatabase),

@@ -10,7 +10,7 @@ import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation } from "../domain/Operation.ts"
 import { responses } from "./Problems.ts"
 
-/** Lower case, as headers are looked up. */
+/** The name of the header, in lower case, as headers are looked up. */
 export const idempotencyKeyHeader = "idempotency-key"
 
 const isIdempotencyKey = Schema.is(IdempotencyKey)

@@ -244,4 +244,5 @@ export const problemKinds = kinds({
   }
 })
 
+/** The `code` of a problem, such as `invalid_request`. */
 export type ProblemCode = keyof typeof problemKinds

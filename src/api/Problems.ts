@@ -64,7 +64,7 @@ const problem =
       )
     )
 
-/** 400 */
+/** 400: the request is malformed. */
 export class BadRequest extends problem<BadRequest>()("BadRequest", 400, ["malformed_request"]) {}
 /** 401, with a challenge (RFC 6750 §3). */
 export class Unauthorized extends problem<Unauthorized>()("Unauthorized", 401, [
@@ -80,17 +80,17 @@ export class Forbidden extends problem<Forbidden>()("Forbidden", 403, [
   "insufficient_scope",
   "provider_disconnected"
 ]) {}
-/** 404 */
+/** 404: there is no such operation for this grant, or no such route. */
 export class NotFound extends problem<NotFound>()("NotFound", 404, ["operation_not_found", "route_not_found"]) {}
 /** 405, with `Allow`. */
 export class MethodNotAllowed extends problem<MethodNotAllowed>()("MethodNotAllowed", 405, ["method_not_allowed"]) {}
-/** 406 */
+/** 406: the client accepts no JSON. */
 export class NotAcceptable extends problem<NotAcceptable>()("NotAcceptable", 406, ["not_acceptable"]) {}
-/** 408 */
+/** 408: the request did not arrive in time. */
 export class RequestTimeout extends problem<RequestTimeout>()("RequestTimeout", 408, ["request_timeout"]) {}
-/** 413 */
+/** 413: the body is too long. */
 export class PayloadTooLarge extends problem<PayloadTooLarge>()("PayloadTooLarge", 413, ["payload_too_large"]) {}
-/** 414 */
+/** 414: the request target is too long. */
 export class UriTooLong extends problem<UriTooLong>()("UriTooLong", 414, ["uri_too_long"]) {}
 /** 422, with `fields`. */
 export class UnprocessableContent extends problem<UnprocessableContent>()("UnprocessableContent", 422, [
@@ -99,9 +99,9 @@ export class UnprocessableContent extends problem<UnprocessableContent>()("Unpro
 ]) {}
 /** 429, with `Retry-After`, `RateLimit` and `RateLimit-Policy`. */
 export class TooManyRequests extends problem<TooManyRequests>()("TooManyRequests", 429, ["rate_limited"]) {}
-/** 431 */
+/** 431: the headers are too long. */
 export class HeadersTooLarge extends problem<HeadersTooLarge>()("HeadersTooLarge", 431, ["headers_too_large"]) {}
-/** 500 */
+/** 500: the gateway failed. */
 export class InternalError extends problem<InternalError>()("InternalError", 500, [
   "internal_error",
   "response_contract_failed"
@@ -115,15 +115,15 @@ export class ServiceUnavailable extends problem<ServiceUnavailable>()("ServiceUn
 
 // The codes of mutation endpoints have classes of their own, so that the gateway's endpoints do not declare them.
 
-/** 400 */
+/** 400: the request has no idempotency key. */
 export class IdempotencyKeyRequired
   extends problem<IdempotencyKeyRequired>()("IdempotencyKeyRequired", 400, ["idempotency_key_required"])
 {}
-/** 415 */
+/** 415: the body is declared as something other than JSON. */
 export class UnsupportedMediaType
   extends problem<UnsupportedMediaType>()("UnsupportedMediaType", 415, ["unsupported_media_type"])
 {}
-/** 422 */
+/** 422: the idempotency key is bound to another request. */
 export class IdempotencyKeyReused
   extends problem<IdempotencyKeyReused>()("IdempotencyKeyReused", 422, ["idempotency_key_reused"])
 {}

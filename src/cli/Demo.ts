@@ -6,10 +6,18 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type * as Schema from "effect/Schema"
-import { ClientId, operationsRead, PairwiseSubject, ProviderName, ResourceOwner } from "../domain/Grant.ts"
+import {
+  ClientId,
+  type GrantIdentity,
+  operationsRead,
+  PairwiseSubject,
+  ProviderName,
+  ResourceOwner
+} from "../domain/Grant.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
-import { Grants } from "../services/Grants.ts"
+import { invocation } from "../node/Invocation.ts"
+import { Grants, type IssuedGrant } from "../services/Grants.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 
 /** The provider of the demo, as its provider connection names it. */
@@ -94,33 +102,52 @@ export interface Demo {
   readonly uncertain: OperationId
 }
 
-/** Fills an empty ledger. Returns null and changes nothing if there is an operation already. */
-export const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
-  const grants = yield* Grants
+const owner = {
+  client_id: ClientId.make("demo-agent"),
+  subject: PairwiseSubject.make("demo-subject"),
+  resource_owner: ResourceOwner.make("demo-owner")
+}
+
+/** The idempotency key of an operation of the demo, by its place. */
+const keyOf = (index: number) => IdempotencyKey.make(`demo-${index + 1}`)
+
+const issueGrant = Effect.flatMap(
+  Grants,
+  (grants) => grants.issue({ ...owner, provider: demoBank, scopes: [operationsRead], expires_in: Duration.days(30) })
+)
+
+const accept = Effect.fn(function*(grant: GrantIdentity, index: number, demo: DemoOperation) {
   const ledger = yield* OperationLedger
-  if (!(yield* ledger.isEmpty)) return null
-  const { access_token, grant } = yield* grants.issue({
-    resource_owner: ResourceOwner.make("demo-owner"),
-    subject: PairwiseSubject.make("demo-subject"),
-    client_id: ClientId.make("demo-agent"),
-    provider: demoBank,
-    scopes: [operationsRead],
-    expires_in: Duration.days(30)
-  })
-  const operations = yield* Effect.forEach(
-    demoOperations,
-    ({ isCancelled, payload, sandbox, type }, index) =>
-      Effect.gen(function*() {
-        const request = { type, key: IdempotencyKey.make(`demo-${index + 1}`), payload: { ...payload, sandbox } }
-        const { operation: { id } } = yield* ledger.accept(grant, request)
-        if (isCancelled === true) {
-          yield* ledger.cancel(id, { by: "operator", reason: "the resource owner cancelled it" })
-        }
-        return id
-      })
-  )
+  const payload = { ...demo.payload, sandbox: demo.sandbox }
+  const { operation: { id } } = yield* ledger.accept(grant, { type: demo.type, key: keyOf(index), payload })
+  if (demo.isCancelled === true) {
+    yield* ledger.cancel(id, { by: "operator", reason: "the resource owner cancelled it" })
+  }
+  return id
+})
+
+const toDemo = ({ access_token, grant }: IssuedGrant, operations: ReadonlyArray<OperationId>): Demo => {
   const uncertain = operations[demoOperations.findIndex(({ isLost }) => isLost)]!
   return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain }
+}
+
+/** Fills an empty ledger. Returns null and changes nothing if there is an operation already. */
+export const fillWithDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
+  const ledger = yield* OperationLedger
+  if (!(yield* ledger.isEmpty)) return null
+  const issued = yield* issueGrant
+  return toDemo(
+    issued,
+    yield* Effect.forEach(demoOperations, (demo, index) => accept(issued.grant, index, demo))
+  )
+}).pipe(Effect.orDie)
+
+/** Issues another grant for the demo of an earlier start. Returns null and changes nothing if the ledger lacks it. */
+export const reopenDemo: Effect.Effect<Demo | null, never, Grants | OperationLedger> = Effect.gen(function*() {
+  const ledger = yield* OperationLedger
+  const found = yield* Effect.forEach(demoOperations, (_, index) => ledger.bound({ ...owner, key: keyOf(index) }))
+  const operations = found.flatMap((operation) => operation === null ? [] : [operation.id])
+  return operations.length < demoOperations.length ? null : toDemo(yield* issueGrant, operations)
 }).pipe(Effect.orDie)
 
 /** How long the demo prints changes. Afterwards no operation of the demo changes. */
@@ -158,9 +185,6 @@ export const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger>
     )
   })
 
-/** How a user starts this program: a clone runs the source, and an installed package the build. */
-const command = import.meta.url.endsWith(".ts") ? "npm run gateway --" : "npx financial-agents-gateway"
-
 /** The greeting of the demo: commands to paste that read with its grant. */
 export const invitation = (address: string, demo: Demo): string => {
   const curl = `curl -i -H 'Authorization: Bearer ${Redacted.value(demo.accessToken)}'`
@@ -176,15 +200,15 @@ Read its operations, and then the one whose outcome stays unknown:
 
 Revoke the grant in another terminal. Then read again: the gateway refuses the token.
 
-  ${command} grants revoke ${demo.grantId}
+  ${invocation} grants revoke ${demo.grantId}
 `
 }
 
-/** The greeting on a database that is not empty. Its tokens were shown once and cannot be shown again. */
+/** The greeting on a database that holds other operations. */
 export const instructions = (address: string): string => `
 The gateway listens on ${address}. Its documentation is at ${address}/docs.
 
-The database is not empty, so the demo creates no new grant. Issue another grant for the same operations:
+The database holds operations that are not of the demo, so the demo changes nothing. Issue a grant to read with:
 
-  ${command} grants issue --owner demo-owner --subject demo-subject --client demo-agent --provider demo-bank
+  ${invocation} grants issue --owner OWNER --subject SUBJECT --client CLIENT
 `

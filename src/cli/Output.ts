@@ -7,6 +7,7 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
 import { oneLine } from "../node/explain.ts"
+import { invocation, toInvocation } from "../node/Invocation.ts"
 
 /** Prints the result of a command, or one line of a result that is a stream of lines. */
 export const print = (result: unknown): Effect.Effect<void> => Console.log(JSON.stringify(result))
@@ -17,14 +18,23 @@ export const publicForm = Schema.encodeSync(Operation)
 /** A command failed for a reason that its caller can correct. */
 export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandFailed", { message: Schema.String }) {}
 
+/** The call that shows the help of a command. Its path begins with the name of the program. */
+const helpCall = (commandPath: ReadonlyArray<string>) => [invocation, ...commandPath.slice(1), "--help"].join(" ")
+
+/** The examples of the help, as they are typed in a clone or in an installed package. */
+const typed = (event: CliOutput.Presenter.Help): CliOutput.Presenter.Help => {
+  const { examples = [] } = event.helpDoc
+  const toTyped = examples.map((example) => ({ ...example, command: toInvocation(example.command) }))
+  return { ...event, helpDoc: { ...event.helpDoc, examples: toTyped } }
+}
+
 /** Requested help goes to standard output. An invalid call gets one line on standard error. */
 export const presenter: CliOutput.Presenter = {
   present: (event) => {
-    if (event._tag === "Help" && event.reason === "Implicit") {
-      return Console.error(`error: a command is missing (see ${event.commandPath.join(" ")} --help)`)
-    }
+    if (event._tag === "Help" && event.reason === "Requested") return CliOutput.defaultPresenter.present(typed(event))
+    if (event._tag === "Help") return Console.error(`error: a command is missing (see ${helpCall(event.commandPath)})`)
     if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
     const reasons = oneLine(event.errors.map((error) => error.message).join("; "))
-    return Console.error(`error: ${reasons} (see ${event.commandPath.join(" ")} --help)`)
+    return Console.error(`error: ${reasons} (see ${helpCall(event.commandPath)})`)
   }
 }

@@ -1,5 +1,6 @@
 /**
- * `serve --demo`: fills an empty embedded database, prints how to read it, and runs the operations.
+ * `serve --demo`: fills an empty embedded database, prints how to read it, and runs the operations. A later start issues another
+ * grant for them.
  */
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
@@ -9,7 +10,7 @@ import { layerPayloadKeys } from "../node/PayloadKeys.ts"
 import { WriterPool } from "../node/Pools.ts"
 import { Grants } from "../services/Grants.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
-import { fillWithDemo, instructions, invitation, narrate } from "./Demo.ts"
+import { fillWithDemo, instructions, invitation, narrate, reopenDemo } from "./Demo.ts"
 import { DemoBank } from "./DemoBank.ts"
 
 const DemoLedger = Layer.mergeAll(Grants.layer, OperationLedger.layer).pipe(
@@ -17,12 +18,12 @@ const DemoLedger = Layer.mergeAll(Grants.layer, OperationLedger.layer).pipe(
   Layer.provide(WriterPool)
 )
 
-/** Fills an empty database, prints how to read it, and then prints the changes of its operations. */
+/** Fills an empty database, or finds the demo of an earlier start. Prints how to read it, and the changes of a new one. */
 const showDemo = Effect.fn(function*(address: string) {
   const filled = yield* fillWithDemo
-  if (filled === null) return yield* Console.log(instructions(address))
-  yield* Console.log(invitation(address, filled))
-  yield* Effect.forkScoped(narrate(filled))
+  const demo = filled ?? (yield* reopenDemo)
+  yield* Console.log(demo === null ? instructions(address) : invitation(address, demo))
+  if (filled !== null) yield* Effect.forkScoped(narrate(filled))
 })
 
 /** The demo, for an embedded database alone: a database that DATABASE_URL names may hold real operations. */

@@ -8,6 +8,7 @@ import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
+import type { ClientId, PairwiseSubject } from "./Grant.ts"
 import { OperationType } from "./Operation.ts"
 import { InvalidMember } from "./PayloadSchemas.ts"
 
@@ -24,6 +25,13 @@ export const FinancialRequest = Schema.Struct({
   payload: Schema.Json
 })
 export type FinancialRequest = typeof FinancialRequest.Type
+
+/** What names an operation for ever: the client and the subject that requested it, and the key of the request. */
+export interface RequestBinding {
+  readonly client_id: ClientId
+  readonly subject: PairwiseSubject
+  readonly key: IdempotencyKey
+}
 
 /**
  * The request cannot be bound: its type or key is malformed, its payload has no canonical form (RFC 8785 allows no lone

@@ -19,6 +19,7 @@ export const OperationId = Schema.String.check(
   examples: ["019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as never]
 })
 export type OperationId = typeof OperationId.Type
+/** Whether a value is an `OperationId`. */
 export const isOperationId = Schema.is(OperationId)
 
 /** What kind of work an operation stands for, such as `payment` or `payment.refund`. */
@@ -93,6 +94,7 @@ export const OperationFailure = Schema.Struct({
   ).annotate({ description: "Human-readable explanation of the failure." })
 }).annotate({ identifier: "OperationFailure" })
 export type OperationFailure = typeof OperationFailure.Type
+/** Whether a value is an `OperationFailure`, which may become public. */
 export const isOperationFailure = Schema.is(OperationFailure)
 
 /**

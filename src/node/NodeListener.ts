@@ -45,7 +45,10 @@ const limits = {
   requireHostHeader: false
 }
 
-/** An idle connection takes 17 KiB. Common systems allow a process many times more open files. */
+/**
+ * The default of `maxConnections`. An idle connection takes 17 KiB. Common systems allow a process many times more open
+ * files.
+ */
 export const defaultMaxConnections = 10_000
 
 /** Logs that the server closed connections without a response, because too many were open. */

@@ -5,6 +5,7 @@ import { ConfigError } from "effect/Config"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { GrantsBlocked } from "../services/GrantBlockers.ts"
 import { storeFailure, StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { withInvocations } from "./Invocation.ts"
 
 /** Joins the lines of a text. */
 export const oneLine = (text: string): string =>
@@ -16,12 +17,14 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1()
 const issuesOf = (issue: SchemaIssue.Issue): string =>
   format(issue).issues.map(({ message, path = [] }) => [...path, message].map(String).join(": ")).join("; ")
 
-/** Why a program failed, in one line. */
-export const explain = (error: unknown): string => {
-  if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return oneLine(error.cause.message)
+/** Why a program failed, in one line. Commands that it quotes are written as they are typed. */
+export const explain = (error: unknown): string => withInvocations(oneLine(reasonOf(error)))
+
+const reasonOf = (error: unknown): string => {
+  if (error instanceof StoreUnavailable && error.cause instanceof GrantsBlocked) return error.cause.message
   const failure = storeFailure(error)
-  if (failure !== null) return oneLine(`database error: ${failure}`)
-  if (error instanceof ConfigError && error.cause._tag === "SchemaError") return oneLine(issuesOf(error.cause.issue))
+  if (failure !== null) return `database error: ${failure}`
+  if (error instanceof ConfigError && error.cause._tag === "SchemaError") return issuesOf(error.cause.issue)
   const { cause, message, name } = error instanceof Error ? error : new Error(String(error))
-  return message === "" && cause !== undefined ? explain(cause) : oneLine(message === "" ? name : message)
+  return message === "" && cause !== undefined ? reasonOf(cause) : message === "" ? name : message
 }

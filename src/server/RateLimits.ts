@@ -20,6 +20,7 @@ export interface Quota {
   readonly burst: number
 }
 
+/** Options of the quotas. */
 export interface RateLimitOptions {
   readonly quota: Quota
   /**
@@ -36,6 +37,7 @@ export interface Charge {
   readonly fields: RateLimitFields
 }
 
+/** Charges requests to quotas. Implement it to share quotas among processes. */
 export interface RateLimitsShape {
   readonly quota: Quota
   /** Takes a request from the quota of its client and subject. */

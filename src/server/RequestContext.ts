@@ -16,6 +16,7 @@ export interface RateLimitFields {
   readonly RateLimitPolicy: string
 }
 
+/** The request that a problem is about. */
 export interface RequestInfo {
   readonly id: RequestId
   /** Path without query, starting with a slash (RFC 9457 `instance`). */

@@ -9,7 +9,12 @@ import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
-import type { BindingConflict, FinancialRequest, InvalidFinancialRequest } from "../domain/Idempotency.ts"
+import type {
+  BindingConflict,
+  FinancialRequest,
+  InvalidFinancialRequest,
+  RequestBinding
+} from "../domain/Idempotency.ts"
 import type {
   AlreadySettled,
   HistoryEntry,
@@ -90,6 +95,8 @@ export class OperationLedger extends Context.Service<OperationLedger, {
    * has taken it over since.
    */
   readonly returnReason: (id: OperationId) => Effect.Effect<string | null, OperationNotFound | StoreUnavailable>
+  /** The operation of a request binding, or null if the ledger has accepted no such request. */
+  readonly bound: (binding: RequestBinding) => Effect.Effect<Operation | null, StoreUnavailable>
   /** Whether the ledger has no operation. */
   readonly isEmpty: Effect.Effect<boolean, StoreUnavailable>
   /** The acceptance and all transitions of the operation, oldest first. */

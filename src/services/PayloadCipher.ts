@@ -34,6 +34,7 @@ export interface PayloadKey {
   readonly key: Redacted.Redacted<Uint8Array>
 }
 
+/** Seals payloads for storage, and opens them for workers. */
 export interface PayloadCipherShape {
   /** The names of the keys of this process, as rows hold them. Workers claim no payload of another key. */
   readonly keyIds: ReadonlyArray<string>

@@ -34,6 +34,7 @@ import { makeMemory } from "./memory/MemorySubmissionQueue.ts"
 import { makeSql } from "./sql/SqlSubmissionQueue.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
+/** The statements of worker, rescuer and reconciler. Applications provide `layer` or `layerMemory`, and call nothing of it. */
 export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   /**
    * Checks that the database keeps acknowledged commits, and that the ledger has not moved to another cluster or database. After

@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import type { ReadSchedule } from "../domain/Submission.ts"
 
+/** Time limits and concurrency. `defaultPolicy` holds the defaults. */
 export interface SubmissionPolicyShape {
   /**
    * Slots of this process: most submissions, and most status reads, at the same time. Half of the slots are reserved
@@ -87,7 +88,10 @@ export const defaultPolicy: SubmissionPolicyShape = {
   workerId: null
 }
 
-/** Provide `{ ...defaultPolicy, … }` to change it. All workers on a database should have the same policy, except `workerId`. */
+/**
+ * Time limits and concurrency of this process. Provide `{ ...defaultPolicy, … }` to change it. All workers on a database
+ * should have the same policy, except `workerId`.
+ */
 export const SubmissionPolicy: Context.Reference<SubmissionPolicyShape> = Context.Reference(
   "financial-agents-gateway/submission/SubmissionPolicy",
   { defaultValue: () => defaultPolicy }

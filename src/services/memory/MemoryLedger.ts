@@ -57,6 +57,7 @@ export interface MemoryRecord {
   readonly reviewed_at: DateTime.Utc | null
 }
 
+/** A row of `provider_connections`. */
 export interface MemoryProviderConnection {
   readonly id: ProviderConnectionId
   readonly resource_owner: ResourceOwner

@@ -4,6 +4,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
+import type { RequestBinding } from "../../domain/Idempotency.ts"
 import {
   AlreadySettled,
   type IllegalTransition,
@@ -78,6 +79,13 @@ export const makeMemory = Effect.gen(function*() {
     cancel,
     review,
     show: (id: OperationId) => Effect.map(record(id), ({ operation }) => operation),
+    bound: ({ client_id, key, subject }: RequestBinding) =>
+      Effect.sync(() => {
+        const found = [...memory.operations.values()].find((record) =>
+          record.key === key && record.owner.client_id === client_id && record.owner.subject === subject
+        )
+        return found?.operation ?? null
+      }),
     isEmpty: Effect.sync(() => memory.operations.size === 0),
     returnReason: (id: OperationId) => Effect.map(record(id), ({ return_reason }) => return_reason),
     history: (id: OperationId) => Effect.map(record(id), ({ history }) => history)

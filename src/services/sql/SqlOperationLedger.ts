@@ -5,6 +5,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
+import type { RequestBinding } from "../../domain/Idempotency.ts"
 import {
   AlreadySettled,
   type HistoryEntry,
@@ -64,6 +65,11 @@ export const makeSql = Effect.gen(function*() {
     return yield* new AlreadySettled({ id, state })
   })
 
+  const bound = Effect.fn("OperationLedger.bound")(function*({ client_id, key, subject }: RequestBinding) {
+    const [row] = yield* orUnavailable(sql.unsafe<OperationRow>(boundStatement, [client_id, subject, key]))
+    return row === undefined ? null : fromRow(row)
+  })
+
   const isEmpty = Effect.map(
     orUnavailable(sql.unsafe("SELECT 1 FROM operations LIMIT 1", [])),
     (rows) => rows.length === 0
@@ -82,8 +88,11 @@ export const makeSql = Effect.gen(function*() {
     return row === undefined ? yield* new OperationNotFound({ id }) : row.return_reason
   })
 
-  return { accept, transition, cancel, review, show, returnReason, isEmpty, history }
+  return { accept, transition, cancel, review, show, returnReason, bound, isEmpty, history }
 })
+
+const boundStatement = `
+  SELECT ${publicColumns} FROM operations o WHERE o.client_id = $1 AND o.subject = $2 AND o.idempotency_key = $3`
 
 /**
  * A held operation may have been sent, so it ends only by way of `submitting`. No `due_at` is given: the trigger sets the time

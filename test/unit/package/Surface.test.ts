@@ -4,7 +4,8 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
-import { exportsOf, namesIn, sourceCondition, surface, surfaceFile } from "../../../scripts/surface.ts"
+import { apiIndexFile, firstSentence } from "../../../scripts/apiIndex.ts"
+import { exportsOf, index, namesIn, sourceCondition, surface, surfaceFile } from "../../../scripts/surface.ts"
 
 const manifest = JSON.parse(fs.readFileSync("package.json", "utf8")) as {
   readonly name: string
@@ -18,6 +19,26 @@ const importsOf = (file: string) =>
 describe("The public surface", () => {
   it("is the modules and names in surface.txt: if it changes, run `npm run surface` and commit the file", () => {
     assert.strictEqual(surface(manifest), fs.readFileSync(surfaceFile, "utf8"))
+  })
+
+  it("is explained by docs/api.md in one sentence for each export: run `npm run surface` and commit the file", () => {
+    const page = fs.readFileSync(apiIndexFile, "utf8")
+    assert.strictEqual(index(manifest), page)
+    const lines = page.split("\n").filter((line) => line.startsWith("- "))
+    assert.isAbove(lines.length, 200)
+    assert.deepStrictEqual(
+      lines.filter((line) => !/^- `\w+`: [A-Z`\d].{8,}\.$/.test(line)),
+      [],
+      "exports without a docstring"
+    )
+  })
+
+  it("is explained by first sentences, which end at a full stop and not within code or numbers", () => {
+    assert.strictEqual(firstSentence("* Sends `a.b` in 1.5 s. Then\n * waits."), "Sends `a.b` in 1.5 s.")
+    assert.strictEqual(
+      firstSentence("*\n * Joins lines\n * of a paragraph\n *\n * and no more."),
+      "Joins lines of a paragraph"
+    )
   })
 
   it("is exported by package.json from the paths at which the modules are, source first", () => {

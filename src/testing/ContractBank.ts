@@ -1,0 +1,126 @@
+/**
+ * The provider that the conformance kit runs: an HTTP server on a loopback address that records each request, and misbehaves as
+ * a case says.
+ */
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as http from "node:http"
+import type * as net from "node:net"
+import { type BankAnswer, bytesOf, type ReceivedRequest } from "./BankAnswer.ts"
+
+/** What the bank does. Each function owns the socket: it writes bytes, ends it, or leaves it open. */
+export interface Behaviour {
+  /** At each connection, before a byte is read. */
+  readonly onConnection?: (socket: net.Socket) => void
+  /** At the head of a request. Returns true if the request needs no further treatment. */
+  readonly onHead?: (socket: net.Socket) => boolean
+  /** At a complete request: the bank has taken it. */
+  readonly onRequest?: (socket: net.Socket, request: ReceivedRequest) => void
+  /** The bank leaves the adapter waiting, so only a deadline of the adapter ends the call. */
+  readonly isSilent?: boolean
+}
+
+/** What reached the bank. */
+export interface Seen {
+  /** Requests of which at least the head arrived, in order, without those that `otherRequests` answered. */
+  readonly requests: ReadonlyArray<ReceivedRequest>
+  /** Received bytes, in all connections. */
+  readonly bytes: number
+  /** Sent bytes of answers, in all connections. */
+  readonly sent: number
+}
+
+export interface ContractBank {
+  readonly baseUrl: string
+  readonly seen: () => Seen
+}
+
+/** Answers a request that is no submission and no status read, or returns undefined. */
+export type OtherRequests = (request: ReceivedRequest) => BankAnswer | undefined
+
+const headersOf = (message: http.IncomingMessage): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(message.headers).map(([name, value]) => [name, String(value)]))
+
+const received = (message: http.IncomingMessage, body: string): ReceivedRequest => ({
+  method: message.method ?? "",
+  path: message.url ?? "",
+  headers: headersOf(message),
+  body
+})
+
+const treat = (
+  message: http.IncomingMessage,
+  requests: Array<ReceivedRequest>,
+  behaviour: Behaviour,
+  otherRequests: OtherRequests
+) => {
+  const { socket } = message
+  const chunks: Array<Buffer> = []
+  const head = received(message, "")
+  const other = otherRequests(head) !== undefined
+  const at = other ? -1 : requests.push(head) - 1
+  if (!other && behaviour.onHead?.(socket) === true) return
+  message.on("data", (chunk: Buffer) => chunks.push(chunk))
+  message.on("error", () => {})
+  message.on("end", () => {
+    const request = received(message, Buffer.concat(chunks).toString("utf8"))
+    const answer = otherRequests(request)
+    if (answer !== undefined) return void socket.end(bytesOf(answer))
+    requests[at] = request
+    behaviour.onRequest?.(socket, request)
+  })
+}
+
+/** Runs the bank on a free port until the scope closes. */
+export const contractBank = (
+  behaviour: Behaviour,
+  otherRequests: OtherRequests
+): Effect.Effect<ContractBank, never, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.callback<{ readonly server: http.Server; readonly bank: ContractBank }>((resume) => {
+        const requests: Array<ReceivedRequest> = []
+        const sockets: Array<net.Socket> = []
+        const server = http.createServer({ keepAlive: false }, (message) =>
+          treat(message, requests, behaviour, otherRequests))
+        server.on("connection", (socket) => {
+          sockets.push(socket)
+          socket.on("error", () => {})
+          behaviour.onConnection?.(socket)
+        })
+        server.on("clientError", () => {})
+        const sum = (count: (socket: net.Socket) => number) =>
+          sockets.reduce((all, one) => all + count(one), 0)
+        server.listen(0, "127.0.0.1", () => {
+          const { port } = server.address() as net.AddressInfo
+          resume(Effect.succeed({
+            server,
+            bank: {
+              baseUrl: `http://127.0.0.1:${port}`,
+              seen: () => ({
+                requests: [...requests],
+                bytes: sum(({ bytesRead }) => bytesRead),
+                sent: sum(({ bytesWritten }) => bytesWritten)
+              })
+            }
+          }))
+        })
+      }),
+      ({ server }) =>
+        Effect.callback<void>((resume) => {
+          server.close(() => resume(Effect.void))
+          server.closeAllConnections()
+        })
+    ),
+    ({ bank }) => bank
+  )
+
+/** A bank that answers nothing: no program listens at its address. */
+export const closedBank = (otherRequests: OtherRequests): Effect.Effect<ContractBank> =>
+  Effect.scoped(contractBank({}, otherRequests))
+
+/** A bank whose name does not resolve, on any network: a label of a name has 63 characters at most. */
+export const unknownBank: Effect.Effect<ContractBank> = Effect.succeed({
+  baseUrl: `http://${"bank".repeat(16)}.invalid`,
+  seen: () => ({ requests: [], bytes: 0, sent: 0 })
+})

@@ -1,0 +1,144 @@
+/**
+ * The conformance kit for provider adapters. It runs an adapter against a local bank that loses answers, cuts them off,
+ * redirects, answers for other operations and so on, and checks the rules of `ProviderAdapter`.
+ *
+ * The kit needs no test runner of its own. Give each case to yours:
+ *
+ *     for (const { name, run } of ProviderContract.cases(options)) it.effect(name, () => run)
+ *
+ * Each case takes milliseconds: the kit runs the adapter under a clock of its own, and moves it. The bank listens on a free port
+ * of 127.0.0.1, so a case needs Node.
+ */
+import * as Duration from "effect/Duration"
+import type * as HttpClient from "effect/http/HttpClient"
+import type * as Layer from "effect/Layer"
+import type * as Schema from "effect/Schema"
+import * as ProviderHttpClient from "../node/ProviderHttpClient.ts"
+import type { ProviderAdapter } from "../submission/ProviderAdapter.ts"
+import type { Answering, AnswerSubject, BankAnswer, ReceivedRequest } from "./BankAnswer.ts"
+import type { ContractCase, Kit, References } from "./ContractCase.ts"
+import { ContractViolation } from "./contractRules.ts"
+import { statusCases } from "./statusCases.ts"
+import { submissionCases } from "./submissionCases.ts"
+
+export {
+  type Answering,
+  type AnswerSubject,
+  type BankAnswer,
+  type ContractCase,
+  ContractViolation,
+  type ReceivedRequest,
+  type References
+}
+
+/** The bank's answers to a submission, as it documents them. Declare `acknowledged`, `succeeded` or both. */
+export interface SubmissionAnswers {
+  /** It has the operation and decides later. The adapter must say `Acknowledged`. */
+  readonly acknowledged?: Answering
+  /** It has carried out the operation. The adapter must say `Succeeded`. */
+  readonly succeeded?: Answering
+  /** It refuses for ever. The adapter must say `Rejected`; `code`, if given, is the code that it must report. */
+  readonly refused?: { readonly answer: Answering; readonly code?: string }
+  /**
+   * It knows the idempotency key already. The first request may have been carried out, so the adapter must not say `Rejected` or
+   * `NotSent`.
+   */
+  readonly duplicate?: Answering
+  /**
+   * It refuses the credentials. Default: 401 with an empty JSON object. The adapter must say `Uncertain`, or `NotSent` with
+   * `isRefused` and `isLocal`.
+   */
+  readonly unauthorized?: Answering
+  /**
+   * It refuses for now, and documents that it did nothing, such as with 429 or 503. The adapter must say `NotSent` with
+   * `isRefused`, or `Uncertain`.
+   */
+  readonly unavailable?: Answering
+}
+
+/** The bank's answers to a status read, as it documents them. */
+export interface StatusAnswers {
+  /** It has not decided. The adapter must say `Proven` with `submitted`. */
+  readonly pending?: Answering
+  /** The adapter must say `Proven` with `succeeded`. */
+  readonly succeeded: Answering
+  /** The adapter must say `Proven` with `failed`; `code`, if given, is the code that it must report. */
+  readonly failed?: { readonly answer: Answering; readonly code?: string }
+  /** It does not know the operation. The adapter must say `NotProven` with `not_found`, because the operation may arrive yet. */
+  readonly notFound?: Answering
+}
+
+/** The adapter under test, and what its bank answers. */
+export interface ProviderContractOptions {
+  /** The adapter for a bank at this base URL (`http://127.0.0.1:PORT`, without a trailing slash). */
+  readonly adapter: (baseUrl: string) => Layer.Layer<ProviderAdapter, unknown, HttpClient.HttpClient>
+  /** The HTTP client for the adapter. Default: `ProviderHttpClient.layer()`. */
+  readonly client?: Layer.Layer<HttpClient.HttpClient>
+  /** The operation to submit: its type, and the owner and provider connection if your credentials depend on them. */
+  readonly operation: {
+    readonly type: string
+    readonly resource_owner?: string
+    readonly provider_connection_id?: string
+  }
+  /** A payload that the adapter can send. */
+  readonly payload: Schema.Json
+  /** A payload that the adapter cannot send: its declared schema (`payloads`) must refuse it. Without it there is no such case. */
+  readonly invalidPayload?: Schema.Json
+  readonly answers: {
+    readonly submission: SubmissionAnswers
+    /** Absent if the bank has no status reads: then the adapter must say `NotProven`. */
+    readonly status?: StatusAnswers
+  }
+  /** References in the bank's form, for the submitted operation and another one. Default: `bank-reference-1` and `-2`. */
+  readonly references?: References
+  /** Finds the idempotency key in a submission. Default: the header `Idempotency-Key`. Null if the bank takes none. */
+  readonly idempotencyKey?: ((request: ReceivedRequest) => string | undefined) | null
+  /** Methods that a status read may use. Default: `GET`. */
+  readonly statusMethods?: ReadonlyArray<string>
+  /** Answers requests that are neither submissions nor status reads, such as one for an access token. */
+  readonly otherRequests?: (request: ReceivedRequest) => BankAnswer | undefined
+  /** Credentials that no reason may contain. The kit adds those that it sees in request headers such as `Authorization`. */
+  readonly secrets?: ReadonlyArray<string>
+  /**
+   * Real time after which the kit interrupts a call whose deadline does not follow Effect's clock. Then the call counts as
+   * uncertain, as with a worker. Default: 4 seconds. Set it to more than the adapter's own deadline, and the time-out of your
+   * test runner to more than that.
+   */
+  readonly patience?: Duration.Input
+}
+
+const unauthorized: Answering = () => ({ status: 401, body: {} })
+
+const kitOf = (options: ProviderContractOptions): Kit => {
+  const { answers: { status, submission }, idempotencyKey } = options
+  const accepted = submission.succeeded ?? submission.acknowledged
+  if (accepted === undefined) {
+    throw new TypeError("declare answers.submission.acknowledged or answers.submission.succeeded")
+  }
+  return {
+    subject: {
+      adapter: options.adapter,
+      client: options.client ?? ProviderHttpClient.layer(),
+      operation: options.operation,
+      payload: options.payload,
+      patience: Duration.toMillis(options.patience ?? "4 seconds")
+    },
+    submission: { ...submission, accepted, unauthorized: submission.unauthorized ?? unauthorized },
+    status: status ?? null,
+    references: options.references ?? { own: "bank-reference-1", foreign: "bank-reference-2" },
+    keyOf: idempotencyKey === null ? null : idempotencyKey ?? (({ headers }) => headers["idempotency-key"]),
+    statusMethods: options.statusMethods ?? ["GET"],
+    otherRequests: options.otherRequests ?? (() => undefined),
+    secrets: options.secrets ?? [],
+    invalidPayload: options.invalidPayload
+  }
+}
+
+/**
+ * The cases for an adapter, for your test runner. A case fails with `ContractViolation`, and dies if the layer of the adapter
+ * fails. Throws a `TypeError` if the options declare no answer that accepts a submission.
+ */
+export const cases = (options: ProviderContractOptions): ReadonlyArray<ContractCase> => {
+  const kit = kitOf(options)
+  return [...submissionCases(kit), ...statusCases(kit)]
+}

@@ -1,0 +1,101 @@
+/**
+ * The cases of the conformance kit for `readStatus`.
+ */
+import type { Answering } from "./BankAnswer.ts"
+import { type Behaviour, closedBank } from "./ContractBank.ts"
+import { answering, caseOf, caseWith, type ContractCase, type Kit, namesIn, subjectOf } from "./ContractCase.ts"
+import { hasFailure, onlyReads, type Rule, says } from "./contractRules.ts"
+import { observeOne, reading } from "./ContractScene.ts"
+import { hostileAnswers } from "./hostileAnswers.ts"
+
+const read = (
+  kit: Kit,
+  name: string,
+  behaviour: Behaviour,
+  rules: ReadonlyArray<Rule>,
+  call = reading(kit.subject, kit.references.own)
+): ContractCase =>
+  caseOf(kit, { name: `readStatus: ${name}`, behaviour, call, rules: [onlyReads(kit.statusMethods), ...rules] })
+
+const isProven = (state: "submitted" | "succeeded" | "failed"): Rule => ({ said }) =>
+  said._tag === "Proven" && said.state === state ? null : `The adapter must say Proven with ${state} here`
+
+const isNotFound: Rule = ({ said }) =>
+  said._tag === "NotProven" && said.reason === "not_found"
+    ? null
+    : "Before send_before \"not found\" proves nothing: the adapter must say NotProven with not_found"
+
+type Declared = NonNullable<Kit["status"]>
+
+/** The answers that the bank documents. */
+const declaredCases = (kit: Kit, { failed, notFound, pending, succeeded }: Declared): ReadonlyArray<ContractCase> => {
+  const own = (name: string, answer: Answering | undefined, ...rules: ReadonlyArray<Rule>) =>
+    answer === undefined
+      ? []
+      : [read(kit, name, answering(kit, "own", answer), [...rules, namesIn(kit, "own", answer)])]
+  return [
+    own("a pending operation is Proven as submitted", pending, isProven("submitted")),
+    own("a success is Proven as succeeded", succeeded, isProven("succeeded")),
+    own(
+      "a failure is Proven as failed, with a code and a message",
+      failed?.answer,
+      isProven("failed"),
+      hasFailure(failed?.code)
+    ),
+    own("an unknown operation is not found, which proves nothing yet", notFound, isNotFound),
+    [read(
+      kit,
+      "without a reference it reads by the id, or proves nothing",
+      answering(kit, "own", succeeded),
+      [says("Proven", "NotProven"), namesIn(kit, "own", succeeded)],
+      reading(kit.subject, null)
+    )]
+  ].flat()
+}
+
+const foreignCases = (kit: Kit, { failed, pending, succeeded }: Declared): ReadonlyArray<ContractCase> => {
+  const answers = [["pending operation", pending], ["success", succeeded], ["failure", failed?.answer]] as const
+  return answers.flatMap(([what, answer]) =>
+    answer === undefined ? [] : [
+      read(kit, `the names of a foreign ${what} are copied from the answer`, answering(kit, "foreign", answer), [
+        namesIn(kit, "foreign", answer)
+      ])
+    ]
+  )
+}
+
+const hostileCases = (kit: Kit, { succeeded }: Declared): ReadonlyArray<ContractCase> => [
+  ...hostileAnswers((request) => succeeded(subjectOf(kit, "own", request))).map(({ behaviour, rules, what }) =>
+    read(kit, `a bank that ${what} proves nothing`, behaviour, [...rules ?? [], says("NotProven")])
+  ),
+  read(
+    kit,
+    "a 404 of a proxy is never final, however late",
+    answering(kit, "own", () => ({ status: 404, text: "<title>Not found</title>" })),
+    [says("NotProven")],
+    reading(kit.subject, kit.references.own, "-365 days")
+  ),
+  read(kit, "refused credentials prove nothing", answering(kit, "own", () => ({ status: 401, body: {} })), [
+    says("NotProven")
+  ]),
+  caseWith(
+    kit,
+    "readStatus: a bank that refuses the connection proves nothing",
+    closedBank(kit.otherRequests),
+    (bank) => observeOne(kit.subject, bank, reading(kit.subject, kit.references.own)),
+    [says("NotProven")]
+  )
+]
+
+/** A bank without status reads. */
+const withoutReads = (kit: Kit): ReadonlyArray<ContractCase> => [
+  read(kit, "a bank without status reads proves nothing", { onRequest: (socket) => void socket.end() }, [
+    says("NotProven")
+  ])
+]
+
+/** All cases for `readStatus`. */
+export const statusCases = (kit: Kit): ReadonlyArray<ContractCase> =>
+  kit.status === null
+    ? withoutReads(kit)
+    : [...declaredCases(kit, kit.status), ...foreignCases(kit, kit.status), ...hostileCases(kit, kit.status)]

@@ -1,0 +1,168 @@
+/**
+ * The cases of the conformance kit for `submit`.
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type Answering, bytesOf } from "./BankAnswer.ts"
+import { type Behaviour, closedBank, contractBank, unknownBank } from "./ContractBank.ts"
+import { answering, caseOf, caseWith, type ContractCase, type Kit, namesIn, subjectOf } from "./ContractCase.ts"
+import {
+  atMostOnce,
+  ContractViolation,
+  hasFailure,
+  keysAre,
+  mayBeTriedAgain,
+  notSentIsTrue,
+  operatorCanRepair,
+  type Rule,
+  says,
+  sendsNothing
+} from "./contractRules.ts"
+import { declaredPayloads, observe, operationIds, submitting } from "./ContractScene.ts"
+import { hostileAnswers } from "./hostileAnswers.ts"
+
+const keyRule = ({ keyOf }: Kit, ...ids: ReadonlyArray<string>): ReadonlyArray<Rule> =>
+  keyOf === null ? [] : [keysAre(keyOf, ids)]
+
+/** A submission, which may send one request. */
+const submission = (kit: Kit, name: string, behaviour: Behaviour, rules: ReadonlyArray<Rule>): ContractCase =>
+  caseOf(kit, {
+    name: `submit: ${name}`,
+    behaviour,
+    call: submitting(kit.subject),
+    rules: [atMostOnce, ...rules, notSentIsTrue]
+  })
+
+/** The answers that the bank documents. */
+const declaredCases = (kit: Kit): ReadonlyArray<ContractCase> => {
+  const { acknowledged, duplicate, refused, succeeded, unauthorized, unavailable } = kit.submission
+  const own = (name: string, answer: Answering | undefined, ...rules: ReadonlyArray<Rule>) =>
+    answer === undefined ? [] : [
+      submission(kit, name, answering(kit, "own", answer), [
+        ...rules,
+        ...keyRule(kit, operationIds.own),
+        namesIn(kit, "own", answer)
+      ])
+    ]
+  return [
+    own("an acknowledgement is Acknowledged", acknowledged, says("Acknowledged")),
+    own("a success is Succeeded", succeeded, says("Succeeded")),
+    own(
+      "a refusal is Rejected, with a code and a message",
+      refused?.answer,
+      says("Rejected"),
+      hasFailure(refused?.code)
+    ),
+    own(
+      "a known idempotency key is no refusal, because the first request may have been carried out",
+      duplicate,
+      says("Uncertain", "Acknowledged", "Succeeded")
+    ),
+    own(
+      "refused credentials never end the operation, because an operator can repair them",
+      unauthorized,
+      says("NotSent", "Uncertain"),
+      operatorCanRepair
+    ),
+    own("a refusal for now is not final", unavailable, says("NotSent", "Uncertain"), mayBeTriedAgain)
+  ].flat()
+}
+
+/** The bank answers about another operation. The worker compares the names. */
+const foreignCases = (kit: Kit): ReadonlyArray<ContractCase> => {
+  const { acknowledged, refused, succeeded } = kit.submission
+  const answers = [["acknowledgement", acknowledged], ["success", succeeded], ["refusal", refused?.answer]] as const
+  return answers.flatMap(([what, answer]) =>
+    answer === undefined ? [] : [
+      submission(kit, `the names of a foreign ${what} are copied from the answer`, answering(kit, "foreign", answer), [
+        namesIn(kit, "foreign", answer)
+      ])
+    ]
+  )
+}
+
+const hostileCases = (kit: Kit): ReadonlyArray<ContractCase> =>
+  hostileAnswers((request) => kit.submission.accepted(subjectOf(kit, "own", request))).map((hostility) =>
+    submission(kit, `a bank that ${hostility.what} leaves the outcome uncertain`, hostility.behaviour, [
+      ...hostility.rules ?? [],
+      says("Uncertain")
+    ])
+  )
+
+const unreachableCases = (kit: Kit): ReadonlyArray<ContractCase> => {
+  const call = submitting(kit.subject)
+  const observeIn = (bank: Parameters<typeof observe>[1]) =>
+    Effect.map(observe(kit.subject, bank, [call], false), ([said]) => ({ said: said!, seen: bank.seen() }))
+  const rules = [says("NotSent"), sendsNothing, mayBeTriedAgain]
+  return [
+    caseWith(
+      kit,
+      "submit: nothing was sent if the bank refuses the connection",
+      closedBank(kit.otherRequests),
+      observeIn,
+      rules
+    ),
+    caseWith(kit, "submit: nothing was sent if the name of the bank does not resolve", unknownBank, observeIn, rules),
+    submission(
+      kit,
+      "a bank that resets each connection leaves the operation not sent, or uncertain",
+      { onConnection: (socket) => socket.resetAndDestroy() },
+      [says("NotSent", "Uncertain")]
+    ),
+    caseOf(kit, {
+      name: "submit: nothing is sent after send_before",
+      behaviour: answering(kit, "own", kit.submission.accepted),
+      call: submitting(kit.subject, operationIds.own, "-1 minute"),
+      rules: [sendsNothing, says("NotSent")]
+    })
+  ]
+}
+
+/** Three submissions: the worker sends an operation again after `NotSent`, and the key must be the same then. */
+const keyCases = (kit: Kit): ReadonlyArray<ContractCase> => {
+  const { own, foreign } = operationIds
+  const behaviour: Behaviour = {
+    onRequest: (socket, request) => void socket.end(bytesOf(kit.submission.accepted(subjectOf(kit, "own", request))))
+  }
+  const calls = [own, own, foreign].map((id) => submitting(kit.subject, id))
+  return kit.keyOf === null ? [] : [
+    caseWith(
+      kit,
+      "submit: each attempt of an operation has its id as idempotency key, and another operation has another",
+      contractBank(behaviour, kit.otherRequests),
+      (bank) => Effect.map(observe(kit.subject, bank, calls, false), (said) => ({ said: said[0]!, seen: bank.seen() })),
+      keyRule(kit, own, own, foreign)
+    )
+  ]
+}
+
+/** The schema of the payload refuses at the acceptance what the adapter cannot send. */
+const payloadCases = (kit: Kit): ReadonlyArray<ContractCase> => {
+  const { invalidPayload, subject: { operation: { type }, payload } } = kit
+  if (invalidPayload === undefined) return []
+  const name = "payloads: the declared schema accepts the payload and refuses the invalid one"
+  const broken = (rule: string) => Effect.fail(new ContractViolation({ message: `${name}\n  rule: ${rule}` }))
+  return [{
+    name,
+    run: Effect.scoped(Effect.flatMap(closedBank(kit.otherRequests), (bank) => declaredPayloads(kit.subject, bank)))
+      .pipe(
+        Effect.flatMap((payloads) => {
+          const schema = payloads?.[type]
+          if (schema === undefined) return broken(`The adapter must declare a payload for the type ${type}`)
+          const accepts = (value: Schema.Json) => Schema.decodeUnknownExit(schema)(value)._tag === "Success"
+          if (!accepts(payload)) return broken("The schema must accept the payload")
+          return accepts(invalidPayload) ? broken("The schema must refuse the invalid payload") : Effect.void
+        })
+      )
+  }]
+}
+
+/** All cases for `submit` and `payloads`. */
+export const submissionCases = (kit: Kit): ReadonlyArray<ContractCase> => [
+  ...declaredCases(kit),
+  ...foreignCases(kit),
+  ...unreachableCases(kit),
+  ...hostileCases(kit),
+  ...keyCases(kit),
+  ...payloadCases(kit)
+]

@@ -1,0 +1,76 @@
+/**
+ * The adapter for the bank: it builds the requests and says what each answer means. An answer that is not declared here
+ * leaves the outcome uncertain, and a status read settles it later.
+ */
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import * as HttpProvider from "financial-agents-gateway/submission/HttpProvider"
+import { ProviderReference, StatusAnswer, SubmissionAnswer } from "financial-agents-gateway/submission/ProviderAdapter"
+import { Transfer } from "./Transfer.ts"
+
+/** The name of the bank in grants. */
+export const bankName = "bank"
+
+// The bank echoes the idempotency key, which is the id of the operation.
+const Booked = Schema.Struct({ id: ProviderReference, key: Schema.String, status: Schema.Literal("booked") })
+const Refused = Schema.Struct({
+  key: Schema.String,
+  code: Schema.Literals(["limit_exceeded", "too_late"]),
+  message: Schema.String
+})
+const NotFound = Schema.Struct({ key: Schema.String, code: Schema.Literal("not_found") })
+
+const booked = HttpProvider.onBody(Booked, ({ id, key }, answer) =>
+  SubmissionAnswer.Succeeded({
+    names: { reference: id, operation_id: key },
+    evidence: HttpProvider.evidenceOf(answer)
+  }))
+
+const refused = HttpProvider.onBody(Refused, ({ code, key, message }, answer) =>
+  SubmissionAnswer.Rejected({
+    code,
+    message,
+    names: { reference: null, operation_id: key },
+    evidence: HttpProvider.evidenceOf(answer)
+  }))
+
+/** The bank at this URL. */
+export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
+  HttpProvider.layer({
+    baseUrl,
+    // The endpoint checks the same schema, so that the ledger holds no transfer that the bank cannot carry out.
+    payloads: { transfer: Transfer },
+    credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(apiKey)}`) }),
+    // The bank refuses a request that arrives later. So it books no transfer that the ledger records as failed.
+    sendBeforeHeader: "Send-Before",
+    submit: {
+      request: (_operation, transfer) => ({ path: "/transfers", body: transfer }),
+      decode: HttpProvider.byStatus({
+        200: booked,
+        201: booked,
+        // The bank documents that it then did nothing. Transfers wait until the key is repaired.
+        401: HttpProvider.wrongCredentials,
+        409: refused,
+        422: refused
+      })
+    },
+    status: {
+      request: ({ id }) => ({ path: `/transfers/${id}` }),
+      decode: HttpProvider.byStatus({
+        200: HttpProvider.onBody(Booked, ({ id, key }, answer) =>
+          StatusAnswer.Proven({
+            state: "succeeded",
+            names: { reference: id, operation_id: key },
+            evidence: HttpProvider.evidenceOf(answer)
+          })),
+        // The request may still be on its way, so this proves nothing.
+        404: HttpProvider.onBody(NotFound, ({ key }) =>
+          StatusAnswer.NotProven({
+            reason: "not_found",
+            detail: "the bank does not know the transfer",
+            names: { reference: null, operation_id: key }
+          }))
+      })
+    }
+  })

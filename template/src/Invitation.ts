@@ -1,0 +1,61 @@
+/**
+ * For development: issues a grant at each start, and prints how to use it. Your production verifies its own sessions, or the
+ * tokens of your authorization server.
+ */
+import * as Console from "effect/Console"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import {
+  ClientId,
+  operationsRead,
+  PairwiseSubject,
+  ProviderName,
+  ResourceOwner
+} from "financial-agents-gateway/domain/Grant"
+import { Database } from "financial-agents-gateway/node/Database"
+import { BaseUrl } from "financial-agents-gateway/server/BaseUrl"
+import { Grants } from "financial-agents-gateway/services/Grants"
+import { transfersWrite } from "./Api.ts"
+import { bankName } from "./Bank.ts"
+import { fakeBank } from "./Providers.ts"
+
+/** A grant of Alice, who allows her agent to transfer from her account at the bank. */
+export const issueGrant = Effect.flatMap(Grants, (grants) =>
+  grants.issue({
+    resource_owner: ResourceOwner.make("alice"),
+    subject: PairwiseSubject.make("alice-as-seen-by-her-agent"),
+    client_id: ClientId.make("alices-agent"),
+    provider: ProviderName.make(bankName),
+    scopes: [operationsRead, transfersWrite],
+    expires_in: Duration.days(1)
+  }))
+
+const text = (url: string, token: string) => `
+The application listens on ${url}. Its documentation is at ${url}/docs.
+
+Access token: ${token}
+
+Transfer. Then repeat the request with the same key: you get the same operation.
+
+  curl -i ${url}/v1/transfers -H 'Authorization: Bearer ${token}' \\
+    -H 'Idempotency-Key: rent-of-may' -H 'Content-Type: application/json' \\
+    -d '{"amount":"750.00","currency":"EUR","iban":"DE89370400440532013000"}'
+
+Read what became of it:
+
+  curl -i ${url}/v1/operations -H 'Authorization: Bearer ${token}'
+
+Make the bank lose its answers, transfer with another key, and read again:
+
+  curl -X PUT http://127.0.0.1:${fakeBank.port}/mode/lost_answer
+`
+
+/** Prints a token and commands. It never issues a grant in a database that DATABASE_URL names. */
+export const Invitation = Layer.effectDiscard(Effect.gen(function*() {
+  const { isEmbedded } = yield* Database
+  if (!isEmbedded) return
+  const { access_token } = yield* issueGrant
+  yield* Console.log(text(yield* BaseUrl, Redacted.value(access_token)))
+}))

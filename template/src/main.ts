@@ -1,0 +1,31 @@
+/**
+ * The process: the endpoint of this application, the endpoints of the gateway, and workers that submit to the bank.
+ *
+ *     npm start
+ *
+ * It runs on an embedded PostgreSQL in `.data`, or on the one that DATABASE_URL names.
+ */
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as GatewayApp from "financial-agents-gateway/node/GatewayApp"
+import { TransfersApi } from "./Api.ts"
+import { startFakeBank } from "./FakeBank.ts"
+import { Invitation } from "./Invitation.ts"
+import Providers, { fakeBank } from "./Providers.ts"
+import { TransfersRoutes } from "./Routes.ts"
+
+/** The fake bank, unless BANK_URL names another one. */
+const Bank = Layer.effectDiscard(Effect.gen(function*() {
+  const url = yield* Config.option(Config.String("BANK_URL"))
+  if (Option.isNone(url)) yield* startFakeBank(fakeBank)
+}))
+
+GatewayApp.run({
+  api: TransfersApi,
+  routes: TransfersRoutes,
+  // Without providers, this process only accepts and reads. Run the workers with `npm run work` then.
+  providers: Layer.provide(Providers, Bank),
+  started: Invitation
+})

@@ -1,0 +1,80 @@
+/**
+ * A transfer passes through the whole application and is booked once, also if the bank's answer is lost. The tests run the
+ * application with an embedded PostgreSQL and a fake bank.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Stream from "effect/Stream"
+import { makeClient, submit } from "financial-agents-gateway/api/ApiClient"
+import { GatewayClient } from "financial-agents-gateway/api/Client"
+import { Database } from "financial-agents-gateway/node/Database"
+import * as GatewayApp from "financial-agents-gateway/node/GatewayApp"
+import type { IssuedGrant } from "financial-agents-gateway/services/Grants"
+import { Providers } from "financial-agents-gateway/submission/Providers"
+import { once } from "node:events"
+import * as fs from "node:fs"
+import { type AddressInfo, createServer } from "node:net"
+import * as os from "node:os"
+import * as path from "node:path"
+import { TransfersApi } from "../src/Api.ts"
+import * as Bank from "../src/Bank.ts"
+import { startFakeBank } from "../src/FakeBank.ts"
+import { issueGrant } from "../src/Invitation.ts"
+import { TransfersRoutes } from "../src/Routes.ts"
+
+const temporaryDirectory = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "transfers-"))),
+  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
+)
+
+const freePort = Effect.promise(async () => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+})
+
+/** The application with a fake bank, and a client with a token of Alice. */
+const scene = Effect.gen(function*() {
+  const bank = yield* startFakeBank({ port: 0, apiKey: "key" })
+  const port = yield* freePort
+  const baseUrl = `http://127.0.0.1:${port}`
+  const issued = yield* Deferred.make<IssuedGrant>()
+  const application = GatewayApp.layer({
+    api: TransfersApi,
+    routes: TransfersRoutes,
+    providers: Providers.layer({ [Bank.bankName]: Bank.layer(bank.url, Redacted.make("key")) }),
+    database: Database.layer({ databaseUrl: Option.none(), dataDir: yield* temporaryDirectory }),
+    started: Layer.effectDiscard(Effect.flatMap(Effect.orDie(issueGrant), (grant) => Deferred.succeed(issued, grant))),
+    port,
+    // Vitest sets the variable BASE_URL to something else.
+    baseUrl
+  })
+  yield* Layer.build(application)
+  const { access_token } = yield* Deferred.await(issued)
+  return { bank, options: { baseUrl, accessToken: access_token } }
+})
+
+describe("The application", () => {
+  it.live("settles a transfer whose answer was lost, and books it once", () =>
+    Effect.gen(function*() {
+      const { bank, options } = yield* scene
+      const client = yield* makeClient(TransfersApi, options)
+      const gateway = yield* Effect.provide(GatewayClient, GatewayClient.layer(options))
+      bank.setMode("lost_answer")
+      const { body } = yield* submit(client.transfers.transfer({
+        headers: { "idempotency-key": "rent-of-may" },
+        payload: { amount: "750.00", currency: "EUR", iban: "DE89370400440532013000" }
+      }))
+      const states = yield* Stream.runCollect(Stream.map(gateway.watch(body.id), ({ state }) => state))
+      assert.strictEqual(states.at(-1), "succeeded")
+      assert.strictEqual(bank.count(), 1)
+    }).pipe(Effect.provide([FetchHttpClient.layer, Logger.layer([])])), 60_000)
+})

@@ -1,0 +1,391 @@
+/**
+ * The conformance kit finds the mistakes that adapters make. Each test plants one in the adapter for the sandbox, and expects the
+ * case that is about it to name the broken rule.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Redacted, Schema } from "effect"
+import { HttpClient } from "effect/http"
+import { ProviderReference } from "../../../src/domain/Submission.ts"
+import {
+  type AnswerNames,
+  namesNothing,
+  NotSent,
+  ProviderAdapter,
+  StatusAnswer,
+  SubmissionAnswer,
+  Uncertain
+} from "../../../src/submission/ProviderAdapter.ts"
+import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
+import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
+import { sandboxContract } from "../../fixtures/testing/sandboxContract.ts"
+
+type Adapter = ProviderAdapter["Service"]
+type Mistake = (adapter: Adapter, client: HttpClient.HttpClient, baseUrl: string) => Partial<Adapter>
+
+const token = "token-of-the-bank"
+
+const options = (baseUrl: string) => ({
+  baseUrl,
+  credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${token}`) })
+})
+
+const withMistake = (mistake: Mistake) => (baseUrl: string) =>
+  Layer.effect(
+    ProviderAdapter,
+    Effect.gen(function*() {
+      const adapter = yield* SandboxProvider.make(options(baseUrl))
+      return { ...adapter, ...mistake(adapter, yield* HttpClient.HttpClient, baseUrl) }
+    })
+  )
+
+/** Changes the failure of a submission whose reason matches. */
+const onFailure = (
+  pattern: RegExp,
+  change: (reason: string, payload: Schema.Json) => Effect.Effect<SubmissionAnswer, NotSent | Uncertain>
+): Mistake =>
+({ submit }) => ({
+  submit: (operation, payload) =>
+    Effect.catchIf(
+      submit(operation, payload),
+      ({ reason }) => pattern.test(reason),
+      ({ reason }) => change(reason, payload)
+    )
+})
+
+const onStatus = (change: (answer: StatusAnswer) => StatusAnswer): Mistake => ({ readStatus }) => ({
+  readStatus: (operation, reference) => Effect.map(readStatus(operation, reference), change)
+})
+
+const rejected = (names: AnswerNames = namesNothing) =>
+  SubmissionAnswer.Rejected({ code: "refused", message: "Refused.", names, evidence: null })
+
+const evidence = { status: 200 }
+
+/** An adapter that a team might write by hand with `fetch`. It follows redirects, and reads bodies of any length. */
+const byHand: Mistake = (_, __, baseUrl) => ({
+  submit: (operation, payload) =>
+    Effect.tryPromise({
+      try: async (signal) => {
+        const response = await fetch(`${baseUrl}/mutations`, {
+          method: "POST",
+          headers: { "content-type": "application/json", "idempotency-key": operation.id },
+          body: JSON.stringify(payload),
+          signal
+        })
+        const { reference, status } = await response.json() as { readonly reference: string; readonly status: string }
+        if (status !== "succeeded") throw new Error("not understood")
+        const names = { reference: ProviderReference.make(reference), operation_id: operation.id }
+        return SubmissionAnswer.Succeeded({ names, evidence })
+      },
+      catch: () => new Uncertain({ reason: "fetch failed" })
+    })
+})
+
+const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegExp, mistake: Mistake]> = [
+  [
+    "sends again after a failure",
+    "submit: a bank that closes the connection after it took the request leaves the outcome uncertain",
+    /At most one request/,
+    ({ submit }) => ({ submit: (operation, payload) => Effect.retry(submit(operation, payload), { times: 1 }) })
+  ],
+  [
+    "follows a redirect with another POST",
+    "submit: a bank that redirects with 307 leaves the outcome uncertain",
+    /At most one request/,
+    byHand
+  ],
+  [
+    "follows a redirect with a GET",
+    "submit: a bank that redirects with 303 leaves the outcome uncertain",
+    /At most one request/,
+    byHand
+  ],
+  [
+    "reads bodies of any length",
+    "submit: a bank that sends a body without end leaves the outcome uncertain",
+    /limit the size/,
+    byHand
+  ],
+  [
+    "sends again half a minute later, in the background",
+    "submit: an acknowledgement is Acknowledged",
+    /At most one request/,
+    ({ submit }) => ({
+      submit: (operation, payload) =>
+        Effect.tap(
+          submit(operation, payload),
+          () => Effect.forkDetach(Effect.delay(submit(operation, payload), "30 seconds"), { startImmediately: true })
+        )
+    })
+  ],
+  [
+    "takes a timeout for a request that was not sent",
+    "submit: a bank that never answers leaves the outcome uncertain",
+    /must say Uncertain/,
+    onFailure(/no response within/, (reason) => Effect.fail(new NotSent({ reason })))
+  ],
+  [
+    "takes a reset for a request that was not sent",
+    "submit: a bank that resets the connection after it took the request leaves the outcome uncertain",
+    /must say Uncertain/,
+    onFailure(/request failed/, (reason) => Effect.fail(new NotSent({ reason })))
+  ],
+  [
+    "takes the 502 of a proxy for a refusal",
+    "submit: a bank that answers 502 with the page of a proxy leaves the outcome uncertain",
+    /must say Uncertain/,
+    onFailure(/status 502/, () => Effect.succeed(rejected()))
+  ],
+  [
+    "takes any 422 for a refusal",
+    "submit: a bank that answers 422 with the page of a proxy leaves the outcome uncertain",
+    /must say Uncertain/,
+    onFailure(/status 422/, () => Effect.succeed(rejected()))
+  ],
+  [
+    "takes half a body for a success",
+    "submit: a bank that closes the connection within the body of its answer leaves the outcome uncertain",
+    /must say Uncertain/,
+    onFailure(/./, () => Effect.succeed(SubmissionAnswer.Succeeded({ names: namesNothing, evidence })))
+  ],
+  [
+    "takes a wrong key for a refusal of the payment",
+    "submit: refused credentials never end the operation, because an operator can repair them",
+    /must say NotSent or Uncertain/,
+    onFailure(/status 401/, () => Effect.succeed(rejected()))
+  ],
+  [
+    "says of a wrong key that no byte left",
+    "submit: refused credentials never end the operation, because an operator can repair them",
+    /NotSent without isRefused/,
+    onFailure(/status 401/, (reason) => Effect.fail(new NotSent({ reason, isLocal: true })))
+  ],
+  [
+    "says of a wrong key that the bank is unavailable",
+    "submit: refused credentials never end the operation, because an operator can repair them",
+    /NotSent needs isLocal/,
+    onFailure(/status 401/, (reason) => Effect.fail(new NotSent({ reason, isRefused: true })))
+  ],
+  [
+    "takes a known key for a refusal",
+    "submit: a known idempotency key is no refusal, because the first request may have been carried out",
+    /must say Uncertain or Acknowledged or Succeeded/,
+    onFailure(/knows the key/, () => Effect.succeed(rejected()))
+  ],
+  [
+    "copies the id from the request",
+    "submit: the names of a foreign acknowledgement are copied from the answer",
+    /never from the request/,
+    ({ submit }) => ({
+      submit: (operation, payload) =>
+        Effect.map(
+          submit(operation, payload),
+          (answer) => ({ ...answer, names: { ...answer.names, operation_id: operation.id } }) as SubmissionAnswer
+        )
+    })
+  ],
+  [
+    "copies the id of a status read from the request",
+    "readStatus: the names of a foreign success are copied from the answer",
+    /names\.operation_id must be copied from the answer, never/,
+    ({ readStatus }) => ({
+      readStatus: (operation, reference) =>
+        Effect.map(
+          readStatus(operation, reference),
+          (answer) =>
+            answer._tag === "Proven" ? { ...answer, names: { ...answer.names, operation_id: operation.id } } : answer
+        )
+    })
+  ],
+  [
+    "copies the reference of a status read from the request",
+    "readStatus: the names of a foreign pending operation are copied from the answer",
+    /names\.reference must be copied from the answer, never/,
+    ({ readStatus }) => ({
+      readStatus: (operation, reference) =>
+        Effect.map(
+          readStatus(operation, reference),
+          (answer) => answer._tag === "Proven" ? { ...answer, names: { ...answer.names, reference } } : answer
+        )
+    })
+  ],
+  [
+    "reports no name",
+    "readStatus: a success is Proven as succeeded",
+    /names\.operation_id must be copied from the answer, which contains it/,
+    onStatus((answer) => answer._tag === "Proven" ? { ...answer, names: namesNothing } : answer)
+  ],
+  [
+    "makes a key for each attempt",
+    "submit: each attempt of an operation has its id as idempotency key, and another operation has another",
+    /must be the operation's id/,
+    ({ submit }) => {
+      let attempts = 0
+      return {
+        submit: (operation, payload) =>
+          submit({ ...operation, id: operation.id.replace(/.$/, String(attempts++)) as never }, payload)
+      }
+    }
+  ],
+  [
+    "sends after send_before",
+    "submit: nothing is sent after send_before",
+    /Nothing may be sent/,
+    ({ submit }) => ({ submit: (operation, payload) => submit({ ...operation, send_before: null }, payload) })
+  ],
+  [
+    "is uncertain about a bank that it could not reach",
+    "submit: nothing was sent if the bank refuses the connection",
+    /must say NotSent/,
+    onFailure(/ECONNREFUSED/, (reason) => Effect.fail(new Uncertain({ reason })))
+  ],
+  [
+    "ends operations while the name of the bank does not resolve",
+    "submit: nothing was sent if the name of the bank does not resolve",
+    /isPermanent ends the operation/,
+    onFailure(/./, (reason) => Effect.fail(new NotSent({ reason, isPermanent: true })))
+  ],
+  [
+    "writes the token into the reason",
+    "submit: a bank that answers 500 and repeats the request with its headers leaves the outcome uncertain",
+    /no credential/,
+    onFailure(/./, (reason) => Effect.fail(new Uncertain({ reason: `${reason}, with ${token}` })))
+  ],
+  [
+    "writes the payload into the reason",
+    "submit: a bank that answers 500 with the page of a proxy leaves the outcome uncertain",
+    /no part of the payload/,
+    onFailure(/./, (_, payload) => Effect.fail(new Uncertain({ reason: `cannot pay ${JSON.stringify(payload)}` })))
+  ],
+  [
+    "refuses without a code",
+    "submit: a refusal is Rejected, with a code and a message",
+    /needs a code/,
+    ({ submit }) => ({
+      submit: (operation, payload) =>
+        Effect.map(submit(operation, payload), (answer) => ({ ...answer, code: "" }) as SubmissionAnswer)
+    })
+  ],
+  [
+    "takes an unknown operation for a failed one",
+    "readStatus: an unknown operation is not found, which proves nothing yet",
+    /"not found" proves nothing/,
+    onStatus((answer) =>
+      answer._tag === "NotProven" && answer.reason === "not_found"
+        ? StatusAnswer.Proven({
+          state: "failed",
+          code: "unknown",
+          message: "Unknown.",
+          names: answer.names,
+          evidence
+        })
+        : answer
+    )
+  ],
+  [
+    "takes the 404 of a proxy for the end",
+    "readStatus: a 404 of a proxy is never final, however late",
+    /must say NotProven/,
+    onStatus((answer) =>
+      answer._tag === "NotProven" && answer.reason === "not_found"
+        ? StatusAnswer.NeverReceived({ names: answer.names, evidence })
+        : answer
+    )
+  ],
+  [
+    "reads the status by another submission",
+    "readStatus: a success is Proven as succeeded",
+    /may only send GET/,
+    ({ readStatus, submit }) => ({
+      readStatus: (operation, reference) =>
+        Effect.andThen(Effect.ignore(submit(operation, {})), readStatus(operation, reference))
+    })
+  ]
+]
+
+const caseNamed = (
+  name: string,
+  adapter: (baseUrl: string) => Layer.Layer<ProviderAdapter, never, HttpClient.HttpClient>
+) => {
+  const found = ProviderContract.cases({ ...sandboxContract, adapter }).find((one) => one.name === name)
+  assert.isDefined(found, name)
+  return found!
+}
+
+describe("The conformance kit finds an adapter that", () => {
+  for (const [what, caught, rule, mistake] of mistakes) {
+    it.effect(what, () =>
+      Effect.map(Effect.flip(caseNamed(caught, withMistake(mistake)).run), ({ message }) => {
+        const [name, broken, said, saw] = message.split("\n")
+        assert.strictEqual(name, caught)
+        assert.match(broken!, rule)
+        assert.match(said!, /^ {2}the adapter said: [A-Z][A-Za-z]+ \{/)
+        assert.match(saw!, /^ {2}the bank saw: \d+ requests, \d+ bytes/)
+        assert.notInclude(message, token)
+      }))
+  }
+})
+
+describe("The conformance kit checks that the declared payloads", () => {
+  const name = "payloads: the declared schema accepts the payload and refuses the invalid one"
+  const Payment = Schema.Struct({ amount: Schema.String })
+  const contract = (payloads: Partial<Adapter>, invalidPayload: Schema.Json = { amount: 12 }) =>
+    ProviderContract.cases({
+      ...sandboxContract,
+      adapter: withMistake(() => payloads),
+      invalidPayload
+    }).find((one) => one.name === name)!
+
+  it.effect("accept the payload and refuse the invalid one", () => contract({ payloads: { payment: Payment } }).run)
+
+  const wrong: ReadonlyArray<readonly [what: string, payloads: Partial<Adapter>, rule: RegExp]> = [
+    ["exist", {}, /must declare a payload for the type payment/],
+    ["are of the operation's type", { payloads: { transfer: Payment } }, /for the type payment/],
+    [
+      "accept the payload",
+      { payloads: { payment: Schema.Struct({ iban: Schema.String }) } },
+      /must accept the payload/
+    ],
+    ["refuse the invalid payload", { payloads: { payment: Schema.Unknown } }, /must refuse the invalid payload/]
+  ]
+  for (const [what, payloads, rule] of wrong) {
+    it.effect(what, () => Effect.map(Effect.flip(contract(payloads).run), ({ message }) => assert.match(message, rule)))
+  }
+})
+
+describe("The conformance kit", () => {
+  it("requires an answer that accepts a submission", () => {
+    assert.throws(
+      () =>
+        ProviderContract.cases({ ...sandboxContract, answers: { submission: {} }, adapter: withMistake(() => ({})) }),
+      /declare answers\.submission/
+    )
+  })
+
+  it.effect("counts an adapter that dies or never ends as uncertain, as a worker does", () =>
+    Effect.gen(function*() {
+      const name = "submit: a bank that never answers leaves the outcome uncertain"
+      yield* caseNamed(name, withMistake(() => ({ submit: () => Effect.die("broken") }))).run
+      const never = ProviderContract.cases({
+        ...sandboxContract,
+        adapter: withMistake(() => ({ submit: () => Effect.never })),
+        patience: 50
+      })
+      yield* never.find((one) => one.name === name)!.run
+    }))
+
+  it.effect("does not count requests for access tokens", () => {
+    const mistake: Mistake = ({ submit }, client, baseUrl) => ({
+      submit: (operation, payload) =>
+        Effect.andThen(Effect.orDie(client.get(`${baseUrl}/token`)), submit(operation, payload))
+    })
+    const isToken = ({ path }: ProviderContract.ReceivedRequest) => path === "/token"
+    const contract = {
+      ...sandboxContract,
+      adapter: withMistake(mistake),
+      otherRequests: (request: ProviderContract.ReceivedRequest) =>
+        isToken(request) ? { status: 200, body: {} } : undefined
+    }
+    return ProviderContract.cases(contract).find(({ name }) => name === "submit: a success is Succeeded")!.run
+  })
+})
