@@ -44,8 +44,14 @@ CREATE TABLE operations (
   -- The timeline on which the reconciler examined the held operation, and set its send_before. Null: not examined since it
   -- was accepted, released or held again. An earlier timeline does not count: a failover may have restored the row.
   examined_timeline integer,
-  -- No byte leaves after this instant. The claim sets it; for a held operation the reconciler does.
+  -- No byte leaves after this instant. The claim sets it, and each take-over a later one; for a held operation the
+  -- reconciler does. It identifies the claim: what a worker records of another claim is stale.
   send_before timestamptz(3) CHECK (isfinite(send_before)),
+  -- The id of the worker that claimed the operation, or took it over. Null: the worker has no id, or nothing claimed it.
+  claimed_by text CHECK (length(claimed_by) BETWEEN 1 AND 255),
+  -- Why the worker returned its claim without sending a byte. Null: the claim is held. A returned claim has no holder, and
+  -- the next worker may take it over.
+  return_reason text CHECK (length(return_reason) BETWEEN 1 AND 1024),
   -- The provider's id of the operation.
   reference text CHECK (length(reference) BETWEEN 1 AND 1024),
   -- The provider once confirmed that it received the operation: by an acknowledgement, or by a reference.
@@ -70,7 +76,10 @@ CREATE TABLE operations (
   CHECK (NOT under_review OR state NOT IN ('succeeded', 'failed', 'cancelled')),
   -- Only accepted operations are held. Their examination sets send_before.
   CHECK (state = 'accepted' OR (NOT hold_placed AND examined_timeline IS NULL)),
-  CHECK (examined_timeline IS NULL OR send_before IS NOT NULL)
+  CHECK (examined_timeline IS NULL OR send_before IS NOT NULL),
+  CHECK (claimed_by IS NULL OR state <> 'accepted'),
+  -- Only claims with a deadline are returned: the next one must be later.
+  CHECK (return_reason IS NULL OR (state = 'submitting' AND send_before IS NOT NULL))
 );
 
 -- One index for each way to list, in list order: the cost of a page does not grow with the operations of its owner.
@@ -99,5 +108,8 @@ CREATE INDEX operations_to_claim
     due_at
   )
   WHERE state = 'accepted';
-CREATE INDEX operations_to_rescue ON operations (due_at) WHERE state = 'submitting';
+CREATE INDEX operations_to_rescue ON operations (due_at) WHERE state = 'submitting' AND return_reason IS NULL;
+-- The timeline comes first: the rescuer finds the returned claims of an earlier timeline, and skips the others.
+CREATE INDEX operations_to_take_over ON operations (timeline, provider, due_at)
+  WHERE state = 'submitting' AND return_reason IS NOT NULL;
 CREATE INDEX operations_to_read ON operations (provider, due_at) WHERE state IN ('submitted', 'indeterminate');

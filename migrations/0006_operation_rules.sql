@@ -15,6 +15,8 @@ BEGIN
   NEW.hold_placed := false;
   NEW.examined_timeline := NULL;
   NEW.send_before := NULL;
+  NEW.claimed_by := NULL;
+  NEW.return_reason := NULL;
   NEW.reference := NULL;
   NEW.acknowledged := false;
   NEW.reads := 0;
@@ -41,6 +43,11 @@ END $$;
 -- Before the UPDATE. It runs with the rights of the owner of the schema: see operations_accepted.
 CREATE FUNCTION operations_transition() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  -- A worker that sent nothing returns its claim, or a worker takes over a returned claim.
+  is_return boolean := NEW.state = OLD.state AND OLD.return_reason IS NULL AND NEW.return_reason IS NOT NULL;
+  is_take_over boolean := NEW.state = OLD.state AND OLD.return_reason IS NOT NULL AND NEW.return_reason IS NULL;
+  current_timeline integer;
 BEGIN
   IF OLD.state IN ('succeeded', 'failed', 'cancelled') THEN
     RAISE EXCEPTION 'operation % is %, which is final', OLD.id, OLD.state USING ERRCODE = 'restrict_violation';
@@ -56,12 +63,38 @@ BEGIN
   IF OLD.reference IS NOT NULL AND NEW.reference IS DISTINCT FROM OLD.reference THEN
     RAISE EXCEPTION 'operation % keeps the reference of its provider', OLD.id USING ERRCODE = 'restrict_violation';
   END IF;
-  -- The claim sets send_before; for a held operation the reconciler does. After the claim it is settled.
-  IF OLD.state <> 'accepted' AND (NEW.send_before, NEW.timeline, NEW.hold_placed, NEW.examined_timeline)
-    IS DISTINCT FROM (OLD.send_before, OLD.timeline, OLD.hold_placed, OLD.examined_timeline)
+  IF OLD.state <> 'accepted' AND (NEW.timeline, NEW.hold_placed, NEW.examined_timeline)
+    IS DISTINCT FROM (OLD.timeline, OLD.hold_placed, OLD.examined_timeline)
   THEN
-    RAISE EXCEPTION 'operation % was claimed: its send_before and its hold never change any more', OLD.id
+    RAISE EXCEPTION 'operation % was claimed: its hold never changes any more', OLD.id
       USING ERRCODE = 'restrict_violation';
+  END IF;
+  -- The claim sets send_before; for a held operation the reconciler does. A claim whose take-over may be lost gets a later
+  -- one together with `indeterminate`, because the worker that took it over may still send.
+  IF OLD.state <> 'accepted' AND NOT is_take_over
+    AND ((NEW.send_before, NEW.claimed_by) IS DISTINCT FROM (OLD.send_before, OLD.claimed_by))
+    AND NOT (OLD.state = 'submitting' AND NEW.state = 'indeterminate' AND NEW.send_before > OLD.send_before
+      AND NEW.claimed_by IS NOT DISTINCT FROM OLD.claimed_by)
+  THEN
+    RAISE EXCEPTION 'operation % was claimed: its send_before and its worker change only with a take-over', OLD.id
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF is_return AND (NEW.waiting, NEW.reference, NEW.acknowledged, NEW.reads, NEW.reviewed_at)
+    IS DISTINCT FROM (OLD.waiting, OLD.reference, false, OLD.reads, OLD.reviewed_at)
+  THEN
+    RAISE EXCEPTION 'the return of operation % changes only its reason, its next action and its review', OLD.id
+      USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF NEW.state = OLD.state AND NEW.return_reason <> OLD.return_reason THEN
+    RAISE EXCEPTION 'operation % was returned: it keeps the reason', OLD.id USING ERRCODE = 'restrict_violation';
+  END IF;
+  -- A later send_before makes every earlier holder stale. After a change of the timeline, a lost take-over may have sent.
+  IF is_take_over THEN
+    EXECUTE format('SELECT %I.ledger_timeline()', TG_TABLE_SCHEMA) INTO current_timeline;
+    IF coalesce(NEW.send_before <= OLD.send_before, true) OR NEW.timeline <> current_timeline THEN
+      RAISE EXCEPTION 'operation % is taken over only on its timeline, and with a later send_before', OLD.id
+        USING ERRCODE = 'restrict_violation';
+    END IF;
   END IF;
   NEW.acknowledged := OLD.acknowledged OR NEW.reference IS NOT NULL OR NEW.state = 'submitted';
   IF NEW.state = OLD.state THEN
@@ -96,9 +129,10 @@ BEGIN
   END IF;
   -- Never before the last change, even if the clock was set back.
   NEW.updated_at := greatest(date_trunc('milliseconds', clock_timestamp()), OLD.updated_at);
-  -- A hold ends when the operation leaves `accepted`.
+  -- A hold ends when the operation leaves `accepted`, and a return when it leaves `submitting`.
   NEW.hold_placed := false;
   NEW.examined_timeline := NULL;
+  NEW.return_reason := NULL;
   IF NEW.state IN ('succeeded', 'failed', 'cancelled') THEN
     NEW.completed_at := NEW.updated_at;
     NEW.due_at := NULL;

@@ -3,6 +3,7 @@
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
+import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
@@ -66,6 +67,14 @@ const flags = {
     "drain-timeout",
     "How long running submissions may continue after SIGTERM",
     defaultPolicy.drainTimeout
+  ),
+  workerId: Flag.String("worker-id").pipe(
+    Flag.withDescription(
+      "Id of this worker, the same after a restart (WORKER_ID). Its next start settles the claims of a crash at once. No two "
+        + "running workers may have the same id"
+    ),
+    Flag.withFallbackConfig(Config.String("WORKER_ID")),
+    Flag.optional
   )
 }
 
@@ -113,11 +122,11 @@ const isProviderName = Schema.is(ProviderName)
 export const work = Command.make(
   "work",
   flags,
-  Effect.fn(function*({ providers, sandbox, ...options }) {
+  Effect.fn(function*({ providers, sandbox, workerId, ...options }) {
     if (Option.isSome(providers) === sandbox.length > 0) {
       return yield* new CommandFailed({ message: "specify exactly one of --providers and --sandbox" })
     }
-    const policy = { ...defaultPolicy, ...options }
+    const policy = { ...defaultPolicy, ...options, workerId: Option.getOrNull(workerId) }
     const invalid = validatePolicy(policy, sandbox.length)
     if (invalid !== null) return yield* new CommandFailed({ message: invalid })
     const adapters = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)

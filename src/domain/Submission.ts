@@ -73,11 +73,16 @@ export class AuthorizationRevoked extends Schema.TaggedError<AuthorizationRevoke
   }
 }
 
-/** An operation that only the caller of this claim may send. No other component may ever send it. */
+/**
+ * An operation that only the caller of this claim may send, unless it returns the claim. `send_before` identifies the claim:
+ * a take-over changes it, and keeps the revision.
+ */
 export interface Claim {
   readonly operation: ProviderOperation
   /** Record the outcome at this revision. */
   readonly revision: number
+  /** Another claim of the operation was returned before this one. Ask `mayStillSend` before the first attempt, too. */
+  readonly takenOver: boolean
   /** Decrypts and parses the payload, and checks the digest of the accepted request. If it fails, nothing is sent. */
   readonly payload: Effect.Effect<Schema.Json, PayloadUnreadable | PayloadAltered>
 }
@@ -103,7 +108,22 @@ export interface ClaimTerms {
   readonly rescue_after: Duration.Duration
   /** The shortest delay of an operation that is not ready: its consent is revoked, or its payload cannot be read. */
   readonly idle: Duration.Duration
-  /** Age in `accepted` that puts an operation under review. */
+  /** Age in `accepted` that puts an operation under review. A returned claim counts from its first claim. */
+  readonly review_after: Duration.Duration
+  /**
+   * The id of the worker, 1 to 255 characters, the same after a restart. At most one process has it at a time. Null: the
+   * worker has no id, and its claims stay claimed until they are stale.
+   */
+  readonly worker: string | null
+}
+
+/** How a worker returns a claim. Durations are by the clock of the database. */
+export interface ReturnTerms {
+  /** Why the worker could not send, for operators. At most 1,024 characters are stored. */
+  readonly reason: string
+  /** The shortest delay until a worker may take the operation over. It grows to a tenth of the age, up to five minutes. */
+  readonly delay: Duration.Duration
+  /** As in `ClaimTerms`. */
   readonly review_after: Duration.Duration
 }
 
@@ -158,6 +178,7 @@ export class StillHeld extends Schema.TaggedError<StillHeld>()("StillHeld", {
 
 /** Ages in a state that put an operation under review. */
 export interface ReviewTerms {
+  /** Also for returned claims. */
   readonly accepted: Duration.Duration
   readonly submitted: Duration.Duration
   readonly indeterminate: Duration.Duration

@@ -24,6 +24,7 @@ import type {
   ProviderReference,
   ReadTerms,
   Recording,
+  ReturnTerms,
   ReviewTerms,
   StillHeld,
   UnsafeDatabase
@@ -36,7 +37,8 @@ import type { StoreUnavailable } from "./StoreUnavailable.ts"
 export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   /**
    * Checks that the database keeps acknowledged commits, and that the ledger has not moved to another cluster or database. After
-   * a move it holds all `accepted` operations, because the original ledger may have submitted them. Returns whether it did.
+   * a move it holds all `accepted` operations, because the original ledger may have submitted them. It moves all claims to
+   * `indeterminate`, because workers of the original ledger may send them, or take them over. Returns whether it did.
    */
   readonly prepare: Effect.Effect<{ readonly moved: boolean }, UnsafeDatabase | StoreUnavailable>
   /**
@@ -60,6 +62,34 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     terms: ClaimTerms
   ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
   /**
+   * Gives up a claim of which no byte was sent. The operation stays `submitting` at the same revision, and a worker may take
+   * it over after the delay. Call it only if nothing was sent, and send nothing after the call, whatever its result.
+   *
+   * The right to send ends in the statement that returns the claim, so at most one process has it. The caller cannot record
+   * an outcome any more.
+   *
+   * After `StoreUnavailable` repeat it. `StaleOperation` then means that the claim was returned, rescued or taken over.
+   */
+  readonly returnClaim: (
+    claim: Pick<Claim, "operation" | "revision">,
+    terms: ReturnTerms
+  ) => Effect.Effect<void, StaleOperation | OperationNotFound | StoreUnavailable>
+  /**
+   * Takes over up to `limit` returned claims, the oldest due time first, in a transaction of its own. It returns after the
+   * acknowledgement of the COMMIT. After `StoreUnavailable` none of the operations may be sent, as for `claim`.
+   *
+   * The operations keep state and revision, and get a later `send_before`: so all that earlier holders still ask or record is
+   * stale. The statement does not check grants. Ask `mayStillSend` before the first attempt.
+   *
+   * It leaves a claim from an earlier timeline of the database: a failover may have lost a take-over that sent the operation.
+   * The rescuer moves such a claim to `indeterminate`.
+   */
+  readonly claimReturned: (
+    provider: ProviderName,
+    limit: number,
+    terms: ClaimTerms
+  ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
+  /**
    * Whether a claimed operation may still be sent: nothing moved it since the claim, and client, provider connection and a
    * grant allow it as for a claim. The answer is true of an instant between call and return. The claim itself permits the
    * first attempt. Call this before each further one.
@@ -70,7 +100,7 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   /**
    * Records the outcome of an operation if it is still at `revision` (compare-and-set), and if it has no reference yet or the
    * same one. Otherwise it fails with `StaleOperation`: another component recorded first, or a status read found another
-   * reference.
+   * reference. It also fails for a returned claim, which has no holder.
    *
    * After `StoreUnavailable` it is unknown whether the outcome was recorded: record it again. `StaleOperation` then means that
    * it was, or that another component was faster.
@@ -82,12 +112,26 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     recording: Recording
   ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
   /**
-   * Puts up to `limit` unsettled operations of these ages under review, even if their next action is not due. Returns their
-   * number.
+   * Puts up to `limit` unsettled operations of these ages under review, even if their next action is not due. Held claims are
+   * left out, because the rescuer ends them. Returns their number.
    */
   readonly reviewAged: (limit: number, terms: ReviewTerms) => Effect.Effect<number, StoreUnavailable>
-  /** Moves up to `limit` stale `submitting` operations to `indeterminate`, and to no other state. Returns their ids. */
+  /**
+   * Moves up to `limit` stale `submitting` operations to `indeterminate`, and to no other state. Returns their ids.
+   *
+   * A returned claim is not stale, because nothing was sent. It is stale after a change of the timeline, which may have lost
+   * a take-over. After such a change `send_before` of each rescued operation is set anew, five minutes or more ahead: until
+   * then the worker of the lost take-over may send, and the provider cannot prove that it never receives the operation.
+   */
   readonly rescue: (limit: number) => Effect.Effect<ReadonlyArray<OperationId>, StoreUnavailable>
+  /**
+   * Moves all held claims of a worker to `indeterminate`, and returns their number. A worker that starts calls it with its own
+   * id, before its first claim: the process that had the id before is dead, so a wait for `rescue_after` protects nothing.
+   *
+   * `indeterminate` is true at any time, because a byte may have left. The operation is never sent again. Returned claims
+   * stay as they are.
+   */
+  readonly rescueClaimsOf: (worker: string) => Effect.Effect<number, StoreUnavailable>
   /**
    * Takes up to `limit` `submitted` and `indeterminate` operations whose status read is due. It postpones operations without
    * a live grant, an active client or a connected provider connection.
@@ -123,7 +167,7 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<void, StoreUnavailable>
   /**
    * Holds every `accepted` operation, and returns how many. For a ledger that was restored without a new timeline, such as from
-   * a snapshot of its disk.
+   * a snapshot of its disk. It moves all claims to `indeterminate`: the restored ledger may lack take-overs of returned claims.
    */
   readonly holdAll: Effect.Effect<number, StoreUnavailable>
   /**

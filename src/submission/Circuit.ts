@@ -9,6 +9,7 @@ import * as Exit from "effect/Exit"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as Stream from "effect/Stream"
 import type { ProviderName } from "../domain/Grant.ts"
 import { layerCircuit } from "../http/layerCircuit.ts"
 import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
@@ -19,11 +20,35 @@ import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provi
  */
 export const layerCircuitBreaker: Layer.Layer<CircuitBreaker.CircuitBreaker> = layerCircuit({ failures: 5 })
 
-/** Any answer is a success of the provider, also a refusal. A local failure counts neither way. */
+/** Logs each change of a circuit that this process makes, until its scope closes. */
+export const logCircuits = (breaker: CircuitBreaker.CircuitBreaker): Effect.Effect<void> =>
+  Stream.runForEach(breaker.transitions, (change) =>
+    Effect.annotateLogs(
+      Effect.logWarning(
+        change.to === "Open"
+          ? "The circuit of a provider opened: nothing is sent to it, and no status is read"
+          : change.to === "HalfOpen"
+          ? "The circuit of a provider is half open: one call probes it"
+          : "The circuit of a provider closed"
+      ),
+      {
+        provider: change.key,
+        from: change.from,
+        to: change.to,
+        ...change.to === "Open" ? { retry_after_ms: Duration.toMillis(change.retryAfter) } : {}
+      }
+    ))
+
+/**
+ * Any answer is a success of the provider, also `Rejected`. A failure on this side counts neither way: a local one, or an
+ * operation that can never be sent.
+ */
 export const classifyAttempt = (exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain>): CircuitBreaker.Outcome => {
   if (Exit.isSuccess(exit)) return CircuitBreaker.success
   const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
-  return error?._tag === "NotSent" && error.isLocal === true ? CircuitBreaker.ignored : CircuitBreaker.failure()
+  return error?._tag === "NotSent" && (error.isLocal === true || error.isPermanent === true)
+    ? CircuitBreaker.ignored
+    : CircuitBreaker.failure()
 }
 
 /** Any answer is a success of the provider, also one that proves nothing. A network failure is a failure. */

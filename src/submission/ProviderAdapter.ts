@@ -38,9 +38,17 @@ export type SubmissionAnswer = Data.TaggedEnum<{
     readonly evidence: Schema.Json
   }
   Succeeded: { readonly names: AnswerNames; readonly evidence: Schema.Json }
-  /** The provider refused the operation and will never carry it out. Code and message become the public failure. */
+  /**
+   * The provider refused the operation and will never carry it out. Code and message become public: clients read them as
+   * the failure of the operation.
+   */
   Rejected: {
+    /**
+     * The reason for programs, stable and documented: lower case, digits and `_`, a letter first, 64 characters at most,
+     * such as `insufficient_funds`. Another form is normalized (`E-51` becomes `e_51`), and logged once.
+     */
     readonly code: string
+    /** The reason for people, 1 to 1024 characters. It must contain nothing that the client may not see. */
     readonly message: string
     readonly names: AnswerNames
     readonly evidence: Schema.Json

@@ -16,9 +16,11 @@ import { callAdapter } from "./callAdapter.ts"
 import { classifyRead } from "./Circuit.ts"
 import { decideAfterRead, type ReadDecision } from "./decideAfterRead.ts"
 import { logFailure } from "./logFailure.ts"
+import { logOutcome } from "./logOutcome.ts"
 import { StatusAnswer } from "./ProviderAdapter.ts"
 import type { Providers } from "./Providers.ts"
 import { type ProviderTask, runOnce, runPollers } from "./ProviderTask.ts"
+import { makeFailureCheck } from "./publicFailure.ts"
 import { type SubmissionServices, submissionServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
 
@@ -48,10 +50,13 @@ export class Reconciler extends Context.Service<Reconciler, {
   )
 }
 
-const makeTask = (services: SubmissionServices): ProviderTask<DueRead> => ({
-  take: takeDueReads(services),
-  handle: (due) => readAndRecord(services, due)
-})
+const makeTask = (services: SubmissionServices): ProviderTask<DueRead> => {
+  const checkFailure = makeFailureCheck("status read")
+  return {
+    take: takeDueReads(services),
+    handle: (due) => readAndRecord(services, checkFailure, due)
+  }
+}
 
 const takeDueReads = ({ policy, queue }: SubmissionServices) => {
   const terms = {
@@ -82,9 +87,17 @@ const takeDueReads = ({ policy, queue }: SubmissionServices) => {
   )
 }
 
-const readAndRecord = (services: SubmissionServices, due: DueRead): Effect.Effect<void> =>
+const readAndRecord = (
+  services: SubmissionServices,
+  checkFailure: ReturnType<typeof makeFailureCheck>,
+  due: DueRead
+): Effect.Effect<void> =>
   Effect.gen(function*() {
-    const decision = decideAfterRead(due, yield* readStatus(services, due))
+    const answer = yield* readStatus(services, due)
+    const decision = decideAfterRead(due, answer)
+    if (decision._tag === "Record" && answer?._tag === "Proven" && answer.state === "failed") {
+      yield* checkFailure(due.provider, answer)
+    }
     const due_in = Duration.millis(readDelay(services.policy.readSchedule, due.reads, yield* Random.next))
     yield* apply(services, due, decision, due_in)
   }).pipe(
@@ -134,6 +147,7 @@ const apply = Effect.fnUntraced(function*(
     case "Release":
       return yield* withinStore(queue.releaseUnsent(id, send_before!))
     case "Record": {
+      yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
       const record = due.state === "accepted" ? queue.recordHeld : queue.record
       const { evidence, outcome, reference } = decision
       return yield* Effect.asVoid(

@@ -1,11 +1,11 @@
 /**
- * The outcome and the evidence that follow from the end of a submission.
+ * The outcome and the evidence that follow from the end of a submission, or the return of its claim.
  */
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
-import { isOperationFailure, type OperationFailure, type OperationId, type Outcome } from "../domain/Operation.ts"
+import type { OperationId, Outcome } from "../domain/Operation.ts"
 import {
   type AuthorizationRevoked,
   isProviderReference,
@@ -17,70 +17,88 @@ import { findContradiction } from "./contradiction.ts"
 import { answered, type Evidence } from "./Evidence.ts"
 import { describeDefect } from "./logFailure.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
+import { publicFailure } from "./publicFailure.ts"
 
 /** An outcome with its evidence. */
 export interface Settlement {
+  readonly _tag: "Settlement"
   readonly outcome: Outcome
   readonly evidence: Evidence
   readonly reference: ProviderReference | null
-  /** False only when it is proven that nothing was sent. */
+  /** False only when it is proven that the provider did nothing for the operation. */
   readonly isSent: boolean
 }
 
+/** The operation does not end. Its claim is returned, because it is proven that the provider did nothing for it. */
+export interface ClaimReturn {
+  readonly _tag: "ClaimReturn"
+  /** For the ledger and the log. */
+  readonly reason: string
+}
+
+/** The errors that end the attempts. */
+export type AttemptError = NotSent | Uncertain | PayloadUnreadable | PayloadAltered | AuthorizationRevoked
+
 /**
- * Determines the settlement from the exit of the attempts. `isSending` tells whether an attempt was under way, so that
- * an interruption may have come after the first byte. Without evidence of another outcome the operation is
+ * Determines the end of a submission from the exit of the attempts. `isSending` tells whether an attempt was under way, so
+ * that an interruption may have come after the first byte. Without evidence of another outcome the operation is
  * `indeterminate` (specification, "States and transitions", rule 3). An answer that names another operation than `id`
- * is no evidence.
+ * is no evidence. A failure on this side, of which it is proven that nothing was sent, returns the claim.
  */
 export const settlementOf = (
   id: OperationId,
-  exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain | PayloadUnreadable | PayloadAltered | AuthorizationRevoked>,
+  exit: Exit.Exit<SubmissionAnswer, AttemptError>,
   isSending: boolean
-): Settlement => {
+): Settlement | ClaimReturn => {
   if (Exit.isSuccess(exit)) return fromAnswer(id, exit.value)
   const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
-  if (error?._tag === "PayloadUnreadable") {
-    return unsent(
-      { code: "payload_unreadable", message: "The request could not be read, and was not sent." },
-      error.message
-    )
-  }
-  if (error?._tag === "PayloadAltered") {
-    return unsent(
-      { code: "payload_altered", message: "The stored request is not the one that was accepted, and was not sent." },
-      error.message
-    )
-  }
-  if (error?._tag === "AuthorizationRevoked") {
-    return unsent(
-      {
-        code: "authorization_revoked",
-        message: "The authorization ended before the operation could be sent; nothing was sent."
-      },
-      error.message
-    )
-  }
-  if (error?._tag === "NotSent") return notSent(error)
-  if (error?._tag === "Uncertain") return uncertain(error.reason)
-  if (!isSending) return notSent({ reason: "the worker was stopped before it sent anything", isLocal: true })
-  return uncertain(
-    Cause.hasInterruptsOnly(exit.cause)
-      ? "the worker was stopped while it was sending"
-      : describeDefect(Cause.squash(exit.cause))
-  )
+  if (error !== null) return fromError(error)
+  const isStopped = Cause.hasInterruptsOnly(exit.cause)
+  const defect = () => describeDefect(Cause.squash(exit.cause))
+  return isSending
+    ? uncertain(isStopped ? "the worker was stopped while it was sending" : defect())
+    : returned(isStopped ? "the worker was stopped before it sent anything" : defect())
 }
 
-/**
- * The code and message of the provider if they can be published, otherwise `provider_rejected` with a message of the
- * gateway.
- */
-export const publicFailure = (given: { readonly code: string; readonly message: string }): OperationFailure => {
-  const { code, message } = given
-  const failure = { code, message }
-  return isOperationFailure(failure)
-    ? failure
-    : { code: "provider_rejected", message: "The provider refused the operation." }
+const fromError = (error: AttemptError): Settlement | ClaimReturn => {
+  switch (error._tag) {
+    case "Uncertain":
+      return uncertain(error.reason)
+    case "NotSent":
+      return fromNotSent(error)
+    case "PayloadUnreadable":
+      return failed("payload_unreadable", "The request could not be read, and was not sent.", error.message)
+    case "PayloadAltered":
+      return failed(
+        "payload_altered",
+        "The stored request is not the one that was accepted, and was not sent.",
+        error.message
+      )
+    case "AuthorizationRevoked":
+      return failed(
+        "authorization_revoked",
+        "The authorization ended before the provider took the operation; it will not be sent.",
+        error.message
+      )
+    default:
+      // An adapter without type checks may fail with another error.
+      error satisfies never
+      return uncertain("the adapter failed with an error of an unknown kind")
+  }
+}
+
+const fromNotSent = ({ isLocal, isPermanent, isRefused, reason }: NotSent): Settlement | ClaimReturn => {
+  if (isPermanent === true) {
+    return failed("request_unsendable", "The request cannot be sent to its provider, and was not sent.", reason)
+  }
+  if (isLocal === true) return returned(reason)
+  return isRefused === true
+    ? failed(
+      "provider_unavailable",
+      "The provider answered that it did not take the request, until it was too late to send.",
+      reason
+    )
+    : failed("provider_unreachable", "The provider could not be reached until it was too late to send.", reason)
 }
 
 const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
@@ -95,11 +113,17 @@ const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
   const reference = isProviderReference(names.reference) ? names.reference : null
   switch (answer._tag) {
     case "Acknowledged":
-      return { outcome: { state: "submitted" }, evidence, reference, isSent: true }
+      return { _tag: "Settlement", outcome: { state: "submitted" }, evidence, reference, isSent: true }
     case "Succeeded":
-      return { outcome: { state: "succeeded" }, evidence, reference, isSent: true }
+      return { _tag: "Settlement", outcome: { state: "succeeded" }, evidence, reference, isSent: true }
     case "Rejected":
-      return { outcome: { state: "failed", failure: publicFailure(answer) }, evidence, reference, isSent: true }
+      return {
+        _tag: "Settlement",
+        outcome: { state: "failed", failure: publicFailure(answer) },
+        evidence,
+        reference,
+        isSent: true
+      }
     default:
       // An adapter without type checks may answer with another tag.
       answer satisfies never
@@ -107,24 +131,20 @@ const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
   }
 }
 
-const unsent = (failure: OperationFailure, reason: string): Settlement => ({
-  outcome: { state: "failed", failure },
+/** The operation fails, and the provider did nothing for it. */
+const failed = (code: string, message: string, reason: string): Settlement => ({
+  _tag: "Settlement",
+  outcome: { state: "failed", failure: { code, message } },
   evidence: { by: "submission", reason },
   reference: null,
   isSent: false
 })
 
-const notSent = ({ isLocal, isPermanent, reason }: Pick<NotSent, "reason" | "isLocal" | "isPermanent">): Settlement => {
-  const message = isPermanent === true
-    ? "The operation cannot be sent; nothing was sent."
-    : isLocal === true
-    ? "The operation could not be sent in time; nothing was sent."
-    : "The provider could not be reached; nothing was sent."
-  return unsent({ code: "provider_unreachable", message }, reason)
-}
+const returned = (reason: string): ClaimReturn => ({ _tag: "ClaimReturn", reason })
 
 /** The outcome is unknown. The evidence keeps the provider's answer, if there was one, beside the reason. */
 export const uncertain = (reason: string, answer?: Schema.Json): Settlement => ({
+  _tag: "Settlement",
   outcome: { state: "indeterminate" },
   evidence: { ...answer === undefined ? { by: "submission" } : answered("submission", answer), reason },
   reference: null,

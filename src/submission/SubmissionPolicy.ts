@@ -13,12 +13,20 @@ export interface SubmissionPolicyShape {
   readonly concurrency: number
   /** Most submissions, and most status reads, at the same time for one provider. */
   readonly providerConcurrency: number
-  /** How long after the claim bytes may leave. An operation that was not sent by then fails: `provider_unreachable`. */
+  /**
+   * How long after the claim bytes may leave. If the provider could not be reached until then, the operation fails with
+   * `provider_unreachable`; if it refused until then, with `provider_unavailable`.
+   */
   readonly sendWithin: Duration.Duration
   /** How long one attempt may take. After that its outcome is `Uncertain`. */
   readonly attemptTimeout: Duration.Duration
   /** The first pause after an attempt that sent nothing. It doubles with each attempt, up to five seconds. */
   readonly retryDelay: Duration.Duration
+  /**
+   * Shortest delay until a worker takes over a claim that was returned after a local failure. It grows with the age of the
+   * operation, up to five minutes.
+   */
+  readonly returnDelay: Duration.Duration
   /** Age at which a claim is stale. Longer than `sendWithin` and `attemptTimeout` together. */
   readonly rescueAfter: Duration.Duration
   /** How long one status read may take. */
@@ -46,6 +54,12 @@ export interface SubmissionPolicyShape {
     readonly submitted: Duration.Duration
     readonly indeterminate: Duration.Duration
   }
+  /**
+   * The id of the worker, 1 to 255 characters, the same after a restart. A worker that starts with an id moves the claims of its
+   * last run to `indeterminate` at once, because that process is dead. So no two running processes may have the same id.
+   * Null: such claims wait until they are stale.
+   */
+  readonly workerId: string | null
 }
 
 /** The policy of an application that provides none. */
@@ -55,6 +69,7 @@ export const defaultPolicy: SubmissionPolicyShape = {
   sendWithin: Duration.seconds(30),
   attemptTimeout: Duration.seconds(30),
   retryDelay: Duration.millis(200),
+  returnDelay: Duration.seconds(5),
   rescueAfter: Duration.seconds(90),
   readTimeout: Duration.seconds(15),
   readSchedule: { first: Duration.seconds(1), factor: 1.6, longest: Duration.hours(1), jitter: 0.2 },
@@ -68,14 +83,19 @@ export const defaultPolicy: SubmissionPolicyShape = {
     accepted: Duration.hours(1),
     submitted: Duration.days(3),
     indeterminate: Duration.minutes(15)
-  }
+  },
+  workerId: null
 }
 
-/** Provide `{ ...defaultPolicy, … }` to change it. All workers on a database should have the same policy. */
+/** Provide `{ ...defaultPolicy, … }` to change it. All workers on a database should have the same policy, except `workerId`. */
 export const SubmissionPolicy: Context.Reference<SubmissionPolicyShape> = Context.Reference(
   "financial-agents-gateway/submission/SubmissionPolicy",
   { defaultValue: () => defaultPolicy }
 )
+
+const longestWorkerId = 255
+
+const isWorkerId = (id: string) => id.length <= longestWorkerId && /^[\x20-\x7e]+$/.test(id)
 
 /**
  * Returns the reason why a policy is invalid, or null. A claim must not become stale while its holder may still send,
@@ -94,6 +114,9 @@ export const validatePolicy = (policy: SubmissionPolicyShape, providers: number)
   const counts = [concurrency, providerConcurrency]
   if (!counts.every((count) => Number.isInteger(count) && count > 0)) {
     return "concurrency and providerConcurrency must be whole numbers greater than 0"
+  }
+  if (policy.workerId !== null && !isWorkerId(policy.workerId)) {
+    return `workerId must have 1 to ${longestWorkerId} characters, all of them printable ASCII`
   }
   return concurrency < providers
     ? `concurrency must be at least ${providers}: each of ${providers} providers needs a slot`

@@ -1,11 +1,19 @@
 import * as Effect from "effect/Effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import type { Drain } from "./Drain.ts"
+import type { ProviderPauses } from "./ProviderPause.ts"
 import { Providers } from "./Providers.ts"
 import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
 
 /** The services that worker and reconciler share. */
 export type SubmissionServices = Effect.Success<typeof submissionServices>
+
+/** The services of the worker. */
+export interface WorkerServices extends SubmissionServices {
+  readonly drain: Drain
+  readonly pauses: ProviderPauses
+}
 
 /** Collects the services. Dies with the reason when the policy is invalid for this number of providers. */
 export const submissionServices = Effect.gen(function*() {

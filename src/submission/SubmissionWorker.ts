@@ -7,6 +7,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
@@ -17,14 +18,19 @@ import { AcceptanceSignal } from "../services/AcceptanceSignal.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { type AttemptProgress, attemptUntilSent } from "./attemptUntilSent.ts"
+import { logCircuits } from "./Circuit.ts"
 import { claimOperations, type TimedClaim } from "./claimOperations.ts"
-import { type Drain, makeDrain } from "./Drain.ts"
+import { makeDrain } from "./Drain.ts"
 import { describeDefect } from "./logFailure.ts"
+import { logOutcome } from "./logOutcome.ts"
+import { makeProviderPauses } from "./ProviderPause.ts"
 import type { Providers } from "./Providers.ts"
 import { type ProviderTask, runOnce, runPollers } from "./ProviderTask.ts"
+import { makeFailureCheck } from "./publicFailure.ts"
 import { recordSettlement } from "./recordSettlement.ts"
+import { returnClaim } from "./returnClaim.ts"
 import { settlementOf, uncertain } from "./Settlement.ts"
-import { type SubmissionServices, submissionServices } from "./SubmissionServices.ts"
+import { submissionServices, type WorkerServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
 
 export class SubmissionWorker extends Context.Service<SubmissionWorker, {
@@ -38,8 +44,9 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
   )
 
   /**
-   * Works until its scope closes. Then it claims nothing more, lets running submissions finish for `drainTimeout`, and
-   * records the others as `indeterminate`. Refuses to start on a database that could forget which operations were sent.
+   * Works until its scope closes. Then it claims nothing more, returns the claims that wait between two attempts, lets
+   * attempts under way finish for `drainTimeout`, and records the others as `indeterminate`. Refuses to start on a database
+   * that could forget which operations were sent.
    */
   static readonly layer: Layer.Layer<
     never,
@@ -48,41 +55,45 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
   > = Layer.effectDiscard(Effect.suspend(() => work))
 }
 
-const make = Effect.map(submissionServices, (services) => {
-  const drain = makeDrain()
+const make = Effect.map(submissionServices, (shared) => {
+  const services: WorkerServices = { ...shared, drain: makeDrain(), pauses: makeProviderPauses() }
+  const checkFailure = makeFailureCheck("submission")
   const task: ProviderTask<TimedClaim> = {
-    take: claimOperations(services, drain),
-    handle: (timed) => send(services, drain, timed)
+    take: claimOperations(services),
+    handle: (timed) => Effect.ensuring(send(services, checkFailure, timed), services.pauses.release(timed.probeOf))
   }
-  return { services, drain, task }
+  return { services, task }
 })
 
 /** Sends a claimed operation and records the outcome. An interruption ends the attempts; the record is still made. */
-const send = (services: SubmissionServices, drain: Drain, timed: TimedClaim): Effect.Effect<void> => {
-  const { id } = timed.claim.operation
+const send = (
+  services: WorkerServices,
+  checkFailure: ReturnType<typeof makeFailureCheck>,
+  timed: TimedClaim
+): Effect.Effect<void> => {
+  const { claim: { operation: { id } }, provider } = timed
   return Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
     const progress: AttemptProgress = { isSending: false }
-    const exit = yield* Effect.exit(restore(attemptUntilSent(services, drain, timed, progress)))
-    const settlement = yield* Effect.try({
+    const exit = yield* Effect.exit(restore(attemptUntilSent(services, timed, progress)))
+    const end = yield* Effect.try({
       try: () => settlementOf(id, exit, progress.isSending),
       catch: describeDefect
     }).pipe(
       // An adapter without type checks may answer with a value that is no `SubmissionAnswer`.
       Effect.catch((reason) => Effect.succeed(uncertain(reason)))
     )
-    if (settlement.outcome.state === "indeterminate") {
-      yield* Effect.annotateLogs(
-        Effect.logWarning("Outcome unknown: the operation is indeterminate until a status read proves a result"),
-        { operation_id: id, provider: timed.provider, reason: settlement.evidence["reason"] }
-      )
+    if (end._tag === "ClaimReturn") return yield* returnClaim(services, timed, end.reason)
+    if (end.outcome.state === "failed" && Exit.isSuccess(exit) && exit.value._tag === "Rejected") {
+      yield* checkFailure(provider, exit.value)
     }
-    yield* recordSettlement(services, drain, timed, settlement)
+    yield* logOutcome(end.outcome, end.evidence["reason"], { operation_id: id, provider })
+    yield* recordSettlement(services, timed, end)
   })).pipe(Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: id } }))
 }
 
 const work = Effect.gen(function*() {
-  const { drain, services, task } = yield* make
-  const { policy, queue } = services
+  const { services, task } = yield* make
+  const { breaker, drain, policy, queue } = services
   const signal = yield* AcceptanceSignal
   const { moved } = yield* withinStore(queue.prepare, "prepareTimeout")
   if (moved) {
@@ -90,6 +101,8 @@ const work = Effect.gen(function*() {
       "The ledger is in another cluster or database than before: its accepted operations are held for review"
     )
   }
+  if (policy.workerId !== null) yield* rescueOwnClaims(queue, policy.workerId)
+  yield* Effect.forkScoped(logCircuits(breaker))
   const running = yield* FiberSet.make<void, never>()
   // Finalizers run in reverse: the pollers stop first, then this one waits, then the set interrupts the rest.
   yield* Effect.addFinalizer(() =>
@@ -101,5 +114,18 @@ const work = Effect.gen(function*() {
   yield* signal.announced.pipe(
     Stream.runForEach((provider) => pollers.get(provider)?.wake ?? Effect.void),
     Effect.forkScoped
+  )
+})
+
+/** The process that had this id before is dead, so its claims need not wait until they are stale. */
+const rescueOwnClaims = Effect.fnUntraced(function*(queue: SubmissionQueue["Service"], worker: string) {
+  const operations = yield* withinStore(queue.rescueClaimsOf(worker), "prepareTimeout")
+  if (operations === 0) return
+  yield* Effect.annotateLogs(
+    Effect.logWarning(
+      "Rescued the claims of this worker's last run: the outcome of these operations is not known. If another process with "
+        + "this worker id runs, give each an id of its own"
+    ),
+    { worker, operations }
   )
 })

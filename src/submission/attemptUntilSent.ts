@@ -1,6 +1,7 @@
 /**
  * The attempts at one submission: each within the send deadline, and none after an attempt that may have sent a byte.
  */
+import * as Data from "effect/Data"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -10,11 +11,11 @@ import { AuthorizationRevoked } from "../domain/Submission.ts"
 import { callAdapter } from "./callAdapter.ts"
 import { classifyAttempt } from "./Circuit.ts"
 import type { TimedClaim } from "./claimOperations.ts"
-import type { Drain } from "./Drain.ts"
 import { elapsed, readClocks } from "./elapsed.ts"
 import { logFailure } from "./logFailure.ts"
+import { logNotSent } from "./logOutcome.ts"
 import { NotSent, Uncertain } from "./ProviderAdapter.ts"
-import type { SubmissionServices } from "./SubmissionServices.ts"
+import type { WorkerServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
 
 /** Milliseconds: the longest pause between two attempts, before jitter. */
@@ -26,98 +27,125 @@ export interface AttemptProgress {
   isSending: boolean
 }
 
+/** No attempt may begin now. `isDecisive`: this, and not an earlier attempt, is why the operation was not sent. */
+class Blocked extends Data.TaggedError("Blocked")<{ readonly reason: string; readonly isDecisive: boolean }> {}
+
+/** A failure of this worker, which returns the claim. */
+const local = (reason: string) => new NotSent({ reason, isLocal: true })
+
 /**
- * Tries until an attempt sends something, or until nothing may be sent any more. In the second case it fails with the
- * last `NotSent`. The pauses between attempts start at `retryDelay` and double, each shorter or longer by up to half.
+ * Tries until an attempt sends something, fails locally or can never succeed, or until nothing may be sent any more. It fails
+ * with the `NotSent` of the last attempt. It fails with a local one if there was no attempt, if the database did not answer,
+ * or if the worker was stopped between two attempts. The pauses between attempts start at `retryDelay` and double, each
+ * shorter or longer by up to half.
  */
 export const attemptUntilSent = Effect.fnUntraced(function*(
-  services: SubmissionServices,
-  drain: Drain,
+  services: WorkerServices,
   timed: TimedClaim,
   progress: AttemptProgress
 ) {
-  const { policy } = services
+  const { drain, policy } = services
   const payload = yield* timed.claim.payload
   const sendWithin = Duration.toMillis(policy.sendWithin)
-  let failure = new NotSent({ reason: "the database did not say whether it may still be sent", isLocal: true })
+  let failure = local("it was too late to send")
   let pause = Duration.toMillis(policy.retryDelay)
   for (let isFirst = true;; isFirst = false) {
-    if (yield* mayAttempt(services, drain, timed, isFirst)) {
-      progress.isSending = true
-      const result = yield* Effect.result(attempt(services, timed, payload))
-      if (result._tag === "Success") return result.success
-      if (result.failure._tag === "Uncertain") return yield* result.failure
-      progress.isSending = false
-      failure = result.failure
-      if (failure.isPermanent === true) return yield* failure
-    }
+    const result = yield* Effect.result(tryOnce(services, timed, payload, progress, isFirst))
+    if (result._tag === "Success") return result.success
+    const error = result.failure
+    if (error._tag === "Blocked") {
+      if (error.isDecisive || failure.isLocal === true) failure = local(error.reason)
+    } else if (error._tag === "NotSent" && error.isLocal !== true && error.isPermanent !== true) failure = error
+    else return yield* Effect.fail(error)
     const wait = pause * (yield* Random.nextBetween(0.5, 1.5))
     if ((yield* elapsed(timed.askedAt)) + wait >= sendWithin) return yield* failure
     yield* Effect.raceFirst(Effect.sleep(wait), drain.begun)
-    if (drain.hasBegun()) return yield* failure
+    if (drain.hasBegun()) return yield* local(`the worker was stopped between two attempts; ${failure.message}`)
     pause = Math.min(pause * 2, longestPause)
   }
 })
 
+/** Makes one attempt, if it may begin now. */
+const tryOnce = Effect.fnUntraced(function*(
+  services: WorkerServices,
+  timed: TimedClaim,
+  payload: Schema.Json,
+  progress: AttemptProgress,
+  isFirst: boolean
+) {
+  yield* checkDeadline(services, timed)
+  yield* checkAuthorization(services, timed, isFirst)
+  yield* checkDeadline(services, timed)
+  if (!isFirst && services.drain.hasBegun()) {
+    return yield* new Blocked({ reason: "the worker was stopped", isDecisive: false })
+  }
+  progress.isSending = true
+  return yield* Effect.tapError(
+    attempt(services, timed, payload),
+    (error) =>
+      Effect.sync(() => {
+        if (error._tag === "NotSent" || error._tag === "Blocked") progress.isSending = false
+      })
+  )
+})
+
 /** One attempt through the circuit of the provider. An open circuit sends nothing. */
 const attempt = (
-  { breaker, policy, providers }: SubmissionServices,
-  { askedAt, claim, provider: name }: TimedClaim,
+  { breaker, pauses, policy, providers }: WorkerServices,
+  { askedAt, claim, probeOf, provider: name }: TimedClaim,
   payload: Schema.Json
 ) => {
   const provider = providers.get(name)
-  if (provider === undefined) {
-    return Effect.fail(new NotSent({ reason: `there is no adapter for ${name}`, isLocal: true }))
-  }
   // By the clock of this process, because the adapter compares it with the same clock.
   const send_before = DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))
-  const answer = callAdapter(
-    provider.submit({ ...claim.operation, send_before }, payload),
-    policy.attemptTimeout,
-    (reason) => Effect.fail(new Uncertain({ reason }))
+  const answer = provider === undefined
+    ? Effect.fail(local(`there is no adapter for ${name}`))
+    : callAdapter(
+      provider.submit({ ...claim.operation, send_before }, payload),
+      policy.attemptTimeout,
+      (reason) => Effect.fail(new Uncertain({ reason }))
+    )
+  const observed = answer.pipe(
+    Effect.tapError((error) =>
+      error._tag === "NotSent" ? logNotSent(error, { operation_id: claim.operation.id, provider: name }) : Effect.void
+    ),
+    Effect.onExit((exit) => pauses.observe(name, probeOf, exit))
   )
-  return breaker.execute(answer, { key: name, classify: classifyAttempt }).pipe(
-    Effect.catchTag("CircuitBreakerError", ({ reason }) => Effect.fail(new NotSent({ reason: reason._tag })))
+  return breaker.execute(observed, { key: name, classify: classifyAttempt }).pipe(
+    Effect.catchTag(
+      "CircuitBreakerError",
+      ({ reason }) =>
+        new Blocked({ reason: `the circuit of the provider let nothing through: ${reason._tag}`, isDecisive: false })
+    )
   )
 }
 
+/** Fails after the send deadline. */
+const checkDeadline = Effect.fnUntraced(function*({ policy }: WorkerServices, { askedAt }: TimedClaim) {
+  if ((yield* elapsed(askedAt)) < Duration.toMillis(policy.sendWithin)) return
+  return yield* new Blocked({ reason: "it was too late to send", isDecisive: false })
+})
+
 /**
- * Whether an attempt may begin now. The claim itself allows the first attempt, unless it is older than `storeTimeout`.
- * Before each other attempt the worker asks the database again: after a revocation, only an attempt that is under way
- * may still send.
+ * Fails if the database does not allow an attempt now. The claim itself allows the first one, unless it is older than
+ * `storeTimeout` or took over a returned claim. Before each other attempt the worker asks: after a revocation, only an
+ * attempt that is under way may still send. An answer that took longer than `storeTimeout` counts as none.
  */
-const mayAttempt = Effect.fnUntraced(function*(
-  services: SubmissionServices,
-  drain: Drain,
-  timed: TimedClaim,
+const checkAuthorization = Effect.fnUntraced(function*(
+  { policy, queue }: WorkerServices,
+  { askedAt, claim, provider }: TimedClaim,
   isFirst: boolean
 ) {
-  const { policy } = services
-  yield* checkDeadline(services, timed)
-  if (isFirst && (yield* elapsed(timed.askedAt)) < Duration.toMillis(policy.storeTimeout)) return true
-  const isAllowed = yield* isAuthorized(services, timed)
-  yield* checkDeadline(services, timed)
-  return isAllowed && (isFirst || !drain.hasBegun())
-})
-
-/** Fails with `NotSent` after the send deadline. */
-const checkDeadline = Effect.fnUntraced(function*({ policy }: SubmissionServices, { askedAt }: TimedClaim) {
-  if ((yield* elapsed(askedAt)) < Duration.toMillis(policy.sendWithin)) return
-  return yield* new NotSent({ reason: "it was too late to send", isLocal: true })
-})
-
-/**
- * Whether the database allows a claim to be sent. An answer that took longer than `storeTimeout` counts as no. Fails
- * with `AuthorizationRevoked` when the database refuses.
- */
-const isAuthorized = Effect.fnUntraced(function*({ policy, queue }: SubmissionServices, { claim }: TimedClaim) {
-  const askedAt = yield* readClocks
+  const storeTimeout = Duration.toMillis(policy.storeTimeout)
+  if (isFirst && !claim.takenOver && (yield* elapsed(askedAt)) < storeTimeout) return
+  const since = yield* readClocks
   const mayStillSend = yield* withinStore(queue.mayStillSend(claim)).pipe(
     Effect.catchCause((cause) =>
       Effect.as(logFailure("Could not ask whether an operation may still be sent; it is not sent for now", cause), null)
     ),
-    Effect.annotateLogs({ operation_id: claim.operation.id })
+    Effect.annotateLogs({ operation_id: claim.operation.id, provider })
   )
   if (mayStillSend === false) return yield* new AuthorizationRevoked()
-  return mayStillSend === true && (yield* elapsed(askedAt)) < Duration.toMillis(policy.storeTimeout)
+  if (mayStillSend === true && (yield* elapsed(since)) < storeTimeout) return
+  return yield* new Blocked({ reason: "the database did not say in time whether it may be sent", isDecisive: true })
 })

@@ -1,48 +1,90 @@
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../domain/Grant.ts"
-import type { Claim } from "../domain/Submission.ts"
+import type { Claim, ClaimTerms } from "../domain/Submission.ts"
 import { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import type { Drain } from "./Drain.ts"
-import { type ClockReading, readClocks } from "./elapsed.ts"
+import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
 import { logFailure } from "./logFailure.ts"
-import type { SubmissionServices } from "./SubmissionServices.ts"
+import type { ProviderPause } from "./ProviderPause.ts"
+import type { WorkerServices } from "./SubmissionServices.ts"
 
 /** A claim of this worker, and when the worker asked the database for it. */
 export interface TimedClaim {
   readonly provider: ProviderName
   readonly claim: Claim
   readonly askedAt: ClockReading
+  /** The pause that this operation probes. Null if the provider was not paused. */
+  readonly probeOf: ProviderPause | null
 }
 
+/** Milliseconds between two searches for returned claims, while there are none. */
+const searchInterval = 1000
+
 /**
- * Claims up to `limit` operations of a provider. The worker never sends an operation whose claim the database did not
+ * Claims up to `limit` operations of a provider: first returned claims that are due, then accepted operations. It claims one
+ * as a probe, or none, while the provider is paused. The worker never sends an operation whose claim the database did not
  * acknowledge, so a failure yields no claims.
  */
-export const claimOperations = ({ policy, queue }: SubmissionServices, drain: Drain) => {
-  const terms = {
+export const claimOperations = (services: WorkerServices) => {
+  const { pauses, policy, queue } = services
+  const terms: ClaimTerms = {
     send_within: policy.sendWithin,
     rescue_after: policy.rescueAfter,
     idle: policy.idle,
-    review_after: policy.reviewAfter.accepted
+    review_after: policy.reviewAfter.accepted,
+    worker: policy.workerId
   }
-  // The worker waits for a claim until the claim would be stale: the rows of an abandoned claim cannot be claimed
-  // again. A worker that is asked to stop waits for `storeTimeout` only.
-  const tooLong = Effect.raceFirst(
-    Effect.sleep(policy.rescueAfter),
-    Effect.andThen(drain.begun, Effect.sleep(policy.storeTimeout))
-  ).pipe(Effect.andThen(Effect.fail(new StoreUnavailable({ cause: new Error("no answer in time") }))))
+  const claim = (limit: number, provider: ProviderName, patience: Duration.Duration) =>
+    claimWithin(services, queue.claim(provider, limit, terms), patience)
+  const emptySince = new Map<ProviderName, ClockReading>()
 
-  return Effect.fn("SubmissionWorker.claim")(function*(provider: ProviderName, limit: number) {
-    const askedAt = yield* readClocks
-    const claims = yield* Effect.raceFirst(Effect.interruptible(queue.claim(provider, limit, terms)), tooLong).pipe(
-      // After any failure, the next poll tries again.
-      Effect.catchCause((cause) =>
-        Effect.as(
-          logFailure("Could not claim operations; none of them is sent, and the next poll claims again", cause),
-          []
-        )
-      )
-    )
-    return claims.map((claim): TimedClaim => ({ provider, claim, askedAt }))
+  /** Searches at most once a second while it finds none, so that it costs busy workers nothing. */
+  const takeOver = Effect.fnUntraced(function*(provider: ProviderName, limit: number) {
+    const since = emptySince.get(provider)
+    if (since !== undefined && (yield* elapsed(since)) < searchInterval) return []
+    const found = yield* claimWithin(services, queue.claimReturned(provider, limit, terms), policy.rescueAfter)
+    if (found.length > 0) emptySince.delete(provider)
+    else emptySince.set(provider, yield* readClocks)
+    return found
+  })
+
+  return Effect.fn("SubmissionWorker.claim")(function*(provider: ProviderName, asked: number) {
+    const { limit, probeOf } = yield* pauses.admit(provider, asked)
+    if (limit <= 0) return []
+    const returned = yield* takeOver(provider, limit)
+    const left = limit - returned.length
+    // A claim that hangs must not keep those at hand until they are stale, too: after `sendWithin` they are returned.
+    const fresh = left > 0
+      ? yield* claim(left, provider, returned.length > 0 ? policy.sendWithin : policy.rescueAfter)
+      : []
+    const claims = [...returned, ...fresh].map((timed): TimedClaim => ({ ...timed, provider, probeOf }))
+    if (claims.length === 0) yield* pauses.release(probeOf)
+    return claims
   })
 }
+
+/**
+ * Claims with a statement. The worker waits for a claim until the claim would be stale: the rows of an abandoned claim
+ * cannot be claimed again. A worker that is asked to stop waits for `storeTimeout` only.
+ */
+const claimWithin = Effect.fnUntraced(function*(
+  { drain, policy }: WorkerServices,
+  statement: Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>,
+  patience: Duration.Duration
+) {
+  const askedAt = yield* readClocks
+  const tooLong = Effect.raceFirst(
+    Effect.sleep(patience),
+    Effect.andThen(drain.begun, Effect.sleep(policy.storeTimeout))
+  ).pipe(Effect.andThen(Effect.fail(new StoreUnavailable({ cause: new Error("no answer in time") }))))
+  const claims = yield* Effect.raceFirst(Effect.interruptible(statement), tooLong).pipe(
+    // After any failure, the next poll tries again.
+    Effect.catchCause((cause) =>
+      Effect.as(
+        logFailure("Could not claim operations; none of them is sent, and the next poll claims again", cause),
+        []
+      )
+    )
+  )
+  return claims.map((claim) => ({ claim, askedAt }))
+})

@@ -1,5 +1,6 @@
 import type { OperationId } from "../domain/Operation.ts"
 import type { ProviderReference } from "../domain/Submission.ts"
+import { loggable } from "./loggable.ts"
 import type { AnswerNames } from "./ProviderAdapter.ts"
 
 /** An answer names another operation than the one that was asked for, by this member. */
@@ -9,13 +10,6 @@ export interface Contradiction {
   readonly expected: string
   readonly named: string
 }
-
-/** UTF-16 code units of a name in a log. */
-const longest = 64
-
-/** Removes line breaks and terminal sequences and cuts long text, because providers choose references and ids. */
-const loggable = (name: unknown): string =>
-  typeof name === "string" ? name.slice(0, longest).replace(/[^\x20-\x7e]/g, "?") : `(${typeof name})`
 
 /**
  * Finds the member by which an answer names another operation: its id or its reference. Null when there is none. A

@@ -6,7 +6,7 @@ import { type DueRead, isProviderReference, type ProviderReference } from "../do
 import { type Contradiction, findContradiction } from "./contradiction.ts"
 import { answered, type Evidence } from "./Evidence.ts"
 import type { AnswerNames, StatusAnswer } from "./ProviderAdapter.ts"
-import { publicFailure } from "./Settlement.ts"
+import { publicFailure } from "./publicFailure.ts"
 
 /** The consequence of a status read. */
 export type ReadDecision =

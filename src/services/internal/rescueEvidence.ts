@@ -1,5 +1,23 @@
-/** What the history says of a transition that the rescuer made. */
+/** What the history says of transitions to `indeterminate` that no holder of a claim recorded. */
 export const rescueEvidence = {
   by: "rescuer",
   reason: "the worker that claimed the operation did not record what became of it"
 } as const
+
+/** For `rescueClaimsOf`. */
+export const restartEvidence = {
+  by: "rescuer",
+  reason: "the worker that claimed the operation started again, and had not recorded what became of it"
+} as const
+
+/** For a ledger that was moved or rolled back. */
+export const rollbackEvidence = {
+  by: "rescuer",
+  reason: "the ledger was moved or restored, and a worker may have sent the operation after the copy was made"
+} as const
+
+/**
+ * A take-over that a rollback lost may send for this time, in milliseconds, or for the time that the operation could be sent
+ * after its first claim, if that is longer.
+ */
+export const lostTakeOver = 5 * 60_000

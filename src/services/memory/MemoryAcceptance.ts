@@ -87,6 +87,8 @@ const newRecord = (
   hold_placed: false,
   examined_timeline: null,
   send_before: null,
+  claimed_by: null,
+  return_reason: null,
   reference: null,
   acknowledged: false,
   reads: 0,

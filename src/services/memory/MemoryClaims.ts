@@ -6,23 +6,13 @@ import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import { type LaneVisit, makeClaimInTurns, shareOf } from "../internal/claimInTurns.ts"
-import { makeOpenPayload } from "../internal/openPayload.ts"
-import { PayloadCipher } from "../PayloadCipher.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
-import { type MemoryQueueTable, toProviderOperation } from "./MemoryQueueTable.ts"
-import { isFree, moveRecord } from "./recordRules.ts"
+import type { MemoryPayloads } from "./MemoryPayloads.ts"
+import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
+import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"
 
-export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
+export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: MemoryPayloads) => {
   const { after, hasStanding, memory, millis, now, update } = table
-  const cipher = yield* PayloadCipher
-  const openPayload = yield* makeOpenPayload
-
-  const isReadable = ({ operation, payload }: MemoryRecord): boolean => {
-    if (payload === null) return true
-    return payload.key_id === null
-      ? operation.created_at.epochMilliseconds < cipher.plaintextBefore
-      : cipher.keyIds.includes(payload.key_id)
-  }
 
   /** Claims a record, or postpones one that is not ready to be sent. */
   const claimOne = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
@@ -33,13 +23,10 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
     }
     const claimed = update({
       ...moveRecord(record, { state: "submitting" }, null, now(), after(terms.rescue_after)),
-      send_before: DateTime.makeUnsafe(after(terms.send_within))
+      send_before: DateTime.makeUnsafe(after(terms.send_within)),
+      claimed_by: terms.worker
     })
-    return {
-      operation: toProviderOperation(claimed),
-      revision: claimed.operation.revision,
-      payload: openPayload({ ...record.operation, request_digest: record.digest, sealed: record.payload })
-    }
+    return toClaim(claimed, false)
   }
 
   /** The lanes of the index `operations_to_claim`, in the order of their names. */
@@ -81,10 +68,10 @@ export const makeClaims = Effect.fnUntraced(function*(table: MemoryQueueTable) {
   const mayStillSend = ({ operation, revision }: Pick<Claim, "operation" | "revision">) =>
     Effect.sync(() => {
       const found = memory.operations.get(operation.id)
-      return found !== undefined && found.operation.state === "submitting" && found.operation.revision === revision
+      return found !== undefined && isHeldClaim(found) && found.operation.revision === revision
         && found.send_before?.epochMilliseconds === operation.send_before?.epochMilliseconds
         && hasStanding(found, "send")
     })
 
   return { claim, mayStillSend }
-})
+}

@@ -5,8 +5,10 @@ import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import { IllegalTransition, type Operation, type OperationId, StaleOperation } from "../../domain/Operation.ts"
 import { StillHeld } from "../../domain/Submission.ts"
+import { rollbackEvidence } from "../internal/rescueEvidence.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
+import { rescueRecord } from "./MemoryRescues.ts"
 import { isExamined, isFree, isHeld } from "./recordRules.ts"
 
 export const makeHolds = (table: MemoryQueueTable) => {
@@ -56,10 +58,13 @@ export const makeHolds = (table: MemoryQueueTable) => {
     records().filter((record) => isHeld(record, memory.cluster.timeline) && !record.acknowledged).map(released).length
   )
 
-  const holdAll = Effect.sync(() =>
-    records().filter(({ operation }) => operation.state === "accepted")
+  const holdAll = Effect.sync(() => {
+    for (const record of records()) {
+      if (record.operation.state === "submitting") rescueRecord(table, record, rollbackEvidence, true)
+    }
+    return records().filter(({ operation }) => operation.state === "accepted")
       .map((record) => update({ ...record, hold_placed: true, examined_timeline: null, due_at: millis() })).length
-  )
+  })
 
   /** Memory is lost with its process, so it is never moved and needs no settings. */
   const prepare = Effect.succeed({ moved: false })

@@ -46,6 +46,10 @@ export interface MemoryRecord {
   /** The timeline on which the reconciler examined the held operation; null when it did not. */
   readonly examined_timeline: number | null
   readonly send_before: DateTime.Utc | null
+  /** The id of the worker that claimed the operation, or took it over. */
+  readonly claimed_by: string | null
+  /** Why the worker returned its claim; null while a claim is held. */
+  readonly return_reason: string | null
   readonly reference: ProviderReference | null
   /** The provider once confirmed that it received the operation: by an acknowledgement, or by a reference. */
   readonly acknowledged: boolean

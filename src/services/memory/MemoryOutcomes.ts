@@ -1,14 +1,12 @@
 /**
- * Outcomes in memory: what workers, reconcilers and the rescuer record of claimed and held operations.
+ * Outcomes in memory: what workers and reconcilers record of claimed and held operations.
  */
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { type Operation, type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
 import type { Recording, ReviewTerms } from "../../domain/Submission.ts"
-import { rescueEvidence } from "../internal/rescueEvidence.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, isOtherReference, type MemoryQueueTable } from "./MemoryQueueTable.ts"
-import { moveRecord, withReference } from "./recordRules.ts"
+import { isHeldClaim, isReturnedClaim, moveRecord, withReference } from "./recordRules.ts"
 
 export const makeOutcomes = (table: MemoryQueueTable) => {
   const { after, findAt, now, records, update } = table
@@ -19,12 +17,13 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
       recording.reference
     )).operation
 
-  /** Finds the record if neither the claim nor the reference contradicts the recording. */
+  /** Finds the record if neither the claim nor the reference contradicts the recording. A returned claim has no holder. */
   const findFor = (id: OperationId, revision: number, recording: Recording) =>
     Effect.flatMap(
       findAt(id, revision),
       (found) =>
-        isForeign(found, recording.send_before) || isOtherReference(found, recording.reference)
+        isReturnedClaim(found) || isForeign(found, recording.send_before) ||
+          isOtherReference(found, recording.reference)
           ? Effect.fail(new StaleOperation({ id, expected: revision, actual: revision }))
           : Effect.succeed(found)
     )
@@ -40,23 +39,16 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
         recording
       ))
 
-  const rescue = (limit: number) =>
-    Effect.sync(() =>
-      table.due(null, ({ operation }) => operation.state === "submitting").slice(0, limit).map((stale) => {
-        update(moveRecord(stale, { state: "indeterminate" }, rescueEvidence, now(), after(Duration.zero)))
-        return stale.operation.id
-      })
-    )
+  /** The age is that of `accepted` for a returned claim: its operation waits in the same way. */
+  const ageOf = ({ operation: { state } }: MemoryRecord, terms: ReviewTerms) =>
+    terms[state === "submitting" ? "accepted" : state as keyof ReviewTerms]
 
   const reviewAged = (limit: number, terms: ReviewTerms) =>
     Effect.sync(() =>
-      records().filter(({ operation: { state, under_review } }) =>
-        !under_review && (state === "accepted" || state === "submitted" || state === "indeterminate")
-      ).map((record) =>
-        [record, table.reviewAfter(record, terms[record.operation.state as keyof ReviewTerms])] as const
-      )
+      records().filter((record) => !record.operation.terminal && !record.operation.under_review && !isHeldClaim(record))
+        .map((record) => [record, table.reviewAfter(record, ageOf(record, terms))] as const)
         .filter(([before, after]) => before !== after).slice(0, limit).map((pair) => update(pair[1])).length
     )
 
-  return { record, recordHeld, rescue, reviewAged }
+  return { record, recordHeld, reviewAged }
 }

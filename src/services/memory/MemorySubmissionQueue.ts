@@ -5,14 +5,20 @@ import * as Effect from "effect/Effect"
 import { makeClaims } from "./MemoryClaims.ts"
 import { makeHolds } from "./MemoryHolds.ts"
 import { makeOutcomes } from "./MemoryOutcomes.ts"
+import { makePayloads } from "./MemoryPayloads.ts"
 import { makeQueueTable } from "./MemoryQueueTable.ts"
+import { makeRescues } from "./MemoryRescues.ts"
+import { makeReturnedClaims } from "./MemoryReturnedClaims.ts"
 import { makeStatusReads } from "./MemoryStatusReads.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const table = yield* makeQueueTable
+  const payloads = yield* makePayloads
   return {
-    ...yield* makeClaims(table),
+    ...makeClaims(table, payloads),
+    ...makeReturnedClaims(table, payloads),
     ...makeOutcomes(table),
+    ...makeRescues(table),
     ...makeStatusReads(table),
     ...makeHolds(table)
   }

@@ -32,6 +32,13 @@ export const isHeld = (record: MemoryRecord, timeline: number): boolean =>
 export const isExamined = (record: MemoryRecord, timeline: number): boolean =>
   isAccepted(record) && record.examined_timeline === timeline
 
+/** A claim that has a holder: it was not returned. */
+export const isHeldClaim = ({ operation, return_reason }: MemoryRecord): boolean =>
+  operation.state === "submitting" && return_reason === null
+
+export const isReturnedClaim = ({ operation, return_reason }: MemoryRecord): boolean =>
+  operation.state === "submitting" && return_reason !== null
+
 /** The provider named the operation. A reference that is known stays. */
 export const withReference = (record: MemoryRecord, reference: ProviderReference | null): MemoryRecord => ({
   ...record,
@@ -79,6 +86,7 @@ export const moveRecord = (
     due_at: terminal ? null : due_at ?? at.epochMilliseconds + (to.state === "submitting" ? claimedByHand : 0),
     hold_placed: false,
     examined_timeline: null,
+    return_reason: null,
     acknowledged: record.acknowledged || to.state === "submitted",
     history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence }]
   }

@@ -1,26 +1,26 @@
 /**
  * Claims in PostgreSQL: which operations a worker may send, and whether it still may.
  */
-import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Hex from "effect/encoding/Hex"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import { makeClaimInTurns } from "../internal/claimInTurns.ts"
-import { makeOpenPayload } from "../internal/openPayload.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
-import { claimableTimeline, idle, millis, reviewAfter, standing, submissionColumns } from "./queueFragments.ts"
-import { type SubmissionRow, toDate, toProviderOperation } from "./SubmissionRow.ts"
-
-interface ClaimRow extends SubmissionRow {
-  readonly created_at: Date
-  readonly request_digest: Uint8Array
-  readonly payload: Uint8Array | null
-  readonly key_id: string | null
-}
+import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
+import {
+  claimableTimeline,
+  here,
+  idle,
+  lacksPayloadKey,
+  millis,
+  reviewAfter,
+  standing,
+  submissionColumns
+} from "./queueFragments.ts"
+import { toDate } from "./SubmissionRow.ts"
 
 /** Columns about the lanes, in each row. A claim returns at least one row. */
 interface LanesRow {
@@ -33,7 +33,7 @@ type ClaimedRow = LanesRow & (ClaimRow | { readonly id: null })
 export const makeClaims = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const cipher = yield* PayloadCipher
-  const openPayload = yield* makeOpenPayload
+  const toClaim = yield* makeToClaim
 
   const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string) =>
     orUnavailable(
@@ -45,27 +45,17 @@ export const makeClaims = Effect.gen(function*() {
         Duration.toMillis(terms.idle),
         Duration.toMillis(terms.review_after),
         after,
-        cipher.plaintextBefore
+        cipher.plaintextBefore,
+        terms.worker
       ])
     )
-
-  const toClaim = (row: ClaimRow): Claim => ({
-    operation: toProviderOperation(row),
-    revision: row.revision,
-    payload: openPayload({
-      id: row.id,
-      type: row.type,
-      created_at: DateTime.fromDateUnsafe(row.created_at),
-      request_digest: Hex.encode(row.request_digest),
-      sealed: row.payload === null ? null : { key_id: row.key_id, payload: row.payload }
-    })
-  })
 
   const claimInTurns = makeClaimInTurns()
   const claim = Effect.fn("SubmissionQueue.claim")((provider: ProviderName, limit: number, terms: ClaimTerms) =>
     claimInTurns(provider, limit, (left, after) =>
       Effect.map(claimOnce(provider, left, terms, after), (rows) => ({
-        items: rows.filter((row): row is ClaimRow & LanesRow => row.id !== null).map(toClaim),
+        items: rows.filter((row): row is ClaimRow & LanesRow => row.id !== null)
+          .map((row) => toClaim(row, false)),
         more: rows[0]!.more,
         next: rows[0]!.next
       })))
@@ -99,16 +89,10 @@ const laneAfter = (after: string) => `
  * which the next claim begins, null when there was no lane. `more`: a lane may hold more than its share, or the claim did not
  * visit all lanes.
  *
- * Limits are literals, because PostgreSQL plans a generic statement for a tenth of the queue. `here` is empty where nothing
- * may be claimed: on a database that could forget commits, or in a cluster for which no worker called `prepare`.
+ * Limits are literals, because PostgreSQL plans a generic statement for a tenth of the queue.
  */
 const claimStatement = (limit: number) => `
-  WITH RECURSIVE here AS MATERIALIZED (
-    SELECT ledger_timeline() AS timeline FROM ledger_home h
-    JOIN pg_control_system() s USING (system_identifier)
-    JOIN pg_database d ON d.oid = h.database AND d.datname = current_database()
-    WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
-  ), first AS MATERIALIZED (
+  WITH RECURSIVE ${here}, first AS MATERIALIZED (
     SELECT CASE
       WHEN EXISTS (SELECT FROM operations o WHERE ${claimable} AND ${lane} = '' AND o.due_at <= now()) THEN ''
       ELSE ${laneAfter("''")}
@@ -126,12 +110,7 @@ const claimStatement = (limit: number) => `
     FROM (SELECT *, count(*) OVER () FROM visits WHERE n <= ${limit} AND lane IS NOT NULL) v
   ), due AS MATERIALIZED (
     SELECT o.id, o.client_id, l.n, ${standing("send")}
-      AND NOT EXISTS (
-        SELECT 1 FROM operation_payloads y
-        WHERE y.operation_id = o.id AND y.client_id = o.client_id
-          AND CASE WHEN y.key_id IS NULL THEN o.created_at >= to_timestamp($8::float8 / 1000)
-            ELSE y.key_id <> ALL ($2::text[]) END
-      ) AS ready
+      AND NOT ${lacksPayloadKey("$2", "$8")} AS ready
     FROM lanes l CROSS JOIN LATERAL (
       SELECT * FROM (
         SELECT o.* FROM operations o
@@ -143,7 +122,7 @@ const claimStatement = (limit: number) => `
   ), claimed AS (
     UPDATE operations o
     SET state = 'submitting', revision = o.revision + 1, send_before = now() + ${millis("$3")},
-      due_at = now() + ${millis("$4")}
+      due_at = now() + ${millis("$4")}, claimed_by = $9
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
     RETURNING ${submissionColumns}, o.client_id, o.created_at, o.request_digest
   ), put_off AS (
@@ -166,5 +145,6 @@ const claimStatement = (limit: number) => `
 const mayStillSendStatement = `
   SELECT CASE WHEN NOT pg_is_in_recovery() THEN EXISTS (
     SELECT FROM operations o
-    WHERE o.id = $1 AND o.revision = $2 AND o.state = 'submitting' AND o.send_before = $3 AND ${standing("send")}
+    WHERE o.id = $1 AND o.revision = $2 AND o.state = 'submitting' AND o.send_before = $3 AND o.return_reason IS NULL
+      AND ${standing("send")}
   ) END AS may_send`

@@ -6,9 +6,10 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { IllegalTransition, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import { StillHeld, UnsafeDatabase } from "../../domain/Submission.ts"
+import { rollbackEvidence } from "../internal/rescueEvidence.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
-import { claimableTimeline, isExamined, isFree, placeHold } from "./queueFragments.ts"
+import { claimableTimeline, isExamined, isFree, placeHold, toIndeterminate } from "./queueFragments.ts"
 import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
@@ -28,15 +29,17 @@ export const makeHolds = Effect.gen(function*() {
   )
 
   /** Runs a statement without a timeout, because it may change all accepted operations. */
-  const untimed = (statement: string) =>
-    sql.withTransaction(Effect.andThen(sql.unsafe("SET LOCAL statement_timeout = 0"), sql.unsafe(statement)))
+  const untimed = (statement: string, parameters: ReadonlyArray<unknown> = []) =>
+    sql.withTransaction(
+      Effect.andThen(sql.unsafe("SET LOCAL statement_timeout = 0"), sql.unsafe(statement, parameters))
+    )
 
   const prepare = Effect.gen(function*() {
     const [row] = yield* orUnavailable(settings)
     for (const setting of ["fsync", "synchronous_commit"] as const) {
       if (row![setting] === "off") return yield* new UnsafeDatabase({ setting })
     }
-    const moved = yield* orUnavailable(untimed(moveHomeStatement))
+    const moved = yield* orUnavailable(untimed(moveHomeStatement, rollback))
     return { moved: moved.length > 0 }
   }).pipe(Effect.withSpan("SubmissionQueue.prepare"))
 
@@ -61,18 +64,25 @@ export const makeHolds = Effect.gen(function*() {
     }
   )
 
-  const counted = (statement: string) => Effect.map(orUnavailable(untimed(statement)), (rows) => rows.length)
+  const counted = (statement: string, parameters?: ReadonlyArray<unknown>) =>
+    Effect.map(orUnavailable(untimed(statement, parameters)), (rows) => rows.length)
 
   return {
     prepare,
     release,
     releaseUnsent,
     releaseAll: counted(releaseAllStatement),
-    holdAll: counted(holdAllStatement)
+    holdAll: counted(holdAllStatement, rollback)
   }
 })
 
-/** Records the present home of the ledger. If that is another one than before, it holds all accepted operations. */
+/** The parameters of statements after a move or a rollback. */
+const rollback = [JSON.stringify(rollbackEvidence)]
+
+/**
+ * Records the present home of the ledger. If that is another one than before, it holds all accepted operations, and moves
+ * all claims to `indeterminate`.
+ */
 const moveHomeStatement = `
   WITH home AS (
     UPDATE ledger_home h SET system_identifier = s.system_identifier, database = d.oid
@@ -82,10 +92,16 @@ const moveHomeStatement = `
     RETURNING 1
   ), held AS (
     UPDATE operations SET ${placeHold} WHERE state = 'accepted' AND EXISTS (SELECT 1 FROM home)
+  ), uncertain AS (
+    UPDATE operations o SET ${toIndeterminate("$1", "true")} WHERE state = 'submitting' AND EXISTS (SELECT 1 FROM home)
   )
   SELECT 1 FROM home`
 
-const holdAllStatement = `UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
+const holdAllStatement = `
+  WITH uncertain AS (
+    UPDATE operations o SET ${toIndeterminate("$1", "true")} WHERE state = 'submitting'
+  )
+  UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
 
 const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
     waiting = false, send_before = NULL, under_review = false, reviewed_at = now()`

@@ -1,12 +1,11 @@
 /**
- * Outcomes in PostgreSQL: what workers, reconcilers and the rescuer record of claimed and held operations.
+ * Outcomes in PostgreSQL: what workers and reconcilers record of claimed and held operations.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
 import type { Recording } from "../../domain/Submission.ts"
-import { rescueEvidence } from "../internal/rescueEvidence.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
@@ -54,33 +53,14 @@ export const makeOutcomes = Effect.gen(function*() {
     }
   )
 
-  const rescue = Effect.fn("SubmissionQueue.rescue")(function*(limit: number) {
-    const rows = yield* orUnavailable(
-      sql.unsafe<{ readonly id: OperationId }>(rescueStatement(limit), [JSON.stringify(rescueEvidence)])
-    )
-    return rows.map(({ id }) => id)
-  })
-
-  return { record, recordHeld, rescue }
+  return { record, recordHeld }
 })
 
 const recordStatement = `
   UPDATE operations o
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6,
     reference = coalesce(o.reference, $7), due_at = now() + ${millis("$8")}
-  WHERE o.id = $1 AND o.revision = $2
+  WHERE o.id = $1 AND o.revision = $2 AND o.return_reason IS NULL
     AND ($9::timestamptz IS NULL OR o.send_before = $9)
     AND coalesce(o.reference = $7, true)
   RETURNING ${publicColumns}`
-
-const rescueStatement = (limit: number) => `
-  WITH stale AS (
-    SELECT id, client_id FROM operations
-    WHERE state = 'submitting' AND due_at <= now()
-    ORDER BY due_at LIMIT ${limit}
-    FOR UPDATE SKIP LOCKED
-  )
-  UPDATE operations o
-  SET state = 'indeterminate', revision = o.revision + 1, due_at = now(), evidence = $1
-  FROM stale WHERE o.id = stale.id AND o.client_id = stale.client_id
-  RETURNING o.id`

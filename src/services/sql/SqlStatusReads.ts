@@ -7,8 +7,8 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
 import type { DueRead, ProviderReference, ReadTerms, Recording } from "../../domain/Submission.ts"
-import { maxTurns } from "../internal/claimInTurns.ts"
-import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
+import { untilServed } from "../internal/untilServed.ts"
+import { orUnavailable } from "../StoreUnavailable.ts"
 import {
   claimableTimeline,
   idle,
@@ -33,30 +33,6 @@ interface DueCount {
 }
 
 type TakenRow = DueCount & (ReadRow | { readonly id: null })
-
-/**
- * Repeats a statement while it finds a full batch of which it had to postpone some: operations of revoked consents do not
- * delay the others. If the store goes away meanwhile, it returns the items that it has.
- */
-const untilServed = <A>(
-  limit: number,
-  ask: (left: number) => Effect.Effect<{ readonly items: ReadonlyArray<A>; readonly due: number }, StoreUnavailable>
-): Effect.Effect<ReadonlyArray<A>, StoreUnavailable> =>
-  Effect.gen(function*() {
-    const served: Array<A> = []
-    for (let turns = 0; turns < maxTurns; turns++) {
-      const left = limit - served.length
-      const { due, items } = yield* ask(left).pipe(
-        Effect.catchTag("StoreUnavailable", (error) =>
-          served.length > 0 ? Effect.succeed({ items: [], due: 0 }) : Effect.fail(error))
-      )
-      served.push(...items)
-      if (due < left || served.length === limit) {
-        break
-      }
-    }
-    return served
-  })
 
 const toDueRead = (provider: ProviderName, row: ReadRow): DueRead => ({
   operation: toProviderOperation(row),

@@ -10,6 +10,8 @@ import { millis } from "./queueFragments.ts"
 import { makeClaims } from "./SqlClaims.ts"
 import { makeHolds } from "./SqlHolds.ts"
 import { makeOutcomes } from "./SqlOutcomes.ts"
+import { makeRescues } from "./SqlRescues.ts"
+import { makeReturnedClaims } from "./SqlReturnedClaims.ts"
 import { makeStatusReads } from "./SqlStatusReads.ts"
 
 export const makeSql = Effect.gen(function*() {
@@ -30,22 +32,30 @@ export const makeSql = Effect.gen(function*() {
 
   return {
     ...yield* makeClaims,
+    ...yield* makeReturnedClaims,
     ...yield* makeOutcomes,
+    ...yield* makeRescues,
     ...yield* makeStatusReads,
     ...yield* makeHolds,
     reviewAged
   }
 })
 
+/** Returned claims have the age of `accepted`: their operations wait in the same way. */
 const reviewAgedStatement = (limit: number) => {
-  const aged = (state: string, age: string) => `
+  const aged = (kind: string, age: string) => `
     (SELECT id, client_id FROM operations
-    WHERE state = '${state}' AND NOT under_review AND greatest(updated_at, reviewed_at) <= now() - ${millis(age)}
+    WHERE ${kind} AND NOT under_review AND greatest(updated_at, reviewed_at) <= now() - ${millis(age)}
     LIMIT ${limit})`
+  const kinds = [
+    aged("state = 'accepted'", "$1"),
+    aged("state = 'submitting' AND return_reason IS NOT NULL", "$1"),
+    aged("state = 'submitted'", "$2"),
+    aged("state = 'indeterminate'", "$3")
+  ]
   return `
   UPDATE operations o SET under_review = true
-  FROM (${aged("accepted", "$1")} UNION ALL ${aged("submitted", "$2")} UNION ALL ${aged("indeterminate", "$3")}
-    LIMIT ${limit}) old
+  FROM (${kinds.join(" UNION ALL ")} LIMIT ${limit}) old
   WHERE o.id = old.id AND o.client_id = old.client_id AND o.due_at IS NOT NULL
   RETURNING 1`
 }

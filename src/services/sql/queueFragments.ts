@@ -2,6 +2,8 @@
  * Fragments that statements of the submission queue and of the ledger share. In all of them `o` is a row of `operations`.
  */
 
+import { lostTakeOver } from "../internal/rescueEvidence.ts"
+
 /** An interval from a parameter in milliseconds. */
 export const millis = (parameter: string) => `${parameter}::float8 * interval '1 millisecond'`
 
@@ -51,3 +53,33 @@ export const reviewAfter = (age: string) =>
 
 /** The columns of `SubmissionRow`. */
 export const submissionColumns = "o.id, o.type, o.resource_owner, o.provider_connection_id, o.send_before, o.revision"
+
+/**
+ * A CTE with the current timeline. It is empty where nothing may be claimed: on a database that could forget commits, or in a
+ * cluster for which no worker called `prepare`.
+ */
+export const here = `here AS MATERIALIZED (
+    SELECT ledger_timeline() AS timeline FROM ledger_home h
+    JOIN pg_control_system() s USING (system_identifier)
+    JOIN pg_database d ON d.oid = h.database AND d.datname = current_database()
+    WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
+  )`
+
+/** The payload needs a key that is not in `keyIds`, or is plain text of an operation that is not older than `plaintextBefore`. */
+export const lacksPayloadKey = (keyIds: string, plaintextBefore: string) =>
+  `EXISTS (
+        SELECT 1 FROM operation_payloads y
+        WHERE y.operation_id = o.id AND y.client_id = o.client_id
+          AND CASE WHEN y.key_id IS NULL THEN o.created_at >= to_timestamp(${plaintextBefore}::float8 / 1000)
+            ELSE y.key_id <> ALL (${keyIds}::text[]) END
+      )`
+
+/**
+ * Moves a claim to `indeterminate`. After a rollback, `send_before` covers a take-over that the rollback may have lost. An
+ * operation that was claimed by hand has no `send_before`, and gets none.
+ */
+export const toIndeterminate = (evidence: string, isRollback: string) => `
+    state = 'indeterminate', revision = o.revision + 1, due_at = now(), evidence = ${evidence},
+    send_before = CASE WHEN o.send_before IS NOT NULL AND ${isRollback}
+      THEN greatest(o.send_before, now() + greatest(${lostTakeOver} * interval '1 millisecond', o.send_before - o.updated_at))
+      ELSE o.send_before END`

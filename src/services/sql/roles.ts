@@ -89,6 +89,8 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           "hold_placed",
           "examined_timeline",
           "send_before",
+          "claimed_by",
+          "return_reason",
           "reference",
           "reads",
           "reviewed_at"

@@ -16,7 +16,7 @@ import {
   StatusAnswer,
   type SubmissionAnswer
 } from "../../../src/submission/ProviderAdapter.ts"
-import { settlementOf } from "../../../src/submission/Settlement.ts"
+import { type Settlement, settlementOf } from "../../../src/submission/Settlement.ts"
 import { accept, conformance, fieldsOf, outcome, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { heldOperation, inspect, issueAtNewProvider, pass, queued, recording, reference } from "../../fixtures/Queue.ts"
 import { submissionScene } from "./SubmissionScene.ts"
@@ -153,7 +153,7 @@ describe("The decision about an answer", () => {
       const status = { _tag: "Proven", state: "succeeded", evidence, names } as unknown as StatusAnswer
       assert.strictEqual(decideAfterRead(due, status)._tag, "Contradicted")
       const answer = { _tag: "Succeeded", evidence, names } as unknown as SubmissionAnswer
-      assert.strictEqual(settlementOf(own, Exit.succeed(answer), true).outcome.state, "indeterminate")
+      assert.strictEqual((settlementOf(own, Exit.succeed(answer), true) as Settlement).outcome.state, "indeterminate")
     }
   })
 
@@ -161,7 +161,7 @@ describe("The decision about an answer", () => {
     fc.assert(
       fc.property(anyNames, fc.constantFrom("Acknowledged", "Succeeded", "Rejected"), (names, _tag) => {
         const answer = { _tag, names, code: "no", message: "No.", evidence } as SubmissionAnswer
-        const { evidence: kept, outcome, reference } = settlementOf(own, Exit.succeed(answer), true)
+        const { evidence: kept, outcome, reference } = settlementOf(own, Exit.succeed(answer), true) as Settlement
         const states = { Acknowledged: "submitted", Succeeded: "succeeded", Rejected: "failed" }
         const isContradicted = contradicts(names, null)
         assert.strictEqual(outcome.state, isContradicted ? "indeterminate" : states[_tag])

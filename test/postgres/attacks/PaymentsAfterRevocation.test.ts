@@ -109,7 +109,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a payment whose provider r
           state: "failed",
           failure: {
             code: "authorization_revoked",
-            message: "The authorization ended before the operation could be sent; nothing was sent."
+            message: "The authorization ended before the provider took the operation; it will not be sent."
           }
         })
         assert.deepStrictEqual(history.map(({ to }) => to), ["accepted", "submitting", "failed"])
@@ -228,14 +228,14 @@ describe("Before a worker retries an operation", () => {
     }))
 
   for (const [what, answer] of [["does not answer", Effect.never], ["is unreachable", away]] as const) {
-    it.effect(`the operation fails by the send deadline if the store ${what} until then`, () =>
+    it.effect(`the claim is returned by the send deadline if the store ${what} until then`, () =>
       Effect.gen(function*() {
         const world = yield* makeWorld({ submit: () => refused, queue: () => ({ mayStillSend: () => answer }) })
         const id = yield* world.acceptOne
         yield* workFor(world, Duration.sum(world.policy.sendWithin, world.policy.storeTimeout))
         assert.lengthOf(world.attempts, 1)
-        assert.deepInclude(yield* world.show(id), { state: "failed" })
-        assert.strictEqual((yield* world.show(id)).failure?.code, "provider_unreachable")
+        assert.strictEqual(yield* world.stateOf(id), "submitting")
+        assert.match(world.recordOf(id).return_reason ?? "", /^the database did not say in time/)
       }))
   }
 
@@ -262,12 +262,12 @@ describe("Before a worker retries an operation", () => {
       yield* TestClock.adjust("1 second")
       yield* Fiber.join(stopping)
       assert.lengthOf(world.attempts, 1)
-      assert.strictEqual(yield* world.stateOf(id), "failed")
+      assert.match(world.recordOf(id).return_reason ?? "", /^the worker was stopped between two attempts/)
     }))
 })
 
 describe("A worker whose drain time ends while it asks", () => {
-  it.effect("sends nothing, and records that nothing was sent", () =>
+  it.effect("sends nothing, and returns the claim", () =>
     Effect.gen(function*() {
       let isAsked = false
       const world = yield* makeWorld({
@@ -289,7 +289,7 @@ describe("A worker whose drain time ends while it asks", () => {
       yield* TestClock.adjust("2 seconds")
       yield* Fiber.join(stopping)
       assert.lengthOf(world.attempts, 1)
-      assert.strictEqual(yield* world.stateOf(id), "failed")
+      assert.match(world.recordOf(id).return_reason ?? "", /^the worker was stopped before it sent anything$/)
     }))
 })
 

@@ -7,6 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Layer, Logger, Redacted, Schema } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { Admission, Authorization, Conformance } from "../../../src/api/Middleware.ts"
 import {
@@ -39,7 +40,7 @@ import {
   response,
   succeeded
 } from "../../fixtures/submission/HttpProviderServer.ts"
-import { acknowledged, makeWorld, until, workFor } from "../../fixtures/submission/World.ts"
+import { acknowledged, makeWorld, until } from "../../fixtures/submission/World.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
 
 const arrays = (levels: number): string => "[".repeat(levels) + "]".repeat(levels)
@@ -318,12 +319,15 @@ describe("A payload that cannot be encoded for its provider", () => {
       for (const id of ids) {
         assert.deepInclude(yield* world.show(id), {
           state: "failed",
-          failure: { code: "provider_unreachable", message: "The operation cannot be sent; nothing was sent." }
+          failure: {
+            code: "request_unsendable",
+            message: "The request cannot be sent to its provider, and was not sent."
+          }
         })
       }
     }))
 
-  it.effect("is distinguished from a submission that may succeed later, which is retried", () =>
+  it.effect("is distinguished from a submission that may succeed later, whose claim is returned and taken over", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         submit: (attempt) =>
@@ -332,7 +336,10 @@ describe("A payload that cannot be encoded for its provider", () => {
             : Effect.succeed(acknowledged)
       })
       const id = yield* world.acceptOne
-      yield* workFor(world, "30 seconds")
-      assert.strictEqual(yield* world.stateOf(id), "submitted")
+      for (let attempt = 1; attempt <= 3; attempt++) {
+        yield* world.work
+        yield* TestClock.adjust("10 seconds")
+      }
+      assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
     }))
 })

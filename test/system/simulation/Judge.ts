@@ -9,6 +9,7 @@ import {
   type OperationId,
   type OperationState
 } from "../../../src/domain/Operation.ts"
+import { rescueEvidence } from "../../../src/services/internal/rescueEvidence.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import type { World } from "./World.ts"
 
@@ -31,8 +32,14 @@ interface Facts {
   /** How often the provider has received it. */
   receipts: number
   claims: number
+  /** When it was claimed or taken over last, in true time. */
   claimedAt: number
+  /** The failure codes that its attempts justify. */
+  readonly justified: Set<string>
 }
+
+/** Failures that need an attempt with this end. A local failure justifies none. */
+const unsentCodes = ["provider_unreachable", "provider_unavailable"]
 
 /** Operations whose consent ended long ago are examined at least every five minutes, in milliseconds. */
 export const longestIdle = 300_000
@@ -41,6 +48,8 @@ export interface JudgeOptions {
   readonly world: World
   readonly truthOf: (record: MemoryRecord) => Truth
   readonly databaseTime: () => number
+  /** Whether the provider has received the operation, or may still receive it. */
+  readonly mayHaveBeenSent: (record: MemoryRecord) => boolean
   /** Called after each claim. If the operation was claimed before, the database had lost the earlier claim. */
   readonly claimed: (isAgain: boolean) => void
   /** The longest delay that a schedule may give an operation, in milliseconds. */
@@ -53,8 +62,9 @@ export interface JudgeOptions {
   readonly longestIgnorance: number
 }
 
-const isRescue = (evidence: unknown): boolean =>
-  typeof evidence === "object" && evidence !== null && "by" in evidence && evidence.by === "rescuer"
+/** A rescue by age. Rescues after a rollback, and of a worker that is dead, may come at any time. */
+const isRescueByAge = (evidence: unknown): boolean =>
+  typeof evidence === "object" && evidence !== null && "reason" in evidence && evidence.reason === rescueEvidence.reason
 
 export class Judge {
   violation: Violation | null = null
@@ -73,7 +83,13 @@ export class Judge {
   #factsOf(id: OperationId): Facts {
     const known = this.#facts.get(id)
     if (known !== undefined) return known
-    const facts = { number: this.#facts.size + 1, receipts: 0, claims: 0, claimedAt: -Infinity }
+    const facts = {
+      number: this.#facts.size + 1,
+      receipts: 0,
+      claims: 0,
+      claimedAt: -Infinity,
+      justified: new Set<string>()
+    }
     this.#facts.set(id, facts)
     return facts
   }
@@ -99,11 +115,35 @@ export class Judge {
       this.#options.claimed(++facts.claims > 1)
       facts.claimedAt = this.#options.world.now
     }
+    if (before?.operation.state === "submitting" && state === "submitting") this.#checkReturn(name, before, after)
     if (terminal !== isTerminal(state) || (after.due_at === null) !== terminal) {
       this.violate("every operation that is not settled is scheduled", `${name} is ${state}`)
     }
     this.#checkSchedule(name, before, after)
+    const code = after.operation.failure?.code ?? ""
+    if (unsentCodes.includes(code) && !this.#factsOf(id).justified.has(code)) {
+      this.violate("no local failure ends an operation", `${name} failed with ${code}`)
+    }
     if (terminal) this.#checkTruth(name, after)
+  }
+
+  /** A claim stays a claim: it may be returned, and then be taken over. */
+  #checkReturn(name: string, before: MemoryRecord, after: MemoryRecord): void {
+    const { id } = after.operation
+    const wasReturned = before.return_reason !== null
+    if (!wasReturned && after.return_reason !== null && this.#options.mayHaveBeenSent(after)) {
+      this.violate("only a claim that was not sent is returned", name)
+    }
+    const isTakenOver = before.send_before?.epochMilliseconds !== after.send_before?.epochMilliseconds
+    if (!isTakenOver) return
+    this.#options.world.trace.note("claim taken over", name)
+    if (!wasReturned) this.violate("only a returned claim is taken over", name)
+    this.#factsOf(id).claimedAt = this.#options.world.now
+  }
+
+  /** An attempt ended, and proved that the provider did nothing. It justifies this failure. */
+  notSent(id: OperationId, code: string): void {
+    this.#factsOf(id).justified.add(code)
   }
 
   #checkHistory(name: string, before: MemoryRecord | undefined, after: MemoryRecord): void {
@@ -121,7 +161,11 @@ export class Judge {
       if (from === "indeterminate" && !isEvidence(evidence as never)) {
         this.violate("an operation leaves indeterminate only with evidence", name)
       }
-      if (isRescue(evidence) && this.#options.databaseTime() < (before?.send_before?.epochMilliseconds ?? 0)) {
+      const isHeldClaim = before?.return_reason === null
+      if (
+        isHeldClaim && isRescueByAge(evidence) &&
+        this.#options.databaseTime() < (before?.send_before?.epochMilliseconds ?? 0)
+      ) {
         this.violate("no claim is rescued while its holder may still send", name)
       }
       state = to

@@ -92,7 +92,7 @@ export class Mischief {
       const isLast = simulation.processes.every(({ isGone }) => isGone)
       if (simulation.isEnding || !(isLast || (!this.#isOver && chance.happens(0.35)))) return
       simulation.world.after(chance.skewed(50, this.#isOver ? 500 : 5000), () => {
-        if (!simulation.isEnding) simulation.startProcess()
+        if (!simulation.isEnding) simulation.startProcess(true, process)
       })
     }
   }

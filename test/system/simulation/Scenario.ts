@@ -18,6 +18,7 @@ const patient: Policy = {
   sendWithin: Duration.millis(2000),
   attemptTimeout: Duration.millis(1500),
   retryDelay: Duration.millis(150),
+  returnDelay: Duration.millis(500),
   rescueAfter: Duration.millis(4000),
   readTimeout: Duration.millis(1000),
   readSchedule: { first: Duration.millis(500), factor: 2, longest: Duration.seconds(4), jitter: 0.2 },
@@ -54,6 +55,7 @@ export const longestDelay = (policy: Policy): number =>
     readDelay(policy.readSchedule, 1000, 1),
     Duration.toMillis(policy.rescueAfter),
     Duration.toMillis(policy.idle),
+    Duration.toMillis(policy.returnDelay),
     Duration.toMillis(policy.readTimeout) + 2 * Duration.toMillis(policy.storeTimeout)
   )
 
@@ -101,6 +103,8 @@ export interface Scenario {
   readonly forgottenClaims: number
   /** Whether the run continues, at its end, without a process that could act on the remaining operations. */
   readonly endsInOutage: boolean
+  /** Whether a restarted process has the worker id of the one that ended. */
+  readonly hasWorkerIds: boolean
   readonly opsBeforeYield: number
 }
 
@@ -153,6 +157,8 @@ const drawCommonScenario = (chance: Chance): Scenario => {
     database: each(["lostStatement", "lostAnswer", "hang", "silence", "late"], share),
     network: each([
       "refused",
+      "localFailure",
+      "turnedAway",
       "slowConnection",
       "lostRequest",
       "lateRequest",
@@ -174,6 +180,7 @@ const drawCommonScenario = (chance: Chance): Scenario => {
     forgets,
     forgottenClaims: 0,
     endsInOutage: chance.happens(0.04),
+    hasWorkerIds: chance.happens(0.5),
     opsBeforeYield: chance.pick([2048, 2048, 2048, 2048, 2048, 2048, 2048, 60, 30, 7])
   }
 }

@@ -98,9 +98,12 @@ export class SimulatedDatabase {
     return {
       prepare: send("prepare", queue.prepare),
       claim: (...args) => send("claim", queue.claim(...args)),
+      returnClaim: (...args) => send("returnClaim", queue.returnClaim(...args)),
+      claimReturned: (...args) => send("claimReturned", queue.claimReturned(...args)),
       mayStillSend: (...args) => send("mayStillSend", queue.mayStillSend(...args)),
       record: (...args) => send("record", queue.record(...args)),
       rescue: (...args) => send("rescue", queue.rescue(...args)),
+      rescueClaimsOf: (...args) => send("rescueClaimsOf", queue.rescueClaimsOf(...args)),
       takeReads: (...args) => send("takeReads", queue.takeReads(...args)),
       takeHeld: (...args) => send("takeHeld", queue.takeHeld(...args)),
       postpone: (...args) => send("postpone", queue.postpone(...args)),

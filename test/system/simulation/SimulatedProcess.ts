@@ -20,6 +20,7 @@ export interface Machine {
   readonly clock: MachineClock
   /** Steps of a fiber before it yields to others. */
   readonly opsBeforeYield: number
+  readonly workerId: string
 }
 
 export class SimulatedProcess implements Owner {
@@ -45,6 +46,10 @@ export class SimulatedProcess implements Owner {
 
   get name(): string {
     return `p${this.number}`
+  }
+
+  get workerId(): string {
+    return this.#machine.workerId
   }
 
   get isGone(): boolean {

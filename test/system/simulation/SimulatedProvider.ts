@@ -19,6 +19,10 @@ import type { World } from "./World.ts"
 /** Probabilities of faults of a submission and of a status read. */
 export interface NetworkFaults {
   readonly refused: number
+  /** The adapter fails before it connects, for a reason that an operator can repair. */
+  readonly localFailure: number
+  /** The provider answers that it did nothing: it is busy, or the key is wrong. */
+  readonly turnedAway: number
   readonly slowConnection: number
   readonly lostRequest: number
   /** Bytes arrive seconds after they left, also if their sender no longer runs. */
@@ -40,6 +44,8 @@ export interface NetworkFaults {
 
 export const noNetworkFaults: NetworkFaults = {
   refused: 0,
+  localFailure: 0,
+  turnedAway: 0,
   slowConnection: 0,
   lostRequest: 0,
   lateRequest: 0,
@@ -158,10 +164,12 @@ export class SimulatedProvider {
       this.#attempts.push(attempt)
       const later = (delay: number, run: () => void) =>
         this.#world.after(delay, () => isWaiting ? run() : undefined, process)
-      const notSent = (reason: string) => {
+      const notSent = (reason: "refused" | "late" | "local failure") => {
         attempt.stage = "over"
         trace.note(`not sent: ${reason}`, process.name, this.#judge.name(id))
-        resume(Effect.fail(new NotSent({ reason })))
+        const isLocal = reason === "local failure"
+        if (!isLocal) this.#judge.notSent(id, "provider_unreachable")
+        resume(Effect.fail(new NotSent({ reason, ...isLocal ? { isLocal } : {} })))
       }
       const isLate = () => process.clock.currentTimeMillisUnsafe() >= DateTime.toEpochMillis(send_before!)
       const connect = () => {
@@ -183,6 +191,7 @@ export class SimulatedProvider {
         })
       }
       if (isLate()) return notSent("late")
+      if (chance.happens(faults.localFailure)) return notSent("local failure")
       later(chance.happens(faults.slowConnection) ? chance.between(100, 2500) : chance.below(5), connect)
       if (chance.happens(faults.adapterDefect)) {
         trace.note("adapter defect", process.name, this.#judge.name(id))
@@ -220,7 +229,7 @@ export class SimulatedProvider {
     attempt.stage = "in flight"
     this.#world.after(isDelayed ? chance.between(200, 12_000) : chance.below(20), () => {
       attempt.stage = "over"
-      const said = this.#receive(id, sendBefore)
+      const said = chance.happens(faults.turnedAway) ? this.#turnAway(id) : this.#receive(id, sendBefore)
       if (chance.happens(faults.lostAnswer)) return trace.note("network: answer lost", name)
       if (chance.happens(faults.garbledAnswer)) {
         trace.note("network: answer garbled", name)
@@ -234,12 +243,21 @@ export class SimulatedProvider {
     })
   }
 
+  /** The provider does nothing, and says so: it is busy, or it does not accept the key of the worker. */
+  #turnAway(id: OperationId): Effect.Effect<SubmissionAnswer, NotSent | Uncertain> {
+    const isLocal = this.#world.chance.happens(0.5)
+    this.#world.trace.note(isLocal ? "provider refuses the key" : "provider is busy", this.#judge.name(id))
+    if (!isLocal) this.#judge.notSent(id, "provider_unavailable")
+    return Effect.fail(new NotSent({ reason: "turned away", isRefused: true, ...isLocal ? { isLocal } : {} }))
+  }
+
   #receive(id: OperationId, sendBefore: DateTime.Utc): Effect.Effect<SubmissionAnswer, NotSent | Uncertain> {
     const { trace } = this.#world
     const { traits } = this
     if (traits.refusesLate && this.clock.currentTimeMillisUnsafe() > DateTime.toEpochMillis(sendBefore)) {
       trace.note("provider refuses as late", this.#judge.name(id))
-      return Effect.fail(new NotSent({ reason: "refused as late" }))
+      this.#judge.notSent(id, "provider_unavailable")
+      return Effect.fail(new NotSent({ reason: "refused as late", isRefused: true }))
     }
     this.#judge.received(id, this.#find(id))
     const known = this.#mutations.get(id)

@@ -103,6 +103,8 @@ export class Simulation {
     this.judge = new Judge({
       world: this.world,
       truthOf: ({ operation, owner }) => this.providerOf(owner.provider).truthOf(operation.id),
+      mayHaveBeenSent: ({ operation: { id }, owner }) =>
+        this.judge.wasSent(id) || this.providerOf(owner.provider).mayStillReceive(id),
       claimed: (isAgain) => this.mischief.claimed(isAgain),
       databaseTime: () => this.database.clock.currentTimeMillisUnsafe(),
       longestDelay: longestDelay(this.policy),
@@ -142,12 +144,13 @@ export class Simulation {
   }
 
   /** Starts a process. Without adapters it can act on no operation, as in an outage of every provider. */
-  startProcess(hasAdapters = true): SimulatedProcess {
-    const { opsBeforeYield } = this.scenario
+  startProcess(hasAdapters = true, predecessor?: SimulatedProcess): SimulatedProcess {
+    const { hasWorkerIds, opsBeforeYield } = this.scenario
     const process = new SimulatedProcess(this.processes.length + 1, {
       world: this.world,
       clock: this.clock(),
-      opsBeforeYield
+      opsBeforeYield,
+      workerId: predecessor?.workerId ?? `worker-${this.processes.length + 1}`
     })
     this.processes.push(process)
     this.mischief.supervise(process)
@@ -161,7 +164,7 @@ export class Simulation {
     })
     const services = Context.make(SubmissionQueue, remoteQueue?.(queue, this) ?? queue).pipe(
       Context.add(Providers, new Map(adapters)),
-      Context.add(SubmissionPolicy, this.policy),
+      Context.add(SubmissionPolicy, { ...this.policy, workerId: hasWorkerIds ? process.workerId : null }),
       Context.add(AcceptanceSignal, {
         announce: () => Effect.void,
         announced: Stream.fromQueue(announcements)

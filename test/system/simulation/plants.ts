@@ -178,6 +178,46 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         Effect.mapError(adapter.submit(operation, payload), ({ reason }) => new NotSent({ reason }))
     })
   }),
+  "a claim is returned after an attempt that may have sent": () => ({
+    adapter: (adapter) => ({
+      ...adapter,
+      submit: (operation, payload) =>
+        Effect.mapError(
+          adapter.submit(operation, payload),
+          (error) => error._tag === "Uncertain" ? new NotSent({ reason: error.reason, isLocal: true }) : error
+        )
+    })
+  }),
+  "a taken-over claim does not ask for the authorization": () => ({
+    remoteQueue: (queue) => ({
+      ...queue,
+      claimReturned: (provider, limit, terms) =>
+        Effect.map(
+          queue.claimReturned(provider, limit, terms),
+          (claims) => claims.map((claim) => ({ ...claim, takenOver: false }))
+        )
+    }),
+    circumstances: (scenario) => ({
+      ...scenario,
+      network: { ...scenario.network, localFailure: 0.7 },
+      mishaps: { ...scenario.mishaps, standingChange: 500 }
+    })
+  }),
+  "a local failure counts as an unreachable provider": () => ({
+    adapter: (adapter) => ({
+      ...adapter,
+      submit: (operation, payload) =>
+        Effect.mapError(
+          adapter.submit(operation, payload),
+          (error) => error._tag === "NotSent" ? new NotSent({ reason: error.reason }) : error
+        )
+    }),
+    circumstances: (scenario) => ({ ...scenario, network: { ...scenario.network, localFailure: 0.9 } })
+  }),
+  "returned claims that no worker takes over": () => ({
+    queue: (queue) => ({ ...queue, claimReturned: () => Effect.succeed([]) }),
+    circumstances: (scenario) => ({ ...scenario, network: { ...scenario.network, localFailure: 0.7 } })
+  }),
   "an unreadable answer counts as a refusal": () => ({
     adapter: (adapter) => ({
       ...adapter,

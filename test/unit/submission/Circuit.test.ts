@@ -36,13 +36,13 @@ describe("The circuit of a provider", () => {
   it.effect("stays closed for local failures, such as missing credentials", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
-        policy: oneAtATime,
         submit: () => Effect.fail(new NotSent({ reason: "there are no credentials", isLocal: true }))
       })
-      yield* world.acceptOne
+      yield* world.acceptMany(20)
       yield* world.start(SubmissionWorker.layer)
       yield* TestClock.adjust("20 seconds")
-      assert.isAbove(world.attempts.length, 6, "it is tried as often as it may be")
+      assert.isAtLeast(world.attempts.length, 20)
+      assert.isEmpty(world.logs.filter(({ message }) => String(message).includes("circuit")))
     }))
 
   it.effect("lets one probe through when it is half open, and everything once the probe succeeded", () =>
@@ -83,6 +83,29 @@ describe("The circuit of a provider", () => {
       yield* Fiber.join(working)
       for (const id of ids) assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
       assert.lengthOf(world.attempts, 13)
+    }))
+
+  it.effect("warns of each change, with the name of the provider", () =>
+    Effect.gen(function*() {
+      let isDown = true
+      const world = yield* makeWorld({
+        policy: oneAtATime,
+        submit: () => Effect.suspend(() => isDown ? uncertain : Effect.succeed(acknowledged))
+      })
+      yield* world.acceptMany(8)
+      yield* world.start(SubmissionWorker.layer)
+      yield* until(() => world.attempts.length >= 5)
+      isDown = false
+      yield* TestClock.adjust("5 seconds")
+      const changes = world.logs.filter(({ message }) => String(message).startsWith("The circuit of a provider"))
+      assert.deepStrictEqual(
+        changes.map(({ annotations, level }) => [level, annotations["provider"], annotations["to"]]),
+        [
+          ["WARN", bank, "Open"],
+          ["WARN", bank, "HalfOpen"],
+          ["WARN", bank, "Closed"]
+        ]
+      )
     }))
 
   it.effect("is shared with status reads: if reads fail, nothing is sent", () =>
@@ -160,6 +183,8 @@ describe("Failures of the provider", () => {
     ],
     [Exit.fail(new NotSent({ reason: "refused" })), "Failure"],
     [Exit.fail(new NotSent({ reason: "no credentials", isLocal: true })), "Ignored"],
+    [Exit.fail(new NotSent({ reason: "it cannot be encoded", isPermanent: true })), "Ignored"],
+    [Exit.fail(new NotSent({ reason: "429", isRefused: true })), "Failure"],
     [Exit.fail(new Uncertain({ reason: "reset" })), "Failure"],
     [Exit.die("defect"), "Failure"]
   ]

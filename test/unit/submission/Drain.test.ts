@@ -62,11 +62,15 @@ describe("A worker that is asked to stop", () => {
       })
     }))
 
-  it.effect("fails operations that were provably not sent at once, instead of a retry", () =>
+  it.effect("returns operations that wait between two attempts, and another worker sends them", () =>
     Effect.gen(function*() {
+      let isDown = true
       const world = yield* makeWorld({
         circuit: neverOpen,
-        submit: () => Effect.fail(new NotSent({ reason: "connection refused" }))
+        submit: () =>
+          Effect.suspend(() =>
+            isDown ? Effect.fail(new NotSent({ reason: "connection refused" })) : Effect.succeed(acknowledged)
+          )
       })
       const id = yield* world.acceptOne
       const stop = yield* world.start(SubmissionWorker.layer)
@@ -74,13 +78,18 @@ describe("A worker that is asked to stop", () => {
       const before = world.attempts.length
       assert.strictEqual(yield* timed(stop), 0)
       assert.strictEqual(world.attempts.length, before)
-      assert.deepInclude(yield* world.show(id), {
-        state: "failed",
-        failure: { code: "provider_unreachable", message: "The provider could not be reached; nothing was sent." }
-      })
+      assert.strictEqual(
+        world.recordOf(id).return_reason,
+        "the worker was stopped between two attempts; nothing was sent: connection refused"
+      )
+      isDown = false
+      yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("10 seconds")
+      assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
+      assert.lengthOf(world.attempts, before + 1)
     }))
 
-  it.effect("still sends the operations that it is claiming, because no other worker can", () =>
+  it.effect("still sends the operations that it is claiming", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         queue: (queue) => ({ claim: (...args) => Effect.tap(queue.claim(...args), Effect.sleep("2 seconds")) })

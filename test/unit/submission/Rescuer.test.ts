@@ -13,7 +13,13 @@ import { away, makeWorld, reference, type World } from "../../fixtures/submissio
 const claimAndDie = Effect.fnUntraced(function*(world: World, count: number) {
   const ids = yield* world.acceptMany(count)
   const { idle, rescueAfter, reviewAfter, sendWithin } = world.policy
-  const terms = { send_within: sendWithin, rescue_after: rescueAfter, idle, review_after: reviewAfter.accepted }
+  const terms = {
+    send_within: sendWithin,
+    rescue_after: rescueAfter,
+    idle,
+    review_after: reviewAfter.accepted,
+    worker: null
+  }
   yield* Effect.orDie(world.queue.claim(world.grant.provider, count, terms))
   return ids
 })

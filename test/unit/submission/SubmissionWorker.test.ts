@@ -67,9 +67,9 @@ describe("An accepted operation", () => {
       state: "failed",
       failure: { code: "insufficient_funds", message: "Too little." }
     }],
-    [Answer.Rejected({ code: "E-51!", message: "Internal: db=7", names: namesNothing, evidence: 1 }), {
+    [Answer.Rejected({ code: "E-51!", message: "Over the limit.", names: namesNothing, evidence: 1 }), {
       state: "failed",
-      failure: { code: "provider_rejected", message: "The provider refused the operation." }
+      failure: { code: "e_51", message: "Over the limit." }
     }],
     [Answer.Acknowledged({ names: { ...namesNothing, reference: "" as never }, evidence: 1 }), { state: "submitted" }]
   ]
@@ -197,7 +197,7 @@ describe("An operation that provably was not sent", () => {
       for (const { at } of world.attempts) assert.isBelow(at, Duration.toMillis(world.policy.sendWithin))
     }))
 
-  it.effect("fails without an attempt when the claim itself took too long", () =>
+  it.effect("is returned without an attempt when the claim itself took too long", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({
         policy: {
@@ -210,7 +210,8 @@ describe("An operation that provably was not sent", () => {
       const id = yield* world.acceptOne
       yield* workFor(world, "5 seconds")
       assert.isEmpty(world.attempts)
-      assert.deepInclude(yield* world.show(id), { state: "failed" })
+      assert.strictEqual(yield* world.stateOf(id), "submitting")
+      assert.strictEqual(world.recordOf(id).return_reason, "it was too late to send")
     }))
 
   it.effect("fails without an attempt when its payload cannot be read", () =>

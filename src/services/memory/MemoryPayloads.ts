@@ -1,0 +1,33 @@
+/**
+ * The payloads of claims in memory.
+ */
+import * as Effect from "effect/Effect"
+import type { Claim } from "../../domain/Submission.ts"
+import { makeOpenPayload } from "../internal/openPayload.ts"
+import { PayloadCipher } from "../PayloadCipher.ts"
+import type { MemoryRecord } from "./MemoryLedger.ts"
+import { toProviderOperation } from "./MemoryQueueTable.ts"
+
+export type MemoryPayloads = Effect.Success<typeof makePayloads>
+
+export const makePayloads = Effect.gen(function*() {
+  const cipher = yield* PayloadCipher
+  const openPayload = yield* makeOpenPayload
+
+  /** Whether this process has the key, and accepts plain text of this age. A payload that is missing fails later. */
+  const isReadable = ({ operation, payload }: MemoryRecord): boolean => {
+    if (payload === null) return true
+    return payload.key_id === null
+      ? operation.created_at.epochMilliseconds < cipher.plaintextBefore
+      : cipher.keyIds.includes(payload.key_id)
+  }
+
+  const toClaim = (record: MemoryRecord, takenOver: boolean): Claim => ({
+    operation: toProviderOperation(record),
+    revision: record.operation.revision,
+    takenOver,
+    payload: openPayload({ ...record.operation, request_digest: record.digest, sealed: record.payload })
+  })
+
+  return { isReadable, toClaim }
+})

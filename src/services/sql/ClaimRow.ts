@@ -1,0 +1,31 @@
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
+import type { Claim } from "../../domain/Submission.ts"
+import { makeOpenPayload } from "../internal/openPayload.ts"
+import { type SubmissionRow, toProviderOperation } from "./SubmissionRow.ts"
+
+/** The columns of a claimed operation, and of its payload: null if the payload is missing. */
+export interface ClaimRow extends SubmissionRow {
+  readonly created_at: Date
+  readonly request_digest: Uint8Array
+  readonly payload: Uint8Array | null
+  readonly key_id: string | null
+}
+
+/** Makes the function from a row to a claim, which opens the payload when the worker asks for it. */
+export const makeToClaim = Effect.gen(function*() {
+  const openPayload = yield* makeOpenPayload
+  return (row: ClaimRow, takenOver: boolean): Claim => ({
+    operation: toProviderOperation(row),
+    revision: row.revision,
+    takenOver,
+    payload: openPayload({
+      id: row.id,
+      type: row.type,
+      created_at: DateTime.fromDateUnsafe(row.created_at),
+      request_digest: Hex.encode(row.request_digest),
+      sealed: row.payload === null ? null : { key_id: row.key_id, payload: row.payload }
+    })
+  })
+})

@@ -1,0 +1,43 @@
+/** The warnings of worker and reconciler about single operations. Each names provider, operation and reason. */
+import * as Effect from "effect/Effect"
+import type { ProviderName } from "../domain/Grant.ts"
+import type { OperationId, Outcome } from "../domain/Operation.ts"
+import type { NotSent } from "./ProviderAdapter.ts"
+
+/** The operation that a line of the log is about. */
+interface About {
+  readonly operation_id: OperationId
+  readonly provider: ProviderName
+}
+
+/** Logs an attempt of which it is proven that the provider did nothing. */
+export const logNotSent = ({ isLocal, isPermanent, isRefused, reason }: NotSent, about: About): Effect.Effect<void> => {
+  const message = isPermanent === true
+    ? "The operation can never be sent"
+    : isLocal === true
+    ? "Could not send an operation because of a local failure: its claim is returned"
+    : isRefused === true
+    ? "The provider refused a request, and did nothing for it"
+    : "Could not reach the provider: nothing was sent"
+  return Effect.annotateLogs(Effect.logWarning(message), { ...about, reason })
+}
+
+/** Logs an outcome that operators should know: an unknown one, and a failure. */
+export const logOutcome = (outcome: Outcome, reason: unknown, about: About): Effect.Effect<void> => {
+  switch (outcome.state) {
+    case "indeterminate":
+      return Effect.annotateLogs(
+        Effect.logWarning("Outcome unknown: the operation is indeterminate until a status read proves a result"),
+        { ...about, reason }
+      )
+    case "failed":
+      return Effect.annotateLogs(Effect.logWarning("Operation failed"), {
+        ...about,
+        code: outcome.failure.code,
+        failure: outcome.failure.message,
+        ...reason === undefined ? {} : { reason }
+      })
+    default:
+      return Effect.void
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * The failure that clients see when a provider rejects an operation. It has the provider's code in the form of the public
+ * contract, and the provider's message.
+ */
+import * as Effect from "effect/Effect"
+import type { ProviderName } from "../domain/Grant.ts"
+import { isOperationFailure, type OperationFailure } from "../domain/Operation.ts"
+import { loggable } from "./loggable.ts"
+
+/** Code and message as a provider's adapter gives them. */
+export interface GivenFailure {
+  readonly code: string
+  readonly message: string
+}
+
+/** UTF-16 code units. */
+const longestCode = 64
+const longestMessage = 1024
+
+/**
+ * Yields a valid failure unchanged. Otherwise the code becomes lower case, each run of characters other than letters and digits
+ * becomes one `_`, a leading digit gets the prefix `provider_`, and at most 64 characters stay: `E-51` becomes `e_51`. Without any letter or digit it
+ * is `provider_rejected`. The message loses text that PostgreSQL cannot keep, and what is beyond 1024 characters. Without a
+ * message the failure has a message of the gateway.
+ */
+export const publicFailure = ({ code, message }: GivenFailure): OperationFailure => {
+  const failure = { code, message }
+  return isOperationFailure(failure) ? failure : { code: publicCode(code), message: publicMessage(message) }
+}
+
+const publicCode = (code: unknown): string => {
+  // An adapter without type checks may give another value. Only the first characters can stay.
+  const text = typeof code === "string" ? code.slice(0, 4 * longestCode).toLowerCase() : ""
+  const words = text.split(/[^a-z0-9]/u).filter((word) => word !== "").join("_")
+  if (words === "") return "provider_rejected"
+  return (words < "a" ? `provider_${words}` : words).slice(0, longestCode)
+}
+
+const publicMessage = (message: unknown): string => {
+  const text = typeof message === "string" ? message.replaceAll("\0", "").slice(0, longestMessage).toWellFormed() : ""
+  return text === "" ? "The provider refused the operation." : text
+}
+
+/** Most violations that are remembered. The log then has no further ones. */
+const mostKnown = 1000
+
+/**
+ * Makes a function that logs the codes and messages that had to be changed, once for each provider and code. `said` names
+ * the kind of answer that had them.
+ */
+export const makeFailureCheck = (said: "submission" | "status read") => {
+  const known = new Set<string>()
+  return (provider: ProviderName, given: GivenFailure): Effect.Effect<void> => {
+    const key = `${provider} ${loggable(given.code)}`
+    const isValid = isOperationFailure({ code: given.code, message: given.message })
+    if (isValid || known.has(key) || known.size >= mostKnown) return Effect.void
+    known.add(key)
+    return Effect.annotateLogs(
+      Effect.logWarning(
+        "An adapter rejected with a code or message that cannot be public as it is: change the adapter"
+      ),
+      { provider, said, given: loggable(given.code), published: publicFailure(given).code }
+    )
+  }
+}

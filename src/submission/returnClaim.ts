@@ -1,0 +1,24 @@
+import * as Effect from "effect/Effect"
+import type { TimedClaim } from "./claimOperations.ts"
+import { logFailure } from "./logFailure.ts"
+import type { WorkerServices } from "./SubmissionServices.ts"
+import { whileClaimed } from "./whileClaimed.ts"
+import { withinStore } from "./withinStore.ts"
+
+/**
+ * Returns the claim of an operation that provably was not sent, so that any worker may take it over later. Repeats that
+ * while the store is unavailable. A return that is lost leaves the claim to the rescuer.
+ */
+export const returnClaim = (services: WorkerServices, timed: TimedClaim, reason: string): Effect.Effect<void> => {
+  const { policy, queue } = services
+  const { claim, provider } = timed
+  const terms = { reason, delay: policy.returnDelay, review_after: policy.reviewAfter.accepted }
+  return whileClaimed(services, timed, withinStore(queue.returnClaim(claim, terms))).pipe(
+    // An earlier try returned it, or the rescuer moved it.
+    Effect.catchTag("StaleOperation", () => Effect.void),
+    Effect.catchCause((cause) =>
+      logFailure("Could not return the claim of an operation; the rescuer will move it to indeterminate", cause)
+    ),
+    Effect.annotateLogs({ operation_id: claim.operation.id, provider, reason })
+  )
+}

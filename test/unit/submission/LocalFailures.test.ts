@@ -1,0 +1,345 @@
+/**
+ * A local failure, such as a wrong key, ends no operation: claims are returned, the provider is paused, and the work goes on
+ * when the failure has passed. The tests run a worker over the ledger in memory, on the test's clock.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Layer } from "effect"
+import { CircuitBreaker } from "effect/persistence"
+import { TestClock } from "effect/testing"
+import type { OperationId } from "../../../src/domain/Operation.ts"
+import { NotSent, type SubmissionAnswer, Uncertain } from "../../../src/submission/ProviderAdapter.ts"
+import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { acknowledged, away, bank, makeWorld, neverOpen, workFor, type World } from "../../fixtures/submission/World.ts"
+
+const wrongKey = Effect.fail(new NotSent({ reason: "401: the key is wrong", isLocal: true, isRefused: true }))
+const accepts: Effect.Effect<SubmissionAnswer> = Effect.succeed(acknowledged)
+
+const paused = ({ message }: World["logs"][number]) => String(message).startsWith("Paused a provider")
+
+/** A bank that answers with the first of two results until `repair`, and with the second one from then on. */
+const repairable = (policy: Partial<World["policy"]> = {}) =>
+  Effect.gen(function*() {
+    let isRepaired = false
+    const sent: Array<OperationId> = []
+    const world = yield* makeWorld({
+      policy,
+      submit: (_, { id }) =>
+        Effect.suspend(() => {
+          if (!isRepaired) return wrongKey
+          sent.push(id)
+          return accepts
+        })
+    })
+    const repair = Effect.sync(() => {
+      isRepaired = true
+    })
+    return { world, sent, repair }
+  })
+
+/** Starts a worker. Its first poll ends before the clock of the test moves. */
+const startWorker = (world: World) =>
+  Effect.tap(world.start(SubmissionWorker.layer), Effect.repeat(Effect.yieldNow, { times: 1000 }))
+
+const statesOf = (world: World, ids: ReadonlyArray<OperationId>) =>
+  Effect.map(Effect.forEach(ids, world.stateOf), (states) => new Set(states))
+
+describe("A wrong key", () => {
+  it.effect("for ten minutes ends none of 200 operations; with the right key each is sent once and settles", () =>
+    Effect.gen(function*() {
+      const { repair, sent, world } = yield* repairable()
+      const ids = yield* world.acceptMany(200)
+      yield* startWorker(world)
+      yield* TestClock.adjust("1 second")
+      const [warning] = world.logs.filter(paused)
+      assert.strictEqual(warning?.level, "WARN")
+      assert.deepStrictEqual(warning?.annotations, { provider: bank, reason: "401: the key is wrong" })
+      yield* TestClock.adjust("599 seconds")
+      assert.doesNotHaveAnyKeys(Object.fromEntries([...yield* statesOf(world, ids)].map((state) => [state, 1])), [
+        "failed",
+        "indeterminate"
+      ])
+      assert.lengthOf(world.logs.filter(paused), 1)
+      assert.isEmpty(sent)
+      // The first batch, and a probe after each pause.
+      assert.isAtMost(world.attempts.length, world.policy.providerConcurrency + 63)
+      yield* repair
+      yield* TestClock.adjust("10 minutes")
+      assert.sameMembers(sent, ids)
+      assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["submitted"]))
+      for (const id of ids) assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting", "submitted"])
+    }))
+
+  it.effect("is probed by one operation at a time: after 1, 2, 4 and 8 seconds, and then every 10", () =>
+    Effect.gen(function*() {
+      const { world } = yield* repairable({ providerConcurrency: 4, pollInterval: Duration.millis(10) })
+      yield* world.acceptMany(100)
+      yield* startWorker(world)
+      yield* TestClock.adjust("100 seconds")
+      const times = world.attempts.map(({ at }) => at)
+      assert.deepStrictEqual(times.slice(0, 4), [0, 0, 0, 0], "the first batch was claimed before the failure")
+      const pauses = times.slice(4).map((at, n) => (at - times[n + 3]!) / 1000)
+      const expected = [1, 2, 4, 8, 10, 10, 10, 10, 10, 10, 10, 10]
+      for (const [n, pause] of pauses.entries()) assert.approximately(pause, expected[n] ?? 0, 0.05, `pause ${n + 1}`)
+      assert.isAtLeast(pauses.length, 11)
+    }))
+
+  it.effect("is logged at WARN for each attempt, with provider, operation and reason", () =>
+    Effect.gen(function*() {
+      const { world } = yield* repairable()
+      const id = yield* world.acceptOne
+      yield* world.work
+      const [line] = world.logs.filter(({ annotations }) => annotations["operation_id"] === id)
+      assert.strictEqual(line?.level, "WARN")
+      assert.deepStrictEqual(line?.annotations, { provider: bank, operation_id: id, reason: "401: the key is wrong" })
+    }))
+
+  it.effect("is kept beside the returned claim, for operators", () =>
+    Effect.gen(function*() {
+      const { world } = yield* repairable()
+      const id = yield* world.acceptOne
+      yield* world.work
+      assert.strictEqual(world.recordOf(id).return_reason, "401: the key is wrong")
+      assert.deepStrictEqual(yield* world.historyOf(id), ["accepted", "submitting"])
+    }))
+
+  it.effect("of one worker leaves the operations to another worker", () =>
+    Effect.gen(function*() {
+      const { repair, sent, world } = yield* repairable()
+      const ids = yield* world.acceptMany(50)
+      const stop = yield* startWorker(world)
+      yield* TestClock.adjust("30 seconds")
+      yield* stop
+      yield* repair
+      yield* startWorker(world)
+      yield* TestClock.adjust("1 minute")
+      assert.sameMembers(sent, ids)
+      assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["submitted"]))
+    }))
+
+  it.effect("that is repaired resumes all claims with the next probe, which is logged", () =>
+    Effect.gen(function*() {
+      const { repair, world } = yield* repairable()
+      yield* world.acceptMany(100)
+      yield* startWorker(world)
+      yield* TestClock.adjust("1 minute")
+      yield* repair
+      const since = world.attempts.length
+      yield* TestClock.adjust("13 seconds")
+      assert.isAbove(world.attempts.length, since + 60)
+      assert.lengthOf(world.logs.filter(({ message }) => String(message).startsWith("Resumed a provider")), 1)
+    }))
+})
+
+describe("One operation that the adapter cannot encode", () => {
+  /** The first of the operations can never be encoded by this version of the adapter. */
+  const poisoned = Effect.fnUntraced(function*(others: Effect.Effect<SubmissionAnswer, NotSent | Uncertain>) {
+    let poison: OperationId | undefined
+    const world = yield* makeWorld({
+      circuit: neverOpen,
+      submit: (_, { id }) =>
+        id === poison ? Effect.fail(new NotSent({ reason: "it cannot be encoded", isLocal: true })) : others
+    })
+    poison = yield* world.acceptOne
+    return { world, poison }
+  })
+
+  for (
+    const [what, result] of [["succeed", accepts], [
+      "are uncertain",
+      Effect.fail(new Uncertain({ reason: "reset" }))
+    ]] as const
+  ) {
+    it.effect(`does not stop the others, which ${what}, and waits for the next version`, () =>
+      Effect.gen(function*() {
+        const { poison, world } = yield* poisoned(result)
+        yield* startWorker(world)
+        for (let second = 0; second < 60; second++) {
+          const ids = yield* world.acceptMany(5)
+          yield* TestClock.adjust("3 seconds")
+          for (const id of ids) assert.notInclude(["accepted", "submitting"], yield* world.stateOf(id))
+        }
+        assert.strictEqual(yield* world.stateOf(poison), "submitting")
+        const tries = world.attempts.filter(({ id }) => id === poison).length
+        assert.isAtLeast(tries, 5)
+        assert.isAtMost(tries, 40, "its delay grows with its age")
+      }))
+  }
+
+  it.effect("does not end a pause if it can never be sent, because that says nothing about the others", () =>
+    Effect.gen(function*() {
+      let never: OperationId | undefined
+      const world = yield* makeWorld({
+        policy: { providerConcurrency: 1, pollInterval: Duration.millis(100) },
+        submit: (_, { id }) =>
+          id === never ? Effect.fail(new NotSent({ reason: "no such currency", isPermanent: true })) : wrongKey
+      })
+      yield* world.acceptOne
+      never = yield* world.acceptOne
+      yield* startWorker(world)
+      yield* TestClock.adjust("4 seconds")
+      assert.deepInclude(yield* world.show(never), {
+        state: "failed",
+        failure: {
+          code: "request_unsendable",
+          message: "The request cannot be sent to its provider, and was not sent."
+        }
+      })
+      assert.isEmpty(world.logs.filter(({ message }) => String(message).startsWith("Resumed a provider")))
+    }))
+})
+
+describe("A claim is returned", () => {
+  const returned = (world: World, id: OperationId, reason: RegExp) =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* world.stateOf(id), "submitting")
+      assert.match(world.recordOf(id).return_reason ?? "", reason)
+    })
+
+  it.effect("when the database does not say until the send deadline whether it may be sent again", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        circuit: neverOpen,
+        submit: () => Effect.fail(new NotSent({ reason: "connection refused" })),
+        queue: () => ({ mayStillSend: () => away })
+      })
+      const id = yield* world.acceptOne
+      yield* workFor(world, world.policy.sendWithin)
+      assert.lengthOf(world.attempts, 1)
+      yield* returned(world, id, /^the database did not say in time/)
+    }))
+
+  it.effect("when there is no adapter for its provider", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld()
+      const other = "another-bank" as typeof bank
+      const { grant } = yield* world.issue({ provider: other })
+      const [id] = yield* world.acceptMany(1, grant)
+      yield* world.inside(world.worker.runOnce(other, 1))
+      yield* returned(world, id!, /^there is no adapter for another-bank$/)
+    }))
+
+  it.effect("when the circuit of its provider let no attempt through", () =>
+    Effect.gen(function*() {
+      const circuit = CircuitBreaker.layer({ tripPolicy: CircuitBreaker.consecutive(1), openDuration: "1 hour" })
+      const world = yield* makeWorld({
+        circuit: Layer.provide(circuit, CircuitBreaker.layerStoreMemory()),
+        submit: () => Effect.fail(new Uncertain({ reason: "reset" }))
+      })
+      yield* world.acceptOne
+      yield* world.work
+      const id = yield* world.acceptOne
+      yield* workFor(world, world.policy.sendWithin)
+      yield* returned(world, id, /^the circuit of the provider let nothing through: CircuitOpen$/)
+    }))
+
+  it.effect("when the worker is interrupted between two attempts", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        circuit: neverOpen,
+        submit: () => Effect.fail(new NotSent({ reason: "connection refused" }))
+      })
+      const id = yield* world.acceptOne
+      const working = yield* Effect.forkChild(world.work)
+      yield* TestClock.adjust("10 millis")
+      yield* Fiber.interrupt(working)
+      yield* returned(world, id, /^the worker was stopped before it sent anything$/)
+    }))
+
+  it.effect("again and again while the database is unavailable, until it has it", () =>
+    Effect.gen(function*() {
+      let tries = 0
+      const world = yield* makeWorld({
+        submit: () => wrongKey,
+        queue: (queue) => ({
+          returnClaim: (...args) => Effect.suspend(() => ++tries < 4 ? away : queue.returnClaim(...args))
+        })
+      })
+      const id = yield* world.acceptOne
+      yield* workFor(world, "10 seconds")
+      assert.strictEqual(tries, 4)
+      yield* returned(world, id, /^401/)
+    }))
+})
+
+describe("A claim that was taken over", () => {
+  it.effect("is not sent if the authorization has ended meanwhile", () =>
+    Effect.gen(function*() {
+      const { repair, sent, world } = yield* repairable()
+      const id = yield* world.acceptOne
+      yield* world.work
+      yield* world.grants.setProviderConnected(world.grant.provider_connection_id, false)
+      yield* repair
+      yield* TestClock.adjust("10 seconds")
+      yield* world.work
+      assert.isEmpty(sent)
+      assert.strictEqual((yield* world.show(id)).failure?.code, "authorization_revoked")
+    }))
+})
+
+describe("A provider that refuses", () => {
+  it.effect("until the send deadline fails the operation with `provider_unavailable`", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        circuit: neverOpen,
+        submit: () => Effect.fail(new NotSent({ reason: "429", isRefused: true }))
+      })
+      const id = yield* world.acceptOne
+      yield* workFor(world, world.policy.sendWithin)
+      assert.isAbove(world.attempts.length, 5)
+      assert.strictEqual((yield* world.show(id)).failure?.code, "provider_unavailable")
+      const failed = world.logs.filter(({ message }) => message === "Operation failed")
+      assert.deepStrictEqual(
+        failed.map(({ annotations, level }) => [level, annotations["code"], annotations["operation_id"]]),
+        [
+          ["WARN", "provider_unavailable", id]
+        ]
+      )
+    }))
+
+  it.effect("and does not pause its worker", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        circuit: neverOpen,
+        submit: () => Effect.fail(new NotSent({ reason: "429", isRefused: true }))
+      })
+      yield* world.acceptMany(40)
+      yield* startWorker(world)
+      yield* TestClock.adjust("10 seconds")
+      assert.isEmpty(world.logs.filter(paused))
+    }))
+})
+
+describe("A worker with an id", () => {
+  it.effect("settles the claims of its last run at its start, with a warning", () =>
+    Effect.gen(function*() {
+      const policy = { workerId: "worker-1" }
+      const world = yield* makeWorld({
+        policy,
+        // The answer to the first claim is lost: the process might as well have died.
+        queue: (queue) => ({ claim: (...args) => Effect.andThen(queue.claim(...args), away) })
+      })
+      const ids = yield* world.acceptMany(2)
+      yield* world.work
+      assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["submitting"]))
+      yield* startWorker(world)
+      assert.deepStrictEqual(yield* statesOf(world, ids), new Set(["indeterminate"]))
+      const [line] = world.logs.filter(({ message }) => String(message).startsWith("Rescued the claims"))
+      assert.strictEqual(line?.level, "WARN")
+      assert.deepStrictEqual(line?.annotations, { worker: "worker-1", operations: 2 })
+    }))
+
+  it.effect("leaves the claims of other workers alone", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        policy: { workerId: "worker-2" },
+        queue: (queue) => ({
+          claim: (provider, limit, terms) =>
+            Effect.andThen(queue.claim(provider, limit, { ...terms, worker: "worker-1" }), away)
+        })
+      })
+      const id = yield* world.acceptOne
+      yield* world.work
+      yield* startWorker(world)
+      assert.strictEqual(yield* world.stateOf(id), "submitting")
+    }))
+})
