@@ -236,6 +236,7 @@ conformance("a returned claim", (it) => {
       const queue = yield* SubmissionQueue
       const { id, provider } = yield* returned()
       yield* failOver
+      yield* pass("1 hour")
       const later = yield* returned({ delay: Duration.zero })
       assert.deepStrictEqual(yield* takeOverIds(provider), [])
       const rescued = yield* queue.rescue(1000)
