@@ -9,6 +9,7 @@ import {
   type OperationId,
   type OperationState
 } from "../../../src/domain/Operation.ts"
+import { rescueEvidence } from "../../../src/services/internal/rescueEvidence.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import type { World } from "./World.ts"
 
@@ -53,8 +54,9 @@ export interface JudgeOptions {
   readonly longestIgnorance: number
 }
 
+/** A rescue of a stale claim. The claims of a worker that started again have no holder either. */
 const isRescue = (evidence: unknown): boolean =>
-  typeof evidence === "object" && evidence !== null && "by" in evidence && evidence.by === "rescuer"
+  typeof evidence === "object" && evidence !== null && "reason" in evidence && evidence.reason === rescueEvidence.reason
 
 export class Judge {
   violation: Violation | null = null
@@ -121,7 +123,9 @@ export class Judge {
       if (from === "indeterminate" && !isEvidence(evidence as never)) {
         this.violate("an operation leaves indeterminate only with evidence", name)
       }
-      if (isRescue(evidence) && this.#options.databaseTime() < (before?.send_before?.epochMilliseconds ?? 0)) {
+      const isHeldClaim = before !== undefined && before.return_reason === null
+      const sendBefore = before?.send_before?.epochMilliseconds ?? 0
+      if (isHeldClaim && isRescue(evidence) && this.#options.databaseTime() < sendBefore) {
         this.violate("no claim is rescued while its holder may still send", name)
       }
       state = to
