@@ -236,6 +236,7 @@ conformance("a returned claim", (it) => {
       const queue = yield* SubmissionQueue
       const { id, provider } = yield* returned()
       yield* failOver
+      yield* pass("1 hour")
       const later = yield* returned({ delay: Duration.zero })
       assert.deepStrictEqual(yield* takeOverIds(provider), [])
       const rescued = yield* queue.rescue(1000)
@@ -301,21 +302,32 @@ conformance("a returned claim", (it) => {
 })
 
 conformance("after a rollback on the same timeline", (it) => {
-  it.effect("a hold of all operations moves every claim to indeterminate, and waits for lost take-overs", () =>
+  it.effect("a hold of all operations moves returned claims to indeterminate, and waits for lost take-overs", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
-      const back = yield* returned({ delay: Duration.zero })
-      const held = yield* claimed()
+      const { claim, id, provider } = yield* returned({ delay: Duration.zero })
       const { operation } = yield* accept((yield* issueAtNewProvider()).identity)
       assert.strictEqual(yield* queue.holdAll, 1)
       assert.isTrue((yield* inspect(operation.id)).is_held)
-      for (const { claim, id, provider } of [back, held]) {
-        assert.deepInclude(yield* ledger.show(id), { state: "indeterminate", revision: 3 })
-        isAbout((yield* inspect(id)).send_before_in, Duration.minutes(5))
-        assert.deepStrictEqual(yield* takeOverIds(provider), [])
-        yield* assertGivenUp(claim)
-      }
+      assert.deepInclude(yield* ledger.show(id), { state: "indeterminate", revision: 3 })
+      isAbout((yield* inspect(id)).send_before_in, Duration.minutes(5))
+      assert.deepStrictEqual(yield* takeOverIds(provider), [])
+      yield* assertGivenUp(claim)
+    }))
+
+  it.effect("a held claim keeps its holder, and is rescued only after lost take-overs have ended", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const name = newProvider()
+      const { claim, id } = yield* claimed({ worker: name })
+      yield* queue.holdAll
+      assert.isTrue(yield* queue.mayStillSend(claim))
+      isAbout((yield* inspect(id)).due_in, Duration.minutes(5))
+      assert.strictEqual(yield* queue.rescueClaimsOf(name), 0)
+      const { operation: { send_before }, revision } = claim
+      const recorded = yield* queue.record(id, revision, outcome("submitted"), recording({ send_before }))
+      assert.strictEqual(recorded.state, "submitted")
     }))
 })
 

@@ -186,23 +186,23 @@ layer(PostgresLedger, { excludeTestServices: true })("the trigger refuses", (it)
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("in another place", (it) => {
-  it.effect("nothing is taken over before a worker prepares; then every claim is indeterminate", () =>
+  it.effect("nothing is taken over before a worker prepares; then returned claims are indeterminate", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
-      const back = yield* returned
+      const { claim, id, provider } = yield* returned
       const held = yield* claimed
       yield* sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`
-      assert.deepStrictEqual(yield* takeOverIds(back.provider), [])
+      assert.deepStrictEqual(yield* takeOverIds(provider), [])
       assert.deepStrictEqual(yield* queue.prepare, { moved: true })
-      for (const { claim, id, provider } of [back, held]) {
-        const { revision, state } = yield* ledger.show(id)
-        assert.deepStrictEqual([state, revision], ["indeterminate", 3])
-        isAbout((yield* inspect(id)).send_before_in, Duration.minutes(5))
-        assert.deepStrictEqual(yield* takeOverIds(provider), [])
-        assert.isFalse(yield* queue.mayStillSend(claim))
-      }
+      const { revision, state } = yield* ledger.show(id)
+      assert.deepStrictEqual([state, revision], ["indeterminate", 3])
+      isAbout((yield* inspect(id)).send_before_in, Duration.minutes(5))
+      assert.deepStrictEqual(yield* takeOverIds(provider), [])
+      assert.isFalse(yield* queue.mayStillSend(claim))
+      assert.isTrue(yield* queue.mayStillSend(held.claim))
+      isAbout((yield* inspect(held.id)).due_in, Duration.minutes(5))
     }))
 
   it.effect("nothing is taken over on a database that could forget commits", () =>

@@ -139,7 +139,7 @@ describe("The generated roles", () => {
         yield* (yield* Readiness).check
         const identity = yield* (yield* GrantVerifier).verify(bearer(token))
         const store = yield* OperationStore
-        assert.strictEqual((yield* store.find(identity, id)).state, "indeterminate", "since the move")
+        assert.strictEqual((yield* store.find(identity, id)).state, "submitting")
       }).pipe(
         Effect.provide(
           Layer.mergeAll(Readiness.layer, GrantVerifier.layer, OperationStore.layer).pipe(
