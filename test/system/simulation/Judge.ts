@@ -62,8 +62,8 @@ export interface JudgeOptions {
   readonly longestIgnorance: number
 }
 
-/** A rescue by age. Rescues after a rollback, and of a worker that is dead, may come at any time. */
-const isRescueByAge = (evidence: unknown): boolean =>
+/** A rescue of a stale claim. The claims of a worker that started again have no holder either. */
+const isRescue = (evidence: unknown): boolean =>
   typeof evidence === "object" && evidence !== null && "reason" in evidence && evidence.reason === rescueEvidence.reason
 
 export class Judge {
@@ -161,11 +161,9 @@ export class Judge {
       if (from === "indeterminate" && !isEvidence(evidence as never)) {
         this.violate("an operation leaves indeterminate only with evidence", name)
       }
-      const isHeldClaim = before?.return_reason === null
-      if (
-        isHeldClaim && isRescueByAge(evidence) &&
-        this.#options.databaseTime() < (before?.send_before?.epochMilliseconds ?? 0)
-      ) {
+      const isHeldClaim = before !== undefined && before.return_reason === null
+      const sendBefore = before?.send_before?.epochMilliseconds ?? 0
+      if (isHeldClaim && isRescue(evidence) && this.#options.databaseTime() < sendBefore) {
         this.violate("no claim is rescued while its holder may still send", name)
       }
       state = to
@@ -175,9 +173,16 @@ export class Judge {
     }
   }
 
-  #checkSchedule(name: string, before: MemoryRecord | undefined, { due_at, operation }: MemoryRecord): void {
+  #checkSchedule(
+    name: string,
+    before: MemoryRecord | undefined,
+    { due_at, operation, return_reason }: MemoryRecord
+  ): void {
     // A released operation waits for processes that may still send it, also if the clock was set back meanwhile.
     if (due_at === null || due_at === before?.due_at || due_at === before?.send_before?.epochMilliseconds) return
+    // After a rollback a claim waits for the worker of a take-over that may be lost.
+    const isClaimStill = before?.operation.state === "submitting" && operation.state === "submitting"
+    if (isClaimStill && before.return_reason === null && return_reason === null) return
     const now = this.#options.databaseTime()
     const idle = Math.min(longestIdle, (now - operation.updated_at.epochMilliseconds) / 10)
     const delay = due_at - now

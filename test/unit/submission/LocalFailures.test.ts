@@ -8,6 +8,7 @@ import { CircuitBreaker } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { NotSent, type SubmissionAnswer, Uncertain } from "../../../src/submission/ProviderAdapter.ts"
+import { defaultPolicy, validatePolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { acknowledged, away, bank, makeWorld, neverOpen, workFor, type World } from "../../fixtures/submission/World.ts"
 
@@ -397,4 +398,15 @@ describe("A worker with an id", () => {
       yield* startWorker(world)
       assert.strictEqual(yield* world.stateOf(id), "submitting")
     }))
+
+  it("has one of 1 to 255 printable characters", () => {
+    for (
+      const [workerId, isValid] of [[null, true], ["pod-7", true], ["", false], ["a\n", false], [
+        "x".repeat(256),
+        false
+      ]] as const
+    ) {
+      assert.strictEqual(validatePolicy({ ...defaultPolicy, workerId }, 1) === null, isValid)
+    }
+  })
 })
