@@ -61,11 +61,12 @@ const answerTo = async (state: State, apiKey: string, request: IncomingMessage):
   const { headers, method, url = "" } = request
   const [, collection, name = ""] = url.split("/")
   if (method === "PUT" && collection === "mode") return setMode(state, name)
+  // The bank has the request then, even if its sender dies.
+  const transfer = method === "POST" ? await json(request) as Transfer : null
   if (state.mode === "slow") await setTimeout(3000)
   if (state.mode === "lost_request") return null
   if (state.mode === "wrong_key" || headers.authorization !== `Bearer ${apiKey}`) return [401, { code: "unauthorized" }]
-  if (method === "POST") {
-    const transfer = await json(request) as Transfer
+  if (transfer !== null) {
     const answer = book(state, String(headers["idempotency-key"]), headers["send-before"]?.toString(), transfer)
     return state.mode === "lost_answer" ? null : answer
   }

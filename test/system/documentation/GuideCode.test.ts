@@ -1,6 +1,6 @@
 /**
- * The tests in the documentation pass. This file writes the named code blocks of all pages into one folder of the project, and
- * imports those that are tests (`*.test.ts`), which registers them here.
+ * The tests in the documentation pass. This file writes the named code blocks of all pages into one folder, beside the source
+ * of the template, and imports those that are tests (`*.test.ts`), which registers them here.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
@@ -14,6 +14,8 @@ const named = blocks.filter(({ isNamed }) => isNamed)
 
 fs.mkdirSync(".data", { recursive: true })
 const folder = fs.mkdtempSync(path.resolve(".data/guides-"))
+fs.cpSync("template/src", path.join(folder, "src"), { recursive: true })
+fs.mkdirSync(path.join(folder, "test"))
 for (const { code, name } of named) fs.writeFileSync(path.join(folder, name), code)
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }))
 
