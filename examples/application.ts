@@ -1,5 +1,6 @@
 /**
- * An application with its own server and sessions mounts the gateway's endpoints beside its own.
+ * An application with its own server and sessions mounts the gateway's endpoints beside its own. `payments` shows an
+ * application that `GatewayApp` runs.
  *
  *     npm run example:application
  *     curl -H 'Authorization: Bearer alice-session' http://127.0.0.1:3001/v1/operations
@@ -27,6 +28,7 @@ import {
 import type { GrantIdentity } from "financial-agents-gateway/domain/Grant"
 import { IdempotencyKey } from "financial-agents-gateway/domain/Idempotency"
 import { BaseUrl } from "financial-agents-gateway/server/BaseUrl"
+import { DocumentationRoutes } from "financial-agents-gateway/server/Documentation"
 import { GatewayRoutes } from "financial-agents-gateway/server/Gateway"
 import { Lifecycle } from "financial-agents-gateway/server/Lifecycle"
 import { Grants } from "financial-agents-gateway/services/Grants"
@@ -85,9 +87,13 @@ const Alice = Layer.effectDiscard(Effect.gen(function*() {
   })
 }))
 
-/** Serves both APIs on one router. */
+/** Serves both APIs on one router, and the documentation of both at /docs. */
 export const Application = HttpRouter.serve(
-  Layer.mergeAll(GatewayRoutes, HttpApiBuilder.layer(AppApi).pipe(Layer.provide(Greetings))),
+  Layer.mergeAll(
+    GatewayRoutes,
+    HttpApiBuilder.layer(AppApi).pipe(Layer.provide(Greetings)),
+    DocumentationRoutes(AppApi)
+  ),
   { disableLogger: true, disableListenLog: true }
 ).pipe(
   Layer.provide([

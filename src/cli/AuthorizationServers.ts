@@ -8,7 +8,8 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { trustedProxies } from "../server/TrustedProxies.ts"
+import type { InvalidSetting } from "../node/InvalidSetting.ts"
+import { readTrustedProxies } from "../node/RateLimitSettings.ts"
 import type { ForwardedCertificates } from "../services/verification/AcceptedCredentials.ts"
 import type {
   IntrospectionIssuer,
@@ -133,23 +134,6 @@ const readNonceKey = Effect.gen(function*() {
     : yield* fail("DPOP_NONCE_KEY must be 32 bytes in Base64")
 })
 
-/**
- * The trusted proxies, as addresses or CIDR blocks; null if there are none. Fails with one sentence on anything else.
- */
-export const readTrustedProxies = Effect.gen(function*() {
-  const text = Option.map(yield* read("TRUSTED_PROXIES"), Redacted.value)
-  if (Option.isNone(text)) return null
-  const proxies = text.value.split(",").map((address) => address.trim())
-  yield* Effect.catch(
-    Effect.try(() => trustedProxies(proxies)),
-    () =>
-      fail(
-        "TRUSTED_PROXIES must be IP addresses or CIDR blocks, separated by commas, such as 127.0.0.1,10.1.0.0/16"
-      )
-  )
-  return proxies
-})
-
 const readCertificates = Effect.fnUntraced(function*(rateLimited: boolean) {
   const header = Option.map(yield* read("CLIENT_CERTIFICATE_HEADER"), Redacted.value)
   const proxies = yield* readTrustedProxies
@@ -165,7 +149,10 @@ const readCertificates = Effect.fnUntraced(function*(rateLimited: boolean) {
   return { certificates }
 })
 
-const readSender = (rateLimited: boolean): Effect.Effect<SenderOptions, CommandFailed | Config.ConfigError> =>
+const readSender = (rateLimited: boolean): Effect.Effect<
+  SenderOptions,
+  CommandFailed | InvalidSetting | Config.ConfigError
+> =>
   Effect.map(
     Effect.all([readSenderConstraint, readNonceKey, readCertificates(rateLimited)]),
     ([constraint, nonces, certificates]) => ({ ...constraint, ...nonces, ...certificates })
@@ -179,7 +166,7 @@ const readSender = (rateLimited: boolean): Effect.Effect<SenderOptions, CommandF
 export const readAuthorizationServers = Effect.fnUntraced(function*(
   baseUrl: string,
   rateLimited = false
-): Effect.fn.Return<IssuersOptions | null, CommandFailed | Config.ConfigError> {
+): Effect.fn.Return<IssuersOptions | null, CommandFailed | InvalidSetting | Config.ConfigError> {
   const text = yield* read("OAUTH_ISSUERS")
   const sender = yield* readSender(rateLimited)
   if (Option.isNone(text)) {

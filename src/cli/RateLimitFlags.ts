@@ -1,45 +1,9 @@
 /**
- * The quotas of `serve`: `--rate-limit`, and the trusted proxies that forward the addresses of clients.
+ * The quotas of `serve`: `--rate-limit`.
  */
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
-import * as SchemaTransformation from "effect/SchemaTransformation"
-import { layerRateLimits, type Quota } from "../server/RateLimits.ts"
-import { readTrustedProxies } from "./AuthorizationServers.ts"
-
-/** Length of each window, in seconds. */
-const windows = { s: 1, m: 60, h: 3600, d: 86_400 } as const
-
-const quotaPattern = /^([1-9][0-9]{0,5})\/([smhd])(?:;burst=([1-9][0-9]{0,5}))?$/u
-
-const parse = (text: string): Quota => {
-  const [, requests, unit, burst] = quotaPattern.exec(text)!
-  return {
-    requests: Number(requests),
-    window: windows[unit as keyof typeof windows],
-    burst: Number(burst ?? requests)
-  }
-}
-
-/** Requests in each second, minute, hour or day. `burst` may come at once, by default as many as in the window. */
-export const RateLimit = Schema.String.check(
-  Schema.isPattern(quotaPattern, { expected: "a quota such as 100/s, 100/s;burst=200 or 5000/h" })
-).pipe(
-  Schema.decodeTo(
-    Schema.Struct({ requests: Schema.Int, window: Schema.Int, burst: Schema.Int }),
-    SchemaTransformation.transform({
-      decode: parse,
-      encode: ({ burst, requests, window }) => {
-        const [unit] = Object.entries(windows).find(([, seconds]) => seconds === window) ?? ["s"]
-        return `${requests}/${unit};burst=${burst}`
-      }
-    })
-  )
-)
+import { RateLimit } from "../node/RateLimitSettings.ts"
 
 export const rateLimitFlag = Flag.String("rate-limit").pipe(
   Flag.withDescription("Quota of each client and subject, such as 100/s;burst=200 (RATE_LIMIT); none by default"),
@@ -47,14 +11,3 @@ export const rateLimitFlag = Flag.String("rate-limit").pipe(
   Flag.withSchema(RateLimit),
   Flag.optional
 )
-
-/** The quotas of `serve`, if there are any. Fails with one sentence on trusted proxies that are no addresses. */
-export const layerRateLimit = (quota: Option.Option<Quota>) =>
-  Option.isNone(quota)
-    ? Layer.empty
-    : Layer.unwrap(
-      Effect.map(
-        readTrustedProxies,
-        (proxies) => layerRateLimits({ quota: quota.value, trustedProxies: proxies ?? [] })
-      )
-    )

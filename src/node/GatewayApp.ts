@@ -32,6 +32,7 @@ import { layerPayloadKeys } from "./PayloadKeys.ts"
 import { MigrationPool, ProvisioningPool } from "./Pools.ts"
 import { type ProcessSettings, readSettings, type Setting } from "./ProcessSettings.ts"
 import * as ProviderHttpClient from "./ProviderHttpClient.ts"
+import { layerRateLimitOfEnvironment } from "./RateLimitSettings.ts"
 import { Platform, runProgram } from "./runProgram.ts"
 
 export type { DatabaseUrls, Failure, GatewayParts, Incomplete, Missing, ProcessSettings, Setting }
@@ -138,6 +139,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
     Layer.provide([
       options.database ?? Database.layer(settings),
       options.payloadKeys ?? layerPayloadKeys,
+      options.rateLimits ?? layerRateLimitOfEnvironment,
       options.references ?? Layer.empty
     ]),
     Layer.provide(Platform)

@@ -60,7 +60,9 @@ export interface GatewayParts {
   readonly providerClient?: Part<HttpClient>
   /** The cipher of payloads, such as `PayloadCipher.layerAesGcm`. Default: the keys of `PAYLOAD_KEYS`. */
   readonly payloadKeys?: Part<never>
-  /** Layers of references, such as `SubmissionPolicy`, `RateLimits` and `ProviderPayloads`. Default: none. */
+  /** Quotas of requests: `layerRateLimits`. Default: `RATE_LIMIT` and `TRUSTED_PROXIES`. */
+  readonly rateLimits?: Part<never>
+  /** Layers of references, such as `SubmissionPolicy` and `ProviderPayloads`. Default: none. */
   readonly references?: Part<never>
 }
 
@@ -98,6 +100,7 @@ interface Provided {
   readonly lifecycle: PlatformServices
   readonly providerClient: PlatformServices
   readonly payloadKeys: PlatformServices
+  readonly rateLimits: PlatformServices
   readonly references: PlatformServices
 }
 

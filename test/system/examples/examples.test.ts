@@ -40,6 +40,8 @@ describe("The examples", () => {
     Effect.gen(function*() {
       const hello = yield* HttpClient.get("/hello")
       assert.strictEqual(hello.status, 200)
+      const document = yield* Effect.flatMap(HttpClient.get("/openapi.json"), ({ text }) => text)
+      for (const path of ["/hello", "/v1/operations"]) assert.include(document, JSON.stringify(path))
       const anonymous = yield* HttpClient.get("/v1/operations")
       assert.strictEqual(anonymous.status, 401)
       assert.match(anonymous.headers["x-request-id"] ?? "", /^[0-9a-f-]{36}$/)

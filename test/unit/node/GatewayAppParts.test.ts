@@ -106,6 +106,7 @@ describe("The parts of GatewayApp", () => {
       const invalid = [
         [{ PORT: "0" }, "PORT: Expected a value between 1 and 65535"],
         [{ PORT: "none" }, /^PORT: Expected /],
+        [{ RATE_LIMIT: "many" }, /^RATE_LIMIT: Expected a quota such as /],
         [{ MAX_CONNECTIONS: "0" }, "MAX_CONNECTIONS must be a number of connections, at least 1"]
       ] as const
       for (const [variables, message] of invalid) {
@@ -115,6 +116,30 @@ describe("The parts of GatewayApp", () => {
         if (typeof message === "string") assert.strictEqual(explain(failed), message)
         else assert.match(explain(failed), message)
       }
+    }))
+
+  it.live("have the quotas of the environment", () =>
+    Effect.gen(function*() {
+      const address = yield* Deferred.make<string>()
+      const started = Layer.effectDiscard(Effect.gen(function*() {
+        const { grant } = yield* issue()
+        sessions.set("limited", grant)
+        const { address: bound } = yield* HttpServer.HttpServer
+        yield* Deferred.succeed(address, HttpServer.formatAddress(bound))
+      }))
+      yield* Effect.forkScoped(
+        Layer.launch(GatewayApp.layer({ ...inMemory, started })).pipe(
+          Effect.provide(Layer.merge(environment({ RATE_LIMIT: "1/h" }), Logger.layer([])))
+        )
+      )
+      const url = `${yield* Deferred.await(address)}/v1/operations`
+      const statuses: Array<number> = []
+      for (let n = 0; n < 2; n++) {
+        const answer = yield* Effect.promise(() => fetch(url, { headers: { authorization: "Bearer limited" } }))
+        statuses.push(answer.status)
+        assert.isNotNull(answer.headers.get("ratelimit-policy"))
+      }
+      assert.deepStrictEqual(statuses, [200, 429])
     }))
 
   it.live("takes settings of the program before those of the environment", () =>
