@@ -5,6 +5,8 @@
  *     npm run example:application
  *     curl -H 'Authorization: Bearer alice-session' http://127.0.0.1:3001/v1/operations
  *     curl http://127.0.0.1:3001/hello
+ *
+ * Copied from the installed package, it runs by `node examples/application.ts`.
  */
 import { NodeCrypto, NodeHttpServer, NodeRuntime } from "@effect/platform-node"
 import * as Duration from "effect/Duration"

@@ -2,6 +2,8 @@
  * A client program: lists the operations that a grant can read, then follows those that are not settled.
  *
  *     GATEWAY_URL=http://127.0.0.1:3000 ACCESS_TOKEN=fingw_… npm run example:client
+ *
+ * Copied from the installed package, it runs by `node examples/client.ts`.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import * as Config from "effect/Config"

@@ -5,6 +5,8 @@
  *
  * It runs on an embedded PostgreSQL in `.data/payments`, or on the one that DATABASE_URL names. It pays through its own
  * sandbox, or through the bank at BANK_URL (with BANK_TOKEN). The default of PORT is 3002.
+ *
+ * Copied from the installed package, it runs by `node examples/payments/main.ts`.
  */
 import * as Config from "effect/Config"
 import * as Console from "effect/Console"

@@ -14,7 +14,7 @@ const template = new URL("../../template/", import.meta.url)
 
 /** A valid package name that begins as the folder's name does. */
 const packageName = (folder: string): string =>
-  folder.toLowerCase().replaceAll(/[^a-z0-9-]+/gu, "-").replaceAll(/^-+|-+$/gu, "") || "payments"
+  folder.toLowerCase().split(/[^a-z0-9]+/u).filter((part) => part !== "").join("-") || "transfers"
 
 const versionsOf = (versions: Readonly<Record<string, string>>, names: ReadonlyArray<string>) =>
   Object.fromEntries(names.map((name) => [name, versions[name]]))
@@ -64,7 +64,7 @@ const copyTemplate = Effect.fnUntraced(function*(folder: string) {
 })
 
 const nextCommands = (folder: string) => `
-Created a payments application in ${folder}: an endpoint, an adapter for a fake bank, workers and tests. Its README.md says
+Created an application in ${folder}: an endpoint, an adapter for a fake bank, workers and tests. Its README.md says
 what each file is. Continue with:
 
   ${folder === "." ? "" : `cd ${folder} && `}npm install
@@ -88,6 +88,6 @@ export const init = Command.make(
 ).pipe(
   Command.withDescription("Create a project of your own: an endpoint, an adapter for a bank, workers and tests"),
   Command.withExamples([
-    { command: "financial-agents-gateway init my-payments", description: "In the new folder my-payments" }
+    { command: "financial-agents-gateway init my-transfers", description: "In the new folder my-transfers" }
   ])
 )

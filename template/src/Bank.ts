@@ -39,7 +39,7 @@ const refused = HttpProvider.onBody(Refused, ({ code, key, message }, answer) =>
 export const layer = (baseUrl: string, apiKey: Redacted.Redacted<string>) =>
   HttpProvider.layer({
     baseUrl,
-    // An endpoint refuses a transfer that does not fit, so that the ledger holds none that the bank cannot carry out.
+    // The endpoint checks the same schema, so that the ledger holds no transfer that the bank cannot carry out.
     payloads: { transfer: Transfer },
     credentials: () => Effect.succeed({ authorization: Redacted.make(`Bearer ${Redacted.value(apiKey)}`) }),
     // The bank refuses a request that arrives later. So it books no transfer that the ledger records as failed.

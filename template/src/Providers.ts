@@ -9,7 +9,7 @@ import { Providers } from "financial-agents-gateway/submission/Providers"
 import * as Bank from "./Bank.ts"
 
 /** Where the fake bank listens, and the key that it expects. */
-export const fakeBank = { port: 4020, apiKey: "fake-key" }
+export const fakeBank = { port: Number(process.env["FAKE_BANK_PORT"] ?? 4020), apiKey: "fake-key" }
 
 export default Layer.unwrap(Effect.gen(function*() {
   const url = yield* Config.String("BANK_URL").pipe(Config.withDefault(`http://127.0.0.1:${fakeBank.port}`))

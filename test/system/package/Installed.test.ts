@@ -4,16 +4,16 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { surfaceFile } from "../../../scripts/surface.ts"
 import { freePort } from "../../fixtures/CommandLine.ts"
+import { startProgram } from "../../fixtures/InstalledProgram.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
-import { killAll, leftOf, treeOf } from "../../fixtures/Processes.ts"
-import { environment, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
+import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
 
 interface PublicModule {
   readonly name: string
@@ -63,14 +63,17 @@ describe("The package, installed in an empty project", () => {
     project = path.join(temporary, "project")
     home = path.join(project, "node_modules", manifest.name)
     fs.mkdirSync(project)
-    fs.writeFileSync(path.join(project, "package.json"), JSON.stringify({ private: true, type: "module" }))
     // What consumers bring: the peers, the types of Node, and the runner of the tests in the documentation.
-    const brought = [...Object.keys(manifest.peerDependencies), "@types/node", "@effect/vitest", "vitest"].map((name) =>
-      `${name}@${manifest.devDependencies[name]}`
-    )
-    runIn(project, [
-      `npm install --prefer-offline --no-audit --no-fund ${[path.join(release, tarball), ...brought].join(" ")}`
+    const brought = [...Object.keys(manifest.peerDependencies), "@types/node", "@effect/vitest", "vitest"].map((
+      name
+    ) => [
+      name,
+      manifest.devDependencies[name]
     ])
+    const dependencies = { ...Object.fromEntries(brought), [manifest.name]: `file:${path.join(release, tarball)}` }
+    const made = { name: "project", private: true, type: "module", dependencies }
+    fs.writeFileSync(path.join(project, "package.json"), JSON.stringify(made))
+    installIn(project)
   }, timeout)
 
   afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
@@ -115,38 +118,39 @@ describe("The package, installed in an empty project", () => {
     async ({ onTestFinished }) => {
       const port = await Effect.runPromise(freePort)
       const url = `http://127.0.0.1:${port}`
-      const child = spawn("npx", [manifest.name, "serve", "--demo", "--port", String(port)], {
-        cwd: project,
-        env: environment,
-        stdio: ["ignore", "pipe", "pipe"],
-        // A process group of its own: npx keeps SIGTERM to itself, and a terminal signals the group.
-        detached: true
-      })
-      let tree: ReadonlyArray<number> = []
-      onTestFinished(() => killAll([...tree, ...treeOf(child.pid!)]))
-      let output = ""
-      const token = await new Promise<string>((resolve, reject) => {
-        for (const stream of [child.stdout, child.stderr]) {
-          stream.setEncoding("utf8").on("data", (chunk: string) => {
-            output += chunk
-            const [, token] = /^Access token of the demo grant: (\S+)$/m.exec(output) ?? []
-            if (token !== undefined && output.includes("Listening")) resolve(token)
-          })
-        }
-        child.once("exit", () => reject(new Error(`serve ended: ${output}`)))
-      })
-      tree = treeOf(child.pid!)
-      assert.isAbove(tree.length, 2, "npx, the server and its PostgreSQL")
-      const get = (place: string) => fetch(url + place, { headers: { authorization: `Bearer ${token}` } })
+      const program = await startProgram(
+        project,
+        ["npx", manifest.name, "serve", "--demo", "--port", String(port)],
+        (output) =>
+          output.includes("Listening") ? /^Access token of the demo grant: (\S+)$/m.exec(output)?.[1] : undefined
+      )
+      onTestFinished(program.kill)
+      assert.isAbove(program.tree.length, 2, "npx, the server and its PostgreSQL")
+      const get = (place: string) => fetch(url + place, { headers: { authorization: `Bearer ${program.found}` } })
       assert.strictEqual((await get("/readyz")).status, 200)
       const { operations } = await (await get("/v1/operations")).json() as {
         readonly operations: ReadonlyArray<{ readonly id: string }>
       }
       assert.strictEqual((await get(`/v1/operations/${operations[0]?.id}`)).status, 200)
-      process.kill(-child.pid!, "SIGTERM")
-      while (leftOf(tree).length > 0) await new Promise((resolve) => setTimeout(resolve, 50))
+      await program.stop()
       assert.instanceOf(await get("/readyz").catch((error: unknown) => error), TypeError, "the port is closed")
     },
     timeout
   )
+
+  it("creates a project by npx, and runs an example that was copied into the project", async ({ onTestFinished }) => {
+    runIn(project, [`npx ${manifest.name} init made`])
+    assert.include(fs.readdirSync(path.join(project, "made")), "package.json")
+    fs.cpSync(path.join(home, "examples"), path.join(project, "examples"), { recursive: true })
+    const port = String(await Effect.runPromise(freePort))
+    const example = await startProgram(
+      project,
+      ["node", "examples/payments/main.ts"],
+      (output) => /^The payments endpoint is at (\S+)\. /m.exec(output)?.[1],
+      { PORT: port }
+    )
+    onTestFinished(example.kill)
+    assert.strictEqual((await fetch(`${example.found}/readyz`)).status, 200)
+    await example.stop()
+  }, timeout)
 })

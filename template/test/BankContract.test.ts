@@ -1,0 +1,34 @@
+/**
+ * The adapter keeps the rules of the port for banks, also against hostile answers. The conformance kit has the cases; this
+ * file says what the bank documents.
+ */
+import { describe, it } from "@effect/vitest"
+import * as Redacted from "effect/Redacted"
+import * as ProviderContract from "financial-agents-gateway/testing/ProviderContract"
+import * as Bank from "../src/Bank.ts"
+
+const booked = ({ id, reference }: ProviderContract.AnswerSubject) => ({ id: reference, key: id, status: "booked" })
+
+const cases = ProviderContract.cases({
+  adapter: (baseUrl) => Bank.layer(baseUrl, Redacted.make("key")),
+  operation: { type: "transfer" },
+  payload: { amount: "12.50", currency: "EUR", iban: "DE89370400440532013000" },
+  invalidPayload: { amount: "12,50", currency: "EUR", iban: "DE89370400440532013000" },
+  answers: {
+    submission: {
+      succeeded: (subject) => ({ status: 201, body: booked(subject) }),
+      refused: {
+        answer: ({ id }) => ({ status: 422, body: { key: id, code: "limit_exceeded", message: "Too much." } }),
+        code: "limit_exceeded"
+      }
+    },
+    status: {
+      succeeded: (subject) => ({ status: 200, body: booked(subject) }),
+      notFound: ({ id }) => ({ status: 404, body: { key: id, code: "not_found" } })
+    }
+  }
+})
+
+describe("The contract of providers", () => {
+  for (const { name, run } of cases) it.effect(name, () => run)
+})

@@ -1,0 +1,56 @@
+/**
+ * `init` creates a project in a new or empty folder, and changes nothing in any other. The tests run it as a process.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { run } from "../../fixtures/CommandLine.ts"
+
+const temporaryDirectory = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "init-"))),
+  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
+)
+
+const readManifest = (file: string) =>
+  JSON.parse(fs.readFileSync(file, "utf8")) as {
+    readonly name: string
+    readonly version: string
+    readonly dependencies: Readonly<Record<string, string>>
+    readonly devDependencies: Readonly<Record<string, string>>
+  }
+
+describe("init", () => {
+  it.live("copies the template, with the versions of this package and the name of the folder", () =>
+    Effect.gen(function*() {
+      const project = path.join(yield* temporaryDirectory, "My Payments")
+      const { code, stdout } = yield* run(["init", project], {})
+      assert.strictEqual(code, 0)
+      assert.include(stdout, `cd ${project} && npm install\n  npm start\n`)
+      const template = fs.globSync("**/*", { cwd: "template" }).map((file) => file.replace(/^gitignore$/, ".gitignore"))
+      assert.sameMembers(fs.readdirSync(project, { recursive: true, encoding: "utf8" }), [...template, "package.json"])
+      assert.include(fs.readFileSync(path.join(project, ".gitignore"), "utf8"), "node_modules/")
+      const own = readManifest("package.json")
+      const made = readManifest(path.join(project, "package.json"))
+      assert.strictEqual(made.name, "my-payments")
+      const versions = { ...own.devDependencies, ...own.dependencies, [own.name]: own.version }
+      for (const [name, version] of Object.entries({ ...made.dependencies, ...made.devDependencies })) {
+        assert.strictEqual(version, versions[name], name)
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("refuses a folder that is not empty and a file, in one line, and changes nothing", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryDirectory
+      const file = path.join(folder, "notes.txt")
+      fs.writeFileSync(file, "notes")
+      for (const place of [folder, file]) {
+        const { code, stderr } = yield* run(["init", place], {})
+        assert.strictEqual(code, 1)
+        assert.match(stderr, /^error: .* is not (?:empty: specify a new or an empty folder|a folder)\n$/)
+        assert.include(stderr, place)
+      }
+      assert.deepStrictEqual(fs.readdirSync(folder), ["notes.txt"])
+    }).pipe(Effect.scoped))
+})

@@ -1,0 +1,90 @@
+/**
+ * The template of `init` is a project that runs: with the packed tarball it installs, type-checks, passes its tests, and
+ * settles a transfer.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { execFileSync } from "node:child_process"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { afterAll, beforeAll } from "vitest"
+import { freePort } from "../../fixtures/CommandLine.ts"
+import { startProgram } from "../../fixtures/InstalledProgram.ts"
+import { installIn, manifest, packIn, runIn, tarball, timeout } from "../../fixtures/Release.ts"
+
+/** The project, made by the packed program and installed with the tarball in place of the published version. */
+const makeProject = (temporary: string) => {
+  const packed = path.join(packIn(temporary), tarball)
+  execFileSync("tar", ["-xzf", packed, "-C", temporary])
+  // The program runs with the packages of this clone, because `npx` would install it and them.
+  fs.symlinkSync(path.resolve("node_modules"), path.join(temporary, "package", "node_modules"))
+  runIn(temporary, ["node package/dist/main.js init transfers"])
+  const project = path.join(temporary, "transfers")
+  const file = path.join(project, "package.json")
+  const made = fs.readFileSync(file, "utf8")
+  const version = `"${manifest.name}": "${manifest.version}"`
+  assert.include(made, version)
+  fs.writeFileSync(file, made.replace(version, `"${manifest.name}": "file:${packed}"`))
+  installIn(project)
+  return project
+}
+
+describe("The template", () => {
+  let temporary = ""
+  let project = ""
+
+  beforeAll(() => {
+    temporary = fs.mkdtempSync(path.join(os.tmpdir(), "template-"))
+    project = makeProject(temporary)
+  }, timeout)
+
+  afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
+
+  it("type-checks, and its tests pass", () => {
+    runIn(project, ["npm run types"])
+    const report = path.join(temporary, "report.json")
+    runIn(project, [`npm test -- --reporter=json --outputFile=${report}`])
+    const { numPassedTests, numTotalTests } = JSON.parse(fs.readFileSync(report, "utf8")) as {
+      readonly numPassedTests: number
+      readonly numTotalTests: number
+    }
+    assert.strictEqual(numPassedTests, numTotalTests)
+    assert.isAbove(numPassedTests, 5)
+  }, timeout)
+
+  it(
+    "settles a transfer that is made with the printed token, and SIGTERM leaves no process",
+    async ({ onTestFinished }) => {
+      const [port, bankPort] = [await Effect.runPromise(freePort), await Effect.runPromise(freePort)]
+      const program = await startProgram(
+        project,
+        ["npm", "start"],
+        (output) => output.includes("/mode/lost_answer\n") ? /^Access token: (\S+)$/m.exec(output)?.[1] : undefined,
+        { PORT: String(port), FAKE_BANK_PORT: String(bankPort) }
+      )
+      onTestFinished(program.kill)
+      const call = async (place: string, init: RequestInit = {}) => {
+        const headers = {
+          authorization: `Bearer ${program.found}`,
+          "idempotency-key": "rent-of-may",
+          "content-type": "application/json"
+        }
+        const response = await fetch(`http://127.0.0.1:${port}${place}`, { ...init, headers })
+        return {
+          status: response.status,
+          body: await response.json() as { readonly id: string; readonly state: string }
+        }
+      }
+      const body = JSON.stringify({ amount: "750.00", currency: "EUR", iban: "DE89370400440532013000" })
+      const accepted = await call("/v1/transfers", { method: "POST", body })
+      assert.strictEqual(accepted.status, 202)
+      const read = () => call(`/v1/operations/${accepted.body.id}`)
+      let operation = await read()
+      while (operation.body.state !== "succeeded") operation = await read()
+      await program.stop()
+      assert.isFalse(fs.existsSync(path.join(project, ".data/pgdata/postmaster.pid")), "PostgreSQL is stopped, too")
+    },
+    timeout
+  )
+})
