@@ -70,17 +70,18 @@ BEGIN
       USING ERRCODE = 'restrict_violation';
   END IF;
   -- The claim sets send_before; for a held operation the reconciler does. A claim whose take-over may be lost gets a later
-  -- one together with `indeterminate`, because the worker that took it over may still send.
+  -- one together with `indeterminate`, because the worker that took it over may still send. A rollback may take the worker
+  -- of a claim away.
   IF OLD.state <> 'accepted' AND NOT is_take_over
-    AND ((NEW.send_before, NEW.claimed_by) IS DISTINCT FROM (OLD.send_before, OLD.claimed_by))
-    AND NOT (OLD.state = 'submitting' AND NEW.state = 'indeterminate' AND NEW.send_before > OLD.send_before
-      AND NEW.claimed_by IS NOT DISTINCT FROM OLD.claimed_by)
+    AND (NEW.claimed_by <> OLD.claimed_by OR NEW.claimed_by IS NOT NULL AND OLD.claimed_by IS NULL
+      OR NEW.send_before IS DISTINCT FROM OLD.send_before
+        AND (OLD.state = 'submitting' AND NEW.state = 'indeterminate' AND NEW.send_before > OLD.send_before) IS NOT TRUE)
   THEN
     RAISE EXCEPTION 'operation % was claimed: its send_before and its worker change only with a take-over', OLD.id
       USING ERRCODE = 'restrict_violation';
   END IF;
-  IF is_return AND (NEW.waiting, NEW.reference, NEW.acknowledged, NEW.reads, NEW.reviewed_at)
-    IS DISTINCT FROM (OLD.waiting, OLD.reference, false, OLD.reads, OLD.reviewed_at)
+  IF is_return AND (NEW.claimed_by, NEW.waiting, NEW.reference, NEW.acknowledged, NEW.reads, NEW.reviewed_at)
+    IS DISTINCT FROM (OLD.claimed_by, OLD.waiting, OLD.reference, false, OLD.reads, OLD.reviewed_at)
   THEN
     RAISE EXCEPTION 'the return of operation % changes only its reason, its next action and its review', OLD.id
       USING ERRCODE = 'restrict_violation';

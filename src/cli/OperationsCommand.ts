@@ -277,9 +277,10 @@ const show = Command.make(
   Effect.fn(function*({ id }) {
     const ledger = yield* OperationLedger
     const operation = publicForm(yield* ledger.show(id))
-    yield* print({ operation, history: encodeHistory(yield* ledger.history(id)) })
+    const return_reason = yield* ledger.returnReason(id)
+    yield* print({ operation, return_reason, history: encodeHistory(yield* ledger.history(id)) })
   })
-).pipe(Command.withDescription("Show an operation and its history"))
+).pipe(Command.withDescription("Show an operation, why a worker returned it without sending, and its history"))
 
 export const operations = Command.make("operations").pipe(
   Command.withDescription("Accept, advance, cancel, review, hold, release and show operations"),

@@ -38,8 +38,8 @@ import type { StoreUnavailable } from "./StoreUnavailable.ts"
 export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   /**
    * Checks that the database keeps acknowledged commits, and that the ledger has not moved to another cluster or database. After
-   * a move it holds all `accepted` operations, because the original ledger may have submitted them. It moves all claims to
-   * `indeterminate`, because workers of the original ledger may send them, or take them over. Returns whether it did.
+   * a move it holds all `accepted` operations, because the original ledger may have submitted them. It treats claims as `holdAll`
+   * does. Returns whether it did.
    */
   readonly prepare: Effect.Effect<{ readonly moved: boolean }, UnsafeDatabase | StoreUnavailable>
   /**
@@ -168,7 +168,10 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<void, StoreUnavailable>
   /**
    * Holds every `accepted` operation, and returns how many. For a ledger that was restored without a new timeline, such as from
-   * a snapshot of its disk. It moves all claims to `indeterminate`: the restored ledger may lack take-overs of returned claims.
+   * a snapshot of its disk.
+   *
+   * It moves returned claims to `indeterminate`, because the restored ledger may lack take-overs. Held claims keep their
+   * holders. They lose their worker id, and are rescued after five minutes or more: until then a lost take-over may be sent.
    */
   readonly holdAll: Effect.Effect<number, StoreUnavailable>
   /**

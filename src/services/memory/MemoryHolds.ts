@@ -8,8 +8,8 @@ import { StillHeld } from "../../domain/Submission.ts"
 import { rollbackEvidence } from "../internal/rescueEvidence.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
-import { rescueRecord } from "./MemoryRescues.ts"
-import { isExamined, isFree, isHeld } from "./recordRules.ts"
+import { lostTakeOverTime, rescueRecord } from "./MemoryRescues.ts"
+import { isExamined, isFree, isHeld, isHeldClaim, isReturnedClaim } from "./recordRules.ts"
 
 export const makeHolds = (table: MemoryQueueTable) => {
   const { find, memory, millis, now, records, update } = table
@@ -58,9 +58,13 @@ export const makeHolds = (table: MemoryQueueTable) => {
     records().filter((record) => isHeld(record, memory.cluster.timeline) && !record.acknowledged).map(released).length
   )
 
+  /** See `afterRollback` of the SQL queue. */
   const holdAll = Effect.sync(() => {
     for (const record of records()) {
-      if (record.operation.state === "submitting") rescueRecord(table, record, rollbackEvidence, true)
+      if (isReturnedClaim(record)) rescueRecord(table, record, rollbackEvidence, true)
+      else if (isHeldClaim(record)) {
+        update({ ...record, claimed_by: null, due_at: Math.max(record.due_at!, millis() + lostTakeOverTime(record)) })
+      }
     }
     return records().filter(({ operation }) => operation.state === "accepted")
       .map((record) => update({ ...record, hold_placed: true, examined_timeline: null, due_at: millis() })).length

@@ -87,6 +87,7 @@ export const makeMemory = Effect.gen(function*() {
         return found?.operation ?? null
       }),
     isEmpty: Effect.sync(() => memory.operations.size === 0),
+    returnReason: (id: OperationId) => Effect.map(record(id), ({ return_reason }) => return_reason),
     history: (id: OperationId) => Effect.map(record(id), ({ history }) => history)
   }
 })

@@ -9,6 +9,13 @@ import type { MemoryRecord } from "./MemoryLedger.ts"
 import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
 import { isHeldClaim, isReturnedClaim, moveRecord } from "./recordRules.ts"
 
+/** A take-over that a rollback lost may send for so long, in milliseconds. */
+export const lostTakeOverTime = ({ operation, send_before }: MemoryRecord): number =>
+  Math.max(
+    lostTakeOver,
+    (send_before?.epochMilliseconds ?? -Infinity) - operation.updated_at.epochMilliseconds
+  )
+
 /** Moves a claim to `indeterminate`. See `toIndeterminate` of the SQL queue. */
 export const rescueRecord = (
   { memory, millis, now, update }: Pick<MemoryQueueTable, "memory" | "millis" | "now" | "update">,
@@ -16,12 +23,19 @@ export const rescueRecord = (
   evidence: Schema.Json,
   isRollback = record.timeline !== memory.cluster.timeline
 ): MemoryRecord => {
-  const { operation, send_before } = record
+  const { send_before } = record
   const moved = moveRecord(record, { state: "indeterminate" }, evidence, now(), millis())
   if (send_before === null || !isRollback) return update(moved)
-  const window = Math.max(lostTakeOver, send_before.epochMilliseconds - operation.updated_at.epochMilliseconds)
-  return update({ ...moved, send_before: DateTime.max(send_before, DateTime.makeUnsafe(millis() + window)) })
+  return update({
+    ...moved,
+    send_before: DateTime.max(send_before, DateTime.makeUnsafe(millis() + lostTakeOverTime(record)))
+  })
 }
+
+/** The order of the index `operations_to_take_over`. */
+const inTakeOverOrder = (a: MemoryRecord, b: MemoryRecord): number =>
+  a.timeline - b.timeline
+  || (a.owner.provider === b.owner.provider ? a.due_at! - b.due_at! : a.owner.provider < b.owner.provider ? -1 : 1)
 
 export const makeRescues = (table: MemoryQueueTable) => {
   const { memory, records } = table
@@ -29,6 +43,7 @@ export const makeRescues = (table: MemoryQueueTable) => {
   const rescue = (limit: number) =>
     Effect.sync(() => {
       const lost = records().filter((record) => isReturnedClaim(record) && record.timeline < memory.cluster.timeline)
+        .toSorted(inTakeOverOrder)
       return [...table.due(null, isHeldClaim), ...lost].slice(0, limit)
         .map((record) => rescueRecord(table, record, rescueEvidence).operation.id)
     })

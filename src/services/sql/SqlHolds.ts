@@ -9,7 +9,7 @@ import { StillHeld, UnsafeDatabase } from "../../domain/Submission.ts"
 import { rollbackEvidence } from "../internal/rescueEvidence.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
-import { claimableTimeline, isExamined, isFree, placeHold, toIndeterminate } from "./queueFragments.ts"
+import { afterRollback, claimableTimeline, isExamined, isFree, placeHold } from "./queueFragments.ts"
 import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
@@ -81,7 +81,7 @@ const rollback = [JSON.stringify(rollbackEvidence)]
 
 /**
  * Records the present home of the ledger. If that is another one than before, it holds all accepted operations, and moves
- * all claims to `indeterminate`.
+ * all returned claims to `indeterminate`.
  */
 const moveHomeStatement = `
   WITH home AS (
@@ -92,15 +92,11 @@ const moveHomeStatement = `
     RETURNING 1
   ), held AS (
     UPDATE operations SET ${placeHold} WHERE state = 'accepted' AND EXISTS (SELECT 1 FROM home)
-  ), uncertain AS (
-    UPDATE operations o SET ${toIndeterminate("$1", "true")} WHERE state = 'submitting' AND EXISTS (SELECT 1 FROM home)
-  )
+  ), ${afterRollback("$1", "EXISTS (SELECT 1 FROM home)")}
   SELECT 1 FROM home`
 
 const holdAllStatement = `
-  WITH uncertain AS (
-    UPDATE operations o SET ${toIndeterminate("$1", "true")} WHERE state = 'submitting'
-  )
+  WITH ${afterRollback("$1", "true")}
   UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
 
 const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),

@@ -81,7 +81,14 @@ export const makeSql = Effect.gen(function*() {
     return rows.map((row): HistoryEntry => ({ ...row, at: DateTime.fromDateUnsafe(row.at) }))
   })
 
-  return { accept, transition, cancel, review, show, bound, isEmpty, history }
+  const returnReason = Effect.fn("OperationLedger.returnReason")(function*(id: OperationId) {
+    const [row] = yield* orUnavailable(
+      sql<{ readonly return_reason: string | null }>`SELECT return_reason FROM operations WHERE id = ${id}`
+    )
+    return row === undefined ? yield* new OperationNotFound({ id }) : row.return_reason
+  })
+
+  return { accept, transition, cancel, review, show, bound, returnReason, isEmpty, history }
 })
 
 const boundStatement = `

@@ -40,7 +40,7 @@ const rescueStatement = (limit: number) => `
   ), lost AS MATERIALIZED (
     SELECT id, client_id FROM operations
     WHERE state = 'submitting' AND return_reason IS NOT NULL AND timeline < (SELECT ledger_timeline())
-    LIMIT ${limit}
+    ORDER BY timeline, provider, due_at LIMIT ${limit}
     FOR UPDATE SKIP LOCKED
   )
   UPDATE operations o

@@ -74,6 +74,9 @@ export const lacksPayloadKey = (keyIds: string, plaintextBefore: string) =>
             ELSE y.key_id <> ALL (${keyIds}::text[]) END
       )`
 
+/** A take-over that a rollback lost may send for so long. */
+const lostTakeOverTime = `greatest(${lostTakeOver} * interval '1 millisecond', o.send_before - o.updated_at)`
+
 /**
  * Moves a claim to `indeterminate`. After a rollback, `send_before` covers a take-over that the rollback may have lost. An
  * operation that was claimed by hand has no `send_before`, and gets none.
@@ -81,5 +84,18 @@ export const lacksPayloadKey = (keyIds: string, plaintextBefore: string) =>
 export const toIndeterminate = (evidence: string, isRollback: string) => `
     state = 'indeterminate', revision = o.revision + 1, due_at = now(), evidence = ${evidence},
     send_before = CASE WHEN o.send_before IS NOT NULL AND ${isRollback}
-      THEN greatest(o.send_before, now() + greatest(${lostTakeOver} * interval '1 millisecond', o.send_before - o.updated_at))
-      ELSE o.send_before END`
+      THEN greatest(o.send_before, now() + ${lostTakeOverTime}) ELSE o.send_before END`
+
+/**
+ * Ends the returned claims after a rollback that kept the timeline, or a move: workers may have taken them over. Held claims
+ * keep their holders, but a return and a take-over of them may be lost as well. So no rescue moves one before such a
+ * take-over has ended, and none moves it as the claim of a restarted worker.
+ */
+export const afterRollback = (evidence: string, condition: string) => `
+  uncertain AS (
+    UPDATE operations o SET ${toIndeterminate(evidence, "true")}
+    WHERE o.state = 'submitting' AND o.return_reason IS NOT NULL AND ${condition}
+  ), kept AS (
+    UPDATE operations o SET claimed_by = NULL, due_at = greatest(o.due_at, now() + ${lostTakeOverTime})
+    WHERE o.state = 'submitting' AND o.return_reason IS NULL AND ${condition}
+  )`

@@ -176,7 +176,7 @@ conformance("an operation that a change of the timeline holds", (it) => {
 })
 
 conformance("holding all accepted operations", (it) => {
-  it.effect("holds accepted operations of every timeline, returns their number, and changes no others", () =>
+  it.effect("holds accepted operations of every timeline, returns their number, and changes the state of no others", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue

@@ -37,6 +37,10 @@ const questions: Readonly<
     index: "operations_to_claim",
     ask: ({ crowded }) => SubmissionQueue.use((queue) => queue.claim(crowded, limit, claimTerms))
   },
+  "a search for returned claims": {
+    index: "operations_to_take_over",
+    ask: ({ grant }) => SubmissionQueue.use((queue) => queue.claimReturned(grant.provider, limit, claimTerms))
+  },
   "a search for stale claims": {
     index: "operations_to_rescue",
     ask: () => SubmissionQueue.use((queue) => queue.rescue(limit))
@@ -115,6 +119,12 @@ layer(PostgresLedger, { excludeTestServices: true })("the cost of finding work",
     yield* fillQueue(grant, { count: 3000, state: "submitted", due_in: 3600 })
     yield* fillQueue(grant, { count: 3000, state: "submitting", due_in: 3600 })
     yield* fillQueue(grant, { count: 500, state: "submitting" })
+    // Returned claims: of this provider and another one, due and not due, and of an earlier timeline.
+    const returned = { state: "submitting", returned: true } as const
+    yield* fillQueue(other, { ...returned, count: 3000 })
+    yield* fillQueue(grant, { ...returned, count: 500 })
+    yield* fillQueue(grant, { ...returned, count: 3000, due_in: 3600 })
+    yield* fillQueue(grant, { ...returned, count: 500, behind: 1 })
     const crowded = newProvider()
     for (let client = 0; client < 3 * limit; client++) {
       const { grant: busy } = yield* issueAtNewProvider({ provider: crowded })

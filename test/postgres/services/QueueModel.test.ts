@@ -78,14 +78,16 @@ const perform = (list: ReadonlyArray<Command>) =>
       ids: [],
       grants: [],
       revisions: [],
-      sendBefore: new Map()
+      sendBefore: new Map(),
+      formerSendBefore: new Map()
     }
     const postgres: Side<SqlClient.SqlClient> = {
       context: yield* Effect.context<Services | SqlClient.SqlClient>(),
       ids: [],
       grants: [],
       revisions: [],
-      sendBefore: new Map()
+      sendBefore: new Map(),
+      formerSendBefore: new Map()
     }
     const inMemory = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.provideContext(effect, memory.context)
     const first = { ...world.request, client_id: world.clients[0]!, provider: world.providers[0]! }

@@ -119,6 +119,21 @@ describe("work", () => {
       assert.strictEqual((yield* show(id)).operation.state, "indeterminate")
     })).pipe(Effect.provide(Platform)))
 
+  it.live("moves the claims of a crash to indeterminate as soon as a worker with the same id starts", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { accept, directory, env, until } = yield* scene
+      const url = yield* sandbox(directory)
+      const first = yield* worker(url, { ...env, WORKER_ID: "worker-1" })
+      const { id } = yield* accept("k", { sandbox: { outcome: "succeeded", faults: { slow: { ms: 4000 } } } })
+      yield* until(id, "submitting")
+      yield* first.stop("SIGKILL")
+      const { output } = yield* worker(url, env, "--worker-id", "worker-1")
+      yield* until(id, "indeterminate")
+      assert.include(output.stderr, "Rescued the claims of this worker's last run")
+      // The crash may have come before the request, or after it.
+      assert.isAtMost(received(directory).filter((key) => key === id).length, 1)
+    })).pipe(Effect.provide(Platform)))
+
   it.live("submits encrypted payloads only if it has their key", () =>
     Effect.scoped(Effect.gen(function*() {
       const { accept, directory, env, until } = yield* scene
@@ -156,6 +171,7 @@ describe("work", () => {
         [["--providers", "./package.json"], {}, /--providers: /],
         [["--sandbox", "b=http://127.0.0.1:1", "--rescue-after", "10s"], {}, /rescueAfter must be longer/],
         [["--sandbox", "b=http://127.0.0.1:1", "--concurrency", "0"], {}, /greater than 0/],
+        [["--sandbox", "b=http://127.0.0.1:1"], { WORKER_ID: "a\nb" }, /workerId must have 1 to 255/],
         [["--sandbox", "b=http://127.0.0.1:1"], { PAYLOAD_KEYS: "k:c2hvcnQ=" }, /PAYLOAD_KEYS must be/],
         [["--sandbox", "b=http://127.0.0.1:1"], { PAYLOAD_KEYS: `k:${key(1)}:more` }, /PAYLOAD_KEYS must be/]
       ]

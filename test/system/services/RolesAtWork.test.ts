@@ -30,7 +30,7 @@ import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
-import { claimTerms, readTerms, recording, reference } from "../../fixtures/Queue.ts"
+import { claimTerms, readTerms, recording, reference, returnTerms, takeOverSoon } from "../../fixtures/Queue.ts"
 import { denied, rolesWith } from "../../fixtures/Roles.ts"
 import { makeWorld } from "../../fixtures/submission/World.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
@@ -64,7 +64,11 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   yield* acceptNext("sent")
   const [claim] = yield* queue.claim(provider, 1, claimTerms)
   const { id } = claim!.operation
-  assert.strictEqual(yield* claim!.payload, "sent")
+  yield* queue.returnClaim(claim!, { ...returnTerms, delay: Duration.zero })
+  assert.strictEqual(yield* ledger.returnReason(id), returnTerms.reason)
+  const takenOver = yield* takeOverSoon(provider)
+  assert.isTrue(yield* queue.mayStillSend(takenOver))
+  assert.strictEqual(yield* takenOver.payload, "sent")
   yield* queue.record(
     id,
     2,
@@ -75,6 +79,7 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   yield* queue.postpone(id, 3, { due_in: Duration.zero, reference: null })
   yield* queue.record(id, 3, { state: "succeeded" }, recording())
   yield* queue.rescue(10)
+  yield* queue.rescueClaimsOf("worker")
 
   const { operation: held } = yield* acceptNext("held")
   const { operation: released } = yield* acceptNext("released")

@@ -62,8 +62,8 @@ export interface JudgeOptions {
   readonly longestIgnorance: number
 }
 
-/** A rescue by age. Rescues after a rollback, and of a worker that is dead, may come at any time. */
-const isRescueByAge = (evidence: unknown): boolean =>
+/** A rescue of a stale claim. The claims of a worker that started again have no holder either. */
+const isRescue = (evidence: unknown): boolean =>
   typeof evidence === "object" && evidence !== null && "reason" in evidence && evidence.reason === rescueEvidence.reason
 
 export class Judge {
@@ -161,11 +161,9 @@ export class Judge {
       if (from === "indeterminate" && !isEvidence(evidence as never)) {
         this.violate("an operation leaves indeterminate only with evidence", name)
       }
-      const isHeldClaim = before?.return_reason === null
-      if (
-        isHeldClaim && isRescueByAge(evidence) &&
-        this.#options.databaseTime() < (before?.send_before?.epochMilliseconds ?? 0)
-      ) {
+      const isHeldClaim = before !== undefined && before.return_reason === null
+      const sendBefore = before?.send_before?.epochMilliseconds ?? 0
+      if (isHeldClaim && isRescue(evidence) && this.#options.databaseTime() < sendBefore) {
         this.violate("no claim is rescued while its holder may still send", name)
       }
       state = to

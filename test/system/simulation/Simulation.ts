@@ -71,7 +71,7 @@ export interface Result {
 }
 
 /** Step limit, more than any run needs. */
-const mostSteps = 60_000
+const mostSteps = 200_000
 /** Milliseconds of true time without faults in which every operation must reach its end. */
 const patience = 180_000 + longestIdle
 

@@ -8,6 +8,7 @@ import { CircuitBreaker } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { NotSent, type SubmissionAnswer, Uncertain } from "../../../src/submission/ProviderAdapter.ts"
+import { defaultPolicy, validatePolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { acknowledged, away, bank, makeWorld, neverOpen, workFor, type World } from "../../fixtures/submission/World.ts"
 
@@ -276,6 +277,61 @@ describe("A claim that was taken over", () => {
     }))
 })
 
+describe("The search for returned claims", () => {
+  it.effect("costs a busy worker one statement a second while there are none", () =>
+    Effect.gen(function*() {
+      let searches = 0
+      let claims = 0
+      const world = yield* makeWorld({
+        policy: { pollInterval: Duration.millis(10) },
+        queue: (queue) => ({
+          claim: (...args) => Effect.suspend(() => (claims++, queue.claim(...args))),
+          claimReturned: (...args) => Effect.suspend(() => (searches++, queue.claimReturned(...args)))
+        })
+      })
+      yield* startWorker(world)
+      yield* TestClock.adjust("10 seconds")
+      assert.isAtLeast(searches, 9)
+      assert.isAtMost(searches, 11)
+      assert.isAbove(claims, 500)
+    }))
+
+  it.effect("comes before other claims, so that the oldest operations are sent first", () =>
+    Effect.gen(function*() {
+      const { repair, sent, world } = yield* repairable({ providerConcurrency: 2 })
+      const [oldest] = yield* world.acceptMany(1)
+      yield* world.work
+      yield* world.acceptMany(5)
+      yield* repair
+      yield* TestClock.adjust("10 seconds")
+      yield* world.inside(world.worker.runOnce(bank, 2))
+      assert.deepStrictEqual(sent, [oldest], "one operation, as the probe")
+    }))
+
+  it.effect("does not lose its claims when the next statement hangs: they are returned", () =>
+    Effect.gen(function*() {
+      let isHanging = false
+      let tries = 0
+      let id: OperationId | undefined
+      const world = yield* makeWorld({
+        submit: (_, operation) => operation.id === id && ++tries === 1 ? wrongKey : accepts,
+        queue: (queue) => ({ claim: (...args) => isHanging ? Effect.never : queue.claim(...args) })
+      })
+      id = yield* world.acceptOne
+      yield* world.work
+      // Another operation ends the pause.
+      const other = yield* world.acceptOne
+      yield* TestClock.adjust("2 seconds")
+      yield* world.work
+      assert.lengthOf(world.attempts.filter((attempt) => attempt.id === other), 1)
+      isHanging = true
+      yield* TestClock.adjust("5 seconds")
+      yield* workFor(world, "31 seconds")
+      assert.strictEqual(yield* world.stateOf(id), "submitting")
+      assert.strictEqual(world.recordOf(id).return_reason, "it was too late to send")
+    }))
+})
+
 describe("A provider that refuses", () => {
   it.effect("until the send deadline fails the operation with `provider_unavailable`", () =>
     Effect.gen(function*() {
@@ -342,4 +398,15 @@ describe("A worker with an id", () => {
       yield* startWorker(world)
       assert.strictEqual(yield* world.stateOf(id), "submitting")
     }))
+
+  it("has one of 1 to 255 printable characters", () => {
+    for (
+      const [workerId, isValid] of [[null, true], ["pod-7", true], ["", false], ["a\n", false], [
+        "x".repeat(256),
+        false
+      ]] as const
+    ) {
+      assert.strictEqual(validatePolicy({ ...defaultPolicy, workerId }, 1) === null, isValid)
+    }
+  })
 })

@@ -297,3 +297,27 @@ describe("An operation that was accepted before the database was replaced", () =
       assert.strictEqual(yield* world.stateOf(id), "submitted")
     }))
 })
+
+describe("A failure that a status read proves", () => {
+  it.effect("is logged at WARN, with provider, operation, code and message", () =>
+    Effect.gen(function*() {
+      const { id, world } = yield* worldWith("submitted", { read: () => Effect.succeed(failed) })
+      yield* TestClock.adjust("1 hour")
+      yield* world.reconcile
+      const lines = world.logs.filter(({ message }) => message === "Operation failed")
+      assert.deepStrictEqual(lines.map(({ annotations, level }) => [level, annotations]), [
+        ["WARN", { operation_id: id, provider: bank, code: "account_closed", failure: "Closed." }]
+      ])
+    }))
+
+  it.effect("has the normalized code of the provider, which is logged once", () =>
+    Effect.gen(function*() {
+      const read = StatusAnswer.Proven({ state: "failed", code: "R-01", message: "Closed.", names, evidence })
+      const { id, world } = yield* worldWith("submitted", { read: () => Effect.succeed(read) })
+      yield* TestClock.adjust("1 hour")
+      yield* world.reconcile
+      assert.deepStrictEqual((yield* world.show(id)).failure, { code: "r_01", message: "Closed." })
+      const lines = world.logs.filter(({ annotations }) => annotations["given"] === "R-01")
+      assert.deepStrictEqual(lines.map(({ annotations }) => annotations["said"]), ["status read"])
+    }))
+})
