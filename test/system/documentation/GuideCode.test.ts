@@ -23,8 +23,8 @@ const pages = ["README.md", ...fs.globSync("docs/*.md")]
 const blocks = pages.flatMap((page) => codeBlocks(page).map((block) => ({ ...block, page })))
 const named = blocks.filter(({ isNamed }) => isNamed)
 
-fs.mkdirSync(".data", { recursive: true })
-const folder = fs.mkdtempSync(path.resolve(".data/guides-"))
+// Within the project, so that the blocks can import the package by its name.
+const folder = fs.mkdtempSync(path.resolve(".guides-"))
 fs.cpSync("template/src", path.join(folder, "src"), { recursive: true })
 fs.mkdirSync(path.join(folder, "test"))
 for (const { code, name } of named) fs.writeFileSync(path.join(folder, name), code)
