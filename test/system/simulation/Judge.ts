@@ -173,9 +173,16 @@ export class Judge {
     }
   }
 
-  #checkSchedule(name: string, before: MemoryRecord | undefined, { due_at, operation }: MemoryRecord): void {
+  #checkSchedule(
+    name: string,
+    before: MemoryRecord | undefined,
+    { due_at, operation, return_reason }: MemoryRecord
+  ): void {
     // A released operation waits for processes that may still send it, also if the clock was set back meanwhile.
     if (due_at === null || due_at === before?.due_at || due_at === before?.send_before?.epochMilliseconds) return
+    // After a rollback a claim waits for the worker of a take-over that may be lost.
+    const isClaimStill = before?.operation.state === "submitting" && operation.state === "submitting"
+    if (isClaimStill && before.return_reason === null && return_reason === null) return
     const now = this.#options.databaseTime()
     const idle = Math.min(longestIdle, (now - operation.updated_at.epochMilliseconds) / 10)
     const delay = due_at - now
