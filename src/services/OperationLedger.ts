@@ -90,13 +90,13 @@ export class OperationLedger extends Context.Service<OperationLedger, {
   ) => Effect.Effect<Operation, OperationNotFound | AlreadySettled | StoreUnavailable>
   /** The operation in its public form, of any owner. */
   readonly show: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | StoreUnavailable>
+  /** The operation of a request binding, or null if the ledger has accepted no such request. */
+  readonly bound: (binding: RequestBinding) => Effect.Effect<Operation | null, StoreUnavailable>
   /**
    * Why the last worker that claimed the operation returned it without sending a byte. Null: no worker has, or another one
    * has taken it over since.
    */
   readonly returnReason: (id: OperationId) => Effect.Effect<string | null, OperationNotFound | StoreUnavailable>
-  /** The operation of a request binding, or null if the ledger has accepted no such request. */
-  readonly bound: (binding: RequestBinding) => Effect.Effect<Operation | null, StoreUnavailable>
   /** Whether the ledger has no operation. */
   readonly isEmpty: Effect.Effect<boolean, StoreUnavailable>
   /** The acceptance and all transitions of the operation, oldest first. */

@@ -88,7 +88,7 @@ export const makeSql = Effect.gen(function*() {
     return row === undefined ? yield* new OperationNotFound({ id }) : row.return_reason
   })
 
-  return { accept, transition, cancel, review, show, returnReason, bound, isEmpty, history }
+  return { accept, transition, cancel, review, show, bound, returnReason, isEmpty, history }
 })
 
 const boundStatement = `

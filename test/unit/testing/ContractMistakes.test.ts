@@ -293,6 +293,19 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     )
   ],
   [
+    "follows a redirect of a status read",
+    "readStatus: a bank that redirects with 302 proves nothing",
+    /must not follow a redirect/,
+    (_, __, baseUrl) => ({
+      readStatus: ({ id }) =>
+        Effect.promise(async () => {
+          const response = await fetch(`${baseUrl}/mutations/${id}`)
+          await response.text()
+          return StatusAnswer.NotProven({ reason: "unclear", detail: "not understood" })
+        })
+    })
+  ],
+  [
     "reads the status by another submission",
     "readStatus: a success is Proven as succeeded",
     /may only send GET/,

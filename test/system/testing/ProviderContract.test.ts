@@ -1,11 +1,25 @@
 /**
- * The adapter of the payments example follows the contract of adapters. The tests run every case of the conformance kit.
+ * Adapters that follow the contract pass every case of the conformance kit. The tests run it against the adapter for the
+ * sandbox, and against the adapter of the payments example.
  */
 import { describe, it } from "@effect/vitest"
-import { Redacted } from "effect"
+import { Effect, Redacted } from "effect"
 import * as Bank from "../../../examples/payments/Bank.ts"
+import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { sandboxContract } from "../../fixtures/testing/sandboxContract.ts"
+
+describe("The adapter for the sandbox follows the contract:", () => {
+  const cases = ProviderContract.cases({
+    ...sandboxContract,
+    adapter: (baseUrl) =>
+      SandboxProvider.layer({
+        baseUrl,
+        credentials: () => Effect.succeed({ authorization: Redacted.make("Bearer secret-of-the-sandbox") })
+      })
+  })
+  for (const { name, run } of cases) it.effect(name, () => run)
+})
 
 describe("The adapter of the payments example follows the contract:", () => {
   const cases = ProviderContract.cases({
