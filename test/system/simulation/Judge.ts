@@ -9,7 +9,7 @@ import {
   type OperationId,
   type OperationState
 } from "../../../src/domain/Operation.ts"
-import { rescueEvidence } from "../../../src/services/internal/rescueEvidence.ts"
+import { lostTakeOver, restartEvidence } from "../../../src/services/internal/rescueEvidence.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import type { World } from "./World.ts"
 
@@ -64,7 +64,8 @@ export interface JudgeOptions {
 
 /** A rescue of a stale claim. The claims of a worker that started again have no holder either. */
 const isRescue = (evidence: unknown): boolean =>
-  typeof evidence === "object" && evidence !== null && "reason" in evidence && evidence.reason === rescueEvidence.reason
+  typeof evidence === "object" && evidence !== null && "by" in evidence && evidence.by === "rescuer"
+  && !("reason" in evidence && evidence.reason === restartEvidence.reason)
 
 export class Judge {
   violation: Violation | null = null
@@ -186,7 +187,9 @@ export class Judge {
     const now = this.#options.databaseTime()
     const idle = Math.min(longestIdle, (now - operation.updated_at.epochMilliseconds) / 10)
     const delay = due_at - now
-    if (delay > Math.max(this.#options.longestDelay, idle + 1)) {
+    // After a rollback the rescuer waits until no take-over that was lost can be sent.
+    const rescue = operation.state === "submitting" ? lostTakeOver : 0
+    if (delay > Math.max(this.#options.longestDelay, idle + 1, rescue)) {
       this.violate("no operation is delayed beyond the longest delay", `${name}, by ${delay} ms`)
     }
   }

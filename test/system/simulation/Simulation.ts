@@ -12,6 +12,7 @@ import * as Stream from "effect/Stream"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
+import { lostTakeOver } from "../../../src/services/internal/rescueEvidence.ts"
 import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import type { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
@@ -72,8 +73,11 @@ export interface Result {
 
 /** Step limit, more than any run needs. */
 const mostSteps = 200_000
-/** Milliseconds of true time without faults in which every operation must reach its end. */
-const patience = 180_000 + longestIdle
+/**
+ * Milliseconds of true time without faults in which every operation must reach its end. After rollbacks, a lost take-over
+ * delays the rescue of a claim, and after the rescue its end.
+ */
+const patience = 180_000 + longestIdle + 2 * lostTakeOver
 
 /** Milliseconds: longer than the rescuer's pause between two searches for operations to review. */
 const outage = 70_000
