@@ -26,7 +26,6 @@ const named = blocks.filter(({ isNamed }) => isNamed)
 // Within the project, so that the blocks can import the package by its name.
 const folder = fs.mkdtempSync(path.resolve(".guides-"))
 fs.cpSync("template/src", path.join(folder, "src"), { recursive: true })
-fs.mkdirSync(path.join(folder, "test"))
 for (const { code, name } of named) fs.writeFileSync(path.join(folder, name), code)
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }))
 

@@ -103,10 +103,9 @@ describe("The package, installed in an empty project", () => {
     const files = {
       ...Object.fromEntries(code.map(({ code, name }) => [name, code])),
       "surface.ts": inferred(publicModules()),
-      "tsconfig.json": JSON.stringify({ compilerOptions, include: ["*.ts", "examples", "src", "test"] })
+      "tsconfig.json": JSON.stringify({ compilerOptions, include: ["*.ts", "examples", "src"] })
     }
     fs.cpSync(path.join(home, "template/src"), path.join(project, "src"), { recursive: true })
-    fs.mkdirSync(path.join(project, "test"))
     for (const [name, content] of Object.entries(files)) fs.writeFileSync(path.join(project, name), content)
     fs.cpSync(path.join(home, "examples"), path.join(project, "examples"), { recursive: true })
     const tsc = path.resolve("node_modules/typescript/bin/tsc")
