@@ -64,8 +64,8 @@ export class PayloadAltered extends Schema.TaggedError<PayloadAltered>()("Payloa
 }
 
 /**
- * The authorization of a claimed operation ended before it was sent: its grants were revoked, narrowed or have expired, its
- * client was deactivated, or its provider connection was disconnected. Nothing was sent, and nothing will be.
+ * The authorization of a claimed operation ended before the provider took it. Its grants were revoked, narrowed or have
+ * expired, its client was deactivated, or its provider connection was disconnected. No further attempt may send it.
  */
 export class AuthorizationRevoked extends Schema.TaggedError<AuthorizationRevoked>()("AuthorizationRevoked", {}) {
   override get message() {
@@ -165,7 +165,8 @@ export class StillHeld extends Schema.TaggedError<StillHeld>()("StillHeld", {
   override get message() {
     switch (this.reason) {
       case "unexamined":
-        return `operation ${this.id} is held, and no worker has examined it since: run a worker for its provider, which sets until when it could still be sent`
+        return `operation ${this.id} is held, and no worker has examined it since: run a worker for its provider, which `
+          + "sets until when it could still be sent"
       case "sendable":
         return `operation ${this.id} is held, and the worker that claimed it before may send it until ${
           this.until === null ? "then" : DateTime.formatIso(this.until)

@@ -24,8 +24,7 @@ export interface SubmissionPolicyShape {
   /** The first pause after an attempt that sent nothing. It doubles with each attempt, up to five seconds. */
   readonly retryDelay: Duration.Duration
   /**
-   * Shortest delay until a worker takes over a claim that was returned after a local failure. It grows with the age of the
-   * operation, up to five minutes.
+   * Shortest delay until a worker takes over a returned claim. It grows to a tenth of the operation's age, up to five minutes.
    */
   readonly returnDelay: Duration.Duration
   /** Age at which a claim is stale. Longer than `sendWithin` and `attemptTimeout` together. */
@@ -43,7 +42,7 @@ export interface SubmissionPolicyShape {
   readonly pollInterval: Duration.Duration
   /** Pause between two searches for stale claims. */
   readonly rescueInterval: Duration.Duration
-  /** How long running submissions may continue after the worker is asked to stop. */
+  /** How long attempts under way may continue after the worker is asked to stop. Then they become `indeterminate`. */
   readonly drainTimeout: Duration.Duration
   /** How long one statement may take. After that its effect counts as unknown. */
   readonly storeTimeout: Duration.Duration
@@ -57,7 +56,7 @@ export interface SubmissionPolicyShape {
   }
   /**
    * The id of the worker, 1 to 255 characters, the same after a restart. A worker that starts with an id moves the claims of its
-   * last run to `indeterminate` at once, because that process is dead. So no two running processes may have the same id.
+   * last run to `indeterminate` at once, because that process has ended. So no two running processes may have the same id.
    * Null: such claims wait until they are stale.
    */
   readonly workerId: string | null

@@ -1,9 +1,10 @@
 /**
  * Sends accepted operations to their providers, each at most once.
  *
- * The order of the steps guarantees that. A claim moves the operation to `submitting`, and no path leads back to
- * `accepted`, so the operation cannot be claimed again. A byte leaves only after the database has acknowledged the
- * claim. The worker records the outcome by compare-and-set. An outcome that cannot be known is `indeterminate`.
+ * The order of the steps guarantees that. A claim moves the operation to `submitting`, and no path leads back to `accepted`. A
+ * byte leaves only after the database has acknowledged the claim. If the provider has provably taken nothing, the worker may
+ * return the claim. That ends its right to send before another worker takes the claim over. Otherwise the worker records the
+ * outcome by compare-and-set. An outcome that cannot be known is `indeterminate`.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -65,7 +66,10 @@ const make = Effect.map(submissionServices, (shared) => {
   return { services, task }
 })
 
-/** Sends a claimed operation and records the outcome. An interruption ends the attempts; the record is still made. */
+/**
+ * Sends a claimed operation, and records the outcome or returns the claim. An interruption ends the attempts, and does not stop
+ * the record.
+ */
 const send = (
   services: WorkerServices,
   checkFailure: ReturnType<typeof makeFailureCheck>,
@@ -117,7 +121,7 @@ const work = Effect.gen(function*() {
   )
 })
 
-/** The process that had this id before is dead, so its claims need not wait until they are stale. */
+/** The process that had this id before has ended, so its claims need not wait until they are stale. */
 const rescueOwnClaims = Effect.fnUntraced(function*(queue: SubmissionQueue["Service"], worker: string) {
   const operations = yield* withinStore(queue.rescueClaimsOf(worker), "prepareTimeout")
   if (operations === 0) return

@@ -64,8 +64,8 @@ export const claimOperations = (services: WorkerServices) => {
 }
 
 /**
- * Claims with a statement. The worker waits for a claim until the claim would be stale: the rows of an abandoned claim
- * cannot be claimed again. A worker that is asked to stop waits for `storeTimeout` only.
+ * Claims with a statement, and waits for its answer for `patience`. If the worker abandons a claim, its rows stay `submitting`
+ * until they are stale. A worker that is asked to stop waits for `storeTimeout` only.
  */
 const claimWithin = Effect.fnUntraced(function*(
   { drain, policy }: WorkerServices,

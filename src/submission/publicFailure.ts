@@ -18,10 +18,10 @@ const longestCode = 64
 const longestMessage = 1024
 
 /**
- * Yields a valid failure unchanged. Otherwise the code becomes lower case, each run of characters other than letters and digits
- * becomes one `_`, a leading digit gets the prefix `provider_`, and at most 64 characters stay: `E-51` becomes `e_51`. Without any letter or digit it
- * is `provider_rejected`. The message loses text that PostgreSQL cannot keep, and what is beyond 1024 characters. Without a
- * message the failure has a message of the gateway.
+ * Returns a valid failure unchanged. Otherwise the code becomes lower case, and each run of characters other than letters and
+ * digits becomes one `_`: `E-51` becomes `e_51`. A leading digit gets the prefix `provider_`, and at most 64 characters stay.
+ * A code without a letter or digit becomes `provider_rejected`. The message loses text that PostgreSQL cannot keep, and all
+ * characters after the first 1024. An empty message becomes one of the gateway.
  */
 export const publicFailure = ({ code, message }: GivenFailure): OperationFailure => {
   const failure = { code, message }
@@ -41,12 +41,12 @@ const publicMessage = (message: unknown): string => {
   return text === "" ? "The provider refused the operation." : text
 }
 
-/** Most violations that are remembered. The log then has no further ones. */
+/** Most violations that are remembered. Further ones are not logged. */
 const mostKnown = 1000
 
 /**
- * Makes a function that logs the codes and messages that had to be changed, once for each provider and code. `said` names
- * the kind of answer that had them.
+ * Makes a function that logs codes and messages that cannot be public as they are, once for each provider and code. `said`
+ * names the kind of answer that had them.
  */
 export const makeFailureCheck = (said: "submission" | "status read") => {
   const known = new Set<string>()

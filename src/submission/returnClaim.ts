@@ -6,8 +6,8 @@ import { whileClaimed } from "./whileClaimed.ts"
 import { withinStore } from "./withinStore.ts"
 
 /**
- * Returns the claim of an operation that provably was not sent, so that any worker may take it over later. Repeats that
- * while the store is unavailable. A return that is lost leaves the claim to the rescuer.
+ * Returns the claim of an operation that the provider provably has not taken, so that any worker may take it over later.
+ * Repeats that while the store is unavailable. If no try succeeds, the rescuer moves the stale claim to `indeterminate`.
  */
 export const returnClaim = (services: WorkerServices, timed: TimedClaim, reason: string): Effect.Effect<void> => {
   const { policy, queue } = services
