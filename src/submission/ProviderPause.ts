@@ -43,6 +43,28 @@ export interface ProviderPauses {
   ) => Effect.Effect<void>
 }
 
+const logPause = (provider: ProviderName, reason: string) =>
+  Effect.annotateLogs(
+    Effect.logWarning(
+      "Paused a provider after a local failure: its operations wait. Repair the reason, such as credentials or the "
+        + "adapter; the worker tries one operation at a time, and resumes by itself"
+    ),
+    { provider, reason }
+  )
+
+const logResumption = (provider: ProviderName) =>
+  Effect.annotateLogs(
+    Effect.logInfo("Resumed a provider: an attempt passed the local failure, or failed for another reason"),
+    { provider }
+  )
+
+/** The `NotSent` of an attempt; null after any other end. */
+const notSentOf = (attempt: Exit.Exit<SubmissionAnswer, NotSent | Uncertain>): NotSent | null => {
+  if (Exit.isSuccess(attempt)) return null
+  const error = Option.getOrNull(Cause.findErrorOption(attempt.cause))
+  return error?._tag === "NotSent" ? error : null
+}
+
 export const makeProviderPauses = (): ProviderPauses => {
   const pauses = new Map<ProviderName, ProviderPause>()
 
@@ -51,29 +73,16 @@ export const makeProviderPauses = (): ProviderPauses => {
     const since = yield* readClocks
     if (pause === undefined) {
       pauses.set(provider, { since, length: shortest, isProbing: false })
-      return yield* Effect.annotateLogs(
-        Effect.logWarning(
-          "Paused a provider after a local failure: its operations wait. Repair the reason, such as credentials or the "
-            + "adapter; the worker tries one operation at a time, and resumes by itself"
-        ),
-        { provider, reason }
-      )
+      return yield* logPause(provider, reason)
     }
-    // Operations that were claimed before the pause say nothing new.
+    // An operation that was claimed before the pause tells nothing new of the failure.
     if (pause !== probeOf) return
     pause.since = since
     pause.length = Math.min(2 * pause.length, longest)
   })
 
   const pass = (provider: ProviderName) =>
-    Effect.suspend(() =>
-      pauses.delete(provider)
-        ? Effect.annotateLogs(
-          Effect.logInfo("Resumed a provider: an attempt passed the local failure, or failed for another reason"),
-          { provider }
-        )
-        : Effect.void
-    )
+    Effect.suspend(() => pauses.delete(provider) ? logResumption(provider) : Effect.void)
 
   return {
     admit: Effect.fnUntraced(function*(provider, limit) {
@@ -89,11 +98,10 @@ export const makeProviderPauses = (): ProviderPauses => {
       }),
     observe: (provider, probeOf, attempt) => {
       if (Exit.isFailure(attempt) && Cause.hasInterruptsOnly(attempt.cause)) return Effect.void
-      const error = Exit.isFailure(attempt) ? Option.getOrNull(Cause.findErrorOption(attempt.cause)) : null
-      if (error?._tag !== "NotSent") return pass(provider)
-      // An operation that can never be sent says nothing about the others.
-      if (error.isPermanent === true) return Effect.void
-      return error.isLocal === true ? fail(provider, probeOf, error.reason) : pass(provider)
+      const notSent = notSentOf(attempt)
+      // An operation that can never be sent tells nothing of the others.
+      if (notSent?.isPermanent === true) return Effect.void
+      return notSent?.isLocal === true ? fail(provider, probeOf, notSent.reason) : pass(provider)
     }
   }
 }
