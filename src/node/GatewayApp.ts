@@ -87,7 +87,7 @@ const adaptersOf = ({ providerClient = ProviderHttpClient.layer(), providers }: 
 
 type AdaptersOf = ReturnType<typeof adaptersOf>
 
-/** The services of the routes: what reads, accepts, verifies and limits. */
+/** The services of the routes. They read, accept, verify and limit. */
 const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings, adapters: AdaptersOf) => {
   const { databases, lifecycle = Lifecycle.layer(), reads = ReadServices, writes = WriteServices } = options
   const Writes = writes.pipe(
@@ -148,7 +148,8 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
 
 /**
  * The process: it migrates the database, serves the routes of the application beside the gateway's, and runs the workers
- * of `providers`. When its scope closes, it refuses new requests, and finishes the running requests and submissions.
+ * of `providers`. When its scope closes, it refuses new requests and finishes the running ones. The workers then claim
+ * nothing more, and attempts under way may finish within `drainTimeout` of the `SubmissionPolicy`.
  *
  * A part that needs a service which the process does not have leaves that service open in the type of the layer.
  */

@@ -75,8 +75,9 @@ export const documentedApi = (apis: ReadonlyArray<HttpApi.Constraint>): HttpApi.
 }
 
 /**
- * Serves both, with the base URL of the gateway as the only server of the document. The APIs of an application come
- * before the gateway's in one document, under the title and version of the first one: `OpenApi.annotations` sets them.
+ * Serves the document and the page. The base URL of the gateway is the only server of the document. The APIs of an
+ * application come before the gateway's in one document, under the title and version of the first one:
+ * `OpenApi.annotations` sets them.
  */
 export const DocumentationRoutes = (
   ...apis: ReadonlyArray<HttpApi.Constraint>

@@ -1,6 +1,6 @@
 /**
- * The provider that the conformance kit runs: an HTTP server on a loopback address that records each request, and misbehaves as
- * a case says.
+ * The provider that the conformance kit runs: an HTTP server on a loopback address. It records each request, and fails as a case
+ * requires.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"

@@ -33,38 +33,38 @@ export {
 
 /** The bank's answers to a submission, as it documents them. Declare `acknowledged`, `succeeded` or both. */
 export interface SubmissionAnswers {
-  /** It has the operation and decides later. The adapter must say `Acknowledged`. */
+  /** It has the operation and decides later. The adapter must return `Acknowledged`. */
   readonly acknowledged?: Answering
-  /** It has carried out the operation. The adapter must say `Succeeded`. */
+  /** It has carried out the operation. The adapter must return `Succeeded`. */
   readonly succeeded?: Answering
-  /** It refuses for ever. The adapter must say `Rejected`; `code`, if given, is the code that it must report. */
+  /** It refuses for ever. The adapter must return `Rejected`; `code`, if given, is the code that it must report. */
   readonly refused?: { readonly answer: Answering; readonly code?: string }
   /**
-   * It knows the idempotency key already. The first request may have been carried out, so the adapter must not say `Rejected` or
-   * `NotSent`.
+   * It has the idempotency key already. The bank may have carried out the first request, so the adapter must neither return
+   * `Rejected` nor fail with `NotSent`.
    */
   readonly duplicate?: Answering
   /**
-   * It refuses the credentials. Default: 401 with an empty JSON object. The adapter must say `Uncertain`, or `NotSent` with
+   * It refuses the credentials. Default: 401 with an empty JSON object. The adapter must fail with `Uncertain`, or with `NotSent` and
    * `isRefused` and `isLocal`.
    */
   readonly unauthorized?: Answering
   /**
-   * It refuses for now, and documents that it did nothing, such as with 429 or 503. The adapter must say `NotSent` with
-   * `isRefused`, or `Uncertain`.
+   * It refuses for now, and documents that it did nothing, such as with 429 or 503. The adapter must fail with `NotSent` and
+   * `isRefused`, or with `Uncertain`.
    */
   readonly unavailable?: Answering
 }
 
 /** The bank's answers to a status read, as it documents them. */
 export interface StatusAnswers {
-  /** It has not decided. The adapter must say `Proven` with `submitted`. */
+  /** It has not decided. The adapter must return `Proven` with `submitted`. */
   readonly pending?: Answering
-  /** The adapter must say `Proven` with `succeeded`. */
+  /** The adapter must return `Proven` with `succeeded`. */
   readonly succeeded: Answering
-  /** The adapter must say `Proven` with `failed`; `code`, if given, is the code that it must report. */
+  /** The adapter must return `Proven` with `failed`; `code`, if given, is the code that it must report. */
   readonly failed?: { readonly answer: Answering; readonly code?: string }
-  /** It does not know the operation. The adapter must say `NotProven` with `not_found`, because the operation may arrive yet. */
+  /** It has no such operation. The adapter must return `NotProven` with `not_found`, because the operation may arrive yet. */
   readonly notFound?: Answering
 }
 
@@ -82,11 +82,11 @@ export interface ProviderContractOptions {
   }
   /** A payload that the adapter can send. */
   readonly payload: Schema.Json
-  /** A payload that the adapter cannot send: its declared schema (`payloads`) must refuse it. Without it there is no such case. */
+  /** A payload that the adapter cannot send: its declared schema (`payloads`) must refuse it. Default: no such case. */
   readonly invalidPayload?: Schema.Json
   readonly answers: {
     readonly submission: SubmissionAnswers
-    /** Absent if the bank has no status reads: then the adapter must say `NotProven`. */
+    /** Absent if the bank has no status reads: then the adapter must return `NotProven`. */
     readonly status?: StatusAnswers
   }
   /** References in the bank's form, for the submitted operation and another one. Default: `bank-reference-1` and `-2`. */

@@ -28,7 +28,7 @@ const check = (
 
 /**
  * Finds the providers that refuse a request, with the reason. Only the statement that accepts knows the provider of the
- * grant, so each declared provider is asked. A schema that dies concerns its own provider alone.
+ * grant, so each declared provider is asked. A defect in a schema concerns its own provider alone.
  */
 export type FindRefusals = (
   request: FinancialRequest
