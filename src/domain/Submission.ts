@@ -100,9 +100,15 @@ export interface DueRead {
   readonly reads: number
 }
 
+/**
+ * Longest `send_within` of a claim. A rollback of the database may lose a claim: for so long its holder may still send, and the
+ * ledger cannot know of it.
+ */
+export const longestSendWithin = Duration.minutes(5)
+
 /** Durations of a claim, by the clock of the database. */
 export interface ClaimTerms {
-  /** Bytes may leave for so long after the claim. */
+  /** Bytes may leave for so long after the claim: at most `longestSendWithin`. */
   readonly send_within: Duration.Duration
   /** The claim is stale after this time. It is longer than any send may take. */
   readonly rescue_after: Duration.Duration

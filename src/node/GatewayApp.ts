@@ -7,6 +7,7 @@
  *       providers: Providers.layer({ "first-bank": FirstBank.layer })
  *     })
  */
+import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import type * as HttpApi from "effect/http-api/HttpApi"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
@@ -21,6 +22,7 @@ import { Problems } from "../server/ProblemResponses.ts"
 import { Grants } from "../services/Grants.ts"
 import { migrate } from "../services/Migrations.ts"
 import { Providers } from "../submission/Providers.ts"
+import { SubmissionPolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
 import { Database } from "./Database.ts"
 import { databaseAs, type DatabaseUrls, readRoleUrl } from "./DatabaseRoles.ts"
@@ -103,13 +105,21 @@ const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings, adapters:
   )
 }
 
+/** The policy of the workers. Its worker id is `WORKER_ID`, unless the policy has one. */
+const Policy = Layer.unwrap(Effect.gen(function*() {
+  const policy = yield* SubmissionPolicy
+  const id = Option.getOrNull(yield* Config.option(Config.String("WORKER_ID")))
+  return Layer.succeed(SubmissionPolicy, { ...policy, workerId: policy.workerId ?? id })
+}))
+
 /** The workers, if the process has providers. */
 const workersOf = ({ databases, queue = QueueServices }: GatewayAppOptions, adapters: AdaptersOf) =>
   adapters === null
     ? Layer.empty
     : Submission.layer.pipe(
       Layer.provide(adapters.Adapters),
-      Layer.provide(Layer.provide(queue, databaseAs("writer", databases)))
+      Layer.provide(Layer.provide(queue, databaseAs("writer", databases))),
+      Layer.provide(Policy)
     )
 
 const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOptions) =>

@@ -3,7 +3,7 @@
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
-import type { ReadSchedule } from "../domain/Submission.ts"
+import { longestSendWithin, type ReadSchedule } from "../domain/Submission.ts"
 
 /** Time limits and concurrency. `defaultPolicy` holds the defaults. */
 export interface SubmissionPolicyShape {
@@ -112,6 +112,9 @@ export const validatePolicy = (policy: SubmissionPolicyShape, providers: number)
   const longestSend = Duration.sum(policy.sendWithin, policy.attemptTimeout)
   if (!Duration.isGreaterThan(policy.rescueAfter, longestSend)) {
     return "rescueAfter must be longer than sendWithin and attemptTimeout together"
+  }
+  if (Duration.isGreaterThan(policy.sendWithin, longestSendWithin)) {
+    return `sendWithin must be at most ${Duration.format(longestSendWithin)}`
   }
   const { concurrency, providerConcurrency } = policy
   const counts = [concurrency, providerConcurrency]

@@ -1,3 +1,6 @@
+import * as Duration from "effect/Duration"
+import { longestSendWithin } from "../../domain/Submission.ts"
+
 /** What the history says of transitions to `indeterminate` that no holder of a claim recorded. */
 export const rescueEvidence = {
   by: "rescuer",
@@ -20,4 +23,4 @@ export const rollbackEvidence = {
  * A take-over that a rollback lost may send for this time, in milliseconds, or for the time that the operation could be sent
  * after its first claim, if that is longer.
  */
-export const lostTakeOver = 5 * 60_000
+export const lostTakeOver = Duration.toMillis(longestSendWithin)

@@ -15,7 +15,7 @@ import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { acceptAll, type Acceptance, issueGrants } from "./Accepting.ts"
 import { Crew } from "./Crew.ts"
 import { makeDice } from "./Dice.ts"
-import { type Evidence, readLedger } from "./Evidence.ts"
+import { type Evidence, noteReturns, readLedger } from "./Evidence.ts"
 import { dealFaults } from "./Faults.ts"
 import { makeInjector } from "./Injector.ts"
 import { abandoned } from "./Judge.ts"
@@ -71,7 +71,7 @@ export const makeScene = Effect.fnUntraced(function*(options: ChaosOptions) {
   const directory = yield* workspace
   const postgres = yield* makePostgres(path.join(directory, "postgres"))
   const direct = PgClient.layer({ ...postgres.connection, maxConnections: 3 })
-  yield* migrate.pipe(Effect.provide(Layer.fresh(direct)), Effect.provide(Platform))
+  yield* Effect.andThen(migrate, noteReturns).pipe(Effect.provide(Layer.fresh(direct)), Effect.provide(Platform))
   const sandbox = new SandboxProcess({ directory, seed: options.seed, faults: sandboxFaults })
   yield* Effect.acquireRelease(
     Effect.promise(() => sandbox.start()),

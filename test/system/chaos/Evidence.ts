@@ -40,6 +40,8 @@ export interface Evidence {
   readonly operations: ReadonlyArray<FinalOperation>
   /** History rows by operation, oldest first. */
   readonly history: ReadonlyArray<Step>
+  /** Operations whose claim a worker returned. They wait in `submitting` until another worker takes them over. */
+  readonly returned: ReadonlySet<string>
   /** The provider's record. */
   readonly receipts: ReadonlyArray<Receipt>
   readonly truths: ReadonlyArray<Truth>
@@ -54,7 +56,19 @@ export interface Evidence {
   readonly workerStarts: number
 }
 
-/** Reads the operations and the history of the ledger. */
+/** Notes each operation whose claim is returned: the history has transitions only. */
+export const noteReturns = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`CREATE TABLE returned_claims (operation_id uuid)`
+  yield* sql`
+    CREATE FUNCTION note_return() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN INSERT INTO returned_claims VALUES (NEW.id); RETURN NULL; END $$`
+  yield* sql`
+    CREATE TRIGGER note_return AFTER UPDATE ON operations FOR EACH ROW
+    WHEN (OLD.return_reason IS NULL AND NEW.return_reason IS NOT NULL) EXECUTE FUNCTION note_return()`
+})
+
+/** Reads the operations and the history of the ledger, and which claims were returned. */
 export const readLedger = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const operations = yield* sql<FinalOperation>`
@@ -62,5 +76,6 @@ export const readLedger = Effect.gen(function*() {
   const history = yield* sql<Step>`
     SELECT operation_id, revision, from_state, to_state, at, evidence FROM operation_history
     ORDER BY operation_id, revision`
-  return { operations, history }
+  const returned = yield* sql<{ readonly operation_id: string }>`SELECT operation_id FROM returned_claims`
+  return { operations, history, returned: new Set(returned.map(({ operation_id }) => operation_id)) }
 })

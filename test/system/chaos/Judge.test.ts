@@ -8,6 +8,7 @@ import type { Receipt } from "../../../src/sandbox/Record.ts"
 import type { Evidence, FinalOperation, Step } from "./Evidence.ts"
 import { hasPassed, judge } from "./Judge.ts"
 import { crashPoints } from "./Plan.ts"
+import type { Sample } from "./Sampler.ts"
 
 const at = (milliseconds: number) => new Date(1_700_000_000_000 + milliseconds)
 
@@ -51,6 +52,7 @@ const correct: Evidence = {
     ...steps("a", "accepted", "submitting", "succeeded"),
     ...steps("b", "accepted", "submitting", "indeterminate")
   ],
+  returned: new Set(),
   receipts: [receipt("a")],
   truths: [{ key: "a", receipts: 1, status: "succeeded", final: true }],
   sent: new Map([["a", 1]]),
@@ -159,6 +161,22 @@ describe("the judge", () => {
   it("requires that an operation is submitting at most until its rescue is due, and a second", () => {
     assert.notInclude(broken({ ...correct, ...lasting(5000) }), tooLong)
     assert.include(broken({ ...correct, ...lasting(5001) }), tooLong)
+  })
+
+  it("lets an operation whose claim was returned wait for its take-over", () => {
+    assert.notInclude(broken({ ...correct, ...lasting(60_000), returned: new Set(["b"]) }), tooLong)
+    assert.include(broken({ ...correct, ...lasting(60_000), returned: new Set(["a"]) }), tooLong)
+  })
+
+  it("requires that a held claim is rescued in time, also that of an operation that was returned before", () => {
+    const sample = (heldSince: number) => ({
+      at: at(60_000).getTime(),
+      counts: {} as Sample["counts"],
+      heldSince: at(heldSince).getTime()
+    })
+    const overdue = "longest time claimed, by samples (ms)"
+    assert.notInclude(broken({ ...correct, samples: [sample(55_000)] }), overdue)
+    assert.include(broken({ ...correct, samples: [sample(54_999)] }), overdue)
   })
 
   it("does not count the time in which the database was down", () => {

@@ -163,13 +163,15 @@ interface Stay {
 }
 
 /**
- * How long each operation was `submitting`, by its history: all operations, not only those in a sample. Periods
- * in which the database was down do not count, from the kill to the first answer after it.
+ * How long each operation was `submitting`, by its history: all operations, not only those in a sample. Those whose claim was
+ * returned do not count, because they wait there. Nor do periods in which the database was down, from the kill to the first
+ * answer after it.
  */
-const staysInSubmitting = ({ history, outages }: Evidence): ReadonlyArray<Stay> =>
+const staysInSubmitting = ({ history, outages, returned }: Evidence): ReadonlyArray<Stay> =>
   history.flatMap((step, index) => {
     const next = history[index + 1]
     if (step.to_state !== "submitting" || next?.operation_id !== step.operation_id) return []
+    if (returned.has(step.operation_id)) return []
     const [from, to] = [step.at.getTime(), next.at.getTime()]
     return [{ id: step.operation_id, from, to, lasted: withoutOutages(from, to, outages) }]
   })
@@ -180,11 +182,11 @@ const describeStay = ({ injected }: Evidence, { from, id, lasted, to }: Stay): s
   return `${id}: ${lasted} ms; ${faults.map(({ at, fault }) => `${nameOf(fault)} ${at - from}`).join(", ")}`
 }
 
-/** The longest time that a sample saw an operation in `submitting`, by the database's clock. */
-const longestSampled = ({ outages, samples }: Evidence): number =>
+/** The longest time that a sample saw a claim held, by the database's clock. */
+const longestHeld = ({ outages, samples }: Evidence): number =>
   samples.reduce(
-    (longest, { at, submittingSince }) =>
-      submittingSince === null ? longest : Math.max(longest, withoutOutages(submittingSince, at, outages)),
+    (longest, { at, heldSince }) =>
+      heldSince === null ? longest : Math.max(longest, withoutOutages(heldSince, at, outages)),
     0
   )
 
@@ -199,7 +201,7 @@ const stuck = (evidence: Evidence, slack: number): ReadonlyArray<Figure> => {
       over.map((stay) => describeStay(evidence, stay))
     ),
     atMost("longest time submitting, by history (ms)", longest, longestAllowed),
-    atMost("longest time submitting, by samples (ms)", Math.round(longestSampled(evidence)), longestAllowed)
+    atMost("longest time claimed, by samples (ms)", Math.round(longestHeld(evidence)), longestAllowed)
   ]
 }
 

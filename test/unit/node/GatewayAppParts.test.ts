@@ -17,7 +17,10 @@ import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
+import { Providers } from "../../../src/submission/Providers.ts"
 import { issue } from "../../fixtures/Ledger.ts"
 
 class Customers extends Context.Service<Customers, { readonly count: number }>()("test/Customers") {}
@@ -140,6 +143,31 @@ describe("The parts of GatewayApp", () => {
         assert.isNotNull(answer.headers.get("ratelimit-policy"))
       }
       assert.deepStrictEqual(statuses, [200, 429])
+    }))
+
+  it.live("name their workers by WORKER_ID, so that a restart settles the claims of a crash", () =>
+    Effect.gen(function*() {
+      const rescued = yield* Deferred.make<string>()
+      const queue = Layer.effect(
+        SubmissionQueue,
+        Effect.map(
+          SubmissionQueue,
+          (queue) =>
+            SubmissionQueue.of({
+              ...queue,
+              rescueClaimsOf: (worker) => Effect.as(Deferred.succeed(rescued, worker), 0)
+            })
+        )
+      ).pipe(Layer.provide(SubmissionQueue.layerMemory), Layer.provide(MemoryLedger.layer))
+      const providers = Providers.layer({
+        bank: Layer.succeed(ProviderAdapter, { submit: () => Effect.never, readStatus: () => Effect.never })
+      })
+      yield* Effect.forkScoped(
+        Layer.launch(GatewayApp.layer({ ...inMemory, queue, providers })).pipe(
+          Effect.provide(Layer.merge(environment({ WORKER_ID: "worker-7" }), Logger.layer([])))
+        )
+      )
+      assert.strictEqual(yield* Deferred.await(rescued), "worker-7")
     }))
 
   it.live("takes settings of the program before those of the environment", () =>

@@ -409,4 +409,15 @@ describe("A worker with an id", () => {
       assert.strictEqual(validatePolicy({ ...defaultPolicy, workerId }, 1) === null, isValid)
     }
   })
+
+  it("may send for five minutes after a claim, which a rollback of the database may lose, and not longer", () => {
+    const reasonFor = (seconds: number) =>
+      validatePolicy({
+        ...defaultPolicy,
+        sendWithin: Duration.seconds(seconds),
+        rescueAfter: Duration.minutes(30)
+      }, 1)
+    assert.isNull(reasonFor(300))
+    assert.strictEqual(reasonFor(301), "sendWithin must be at most 5m")
+  })
 })
