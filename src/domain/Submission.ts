@@ -101,8 +101,8 @@ export interface DueRead {
 }
 
 /**
- * Longest `send_within` of a claim. A rollback of the database may lose a claim: for so long its holder may still send, and the
- * ledger cannot know of it.
+ * Longest `send_within` of a claim. A rollback of the database may lose a claim. Its holder may then send for so long, without a
+ * trace in the ledger.
  */
 export const longestSendWithin = Duration.minutes(5)
 

@@ -62,7 +62,10 @@ export interface GatewayParts {
   readonly payloadKeys?: Part<never>
   /** Quotas of requests: `layerRateLimits`. Default: `RATE_LIMIT` and `TRUSTED_PROXIES`. */
   readonly rateLimits?: Part<never>
-  /** Layers of references, such as `SubmissionPolicy` and `ProviderPayloads`. Default: none. */
+  /**
+   * Layers of references, such as `SubmissionPolicy` and `ProviderPayloads`. Default: none. A policy without `workerId` gets
+   * that of `WORKER_ID`.
+   */
   readonly references?: Part<never>
 }
 

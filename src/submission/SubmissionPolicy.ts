@@ -15,8 +15,8 @@ export interface SubmissionPolicyShape {
   /** Most submissions, and most status reads, at the same time for one provider. */
   readonly providerConcurrency: number
   /**
-   * How long after the claim bytes may leave. If the provider could not be reached until then, the operation fails with
-   * `provider_unreachable`; if it refused until then, with `provider_unavailable`.
+   * How long after the claim bytes may leave: five minutes at most. If the provider could not be reached until then, the
+   * operation fails with `provider_unreachable`; if it refused until then, with `provider_unavailable`.
    */
   readonly sendWithin: Duration.Duration
   /** How long one attempt may take. After that its outcome is `Uncertain`. */

@@ -1,6 +1,6 @@
 /**
- * The adapter for the bank: it builds the requests and says what each answer means. An answer that is not declared here
- * leaves the outcome uncertain, and a status read settles it later.
+ * The adapter for the bank: it builds the requests, and declares the meaning of each answer. An answer that is not declared
+ * here leaves the outcome uncertain, and a status read settles it later.
  */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"

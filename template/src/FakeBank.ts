@@ -1,5 +1,5 @@
 /**
- * A fake bank, for development and tests. It keeps its transfers in memory, and misbehaves when it is told to:
+ * A fake bank, for development and tests. It keeps its transfers in memory, and fails in the mode that a request sets:
  *
  *     curl -X PUT http://127.0.0.1:4020/mode/lost_answer
  */
@@ -61,7 +61,7 @@ const answerTo = async (state: State, apiKey: string, request: IncomingMessage):
   const { headers, method, url = "" } = request
   const [, collection, name = ""] = url.split("/")
   if (method === "PUT" && collection === "mode") return setMode(state, name)
-  // The bank has the request then, even if its sender dies.
+  // The bank has the request then, even if the sender's process ends.
   const transfer = method === "POST" ? await json(request) as Transfer : null
   if (state.mode === "slow") await setTimeout(3000)
   if (state.mode === "lost_request") return null
