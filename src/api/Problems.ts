@@ -1,6 +1,6 @@
 /**
- * The error bodies of the service (RFC 9457): one schema class for each HTTP status of the gateway's own endpoints, and
- * one for each code of mutation endpoints. Endpoints declare them through `responses`.
+ * The error bodies of the service (RFC 9457). The gateway's own endpoints have one schema class for each HTTP status, and
+ * mutation endpoints one for each code. Endpoints declare them through `responses`.
  */
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"

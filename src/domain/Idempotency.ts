@@ -34,9 +34,12 @@ export interface RequestBinding {
 }
 
 /**
- * The request cannot be bound: its type or key is malformed, its payload has no canonical form (RFC 8785 allows no lone
- * surrogates and no numbers beyond IEEE 754), or its payload is too long or nested too deep. Or the provider of the grant
- * cannot carry it out (`ProviderPayloads`).
+ * The request cannot be accepted:
+ *
+ * - Its type or key is malformed.
+ * - Its payload has no canonical form: RFC 8785 allows no lone surrogates and no numbers beyond IEEE 754.
+ * - Its payload is too long, or nested too deep.
+ * - The provider of the grant cannot carry it out (`ProviderPayloads`).
  */
 export class InvalidFinancialRequest extends Schema.TaggedError<InvalidFinancialRequest>()("InvalidFinancialRequest", {
   message: Schema.String,

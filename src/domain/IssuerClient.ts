@@ -17,8 +17,8 @@ const isClientId = Schema.is(ClientId)
 export const isClientPrefix = (prefix: string): boolean => prefix === "" || isClientId(prefix)
 
 /**
- * The client id of the gateway for a client of an authorization server: the client prefix of that issuer (empty where it has
- * none), and the id that the server uses. Null if the result is no client id, because it is empty, longer than 255 characters or
+ * The client id of the gateway for a client of an authorization server. It is the client prefix of that issuer (empty where it
+ * has none), and the id that the server uses. Null if the result is no client id, because it is empty, longer than 255 characters or
  * holds other than visible ASCII characters.
  */
 export const gatewayClientId = (prefix: string, client: IssuerClientId): ClientId | null => {

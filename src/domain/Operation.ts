@@ -152,7 +152,7 @@ export type HistoryEntry = typeof HistoryEntry.Type
 
 /**
  * Seconds that a reader should wait before it reads again (RFC 9110 §10.2.3). Null for a final state. They grow with the age of
- * the state, from 1 second to 5 minutes, because a new submission usually settles within seconds, and an old one within hours.
+ * the state, from 1 second to 5 minutes: a new submission usually settles within seconds, and an old one within hours.
  */
 export const pollAfterSeconds = (
   operation: Pick<Operation, "terminal" | "updated_at">,
@@ -184,7 +184,7 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
 }
 
 /**
- * The transition table does not permit the transition, or it lacks the evidence to leave `indeterminate`, or the failure is
+ * The transition table does not permit the transition, or the evidence to leave `indeterminate` is missing. Or the failure is
  * malformed, or the operation is held.
  */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {

@@ -45,8 +45,8 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
   )
 
   /**
-   * Works until its scope closes. Then it claims nothing more, returns the claims that wait between two attempts, lets
-   * attempts under way finish for `drainTimeout`, and records the others as `indeterminate`. Refuses to start on a database
+   * Works until its scope closes. Then it claims nothing more, and returns the claims that wait between two attempts. Attempts
+   * under way have `drainTimeout` to finish. The worker records unfinished ones as `indeterminate`. Refuses to start on a database
    * that could forget which operations were sent.
    */
   static readonly layer: Layer.Layer<

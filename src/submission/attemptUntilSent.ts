@@ -35,8 +35,8 @@ const local = (reason: string) => new NotSent({ reason, isLocal: true })
 
 /**
  * Tries until an attempt sends something, fails locally or can never succeed, or until nothing may be sent any more. It fails
- * with the `NotSent` of the last attempt. It fails with a local one if there was no attempt, if the database did not answer,
- * or if the worker was stopped between two attempts. The pauses between attempts start at `retryDelay` and double, each
+ * with the `NotSent` of the last attempt. The failure is local if there was no attempt, or if the database did not answer. It
+ * is local, too, if the worker was stopped between two attempts. The pauses between attempts start at `retryDelay` and double, each
  * shorter or longer by up to half.
  */
 export const attemptUntilSent = Effect.fnUntraced(function*(

@@ -1,6 +1,6 @@
 /**
- * The conformance kit for provider adapters. It runs an adapter against a local bank that loses answers, cuts them off,
- * redirects, answers for other operations and so on, and checks the rules of `ProviderAdapter`.
+ * The conformance kit for provider adapters. It runs an adapter against a local bank, and checks the rules of
+ * `ProviderAdapter`. The bank loses answers, cuts them off, redirects, answers for other operations and so on.
  *
  * The kit needs no test runner of its own. Give each case to yours:
  *

@@ -20,7 +20,7 @@ export const rollbackEvidence = {
 } as const
 
 /**
- * A take-over that a rollback lost may send for this time, in milliseconds, or for the time that the operation could be sent
- * after its first claim, if that is longer.
+ * Milliseconds for which a take-over that a rollback lost may send. If the operation could be sent for longer after its first
+ * claim, that time applies.
  */
 export const lostTakeOver = Duration.toMillis(longestSendWithin)

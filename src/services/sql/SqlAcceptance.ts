@@ -70,7 +70,7 @@ export const makeAccept = Effect.gen(function*() {
 })
 
 /**
- * Grant, client and provider connection stay locked until the operation is recorded, so that a revocation, a deactivation or a
+ * Grant, client and provider connection stay locked until the operation is recorded. So a revocation, a deactivation or a
  * disconnection comes either before or after. The statement waits for no lock: see `whenUnlocked`.
  */
 const acceptStatement = `

@@ -84,7 +84,7 @@ const laneAfter = (after: string) => `
 
 /**
  * Claims go round the lanes of the clients. A claim begins after the lane `$7`, visits at most `limit` lanes, and gives each
- * an equal share, so that a long queue delays only its own client. It skips from one lane to the next in the index, so its
+ * an equal share. So a long queue delays only its own client. The claim skips from one lane to the next in the index. Its
  * cost depends on the limit, and neither on the lengths of the queues nor on the number of clients. `next` is the lane after
  * which the next claim begins, null when there was no lane. `more`: a lane may hold more than its share, or the claim did not
  * visit all lanes.

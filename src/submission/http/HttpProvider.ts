@@ -227,7 +227,7 @@ const readStatus = (adapter: Adapter) =>
 
 /**
  * Makes an adapter. Dies with a `TypeError` if the base URL is invalid, or if `notFoundIsFinalAfter` is no finite duration
- * above zero or comes without a deadline that the provider knows.
+ * above zero. Dies with it, too, if `notFoundIsFinalAfter` is set and the provider learns no deadline.
  */
 export const make = <P extends PayloadSchemas = AnyPayloads>(
   options: HttpProviderOptions<P>
