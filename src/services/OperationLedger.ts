@@ -72,9 +72,9 @@ export class OperationLedger extends Context.Service<OperationLedger, {
     evidence: Schema.Json
   ) => Effect.Effect<Operation, OperationNotFound | StaleOperation | IllegalTransition | StoreUnavailable>
   /**
-   * Cancels an operation that no worker has claimed. Fails with `IllegalTransition` once it is `submitting`, because it may
-   * have been sent, also if its claim was returned. Fails with it for a held operation, too, which may have been sent before.
-   * A cancelled operation stays cancelled.
+   * Cancels an operation that no worker has claimed. Fails with `IllegalTransition` once it is `submitting`, because a
+   * worker may send it, or take over its returned claim. Fails with it for a held operation, too, which may have been sent
+   * before. A cancelled operation stays cancelled.
    */
   readonly cancel: (
     id: OperationId,
