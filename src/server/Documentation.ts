@@ -75,7 +75,7 @@ export const documentedApi = (apis: ReadonlyArray<HttpApi.Constraint>): HttpApi.
 }
 
 /**
- * Serves the document and the page. The base URL of the gateway is the only server of the document. The APIs of an
+ * Serves the OpenAPI document and its page. The base URL of the gateway is the only server of the document. The APIs of an
  * application come before the gateway's in one document, under the title and version of the first one:
  * `OpenApi.annotations` sets them.
  */
