@@ -185,13 +185,13 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
 
 /**
  * The transition table does not permit the transition, or the evidence to leave `indeterminate` is missing. Or the failure is
- * malformed, or the operation is held.
+ * malformed, or the operation is held, or a worker may be sending it.
  */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
   id: OperationId,
   from: OperationState,
   to: OperationState,
-  reason: Schema.Literals(["not_permitted", "evidence_required", "invalid_failure", "held"])
+  reason: Schema.Literals(["not_permitted", "evidence_required", "invalid_failure", "held", "claimed"])
 }) {
   override get message() {
     switch (this.reason) {
@@ -201,6 +201,8 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
         return `operation ${this.id} leaves ${this.from} only with recorded evidence: give it as a JSON object`
       case "held":
         return `operation ${this.id} is held: it may have been sent before, so release it first`
+      case "claimed":
+        return `operation ${this.id} cannot fail yet: a worker may be sending it, so try again once it left ${this.from}, or its claim was returned`
       case "invalid_failure":
         return `operation ${this.id} cannot fail with this code or message`
     }

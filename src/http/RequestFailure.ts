@@ -26,6 +26,13 @@ const findCode = (error: unknown, depth = 0): string | undefined => {
   return aggregated ?? findCode(readMember(error, "cause"), depth + 1)
 }
 
+/** Codes of OpenSSL, as Node names them: the settings of TLS are wrong, or the handshake or the connection failed. */
+export const isTlsFailure = (cause: Cause.Cause<unknown>): boolean =>
+  cause.reasons.some((reason) =>
+    reason._tag !== "Interrupt" &&
+    /^ERR_O?SSL_/.test(findCode(reason._tag === "Fail" ? reason.error : reason.defect) ?? "")
+  )
+
 /**
  * Describes a failed request by its kind and code, such as "the request failed (TransportError, ECONNREFUSED)". It never
  * quotes the message of an error, which may contain the URL, and never the request.

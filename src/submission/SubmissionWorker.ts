@@ -23,7 +23,7 @@ import { logCircuits } from "./Circuit.ts"
 import { claimOperations, type TimedClaim } from "./claimOperations.ts"
 import { makeDrain } from "./Drain.ts"
 import { describeDefect } from "./logFailure.ts"
-import { logOutcome } from "./logOutcome.ts"
+import { logOutcome, logReturn } from "./logOutcome.ts"
 import { makeProviderPauses } from "./ProviderPause.ts"
 import type { Providers } from "./Providers.ts"
 import { type ProviderTask, runOnce, runPollers } from "./ProviderTask.ts"
@@ -86,7 +86,10 @@ const send = (
       // An adapter without type checks may answer with a value that is no `SubmissionAnswer`.
       Effect.catch((reason) => Effect.succeed(uncertain(reason)))
     )
-    if (end._tag === "ClaimReturn") return yield* returnClaim(services, timed, end.reason)
+    if (end._tag === "ClaimReturn") {
+      yield* logReturn(end.reason, { operation_id: id, provider })
+      return yield* returnClaim(services, timed, end.reason)
+    }
     if (end.outcome.state === "failed" && Exit.isSuccess(exit) && exit.value._tag === "Rejected") {
       yield* checkFailure(provider, exit.value)
     }

@@ -21,9 +21,10 @@ export interface TimedClaim {
 const searchInterval = 1000
 
 /**
- * Claims up to `limit` operations of a provider: first returned claims that are due, then accepted operations. It claims one
- * as a probe, or none, while the provider is paused. The worker never sends an operation whose claim the database did not
- * acknowledge, so a failure yields no claims.
+ * Claims up to `limit` operations of a provider: returned claims that are due, up to half of the limit, then accepted
+ * operations, and more returned claims if slots are left. A single slot takes turns. So returned claims that fail again and
+ * again never stop the others. It claims one operation as a probe, or none, while the provider is paused. The worker never
+ * sends an operation whose claim the database did not acknowledge, so a failure yields no claims.
  */
 export const claimOperations = (services: WorkerServices) => {
   const { pauses, policy, queue } = services
@@ -38,6 +39,16 @@ export const claimOperations = (services: WorkerServices) => {
     claimWithin(services, queue.claim(provider, limit, terms), patience)
   const emptySince = new Map<ProviderName, ClockReading>()
 
+  const isRoundedUp = new Map<ProviderName, boolean>()
+
+  /** Half of the slots. An odd number is rounded up and down in turn. */
+  const shareOfReturned = (provider: ProviderName, limit: number): number => {
+    if (limit % 2 === 0) return limit / 2
+    const roundsUp = !(isRoundedUp.get(provider) ?? false)
+    isRoundedUp.set(provider, roundsUp)
+    return roundsUp ? Math.ceil(limit / 2) : Math.floor(limit / 2)
+  }
+
   /** Searches at most once a second while it finds none, so that it costs busy workers nothing. */
   const takeOver = Effect.fnUntraced(function*(provider: ProviderName, limit: number) {
     const since = emptySince.get(provider)
@@ -51,13 +62,15 @@ export const claimOperations = (services: WorkerServices) => {
   return Effect.fn("SubmissionWorker.claim")(function*(provider: ProviderName, asked: number) {
     const { limit, probeOf } = yield* pauses.admit(provider, asked)
     if (limit <= 0) return []
-    const returned = yield* takeOver(provider, limit)
-    const left = limit - returned.length
+    const share = shareOfReturned(provider, limit)
+    const first = share > 0 ? yield* takeOver(provider, share) : []
     // A claim that hangs must not keep those at hand until they are stale, too: after `sendWithin` they are returned.
-    const fresh = left > 0
-      ? yield* claim(left, provider, returned.length > 0 ? policy.sendWithin : policy.rescueAfter)
+    const fresh = first.length < limit
+      ? yield* claim(limit - first.length, provider, first.length > 0 ? policy.sendWithin : policy.rescueAfter)
       : []
-    const claims = [...returned, ...fresh].map((timed): TimedClaim => ({ ...timed, provider, probeOf }))
+    const left = limit - first.length - fresh.length
+    const more = left > 0 && first.length === share ? yield* takeOver(provider, left) : []
+    const claims = [...first, ...fresh, ...more].map((timed): TimedClaim => ({ ...timed, provider, probeOf }))
     if (claims.length === 0) yield* pauses.release(probeOf)
     return claims
   })

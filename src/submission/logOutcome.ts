@@ -10,17 +10,23 @@ interface About {
   readonly provider: ProviderName
 }
 
-/** Logs an attempt of which it is proven that the provider did nothing. */
+/** Logs an attempt of which it is proven that the provider did nothing. A local failure is logged as the return of a claim. */
 export const logNotSent = ({ isLocal, isPermanent, isRefused, reason }: NotSent, about: About): Effect.Effect<void> => {
+  if (isLocal === true && isPermanent !== true) return Effect.void
   const message = isPermanent === true
     ? "The operation can never be sent"
-    : isLocal === true
-    ? "Could not send an operation because of a local failure: its claim is returned"
     : isRefused === true
     ? "The provider refused a request, and did nothing for it"
     : "Could not reach the provider: nothing was sent"
   return Effect.annotateLogs(Effect.logWarning(message), { ...about, reason })
 }
+
+/** Logs the return of a claim: after an attempt that failed locally, or without an attempt. */
+export const logReturn = (reason: string, about: About): Effect.Effect<void> =>
+  Effect.annotateLogs(
+    Effect.logWarning("Could not send an operation because of a local failure: its claim is returned"),
+    { ...about, reason }
+  )
 
 /** Logs an outcome that operators should know: an unknown one, and a failure. */
 export const logOutcome = (outcome: Outcome, reason: unknown, about: About): Effect.Effect<void> => {

@@ -58,6 +58,10 @@ export const findTransitionError = (
 export const heldError = ({ id, state: from }: Operation, to: Outcome) =>
   new IllegalTransition({ id, from, to: to.state, reason: "held" })
 
+/** A worker claimed the operation, or took it over, and may be sending it. It cannot fail meanwhile. */
+export const claimedError = ({ id, state: from }: Operation, to: Outcome) =>
+  new IllegalTransition({ id, from, to: to.state, reason: "claimed" })
+
 /** The result of a cancellation that found the operation held, or no longer `accepted`. */
 export const cancellationResult = (operation: Operation): Effect.Effect<Operation, IllegalTransition> => {
   const { id, state: from } = operation

@@ -14,10 +14,13 @@ import {
   type Outcome,
   type StaleOperation
 } from "../../domain/Operation.ts"
-import { cancellationResult, findTransitionError, heldError } from "../internal/ledgerRules.ts"
+import { cancellationResult, claimedError, findTransitionError, heldError } from "../internal/ledgerRules.ts"
 import { makeAccept } from "./MemoryAcceptance.ts"
-import { MemoryLedger } from "./MemoryLedger.ts"
-import { isFree, moveRecord } from "./recordRules.ts"
+import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"
+
+const isSendable = ({ send_before }: MemoryRecord, at: DateTime.Utc): boolean =>
+  send_before !== null && DateTime.isGreaterThan(send_before, at)
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
@@ -43,6 +46,9 @@ export const makeMemory = Effect.gen(function*() {
           if (refused !== null) return Effect.fail(refused)
           if (to.state !== "submitting" && found.operation.state === "accepted" && !isFree(found, timeline())) {
             return Effect.fail(heldError(found.operation, to))
+          }
+          if (to.state === "failed" && isHeldClaim(found) && isSendable(found, at)) {
+            return Effect.fail(claimedError(found.operation, to))
           }
           const moved = moveRecord(found, to, evidence, at, null)
           memory.operations.set(id, moved)

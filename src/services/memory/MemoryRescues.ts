@@ -21,16 +21,21 @@ export const rescueRecord = (
   { memory, millis, now, update }: Pick<MemoryQueueTable, "memory" | "millis" | "now" | "update">,
   record: MemoryRecord,
   evidence: Schema.Json,
-  isRollback = record.timeline !== memory.cluster.timeline
+  isRollback = record.timeline !== memory.cluster.timeline,
+  otherwise = record.send_before
 ): MemoryRecord => {
   const { send_before } = record
   const moved = moveRecord(record, { state: "indeterminate" }, evidence, now(), millis())
-  if (send_before === null || !isRollback) return update(moved)
+  if (send_before === null || !isRollback) return update({ ...moved, send_before: otherwise })
   return update({
     ...moved,
     send_before: DateTime.max(send_before, DateTime.makeUnsafe(millis() + lostTakeOverTime(record)))
   })
 }
+
+/** See `untilStale` of the SQL queue. */
+const untilStale = ({ due_at, send_before }: MemoryRecord) =>
+  send_before === null ? null : DateTime.max(send_before, DateTime.makeUnsafe(due_at!))
 
 /** The order of the index `operations_to_take_over`. */
 const inTakeOverOrder = (a: MemoryRecord, b: MemoryRecord): number =>
@@ -45,7 +50,7 @@ export const makeRescues = (table: MemoryQueueTable) => {
       const lost = records().filter((record) => isReturnedClaim(record) && record.timeline < memory.cluster.timeline)
         .toSorted(inTakeOverOrder)
       return [...table.due(null, isHeldClaim), ...lost].slice(0, limit)
-        .map((record) => rescueRecord(table, record, rescueEvidence).operation.id)
+        .map((record) => rescueRecord(table, record, rescueEvidence, undefined, untilStale(record)).operation.id)
     })
 
   const rescueClaimsOf = (worker: string) =>

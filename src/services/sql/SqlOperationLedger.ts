@@ -15,7 +15,7 @@ import {
   type Outcome,
   StaleOperation
 } from "../../domain/Operation.ts"
-import { cancellationResult, findTransitionError, heldError } from "../internal/ledgerRules.ts"
+import { cancellationResult, claimedError, findTransitionError, heldError } from "../internal/ledgerRules.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
@@ -46,9 +46,8 @@ export const makeSql = Effect.gen(function*() {
       )
       if (row !== undefined) return fromRow(row)
       const now = yield* show(id)
-      return yield* now.revision === revision
-        ? heldError(now, to)
-        : new StaleOperation({ id, expected: revision, actual: now.revision })
+      if (now.revision !== revision) return yield* new StaleOperation({ id, expected: revision, actual: now.revision })
+      return yield* now.state === "submitting" ? claimedError(now, to) : heldError(now, to)
     }
   )
 
@@ -96,12 +95,14 @@ const boundStatement = `
 
 /**
  * A held operation may have been sent, so it ends only by way of `submitting`. No `due_at` is given: the trigger sets the time
- * of the next component.
+ * of the next component. A claimed operation does not fail while its holder may send the first byte: returns and take-overs keep
+ * the revision, so the caller may have seen a returned claim that a worker has taken over since.
  */
 const transitionStatement = `
   UPDATE operations o
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6, due_at = NULL
   WHERE o.id = $1 AND o.revision = $2 AND (o.state <> 'accepted' OR $3 = 'submitting' OR ${isFree})
+    AND NOT (o.state = 'submitting' AND $3 = 'failed' AND o.return_reason IS NULL AND coalesce(o.send_before > now(), false))
   RETURNING ${publicColumns}`
 
 /** It waits for a claim of the same row, and then updates nothing. */

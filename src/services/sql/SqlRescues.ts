@@ -31,6 +31,12 @@ export const makeRescues = Effect.gen(function*() {
 /** The row was claimed on another timeline. The change of the timeline may have lost a return and a take-over. */
 const isOfOtherTimeline = "o.timeline <> (SELECT ledger_timeline())"
 
+/**
+ * A stale claim: the time for which the rescuer waited. After a rollback that kept the timeline, it waits for a take-over that
+ * the rollback may have lost (`afterRollback`). So "not found" at the provider is final only after that time.
+ */
+const untilStale = "CASE WHEN o.send_before IS NOT NULL THEN greatest(o.send_before, o.due_at) END"
+
 const rescueStatement = (limit: number) => `
   WITH stale AS MATERIALIZED (
     SELECT id, client_id FROM operations
@@ -44,7 +50,7 @@ const rescueStatement = (limit: number) => `
     FOR UPDATE SKIP LOCKED
   )
   UPDATE operations o
-  SET ${toIndeterminate("$1", isOfOtherTimeline)}
+  SET ${toIndeterminate("$1", isOfOtherTimeline, untilStale)}
   FROM (SELECT * FROM stale UNION ALL SELECT * FROM lost LIMIT ${limit}) due
   WHERE o.id = due.id AND o.client_id = due.client_id
   RETURNING o.id`

@@ -78,13 +78,13 @@ export const lacksPayloadKey = (keyIds: string, plaintextBefore: string) =>
 const lostTakeOverTime = `greatest(${lostTakeOver} * interval '1 millisecond', o.send_before - o.updated_at)`
 
 /**
- * Moves a claim to `indeterminate`. After a rollback, `send_before` covers a take-over that the rollback may have lost. An
- * operation that was claimed by hand has no `send_before`, and gets none.
+ * Moves a claim to `indeterminate`. After a rollback, `send_before` covers a take-over that the rollback may have lost; else
+ * it becomes `otherwise`. An operation that was claimed by hand has no `send_before`, and gets none.
  */
-export const toIndeterminate = (evidence: string, isRollback: string) => `
+export const toIndeterminate = (evidence: string, isRollback: string, otherwise = "o.send_before") => `
     state = 'indeterminate', revision = o.revision + 1, due_at = now(), evidence = ${evidence},
     send_before = CASE WHEN o.send_before IS NOT NULL AND ${isRollback}
-      THEN greatest(o.send_before, now() + ${lostTakeOverTime}) ELSE o.send_before END`
+      THEN greatest(o.send_before, now() + ${lostTakeOverTime}) ELSE ${otherwise} END`
 
 /**
  * Ends the returned claims after a rollback that kept the timeline, or a move: workers may have taken them over. Held claims

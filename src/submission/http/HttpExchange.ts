@@ -15,7 +15,7 @@ import type * as Schema from "effect/Schema"
 import * as Tracer from "effect/Tracer"
 import { parseJson, readBody, requireJsonType } from "../../http/JsonBody.ts"
 import { fetchInit } from "../../http/RequestDefaults.ts"
-import { describeFailure } from "../../http/RequestFailure.ts"
+import { describeFailure, isTlsFailure } from "../../http/RequestFailure.ts"
 import type { HttpAnswer } from "./HttpDecoding.ts"
 import { type ClosableSendGate, SendGate } from "./SendGate.ts"
 import { type NothingSent, whyNothingSent } from "./whyNothingSent.ts"
@@ -33,14 +33,17 @@ export interface ExchangeLimits {
 /** The exchange yielded no usable answer. */
 export class NoAnswer extends Data.TaggedError("NoAnswer")<{
   /**
-   * `not_sent`: it is proven that no byte left. `misconfigured`: the same, and an operator repairs the cause. `network`: no
-   * answer, or only a part of one, arrived. `answer`: an answer arrived that the adapter cannot use.
+   * `not_sent`: it is proven that no byte left. `misconfigured`: the same, and the provider is not the cause: an operator
+   * repairs it, or this process was too late. `network`: no answer, or only a part of one, arrived. `answer`: an answer
+   * arrived that the adapter cannot use.
    */
   readonly failure: "not_sent" | "misconfigured" | "network" | "answer"
   /** For logs. Contains no credential, no payload and no URL. */
   readonly reason: string
   /** Status of the response; null if not even its head arrived. */
   readonly status: number | null
+  /** TLS failed. If no byte had left, the handshake failed, or the settings of TLS are wrong. */
+  readonly isTls?: boolean
 }> {}
 
 const format = Duration.format
@@ -93,6 +96,7 @@ const checkHead = (
 
 /** The causes that an operator repairs, for the reason. */
 const misconfigurations: Readonly<Record<Exclude<NothingSent, "unreachable">, string>> = {
+  disconnected: "this machine cannot connect",
   unresolved: "the host name of the provider has no address",
   untrusted: "the certificate of the provider was refused",
   invalid: "the HTTP client refused the request"
@@ -108,7 +112,7 @@ const toNoAnswer = (cause: Cause.Cause<unknown>, status: number | null): NoAnswe
   const proof = status === null ? whyNothingSent(cause) : null
   const reason = describeFailure(cause)
   return proof === null || proof === "unreachable"
-    ? new NoAnswer({ failure: proof === null ? "network" : "not_sent", reason, status })
+    ? new NoAnswer({ failure: proof === null ? "network" : "not_sent", reason, status, isTls: isTlsFailure(cause) })
     : new NoAnswer({ failure: "misconfigured", reason: `${misconfigurations[proof]}: ${reason}`, status })
 }
 
@@ -155,14 +159,17 @@ const attempt = (
 
 /** Corrects the failure by the state of the gate, which proves more than the failure of a client. */
 const applyGate = (noAnswer: NoAnswer, gate: ClosableSendGate, wasRepeated: boolean): NoAnswer => {
-  const { failure, reason, status } = noAnswer
+  const { failure, isTls, reason, status } = noAnswer
   const isProven = failure === "not_sent" || failure === "misconfigured"
   const maybeSent = isProven ? new NoAnswer({ failure: "network", reason, status }) : noAnswer
   switch (gate.close()) {
     case "at_rest":
-      return isProven ? noAnswer : new NoAnswer({ failure: "not_sent", reason, status })
+      if (isProven) return noAnswer
+      return isTls === true
+        ? new NoAnswer({ failure: "misconfigured", reason: `no TLS connection could be made: ${reason}`, status })
+        : new NoAnswer({ failure: "not_sent", reason, status })
     case "late":
-      return new NoAnswer({ failure: "not_sent", reason: "send_before passed before the first byte left", status })
+      return new NoAnswer({ failure: "misconfigured", reason: "send_before passed before the first byte left", status })
     case "gone":
       return maybeSent
     case "unwatched":

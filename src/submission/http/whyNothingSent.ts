@@ -9,15 +9,28 @@ import * as HttpClientError from "effect/http/HttpClientError"
 import { maxErrorDepth, readMember } from "../../http/RequestFailure.ts"
 
 /**
- * Why nothing was sent. `unresolved`: the host name has no address. `untrusted`: the client refused the certificate of the
- * server. `invalid`: the client refused the request. An operator repairs these. `unreachable`: no connection was made.
+ * Why nothing was sent. `disconnected`: this machine can make no connection. `unresolved`: the host name has no address.
+ * `untrusted`: the client refused the certificate of the server. `invalid`: the client refused the request. An operator
+ * repairs these. `unreachable`: no connection was made.
  */
-export type NothingSent = "unresolved" | "untrusted" | "invalid" | "unreachable"
+export type NothingSent = "disconnected" | "unresolved" | "untrusted" | "invalid" | "unreachable"
 
 /** System calls that run before the first byte. */
 const callsBeforeSending: ReadonlyMap<unknown, NothingSent> = new Map([
   ["connect", "unreachable"],
   ["getaddrinfo", "unresolved"]
+])
+
+/** Codes of `connect` that this machine causes: no route, no file descriptor, no port, no memory, or a rule of its firewall. */
+const localCodes: ReadonlySet<unknown> = new Set([
+  "ENETUNREACH",
+  "ENETDOWN",
+  "EMFILE",
+  "ENFILE",
+  "EADDRNOTAVAIL",
+  "ENOBUFS",
+  "EACCES",
+  "EPERM"
 ])
 
 /** Codes of failures that happen before the first byte, in any system call. */
@@ -60,8 +73,10 @@ const combine = (proofs: ReadonlyArray<NothingSent | null>): NothingSent | null 
 
 const findProof = (error: unknown, depth = 0): NothingSent | null => {
   if (depth > maxErrorDepth) return null
-  const known = codesBeforeSending.get(readMember(error, "code"))
-    ?? callsBeforeSending.get(readMember(error, "syscall"))
+  const code = readMember(error, "code")
+  const syscall = readMember(error, "syscall")
+  if (syscall === "connect" && localCodes.has(code)) return "disconnected"
+  const known = codesBeforeSending.get(code) ?? callsBeforeSending.get(syscall)
   if (known !== undefined) return known
   if (error instanceof AggregateError) return combine(error.errors.map((one) => findProof(one, depth + 1)))
   const inner = unwrapFetch(error)

@@ -271,6 +271,20 @@ conformance("a returned claim", (it) => {
       }
     }))
 
+  it.effect("does not fail by an operator once it is taken over, and may be sent: its revision stays", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* returned({ delay: Duration.zero })
+      const { revision } = yield* ledger.show(id)
+      const claim = yield* takeOverSoon(provider)
+      const error = yield* Effect.flip(ledger.transition(id, revision, outcome("failed"), { by: "operator" }))
+      assert.deepInclude(error, { _tag: "IllegalTransition", reason: "claimed" })
+      yield* queue.returnClaim(claim, returnTerms)
+      const failed = yield* ledger.transition(id, revision, outcome("failed"), { by: "operator" })
+      assert.strictEqual(failed.state, "failed")
+    }))
+
   it.effect("has a reason that can be stored", () =>
     Effect.gen(function*() {
       const reasons = [["", "no reason given"], ["a\0b", "a\uFFFDb"], ["x".repeat(2000), "x".repeat(1024)], [
@@ -328,6 +342,19 @@ conformance("after a rollback on the same timeline", (it) => {
       const { operation: { send_before }, revision } = claim
       const recorded = yield* queue.record(id, revision, outcome("submitted"), recording({ send_before }))
       assert.strictEqual(recorded.state, "submitted")
+    }))
+})
+
+conformance("after a rollback on the same timeline, a held claim", (it) => {
+  it.effect("may have been taken over, so its rescue sets the end of such a take-over as send_before", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id } = yield* claimed()
+      yield* queue.holdAll
+      yield* pass("5 minutes")
+      while ((yield* OperationLedger.use((ledger) => ledger.show(id))).state === "submitting") yield* queue.rescue(100)
+      // The claim itself ended four and a half minutes ago. A lost take-over could be sent until now.
+      isAbout((yield* inspect(id)).send_before_in, Duration.zero)
     }))
 })
 

@@ -286,6 +286,21 @@ describe("A connection that is never made", () => {
       }).pipe(failing(coded(code))))
   }
 
+  for (const code of ["ENETUNREACH", "EMFILE", "EADDRNOTAVAIL", "EPERM"]) {
+    it.live(`because of ${code} is a local failure: this machine cannot connect`, () =>
+      Effect.gen(function*() {
+        const failure = yield* failureOf(optionsFor("https://bank.example"))
+        const reason = `this machine cannot connect: the request failed (TransportError, ${code})`
+        assert.deepStrictEqual(fieldsOf(failure), local(reason))
+      }).pipe(failing(connect(code), connect(code))))
+
+    it.live(`because of ${code} and a refusal is not local`, () =>
+      Effect.gen(function*() {
+        const failure = yield* failureOf(optionsFor("https://bank.example"))
+        assert.deepStrictEqual(fieldsOf(failure), { _tag: "NotSent", reason: failure.reason })
+      }).pipe(failing(connect(code), connect("ECONNREFUSED"))))
+  }
+
   it.live("because the system finds no address is a local failure, with any code", () =>
     Effect.gen(function*() {
       const { reason, ...failure } = yield* failureOf(optionsFor("https://bank.example"))

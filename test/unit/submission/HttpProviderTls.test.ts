@@ -4,10 +4,19 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
+import * as crypto from "node:crypto"
 import type { AddressInfo } from "node:net"
 import * as tls from "node:tls"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
-import { clients, optionsFor, response, submitTo, succeeded } from "../../fixtures/submission/HttpProviderServer.ts"
+import {
+  clients,
+  failureOf,
+  optionsFor,
+  rawServer,
+  response,
+  submitTo,
+  succeeded
+} from "../../fixtures/submission/HttpProviderServer.ts"
 
 /** A self-signed certificate for `localhost`, valid for a hundred years, for these tests only. */
 const cert = `-----BEGIN CERTIFICATE-----
@@ -57,6 +66,9 @@ const tlsServer = (options: tls.TlsOptions = {}) =>
     ),
     ({ close }) => Effect.sync(close)
   )
+
+/** The failure of a submission, with all its members. */
+const failureOver = (port: number) => failureOf(optionsFor(`https://localhost:${port}`))
 
 const submitOver = (port: number, host = "localhost") => submitTo(optionsFor(`https://${host}:${port}`))
 
@@ -109,4 +121,33 @@ describe("A provider that requires a client certificate", () => {
         assert.strictEqual(server.received(), "")
       }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: { ca: cert } }))))
   }
+})
+
+describe("A wrong setting of TLS", () => {
+  /** A key that does not belong to `cert`. */
+  const otherKey = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey
+    .export({ type: "pkcs8", format: "pem" }).toString()
+  const settings: ReadonlyArray<
+    readonly [name: string, tls: NonNullable<ProviderHttpClient.ProviderHttpClientOptions["tls"]>]
+  > = [
+    ["a client certificate without its key", { ca: cert, cert, key: Redacted.make(otherKey) }],
+    ["a client key that is no PEM", { ca: cert, cert, key: Redacted.make("no key") }],
+    ["a client certificate that is no PEM", { ca: cert, cert: "no certificate", key: Redacted.make(key) }],
+    ["a certificate authority that is no PEM", { ca: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----" }]
+  ]
+  for (const [name, wrong] of settings) {
+    it.live(`is a local failure: ${name}`, () =>
+      Effect.gen(function*() {
+        const server = yield* tlsServer()
+        const answer = yield* failureOver(server.port)
+        assert.deepInclude(answer, { _tag: "NotSent", isLocal: true })
+      }).pipe(Effect.provide(ProviderHttpClient.layer({ tls: wrong }))))
+  }
+
+  it.live("is a local failure: TLS to a port that does not speak it", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer({ onConnect: (socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n") })
+      const answer = yield* failureOver(Number(new URL(server.url).port))
+      assert.deepInclude(answer, { _tag: "NotSent", isLocal: true })
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
 })

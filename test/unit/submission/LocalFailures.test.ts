@@ -244,6 +244,13 @@ describe("A claim is returned", () => {
       yield* TestClock.adjust("10 millis")
       yield* Fiber.interrupt(working)
       yield* returned(world, id, /^the worker was stopped before it sent anything$/)
+      const line = world.logs.find(({ message }) => String(message).startsWith("Could not send an operation"))
+      assert.strictEqual(line?.level, "WARN")
+      assert.deepStrictEqual(line?.annotations, {
+        provider: bank,
+        operation_id: id,
+        reason: "the worker was stopped before it sent anything"
+      })
     }))
 
   it.effect("again and again while the database is unavailable, until it has it", () =>
