@@ -7,7 +7,8 @@ import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 
 /**
- * Schemas of payloads by type of operation, such as `{ payment: Payment }`. Each decodes the JSON of an accepted request.
+ * Schemas of payloads by type of operation, such as `{ payment: Payment }`. Each decodes the JSON of an accepted request,
+ * without waiting: the ledger asks the schemas of all providers, and one that waits would delay the others.
  *
  * The message of a check that fails is part of the answer to the client, and is logged: it must not quote the value.
  */
@@ -56,7 +57,7 @@ export type DecodePayload = (payload: unknown) => Effect.Effect<unknown, Readonl
 export const payloadDecoders = (schemas: PayloadSchemas): ReadonlyMap<string, DecodePayload> =>
   new Map(
     Object.entries(schemas).map(([type, schema]) => {
-      const decode = Schema.decodeUnknownEffect(schema, decodeOptions)
-      return [type, (payload) => Effect.mapError(decode(payload), invalidMembers)]
+      const decode = Schema.decodeUnknownExit(schema, decodeOptions)
+      return [type, (payload) => Effect.mapError(Effect.suspend(() => decode(payload)), invalidMembers)]
     })
   )

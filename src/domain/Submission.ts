@@ -81,8 +81,6 @@ export interface Claim {
   readonly operation: ProviderOperation
   /** Record the outcome at this revision. */
   readonly revision: number
-  /** Another claim of the operation was returned before this one. Ask `mayStillSend` before the first attempt, too. */
-  readonly takenOver: boolean
   /** Decrypts and parses the payload, and checks the digest of the accepted request. If it fails, nothing is sent. */
   readonly payload: Effect.Effect<Schema.Json, PayloadUnreadable | PayloadAltered>
 }

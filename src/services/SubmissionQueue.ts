@@ -80,7 +80,7 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    * acknowledgement of the COMMIT. After `StoreUnavailable` none of the operations may be sent, as for `claim`.
    *
    * The operations keep state and revision, and get a later `send_before`: so all that earlier holders still ask or record is
-   * stale. The statement does not check grants. Ask `mayStillSend` before the first attempt.
+   * stale. An operation that `claim` would leave `accepted` keeps its returned claim: without a live grant, for example.
    *
    * It leaves a claim from an earlier timeline of the database: a failover may have lost a take-over that sent the operation.
    * The rescuer moves such a claim to `indeterminate`.

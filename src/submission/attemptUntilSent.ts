@@ -128,8 +128,8 @@ const checkDeadline = Effect.fnUntraced(function*({ policy }: WorkerServices, { 
 
 /**
  * Fails if the database does not allow an attempt now. The claim itself allows the first one, unless it is older than
- * `storeTimeout` or took over a returned claim. Before each other attempt the worker asks: after a revocation, only an
- * attempt that is under way may still send. An answer that took longer than `storeTimeout` counts as none.
+ * `storeTimeout`. Before each other attempt the worker asks: after a revocation, only an attempt that is under way may
+ * still send. An answer that took longer than `storeTimeout` counts as none.
  */
 const checkAuthorization = Effect.fnUntraced(function*(
   { policy, queue }: WorkerServices,
@@ -137,7 +137,7 @@ const checkAuthorization = Effect.fnUntraced(function*(
   isFirst: boolean
 ) {
   const storeTimeout = Duration.toMillis(policy.storeTimeout)
-  if (isFirst && !claim.takenOver && (yield* elapsed(askedAt)) < storeTimeout) return
+  if (isFirst && (yield* elapsed(askedAt)) < storeTimeout) return
   const since = yield* readClocks
   const mayStillSend = yield* withinStore(queue.mayStillSend(claim)).pipe(
     Effect.catchCause((cause) =>

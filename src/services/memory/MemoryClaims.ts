@@ -26,7 +26,7 @@ export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: Mem
       send_before: DateTime.makeUnsafe(after(terms.send_within)),
       claimed_by: terms.worker
     })
-    return toClaim(claimed, false)
+    return toClaim(claimed)
   }
 
   /** The lanes of the index `operations_to_claim`, in the order of their names. */
@@ -68,8 +68,10 @@ export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: Mem
   const mayStillSend = ({ operation, revision }: Pick<Claim, "operation" | "revision">) =>
     Effect.sync(() => {
       const found = memory.operations.get(operation.id)
+      // A claim by hand has no `send_before`, and no worker may send its operation.
+      if (operation.send_before === null) return false
       return found !== undefined && isHeldClaim(found) && found.operation.revision === revision
-        && found.send_before?.epochMilliseconds === operation.send_before?.epochMilliseconds
+        && found.send_before?.epochMilliseconds === operation.send_before.epochMilliseconds
         && hasStanding(found, "send")
     })
 

@@ -22,10 +22,9 @@ export const makePayloads = Effect.gen(function*() {
       : cipher.keyIds.includes(payload.key_id)
   }
 
-  const toClaim = (record: MemoryRecord, takenOver: boolean): Claim => ({
+  const toClaim = (record: MemoryRecord): Claim => ({
     operation: toProviderOperation(record),
     revision: record.operation.revision,
-    takenOver,
     payload: openPayload({ ...record.operation, request_digest: record.digest, sealed: record.payload })
   })
 

@@ -36,7 +36,7 @@ export const makeReturnedClaims = (table: MemoryQueueTable, payloads: MemoryPayl
 
   /** See `claimReturnedStatement` of the SQL queue. */
   const takeOver = (record: MemoryRecord, terms: ClaimTerms): Claim | null => {
-    if (!payloads.isReadable(record)) {
+    if (!table.hasStanding(record, "send") || !payloads.isReadable(record)) {
       update({ ...table.reviewAfter(record, terms.review_after), due_at: table.idleUntil(record, terms.idle) })
       return null
     }
@@ -49,7 +49,7 @@ export const makeReturnedClaims = (table: MemoryQueueTable, payloads: MemoryPayl
       send_before: DateTime.makeUnsafe(from + within),
       due_at: from + Duration.toMillis(terms.rescue_after)
     })
-    return payloads.toClaim(taken, true)
+    return payloads.toClaim(taken)
   }
 
   const claimReturned = (provider: ProviderName, limit: number, terms: ClaimTerms) =>

@@ -16,10 +16,9 @@ export interface ClaimRow extends SubmissionRow {
 /** Makes the function from a row to a claim, which opens the payload when the worker asks for it. */
 export const makeToClaim = Effect.gen(function*() {
   const openPayload = yield* makeOpenPayload
-  return (row: ClaimRow, takenOver: boolean): Claim => ({
+  return (row: ClaimRow): Claim => ({
     operation: toProviderOperation(row),
     revision: row.revision,
-    takenOver,
     payload: openPayload({
       id: row.id,
       type: row.type,

@@ -55,7 +55,7 @@ export const makeClaims = Effect.gen(function*() {
     claimInTurns(provider, limit, (left, after) =>
       Effect.map(claimOnce(provider, left, terms, after), (rows) => ({
         items: rows.filter((row): row is ClaimRow & LanesRow => row.id !== null)
-          .map((row) => toClaim(row, false)),
+          .map(toClaim),
         more: rows[0]!.more,
         next: rows[0]!.next
       })))

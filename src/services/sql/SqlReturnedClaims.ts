@@ -19,7 +19,7 @@ import { untilServed } from "../internal/untilServed.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
-import { here, idle, lacksPayloadKey, millis, reviewAfter, submissionColumns } from "./queueFragments.ts"
+import { here, idle, lacksPayloadKey, millis, reviewAfter, standing, submissionColumns } from "./queueFragments.ts"
 import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
@@ -68,7 +68,7 @@ export const makeReturnedClaims = Effect.gen(function*() {
           ),
           (rows) => ({
             items: rows.filter((row): row is ClaimRow & TakenOverRow => row.id !== null)
-              .map((row) => toClaim(row, true)),
+              .map(toClaim),
             due: rows[0]!.due_count
           })
         ))
@@ -89,7 +89,7 @@ const returnStatement = `
  */
 const claimReturnedStatement = (limit: number) => `
   WITH ${here}, due AS MATERIALIZED (
-    SELECT o.id, o.client_id, NOT ${lacksPayloadKey("$2", "$8")} AS ready
+    SELECT o.id, o.client_id, ${standing("send")} AND NOT ${lacksPayloadKey("$2", "$8")} AS ready
     FROM operations o
     WHERE o.state = 'submitting' AND o.return_reason IS NOT NULL AND o.timeline = (SELECT timeline FROM here)
       AND o.provider = $1 AND o.due_at <= now()

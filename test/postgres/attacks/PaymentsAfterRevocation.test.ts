@@ -26,7 +26,7 @@ const pending = (id: string) =>
 /** Long enough for a busy machine. */
 const policy = {
   ...defaultPolicy,
-  sendWithin: Duration.minutes(10),
+  sendWithin: Duration.minutes(5),
   rescueAfter: Duration.minutes(20),
   storeTimeout: Duration.minutes(1)
 }

@@ -3,7 +3,7 @@
  * The tests run against PostgreSQL and the memory store, and compare both with random requests.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer, Schema } from "effect"
+import { Cause, Effect, Exit, Layer, Schema, SchemaGetter } from "effect"
 import * as fc from "fast-check"
 import { type GrantIdentity, ProviderName, Scope } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey, InvalidFinancialRequest } from "../../../src/domain/Idempotency.ts"
@@ -30,14 +30,22 @@ const payment = { amount: "12.50", creditor: { iban: "DE89" } }
 
 const careful = ProviderName.make("careful")
 const broken = ProviderName.make("broken")
+const slow = ProviderName.make("slow")
 
 const dying = Schema.String.check(Schema.makeFilter(() => {
   throw new Error("a defect of a schema")
 }))
 
+const waiting = Schema.String.pipe(
+  Schema.decodeTo(Schema.String, {
+    decode: SchemaGetter.transformEffect(() => Effect.never),
+    encode: SchemaGetter.passthrough()
+  })
+)
+
 type Declared = Readonly<Record<string, PayloadSchemas>>
 
-const declared: Declared = { careful: { payment: Payment }, broken: { payment: dying } }
+const declared: Declared = { careful: { payment: Payment }, broken: { payment: dying }, slow: { payment: waiting } }
 
 type Stores = Layer.Success<typeof PostgresLedger> | Layer.Success<typeof InMemoryLedger>
 
@@ -116,6 +124,15 @@ for (
         const exit = yield* Effect.exit(accept(identity, { payload: "text" }))
         assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
         assert.deepStrictEqual(yield* owned(identity), [])
+        const { identity: other } = yield* issue()
+        assert.isTrue((yield* accept(other, { payload: "text" })).created)
+      }).pipe(declares))
+
+    it.effect("whose schema waits refuses everything, and delays no other provider", () =>
+      Effect.gen(function*() {
+        const { identity } = yield* issue({ provider: slow })
+        const exit = yield* Effect.exit(accept(identity, { payload: "text" }))
+        assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
         const { identity: other } = yield* issue()
         assert.isTrue((yield* accept(other, { payload: "text" })).created)
       }).pipe(declares))

@@ -53,7 +53,6 @@ export const claimOf = (simulation: Simulation, { operation, owner }: MemoryReco
     send_before: DateTime.makeUnsafe(databaseTime(simulation) + Duration.toMillis(terms.send_within))
   },
   revision: operation.revision + 1,
-  takenOver: false,
   payload: Effect.succeed({})
 })
 

@@ -188,21 +188,6 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         )
     })
   }),
-  "a taken-over claim does not ask for the authorization": () => ({
-    remoteQueue: (queue) => ({
-      ...queue,
-      claimReturned: (provider, limit, terms) =>
-        Effect.map(
-          queue.claimReturned(provider, limit, terms),
-          (claims) => claims.map((claim) => ({ ...claim, takenOver: false }))
-        )
-    }),
-    circumstances: (scenario) => ({
-      ...scenario,
-      network: { ...scenario.network, localFailure: 0.7 },
-      mishaps: { ...scenario.mishaps, standingChange: 500 }
-    })
-  }),
   "a local failure counts as an unreachable provider": () => ({
     adapter: (adapter) => ({
       ...adapter,

@@ -270,7 +270,7 @@ describe("A claim is returned", () => {
 })
 
 describe("A claim that was taken over", () => {
-  it.effect("is not sent if the authorization has ended meanwhile", () =>
+  it.effect("waits while its authorization has ended, and is sent with another one", () =>
     Effect.gen(function*() {
       const { repair, sent, world } = yield* repairable()
       const id = yield* world.acceptOne
@@ -280,7 +280,11 @@ describe("A claim that was taken over", () => {
       yield* TestClock.adjust("10 seconds")
       yield* world.work
       assert.isEmpty(sent)
-      assert.strictEqual((yield* world.show(id)).failure?.code, "authorization_revoked")
+      assert.strictEqual((yield* world.show(id)).state, "submitting")
+      yield* world.grants.setProviderConnected(world.grant.provider_connection_id, true)
+      yield* TestClock.adjust("1 minute")
+      yield* world.work
+      assert.deepStrictEqual(sent, [id])
     }))
 })
 
