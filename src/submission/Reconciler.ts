@@ -17,6 +17,7 @@ import { classifyRead } from "./Circuit.ts"
 import { decideAfterRead, type ReadDecision } from "./decideAfterRead.ts"
 import { logFailure } from "./logFailure.ts"
 import { logOutcome } from "./logOutcome.ts"
+import { makeUnusableReadLog } from "./logUnusableReads.ts"
 import { StatusAnswer } from "./ProviderAdapter.ts"
 import type { Providers } from "./Providers.ts"
 import { type ProviderTask, runOnce, runPollers } from "./ProviderTask.ts"
@@ -50,11 +51,17 @@ export class Reconciler extends Context.Service<Reconciler, {
   )
 }
 
+/** What the log already says of each provider. */
+interface ReadLogs {
+  readonly checkFailure: ReturnType<typeof makeFailureCheck>
+  readonly logUnusable: ReturnType<typeof makeUnusableReadLog>
+}
+
 const makeTask = (services: SubmissionServices): ProviderTask<DueRead> => {
-  const checkFailure = makeFailureCheck("status read")
+  const logs: ReadLogs = { checkFailure: makeFailureCheck("status read"), logUnusable: makeUnusableReadLog() }
   return {
     take: takeDueReads(services),
-    handle: (due) => readAndRecord(services, checkFailure, due)
+    handle: (due) => readAndRecord(services, logs, due)
   }
 }
 
@@ -89,12 +96,13 @@ const takeDueReads = ({ policy, queue }: SubmissionServices) => {
 
 const readAndRecord = (
   services: SubmissionServices,
-  checkFailure: ReturnType<typeof makeFailureCheck>,
+  { checkFailure, logUnusable }: ReadLogs,
   due: DueRead
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const answer = yield* readStatus(services, due)
     const decision = decideAfterRead(due, answer)
+    if (answer !== null && decision._tag !== "Contradicted") yield* logUnusable(due.provider, answer)
     if (decision._tag === "Record" && answer?._tag === "Proven" && answer.state === "failed") {
       yield* checkFailure(due.provider, answer)
     }

@@ -24,6 +24,7 @@ import { claimOperations, type TimedClaim } from "./claimOperations.ts"
 import { makeDrain } from "./Drain.ts"
 import { describeDefect } from "./logFailure.ts"
 import { logOutcome, logReturn } from "./logOutcome.ts"
+import { makeUnservedLog } from "./logUnserved.ts"
 import { makeProviderPauses } from "./ProviderPause.ts"
 import type { Providers } from "./Providers.ts"
 import { type ProviderTask, runOnce, runPollers } from "./ProviderTask.ts"
@@ -118,8 +119,9 @@ const work = Effect.gen(function*() {
   const pollers = yield* runPollers(services, task, running)
   // Runs before the pollers stop: otherwise a claim that hangs would delay them for `rescueAfter`.
   yield* Effect.addFinalizer(() => drain.begin)
+  const logUnserved = makeUnservedLog([...pollers.keys()])
   yield* signal.announced.pipe(
-    Stream.runForEach((provider) => pollers.get(provider)?.wake ?? Effect.void),
+    Stream.runForEach((provider) => pollers.get(provider)?.wake ?? logUnserved(provider)),
     Effect.forkScoped
   )
 })

@@ -71,20 +71,22 @@ export const byStatus = <D extends Decode<unknown, unknown>>(
     ? meanings[answer.status]!(answer) as ReturnType<Decode<Meaning<D>, Refusal<D>>>
     : Effect.fail(new NotUnderstood({ reason: `status ${answer.status}, which is not declared` }))
 
-const refuse = (isLocal: boolean): Decode<never, NotSent> => ({ status }) =>
-  Effect.fail(new NotSent({ reason: `status ${status}`, isRefused: true, ...isLocal ? { isLocal } : {} }))
-
 /**
  * Decodes 401 and 403 of a submission, if the provider documents that it then did nothing. The operations of the provider
- * wait until an operator has repaired the credentials. It does not read the body.
+ * wait until an operator has repaired the credentials. It does not read the body. In `status.decode`, the answer proves
+ * nothing, and the log names the refusal.
  */
-export const wrongCredentials: Decode<never, NotSent> = refuse(true)
+export const wrongCredentials: Decode<never, NotSent> = ({ status }) =>
+  Effect.fail(
+    new NotSent({ reason: `the provider refused the credentials: status ${status}`, isRefused: true, isLocal: true })
+  )
 
 /**
  * Decodes 429 and 503 of a submission, if the provider documents that it then did nothing. The operation is sent again
- * until `sendWithin`. It does not read the body.
+ * until `sendWithin`. It does not read the body. In `status.decode`, the answer proves nothing.
  */
-export const refusedForNow: Decode<never, NotSent> = refuse(false)
+export const refusedForNow: Decode<never, NotSent> = ({ status }) =>
+  Effect.fail(new NotSent({ reason: `status ${status}`, isRefused: true }))
 
 /** The evidence that an answer gives for a transition: its status and body. The history keeps it. */
 export const evidenceOf = ({ body, status }: HttpAnswer): Schema.Json => ({ status, body })

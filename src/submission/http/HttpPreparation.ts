@@ -14,7 +14,7 @@ import {
   undeclaredMember
 } from "../../domain/PayloadSchemas.ts"
 import type { ProviderOperation } from "../../domain/Submission.ts"
-import { describeThrown, errorName } from "./describeThrown.ts"
+import { causeName, describeThrown, errorName } from "./describeThrown.ts"
 import { type HttpCredentials, NotEncodable } from "./HttpRequest.ts"
 
 /** The adapter failed before it had a request to send. */
@@ -42,7 +42,7 @@ export const prepareRequest = <A>(request: Effect.Effect<A, unknown>): Effect.Ef
     return Effect.fail(new NotPrepared({ reason: `the request cannot be encoded: ${detail}` }))
   })
 
-/** Finds the credentials within the time limit. The failure has the name of the error alone. */
+/** Finds the credentials within the time limit. The failure names the error and its cause alone. */
 export const prepareCredentials = (
   credentials: ((operation: ProviderOperation) => Effect.Effect<HttpCredentials, unknown>) | undefined,
   operation: ProviderOperation,
@@ -55,8 +55,8 @@ export const prepareCredentials = (
     Effect.catchCause((cause) => {
       const thrown = thrownIn(cause)
       if (thrown === late) return Effect.fail(late)
-      const name = errorName(thrown)
-      return Effect.fail(new NotPrepared({ reason: name === null ? "no credentials" : `no credentials: ${name}` }))
+      const names = [errorName(thrown), causeName(thrown)].filter((name) => name !== null)
+      return Effect.fail(new NotPrepared({ reason: ["no credentials", ...names].join(": ") }))
     })
   )
 }

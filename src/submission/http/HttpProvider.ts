@@ -218,6 +218,7 @@ const readStatus = (adapter: Adapter) =>
     },
     Effect.catchTags({
       NotPrepared: ({ reason }) => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: reason })),
+      NotSent: ({ reason }) => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: reason })),
       NoAnswer: (failure) => Effect.succeed(notProven(failure))
     }),
     Effect.catchDefect(() =>

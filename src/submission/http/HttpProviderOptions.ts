@@ -33,8 +33,8 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly payloads?: P
   /**
    * Finds the headers that authenticate a request to the provider, by the operation's resource owner and provider
-   * connection. If it fails, a submission is `NotSent` with `isLocal`, and the tag or the name of the error is logged. It
-   * has the deadline for headers.
+   * connection. If it fails, a submission is `NotSent` with `isLocal`, and the log names the error and its cause without
+   * their messages. It has the deadline for headers.
    */
   readonly credentials?: (operation: ProviderOperation) => Effect.Effect<HttpCredentials, unknown>
   readonly submit: {
@@ -62,8 +62,11 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
      * Decodes an answer. `notFoundIsFinalAfter` applies to `NotProven` with `not_found`. An undeclared 404 counts as not
      * found and is never final, because any proxy on the way may send it. Query by the operation's id or by its
      * reference, and set `names` to the id and reference that the body names.
+     *
+     * Declare 401 and 403 as `wrongCredentials`, too. A read that fails with `NotSent` is `NotProven` with `unclear`, and its
+     * reason is logged.
      */
-    readonly decode: Decode<StatusAnswer>
+    readonly decode: Decode<StatusAnswer, NotSent>
   }
   /** Header of submissions that contains the operation's id. Default: `Idempotency-Key`. */
   readonly idempotencyKeyHeader?: string

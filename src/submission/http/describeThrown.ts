@@ -3,14 +3,21 @@
  */
 import { readMember } from "../../http/RequestFailure.ts"
 
-/** The name of an error, or the tag of a tagged one. Null if the value has neither. */
-export const errorName = (error: unknown): string | null => {
-  for (const member of ["_tag", "name"]) {
+/** The first of these members that is a name. */
+const firstName = (error: unknown, members: ReadonlyArray<string>): string | null => {
+  for (const member of members) {
     const name = readMember(error, member)
     if (typeof name === "string" && /^[A-Za-z_$][\w$./-]{0,127}$/.test(name)) return name
   }
   return null
 }
+
+/** The name of an error, or the tag of a tagged one. Null if the value has neither. */
+export const errorName = (error: unknown): string | null => firstName(error, ["_tag", "name"])
+
+/** The code, the tag or the name of an error's `cause`, such as `ECONNREFUSED`. Null if it has none. */
+export const causeName = (error: unknown): string | null =>
+  firstName(readMember(error, "cause"), ["code", "_tag", "name"])
 
 /** The folder of this library, in the form of `URL.pathname`. Null if a bundler moved this file. */
 const libraryFolder = (() => {

@@ -204,6 +204,16 @@ describe("Credentials that cannot be had", () => {
   const cases: ReadonlyArray<readonly [string, () => Effect.Effect<never, unknown>, string]> = [
     ["by the tag of the error", () => Effect.fail(new VaultSealed({ token: "secret" })), "no credentials: VaultSealed"],
     ["by the name of a defect", () => Effect.die(new TypeError("secret")), "no credentials: TypeError"],
+    [
+      "by the code of its cause",
+      () => Effect.tryPromise(() => Promise.reject(Object.assign(new Error("secret"), { code: "ECONNREFUSED" }))),
+      "no credentials: UnknownError: ECONNREFUSED"
+    ],
+    [
+      "by the name of its cause",
+      () => Effect.fail(new Error("secret", { cause: new RangeError("secret") })),
+      "no credentials: Error: RangeError"
+    ],
     ["without a text", () => Effect.fail("secret"), "no credentials"],
     ["by the time limit", () => Effect.never, "no credentials within 20ms"]
   ]
@@ -238,8 +248,8 @@ describe("An answer that declares that nothing was done", () => {
     503: refusedForNow
   })
   const expected: Readonly<Record<number, NotSent>> = {
-    401: new NotSent({ reason: "status 401", isRefused: true, isLocal: true }),
-    403: new NotSent({ reason: "status 403", isRefused: true, isLocal: true }),
+    401: new NotSent({ reason: "the provider refused the credentials: status 401", isRefused: true, isLocal: true }),
+    403: new NotSent({ reason: "the provider refused the credentials: status 403", isRefused: true, isLocal: true }),
     410: new NotSent({ reason: "documented", isPermanent: true, isRefused: true }),
     418: new NotSent({ reason: "documented", isRefused: true }),
     423: new NotSent({ reason: "documented", isLocal: true, isRefused: true }),
@@ -253,6 +263,26 @@ describe("An answer that declares that nothing was done", () => {
         const base = optionsFor(server.url)
         const answer = yield* failureOf({ ...base, submit: { ...base.submit, decode } })
         assert.deepStrictEqual({ ...answer }, { ...failure })
+      }).pipe(Effect.provide(layer)))
+  }
+})
+
+describe("A status read", () => {
+  const details = {
+    401: "the provider refused the credentials: status 401",
+    403: "the provider refused the credentials: status 403",
+    429: "status 429",
+    503: "status 503"
+  }
+  const decode = byStatus({ 401: wrongCredentials, 403: wrongCredentials, 429: refusedForNow, 503: refusedForNow })
+  for (const [status, detail] of Object.entries(details)) {
+    it.live(`that is refused with ${status} proves nothing, and says so`, () =>
+      Effect.gen(function*() {
+        const server = yield* rawServer(answering(response(Number(status), `{"secret":1}`)))
+        const base = optionsFor(server.url)
+        const { readStatus } = yield* HttpProvider.make({ ...base, status: { ...base.status, decode } })
+        const answer = yield* readStatus(operationOf(), null)
+        assert.deepStrictEqual({ ...answer }, { _tag: "NotProven", reason: "unclear", detail })
       }).pipe(Effect.provide(layer)))
   }
 })

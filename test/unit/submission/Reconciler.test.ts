@@ -321,3 +321,64 @@ describe("A failure that a status read proves", () => {
       assert.deepStrictEqual(lines.map(({ annotations }) => annotations["said"]), ["status read"])
     }))
 })
+
+describe("Status reads without a usable answer", () => {
+  const wrongKey = StatusAnswer.NotProven({ reason: "unclear", detail: "the provider refused the credentials" })
+  const failing = "Status reads of a provider give no usable answer"
+  const again = "Status reads of a provider give usable answers again"
+
+  /** Reads one operation with each of these answers in turn. Yields the level and detail of each line about reads. */
+  const linesAfter = Effect.fnUntraced(function*(pause: Duration.Input, ...answers: ReadonlyArray<StatusAnswer>) {
+    const { id, world } = yield* worldWith("indeterminate", { read: (read) => Effect.succeed(answers[read - 1]!) })
+    for (let n = 0; n < answers.length; n++) {
+      yield* TestClock.adjust(pause)
+      world.memory.operations.set(id, { ...world.recordOf(id), due_at: 0 })
+      yield* world.reconcile
+    }
+    assert.lengthOf(world.reads, answers.length)
+    const lines = world.logs.filter(({ message }) => [failing, again].some((text) => String(message).startsWith(text)))
+    for (const { annotations } of lines) {
+      assert.deepInclude(annotations, { operation_id: id, provider: bank })
+    }
+    return lines.map(({ annotations, level }) => [level, annotations["detail"]])
+  })
+  const [key, network] = [["WARN", wrongKey.detail], ["WARN", unreachable.detail]]
+
+  it.effect("are logged when they begin, and not with each read", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* linesAfter("1 hour", wrongKey, wrongKey, wrongKey), [key])
+    }))
+
+  it.effect("are logged when the detail changes", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* linesAfter("1 hour", wrongKey, unreachable, unreachable, wrongKey), [
+        key,
+        network,
+        key
+      ])
+    }))
+
+  it.effect("end with a read that proves something, which is logged once", () =>
+    Effect.gen(function*() {
+      const lines = yield* linesAfter("1 hour", wrongKey, pending, pending, wrongKey)
+      assert.deepStrictEqual(lines, [key, ["INFO", undefined], key])
+    }))
+
+  it.effect("are logged at most every ten minutes if other reads prove something meanwhile", () =>
+    Effect.gen(function*() {
+      const answers = Array.from({ length: 8 }, () => [wrongKey, pending]).flat()
+      const lines = yield* linesAfter("1 minute", ...answers)
+      assert.deepStrictEqual(lines, [key, ["INFO", undefined], key, ["INFO", undefined]])
+    }))
+
+  it.effect("do not stop the reconciler if the detail is no text", () =>
+    Effect.gen(function*() {
+      const untyped = StatusAnswer.NotProven({ reason: "unclear", detail: undefined as never })
+      assert.deepStrictEqual(yield* linesAfter("1 hour", untyped, untyped), [["WARN", "(undefined)"]])
+    }))
+
+  it.effect("do not begin or end with \"not found\"", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* linesAfter("1 hour", notFound, wrongKey, notFound, wrongKey), [key])
+    }))
+})

@@ -64,6 +64,21 @@ describe("An acceptance", () => {
     }))
 })
 
+describe("An acceptance for a provider without an adapter", () => {
+  it.effect("is logged once for each name, with the names that have adapters", () =>
+    Effect.gen(function*() {
+      const { announcements, claimed, world } = yield* waiting
+      const unknown = ["unknown-bank", "bnak"].map((name) => ProviderName.make(name))
+      yield* Queue.offerAll(announcements, [...unknown, ...unknown, other])
+      yield* until(() => claimed.length > 0)
+      const lines = world.logs.filter(({ message }) => String(message).startsWith("Accepted operations of a provider"))
+      assert.deepStrictEqual(
+        lines.map(({ annotations, level }) => [level, annotations]),
+        unknown.map((provider) => ["WARN", { provider, adapters: [bank, other] }])
+      )
+    }))
+})
+
 describe("Concurrency", () => {
   it.effect("is limited for each provider and for the process", () =>
     Effect.gen(function*() {
