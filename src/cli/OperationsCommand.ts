@@ -135,7 +135,11 @@ const accept = Command.make(
     )
     yield* print(toResult(accepted))
   })
-).pipe(Command.withDescription("Accept financial requests into the ledger: one operation for each idempotency key"))
+).pipe(
+  Command.withDescription(
+    "Accept financial requests into the ledger: one operation for each idempotency key. The command does not check the payloads that adapters declare"
+  )
+)
 
 const toOutcome = (
   state: Outcome["state"],

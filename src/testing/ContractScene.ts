@@ -13,8 +13,15 @@ import * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
 import { ProviderConnectionId, ResourceOwner } from "../domain/Grant.ts"
 import { OperationId, OperationType } from "../domain/Operation.ts"
+import { payloadDecoders } from "../domain/PayloadSchemas.ts"
 import type { ProviderOperation, ProviderReference } from "../domain/Submission.ts"
-import { ProviderAdapter, type StatusAnswer, type SubmissionAnswer } from "../submission/ProviderAdapter.ts"
+import {
+  type NotSent,
+  ProviderAdapter,
+  type StatusAnswer,
+  type SubmissionAnswer,
+  type Uncertain
+} from "../submission/ProviderAdapter.ts"
 import type { ContractBank, Seen } from "./ContractBank.ts"
 
 /** The adapter under test, and the operation that it submits. */
@@ -37,7 +44,10 @@ export const operationIds = {
   foreign: OperationId.make("019aa4f0-5c00-7b1e-8d2f-f0e0d0c0b0a0")
 }
 
-/** The end of a call. `NoResult`: it died, or did not end, which a worker records as uncertain. */
+/**
+ * The end of a call. `NoResult`: it died, or did not end, which a worker records as uncertain. `InvalidSample`: the adapter
+ * was not called, because its schema refuses the payload of the kit.
+ */
 export type Said =
   | SubmissionAnswer
   | StatusAnswer
@@ -50,6 +60,7 @@ export type Said =
   }
   | { readonly _tag: "Uncertain"; readonly reason: string }
   | { readonly _tag: "NoResult"; readonly reason: string }
+  | { readonly _tag: "InvalidSample" }
 
 /** What a call said, and what the bank saw of it. */
 export interface Observation {
@@ -72,17 +83,31 @@ const operationOf = ({ operation }: Subject, id: OperationId, send_before: DateT
 
 const noResult = (reason: string): Said => ({ _tag: "NoResult", reason })
 
+/** Why the declared payloads of an adapter refuse a payload, or null. */
+export const whyRefused = (
+  payloads: ProviderAdapter["Service"]["payloads"],
+  type: string,
+  payload: Schema.Json
+): Effect.Effect<string | null> => {
+  if (payloads === undefined) return Effect.succeed(null)
+  const decode = payloadDecoders(payloads).get(type)
+  if (decode === undefined) return Effect.succeed(`The adapter must declare a payload for the type ${type}`)
+  return Effect.match(decode(payload), {
+    onSuccess: () => null,
+    onFailure: (members) => members.map(({ message, path }) => [...path, message].join(": ")).join("; ")
+  })
+}
+
 /** A submission. `send_before` is an hour from now, or the given distance. */
 export const submitting =
   (subject: Subject, id: OperationId = operationIds.own, sendBefore: Duration.Input = "1 hour"): Call =>
   (adapter, now) =>
-    Effect.suspend(() =>
-      adapter.submit(operationOf(subject, id, DateTime.addDuration(now, sendBefore)), subject.payload)
-    ).pipe(
-      Effect.match({
-        onSuccess: (answer): Said => answer,
-        onFailure: (failure): Said => failure
-      }),
+    Effect.gen(function*(): Effect.fn.Return<Said, NotSent | Uncertain> {
+      const refused = yield* whyRefused(adapter.payloads, subject.operation.type, subject.payload)
+      if (refused !== null) return { _tag: "InvalidSample" }
+      return yield* adapter.submit(operationOf(subject, id, DateTime.addDuration(now, sendBefore)), subject.payload)
+    }).pipe(
+      Effect.catch((failure) => Effect.succeed<Said>(failure)),
       Effect.catchDefect(() => Effect.succeed(noResult("the call died")))
     )
 

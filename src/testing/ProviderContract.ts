@@ -18,6 +18,7 @@ import type { ProviderAdapter } from "../submission/ProviderAdapter.ts"
 import type { Answering, AnswerSubject, BankAnswer, ReceivedRequest } from "./BankAnswer.ts"
 import type { ContractCase, Kit, References } from "./ContractCase.ts"
 import { ContractViolation } from "./contractRules.ts"
+import { payloadCases } from "./payloadCases.ts"
 import { statusCases } from "./statusCases.ts"
 import { submissionCases } from "./submissionCases.ts"
 
@@ -37,7 +38,10 @@ export interface SubmissionAnswers {
   readonly acknowledged?: Answering
   /** It has carried out the operation. The adapter must return `Succeeded`. */
   readonly succeeded?: Answering
-  /** It refuses for ever. The adapter must return `Rejected`; `code`, if given, is the code that it must report. */
+  /**
+   * It refuses for ever. The adapter must return `Rejected`; `code`, if given, is the code that it must report. For JSON of
+   * another shape with the same status, such as that of a proxy, the adapter must fail with `Uncertain`.
+   */
   readonly refused?: { readonly answer: Answering; readonly code?: string }
   /**
    * It has the idempotency key already. The bank may have carried out the first request, so the adapter must neither return
@@ -80,7 +84,7 @@ export interface ProviderContractOptions {
     readonly resource_owner?: string
     readonly provider_connection_id?: string
   }
-  /** A payload that the adapter can send. */
+  /** A payload that the adapter can send. If its schema refuses it, one case fails with the reason, and no submission runs. */
   readonly payload: Schema.Json
   /** A payload that the adapter cannot send: its declared schema (`payloads`) must refuse it. Default: no such case. */
   readonly invalidPayload?: Schema.Json
@@ -91,7 +95,10 @@ export interface ProviderContractOptions {
   }
   /** References in the bank's form, for the submitted operation and another one. Default: `bank-reference-1` and `-2`. */
   readonly references?: References
-  /** Finds the idempotency key in a submission. Default: the header `Idempotency-Key`. Null if the bank takes none. */
+  /**
+   * Finds the idempotency key in a submission. Names of headers are in lower case: `headers["x-request-key"]`. Default: the
+   * header `Idempotency-Key`. Null if the bank takes none.
+   */
   readonly idempotencyKey?: ((request: ReceivedRequest) => string | undefined) | null
   /** Methods that a status read may use. Default: `GET`. */
   readonly statusMethods?: ReadonlyArray<string>
@@ -108,6 +115,9 @@ export interface ProviderContractOptions {
 }
 
 const unauthorized: Answering = () => ({ status: 401, body: {} })
+
+const keyHint =
+  ". The kit looked in the header Idempotency-Key; if the bank takes the key elsewhere, set idempotencyKey"
 
 const kitOf = (options: ProviderContractOptions): Kit => {
   const { answers: { status, submission }, idempotencyKey } = options
@@ -127,6 +137,7 @@ const kitOf = (options: ProviderContractOptions): Kit => {
     status: status ?? null,
     references: options.references ?? { own: "bank-reference-1", foreign: "bank-reference-2" },
     keyOf: idempotencyKey === null ? null : idempotencyKey ?? (({ headers }) => headers["idempotency-key"]),
+    keyHint: idempotencyKey === undefined ? keyHint : "",
     statusMethods: options.statusMethods ?? ["GET"],
     otherRequests: options.otherRequests ?? (() => undefined),
     secrets: options.secrets ?? [],
@@ -140,5 +151,5 @@ const kitOf = (options: ProviderContractOptions): Kit => {
  */
 export const cases = (options: ProviderContractOptions): ReadonlyArray<ContractCase> => {
   const kit = kitOf(options)
-  return [...submissionCases(kit), ...statusCases(kit)]
+  return [...submissionCases(kit), ...payloadCases(kit), ...statusCases(kit)]
 }

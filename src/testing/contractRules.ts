@@ -41,6 +41,12 @@ export const operatorCanRepair: Rule = ({ said }) =>
     ? "An operator can repair wrong credentials: NotSent needs isLocal here, and not isPermanent"
     : null
 
+/** A proxy sends the status of a refusal as well, with a body of its own. */
+export const bodyDecides: Rule = ({ said }) =>
+  said._tag === "Rejected"
+    ? "A 4xx alone is no refusal, because proxies send it as well: declare the members of the bank's refusal"
+    : null
+
 export const mayBeTriedAgain: Rule = ({ said }) =>
   said._tag === "NotSent" && said.isPermanent === true
     ? "isPermanent ends the operation, although a later attempt may succeed"
@@ -64,13 +70,16 @@ export const limitsBody: Rule = ({ seen }) =>
 /** The key of each request is the id of its operation, in order. */
 export const keysAre = (
   keyOf: (request: ReceivedRequest) => string | undefined,
-  ids: ReadonlyArray<string>
+  ids: ReadonlyArray<string>,
+  hint: string
 ): Rule =>
 ({ seen }) => {
   const keys = seen.requests.map((request) => keyOf(request) ?? "none")
   return keys.join() === ids.join()
     ? null
-    : `The idempotency key must be the operation's id: expected ${ids.join(", ")}, and the bank saw ${keys.join(", ")}`
+    : `The idempotency key must be the operation's id: expected ${ids.join(", ")}, and the bank saw ${
+      keys.join(", ")
+    }${hint}`
 }
 
 /** The names are those of the answer. The adapter must report each name that the text of the answer contains. */

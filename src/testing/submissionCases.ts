@@ -2,13 +2,13 @@
  * The cases of the conformance kit for `submit`.
  */
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import { type Answering, bytesOf } from "./BankAnswer.ts"
 import { type Behaviour, closedBank, contractBank, unknownBank } from "./ContractBank.ts"
 import { answering, caseOf, caseWith, type ContractCase, type Kit, namesIn, subjectOf } from "./ContractCase.ts"
 import {
   atMostOnce,
-  ContractViolation,
+  bodyDecides,
   hasFailure,
   keysAre,
   mayBeTriedAgain,
@@ -18,11 +18,11 @@ import {
   says,
   sendsNothing
 } from "./contractRules.ts"
-import { declaredPayloads, observe, operationIds, submitting } from "./ContractScene.ts"
+import { observe, operationIds, submitting } from "./ContractScene.ts"
 import { hostileAnswers } from "./hostileAnswers.ts"
 
-const keyRule = ({ keyOf }: Kit, ...ids: ReadonlyArray<string>): ReadonlyArray<Rule> =>
-  keyOf === null ? [] : [keysAre(keyOf, ids)]
+const keyRule = ({ keyHint, keyOf }: Kit, ...ids: ReadonlyArray<string>): ReadonlyArray<Rule> =>
+  keyOf === null ? [] : [keysAre(keyOf, ids, keyHint)]
 
 /** A submission, which may send one request. */
 const submission = (kit: Kit, name: string, behaviour: Behaviour, rules: ReadonlyArray<Rule>): ContractCase =>
@@ -89,6 +89,35 @@ const hostileCases = (kit: Kit): ReadonlyArray<ContractCase> =>
     ])
   )
 
+/** JSON that a proxy, a firewall or a framework sends with the status of a refusal. */
+const foreignBodies: ReadonlyArray<Schema.Json> = [{}, { message: "Bad Request" }]
+
+/** Statuses with which a bank may refuse. Proxies send them as well. */
+const refusalStatuses = [400, 404, 409, 422]
+
+/** The body of a refusal must be declared, because others than the bank send its status as well. */
+const foreignRefusals = (kit: Kit): ReadonlyArray<ContractCase> =>
+  foreignBodies.flatMap((body) => {
+    const text = JSON.stringify(body)
+    const refused = kit.submission.refused?.answer
+    return [
+      ...refusalStatuses.map((status) =>
+        submission(
+          kit,
+          `a bank that answers ${status} with ${text} has not refused`,
+          answering(kit, "own", () => ({ status, body })),
+          [bodyDecides, says("Uncertain", "NotSent")]
+        )
+      ),
+      ...refused === undefined ? [] : [submission(
+        kit,
+        `a foreign body with the status of a refusal, ${text}, leaves the outcome uncertain`,
+        answering(kit, "own", (subject) => ({ status: refused(subject).status, body })),
+        [bodyDecides, says("Uncertain")]
+      )]
+    ]
+  })
+
 const unreachableCases = (kit: Kit): ReadonlyArray<ContractCase> => {
   const call = submitting(kit.subject)
   const observeIn = (bank: Parameters<typeof observe>[1]) =>
@@ -136,33 +165,12 @@ const keyCases = (kit: Kit): ReadonlyArray<ContractCase> => {
   ]
 }
 
-/** The schema of the payload refuses at the acceptance what the adapter cannot send. */
-const payloadCases = (kit: Kit): ReadonlyArray<ContractCase> => {
-  const { invalidPayload, subject: { operation: { type }, payload } } = kit
-  if (invalidPayload === undefined) return []
-  const name = "payloads: the declared schema accepts the payload and refuses the invalid one"
-  const broken = (rule: string) => Effect.fail(new ContractViolation({ message: `${name}\n  rule: ${rule}` }))
-  return [{
-    name,
-    run: Effect.scoped(Effect.flatMap(closedBank(kit.otherRequests), (bank) => declaredPayloads(kit.subject, bank)))
-      .pipe(
-        Effect.flatMap((payloads) => {
-          const schema = payloads?.[type]
-          if (schema === undefined) return broken(`The adapter must declare a payload for the type ${type}`)
-          const accepts = (value: Schema.Json) => Schema.decodeUnknownExit(schema)(value)._tag === "Success"
-          if (!accepts(payload)) return broken("The schema must accept the payload")
-          return accepts(invalidPayload) ? broken("The schema must refuse the invalid payload") : Effect.void
-        })
-      )
-  }]
-}
-
-/** All cases for `submit` and `payloads`. */
+/** All cases for `submit`. */
 export const submissionCases = (kit: Kit): ReadonlyArray<ContractCase> => [
   ...declaredCases(kit),
   ...foreignCases(kit),
   ...unreachableCases(kit),
   ...hostileCases(kit),
-  ...keyCases(kit),
-  ...payloadCases(kit)
+  ...foreignRefusals(kit),
+  ...keyCases(kit)
 ]

@@ -49,6 +49,16 @@ describe("The documentation", () => {
     assert.include(readme, `| Node | ${engines.node.replace(">=", "")} or newer |`)
   })
 
+  it("installs the versions of a new project in the guide to tests", () => {
+    const { dependencies, devDependencies } = JSON.parse(read("package.json")) as Readonly<
+      Record<"dependencies" | "devDependencies", Readonly<Record<string, string>>>
+    >
+    const versions = { ...devDependencies, ...dependencies }
+    const brought = ["@effect/platform-node", "@effect/vitest", "@types/node", "typescript", "vitest"]
+    const packages = brought.map((name) => `${name}@${versions[name]}`).join(" ")
+    assert.include(read("docs/testing.md"), `\n    npm install --save-dev ${packages}\n`)
+  })
+
   it("names each test of an attack in the threat model", () => {
     const model = read("SECURITY.md")
     for (const file of fs.globSync("test/*/attacks/*.test.ts")) {

@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Schema } from "effect"
 import { HttpClient } from "effect/http"
 import { ProviderReference } from "../../../src/domain/Submission.ts"
+import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import {
   type AnswerNames,
   namesNothing,
@@ -81,6 +82,25 @@ const byHand: Mistake = (_, __, baseUrl) => ({
     })
 })
 
+/** An adapter that declares the status of a refusal, and no member of its body. */
+const careless = (status: number): Mistake => (_, client, baseUrl) => ({
+  submit: (operation, payload) =>
+    HttpProvider.make({
+      ...options(baseUrl),
+      submit: {
+        request: () => ({ path: "/mutations", body: payload }),
+        decode: HttpProvider.byStatus({ [status]: HttpProvider.onBody(Schema.Struct({}), () => rejected()) })
+      },
+      status: {
+        request: ({ id }) => ({ path: `/mutations/${id}` }),
+        decode: () => Effect.fail(new HttpProvider.NotUnderstood({ reason: "no answer is declared" }))
+      }
+    }).pipe(
+      Effect.provideService(HttpClient.HttpClient, client),
+      Effect.flatMap(({ submit }) => submit(operation, payload))
+    )
+})
+
 const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegExp, mistake: Mistake]> = [
   [
     "sends again after a failure",
@@ -141,6 +161,18 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     "submit: a bank that answers 422 with the page of a proxy leaves the outcome uncertain",
     /must say Uncertain/,
     onFailure(/status 422/, () => Effect.succeed(rejected()))
+  ],
+  [
+    "takes any JSON with the status of its refusals for a refusal",
+    "submit: a foreign body with the status of a refusal, {}, leaves the outcome uncertain",
+    /4xx alone is no refusal/,
+    careless(422)
+  ],
+  [
+    "takes any JSON with a 400 for a refusal, of which the kit was not told",
+    "submit: a bank that answers 400 with {\"message\":\"Bad Request\"} has not refused",
+    /4xx alone is no refusal/,
+    careless(400)
   ],
   [
     "takes half a body for a success",
@@ -340,30 +372,57 @@ describe("The conformance kit finds an adapter that", () => {
 })
 
 describe("The conformance kit checks that the declared payloads", () => {
-  const name = "payloads: the declared schema accepts the payload and refuses the invalid one"
-  const Payment = Schema.Struct({ amount: Schema.String })
-  const contract = (payloads: Partial<Adapter>, invalidPayload: Schema.Json = { amount: 12 }) =>
+  const accepts = "payloads: the adapter can send the payload of the kit"
+  const refuses = "payloads: the declared schema refuses the invalid payload"
+  const Payment = Schema.Struct({ amount: Schema.String, creditor: Schema.String })
+  const contract = (payloads: Partial<Adapter>) =>
     ProviderContract.cases({
       ...sandboxContract,
       adapter: withMistake(() => payloads),
-      invalidPayload
-    }).find((one) => one.name === name)!
+      invalidPayload: { amount: 12, creditor: "Landlord of May" }
+    })
 
-  it.effect("accept the payload and refuse the invalid one", () => contract({ payloads: { payment: Payment } }).run)
+  it.effect("accept the payload and refuse the invalid one", () =>
+    Effect.forEach(
+      contract({ payloads: { payment: Payment } }).filter(({ name }) => name === accepts || name === refuses),
+      ({ run }) => run
+    ))
 
-  const wrong: ReadonlyArray<readonly [what: string, payloads: Partial<Adapter>, rule: RegExp]> = [
-    ["exist", {}, /must declare a payload for the type payment/],
-    ["are of the operation's type", { payloads: { transfer: Payment } }, /for the type payment/],
+  const wrong: ReadonlyArray<readonly [what: string, caught: string, payloads: Partial<Adapter>, rule: RegExp]> = [
+    ["exist", refuses, {}, /must declare a payload for the type payment/],
+    ["are of the operation's type", accepts, { payloads: { transfer: Payment } }, /for the type payment/],
     [
       "accept the payload",
-      { payloads: { payment: Schema.Struct({ iban: Schema.String }) } },
-      /must accept the payload/
+      accepts,
+      { payloads: { payment: Schema.Struct({ ...Payment.fields, iban: Schema.String }) } },
+      /must accept `payload`.* iban: /
     ],
-    ["refuse the invalid payload", { payloads: { payment: Schema.Unknown } }, /must refuse the invalid payload/]
+    [
+      "refuse the invalid payload",
+      refuses,
+      { payloads: { payment: Schema.Unknown } },
+      /must refuse the invalid payload/
+    ]
   ]
-  for (const [what, payloads, rule] of wrong) {
-    it.effect(what, () => Effect.map(Effect.flip(contract(payloads).run), ({ message }) => assert.match(message, rule)))
+  for (const [what, caught, payloads, rule] of wrong) {
+    it.effect(what, () => {
+      const { run } = contract(payloads).find(({ name }) => name === caught)!
+      return Effect.map(Effect.flip(run), ({ message }) => assert.match(message, rule))
+    })
   }
+
+  it.effect("accept the payload, in one case only: no other case fails for it", () =>
+    Effect.gen(function*() {
+      const cases = contract({ payloads: { payment: Schema.Struct({ iban: Schema.String }) } })
+      const submissions = cases.filter(({ name }) => name.startsWith("submit: "))
+      assert.isAbove(submissions.length, 40)
+      const broken = yield* Effect.forEach(
+        [...submissions, cases.find(({ name }) => name === accepts)!],
+        ({ name, run }) => Effect.match(run, { onSuccess: () => [], onFailure: () => [name] }),
+        { concurrency: 8 }
+      )
+      assert.deepStrictEqual(broken.flat(), [accepts])
+    }))
 })
 
 describe("The conformance kit", () => {
@@ -373,6 +432,21 @@ describe("The conformance kit", () => {
         ProviderContract.cases({ ...sandboxContract, answers: { submission: {} }, adapter: withMistake(() => ({})) }),
       /declare answers\.submission/
     )
+  })
+
+  it.effect("says where it looked for the idempotency key, unless it was told where", () => {
+    const adapter = withMistake(() => ({ submit: () => Effect.fail(new Uncertain({ reason: "nothing sent" })) }))
+    const name = "submit: each attempt of an operation has its id as idempotency key, and another operation has another"
+    const failure = (contract: Partial<ProviderContract.ProviderContractOptions>) =>
+      Effect.flip(
+        ProviderContract.cases({ ...sandboxContract, ...contract, adapter }).find((one) => one.name === name)!.run
+      )
+    return Effect.gen(function*() {
+      const hint =
+        "The kit looked in the header Idempotency-Key; if the bank takes the key elsewhere, set idempotencyKey"
+      assert.include((yield* failure({})).message, hint)
+      assert.notInclude((yield* failure({ idempotencyKey: () => undefined })).message, "The kit looked")
+    })
   })
 
   it.effect("counts an adapter that dies or never ends as uncertain, as a worker does", () =>
