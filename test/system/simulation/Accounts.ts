@@ -171,8 +171,10 @@ export class Accounts {
   isAtItsEnd(record: MemoryRecord): boolean {
     const { operation: { id, state, terminal }, owner } = record
     if (terminal) return true
-    if (state === "submitting") return false
-    if (!this.#isGood(this.#accountOf(owner))) return true
+    const isGood = this.#isGood(this.#accountOf(owner))
+    // A held claim comes to an end without its owner. A returned claim waits for its owner, as an accepted operation does.
+    if (state === "submitting") return record.return_reason !== null && !isGood
+    if (!isGood) return true
     const { database } = this.#simulation
     const provider = this.#simulation.providerOf(owner.provider)
     const isFindable = provider.isFindable(id)
