@@ -107,8 +107,10 @@ describe("The parts of GatewayApp", () => {
   it.live("fail to start on an invalid setting, with one sentence", () =>
     Effect.gen(function*() {
       const invalid = [
-        [{ PORT: "0" }, "PORT: Expected a value between 1 and 65535"],
-        [{ PORT: "none" }, /^PORT: Expected /],
+        [{ PORT: "0" }, "PORT must be a port from 1 to 65535"],
+        [{ PORT: "none" }, "PORT must be a port from 1 to 65535"],
+        [{ PORT: "70000" }, "PORT must be a port from 1 to 65535"],
+        [{ MAX_CONNECTIONS: "many" }, "MAX_CONNECTIONS must be a number of connections, at least 1"],
         [{ RATE_LIMIT: "many" }, /^RATE_LIMIT: Expected a quota such as /],
         [{ MAX_CONNECTIONS: "0" }, "MAX_CONNECTIONS must be a number of connections, at least 1"]
       ] as const
