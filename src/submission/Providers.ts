@@ -22,6 +22,12 @@ const checkName = (name: string): Effect.Effect<ProviderName> =>
     )
   )
 
+/** Names the provider whose options are invalid: adapters refuse them with a `TypeError`. Other defects stay. */
+const namingProvider = (name: ProviderName) => (defect: unknown): Effect.Effect<never> =>
+  Effect.die(
+    defect instanceof TypeError ? new TypeError(`provider ${name}: ${defect.message}`, { cause: defect }) : defect
+  )
+
 /**
  * Adapters by provider, under the name that provider connections use. A worker leaves operations of other providers to
  * the workers that have an adapter for them.
@@ -42,7 +48,7 @@ export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderNa
         Effect.forEach(Object.entries(adapters), ([name, adapter]) =>
           Effect.flatMap(checkName(name), (provider) =>
             Effect.map(
-              Layer.build(Layer.fresh(adapter)),
+              Effect.catchDefect(Layer.build(Layer.fresh(adapter)), namingProvider(provider)),
               (context) =>
                 [provider, Context.get(context, ProviderAdapter)] as const
             ))),
