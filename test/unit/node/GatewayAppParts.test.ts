@@ -7,6 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Deferred, Effect, Layer, Logger, Redacted } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { createServer } from "node:http"
+import { expectTypeOf } from "vitest"
 import { InvalidCredential } from "../../../src/domain/Credential.ts"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import { Database } from "../../../src/node/Database.ts"
@@ -56,6 +57,8 @@ const inMemory = {
   migrate: false
 } as const
 
+class Stranger extends Context.Service<Stranger, { readonly name: string }>()("test/Stranger") {}
+
 const environment = (variables: Readonly<Record<string, string>>) =>
   ConfigProvider.layer(ConfigProvider.fromEnv({ env: variables }))
 
@@ -102,6 +105,21 @@ describe("The parts of GatewayApp", () => {
         )
       })
     assert.lengthOf([open, closed, start, startComplete], 4)
+  })
+
+  it("are named with their missing services in the error of the compiler", () => {
+    type Open = Layer.Layer<GrantVerifier, never, Customers | Stranger>
+    type Named = GatewayApp.Incomplete<{
+      readonly routes: typeof CountCustomers
+      readonly started: Layer.Layer<never>
+      readonly verifier: Open
+    }>
+    expectTypeOf<Named>().toEqualTypeOf<{
+      readonly "a part needs a service that the process does not have": {
+        readonly routes: Customers
+        readonly verifier: Customers | Stranger
+      }
+    }>()
   })
 
   it.live("fail to start on an invalid setting, with one sentence", () =>
