@@ -2,6 +2,8 @@
 /**
  * The command line: every command with the database that it needs, and the one place where the program runs.
  */
+// First, because the modules below need a newer Node than the check.
+import "./cli/requireNode.ts"
 import "effect/schema/SchemaJITCompiler/enable"
 import * as CliError from "effect/cli/CliError"
 import * as CliOutput from "effect/cli/CliOutput"

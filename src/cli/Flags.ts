@@ -51,14 +51,19 @@ export const database = {
   )
 }
 
-/** A TCP port, from `from` to 65535. Port 0 lets the system choose a free port. */
-export const Port = ({ from }: { readonly from: 0 | 1 }) =>
-  Schema.String.check(Schema.isPattern(/^[0-9]{1,5}$/u, { expected: `a port from ${from} to 65535` })).pipe(
+/**
+ * A TCP port, from `from` to 65535. Port 0 lets the system choose a free port. Messages name the variable that may hold the
+ * port, if there is one.
+ */
+export const Port = ({ from, variable }: { readonly from: 0 | 1; readonly variable?: string }) => {
+  const expected = `a port from ${from} to 65535${variable === undefined ? "" : `, in the flag or in ${variable}`}`
+  return Schema.String.check(Schema.isPattern(/^[0-9]{1,5}$/u, { expected })).pipe(
     Schema.decodeTo(
-      Schema.Int.check(Schema.isBetween({ minimum: from, maximum: 65_535 })),
+      Schema.Int.check(Schema.isBetween({ minimum: from, maximum: 65_535 }, { expected })),
       SchemaTransformation.numberFromString
     )
   )
+}
 
 const units = { s: "seconds", m: "minutes", h: "hours", d: "days" } as const
 

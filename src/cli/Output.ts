@@ -28,13 +28,16 @@ const typed = (event: CliOutput.Presenter.Help): CliOutput.Presenter.Help => {
   return { ...event, helpDoc: { ...event.helpDoc, examples: toTyped } }
 }
 
+/** A message of the parser, without the words that repeat "Expected". */
+const withoutNoise = (message: string): string => message.replaceAll("Expected: Schema validation failed: ", "")
+
 /** Requested help goes to standard output. An invalid call gets one line on standard error. */
 export const presenter: CliOutput.Presenter = {
   present: (event) => {
     if (event._tag === "Help" && event.reason === "Requested") return CliOutput.defaultPresenter.present(typed(event))
     if (event._tag === "Help") return Console.error(`error: a command is missing (see ${helpCall(event.commandPath)})`)
     if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
-    const reasons = oneLine(event.errors.map((error) => error.message).join("; "))
+    const reasons = oneLine(event.errors.map((error) => withoutNoise(error.message)).join("; "))
     return Console.error(`error: ${reasons} (see ${helpCall(event.commandPath)})`)
   }
 }

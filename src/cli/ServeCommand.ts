@@ -40,7 +40,7 @@ const flags = {
     Flag.withFallbackConfig(Config.String("PORT")),
     Flag.withDefault("3000"),
     // Not 0: clients must know the URL of the gateway before it listens.
-    Flag.withSchema(Port({ from: 1 }))
+    Flag.withSchema(Port({ from: 1, variable: "PORT" }))
   ),
   baseUrl: Flag.String("base-url").pipe(
     Flag.withDescription("URL at which clients reach the gateway (BASE_URL); http://HOST:PORT by default"),

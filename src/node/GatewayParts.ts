@@ -131,6 +131,14 @@ export type Failure<Options> =
     [Name in keyof Options & keyof Provided]: Options[Name] extends Layer.Layer<infer _A, infer E, infer _R> ? E : never
   }[keyof Options & keyof Provided]
 
-/** Refuses options with a part that misses a service. The error of the compiler names the service. */
-export type Incomplete<Options> = [Missing<Options>] extends [never] ? unknown
-  : { readonly "a part needs a service that the process does not have": Missing<Options> }
+/**
+ * Refuses options with a part that misses a service. The error of the compiler names each such part with its services. It
+ * does not use `Missing`, because the compiler would print that name instead of the services.
+ */
+export type Incomplete<Options> = [Missing<Options>] extends [never] ? unknown : {
+  readonly "a part needs a service that the process does not have": {
+    readonly [
+      Name in keyof Options & keyof Provided as [Missing<Pick<Options, Name>>] extends [never] ? never : Name
+    ]: Options[Name] extends Layer.Layer<infer _A, infer _E, infer R> ? Exclude<Needs<R>, Provided[Name]> : never
+  }
+}

@@ -6,6 +6,7 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
+import * as SchemaIssue from "effect/SchemaIssue"
 import { normalizeBaseUrl } from "../server/BaseUrl.ts"
 import { InvalidSetting } from "./InvalidSetting.ts"
 import { defaultMaxConnections } from "./NodeListener.ts"
@@ -32,6 +33,27 @@ export interface ProcessSettings {
 const read = <A>(setting: Setting<A> | undefined, fallback: Config.Config<A>): Effect.Effect<A, Config.ConfigError> =>
   setting === undefined ? fallback : Config.isConfig(setting) ? setting : Effect.succeed(setting)
 
+/** Reads a number. Text that is none fails with the name of its variable and the rule; it is not repeated. */
+const readNumber = (
+  setting: Setting<number> | undefined,
+  fallback: Config.Config<number>,
+  name: string,
+  rule: string
+) =>
+  Effect.mapError(read(setting, fallback), (error) =>
+    error.cause._tag === "SchemaError"
+      ? new InvalidSetting({ message: `${variableOf(error.cause.issue) ?? name} must be ${rule}` })
+      : error)
+
+const format = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/** The variable that is invalid, if the issue names one. */
+const variableOf = (issue: SchemaIssue.Issue): string | null =>
+  format(issue).issues[0]?.path?.map(String).join("_") || null
+
+const portRule = "a port from 1 to 65535"
+const connectionsRule = "a number of connections, at least 1"
+
 /** The URL of a listener without one. */
 export const addressOf = (host: string, port: number): string =>
   `http://${host.includes(":") ? `[${host}]` : host}:${port}`
@@ -39,10 +61,12 @@ export const addressOf = (host: string, port: number): string =>
 /** Reads all settings. Fails with one sentence on a port or a number of connections that is out of range. */
 export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) {
   const host = yield* read(given.host, Config.String("HOST").pipe(Config.withDefault("127.0.0.1")))
-  const port = yield* read(given.port, Config.Port("PORT").pipe(Config.withDefault(3000)))
-  const maxConnections = yield* read(
+  const port = yield* readNumber(given.port, Config.Port("PORT").pipe(Config.withDefault(3000)), "PORT", portRule)
+  const maxConnections = yield* readNumber(
     given.maxConnections,
-    Config.Int("MAX_CONNECTIONS").pipe(Config.withDefault(defaultMaxConnections))
+    Config.Int("MAX_CONNECTIONS").pipe(Config.withDefault(defaultMaxConnections)),
+    "MAX_CONNECTIONS",
+    connectionsRule
   )
   const baseUrl = yield* read(given.baseUrl, Config.String("BASE_URL").pipe(Config.withDefault(addressOf(host, port))))
   const databaseUrl = given.databaseUrl === undefined
@@ -51,10 +75,10 @@ export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) 
   const dataDir = yield* read(given.dataDir, Config.String("DATA_DIR").pipe(Config.withDefault(".data")))
   // Not 0: clients must know the URL before the process listens.
   if (!Number.isInteger(port) || port < 1 || port > 65_535) {
-    return yield* new InvalidSetting({ message: "PORT must be a port from 1 to 65535" })
+    return yield* new InvalidSetting({ message: `PORT must be ${portRule}` })
   }
   if (!Number.isInteger(maxConnections) || maxConnections < 1) {
-    return yield* new InvalidSetting({ message: "MAX_CONNECTIONS must be a number of connections, at least 1" })
+    return yield* new InvalidSetting({ message: `MAX_CONNECTIONS must be ${connectionsRule}` })
   }
   return { host, port, maxConnections, baseUrl: normalizeBaseUrl(baseUrl), databaseUrl, dataDir }
 })

@@ -14,6 +14,7 @@ import Negotiator from "negotiator"
 import { Conformance } from "../api/Middleware.ts"
 import type { Problem } from "../api/Problems.ts"
 import { failingFields } from "./Fields.ts"
+import { hasBrokenJson } from "./JsonRequest.ts"
 import { isProblem, problemResponse, Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
 import { CurrentRequest, withRequestContext } from "./RequestContext.ts"
@@ -49,7 +50,14 @@ const toProblem = (
       problems.fail("response_contract_failed")
     )
   }
-  return Effect.flatMap(failingFields(endpoint, error), (fields) => problems.fail("invalid_request", { fields }))
+  return Effect.gen(function*() {
+    const fields = yield* failingFields(endpoint, error)
+    const isBroken = error.kind === "Payload" && (yield* hasBrokenJson(yield* HttpServerRequest))
+    return yield* problems.fail("invalid_request", {
+      fields,
+      ...isBroken ? { detail: "The body is not valid JSON." } : {}
+    })
+  })
 }
 
 const respond = <R>(failed: Effect.Effect<never, Problem, R>) =>

@@ -51,6 +51,7 @@ import { AuthorizationLayer } from "./Authorization.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import { ConformanceLayer } from "./Conformance.ts"
 import { failingFields } from "./Fields.ts"
+import { isJson } from "./JsonRequest.ts"
 import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseForNow, refuseGrant } from "./Refusals.ts"
@@ -58,9 +59,9 @@ import { refuseForNow, refuseGrant } from "./Refusals.ts"
 /** Longest body of a financial request, in bytes. */
 const maxBody = 65_536
 
-/** A request without `Content-Type` counts as JSON: clients that name no type send JSON, too. */
-const isJson = ({ headers }: HttpServerRequest): boolean =>
-  /^\s*application\/json\s*(?:;|$)/i.test(headers["content-type"] ?? "application/json")
+/** What `parseIdempotencyKey` reads. A key in quotes may hold the characters that end a key without them. */
+const expectedKey =
+  "Expected 1 to 255 visible ASCII characters, without commas, semicolons, quotes or backslashes unless the key is in quotes"
 
 /** A member of the payload as a member of the body. */
 const inBody = ({ message, path }: InvalidMember) => ({ path: ["body", ...path].join("."), message })
@@ -101,7 +102,7 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
       const key = parseIdempotencyKey(header)
       return key === null
         ? problems.fail("invalid_request", {
-          fields: [{ path: `header.${idempotencyKeyHeader}`, message: "Expected 1 to 255 visible ASCII characters" }]
+          fields: [{ path: `header.${idempotencyKeyHeader}`, message: expectedKey }]
         })
         : Effect.succeed(key)
     }
@@ -110,7 +111,11 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
       const context = yield* Effect.context<HttpServerRequest | ParsedSearchParams | RouteContext>()
       const request = Context.get(context, HttpServerRequest)
       const key = yield* findKey(request)
-      if (!isJson(request)) return yield* problems.fail("unsupported_media_type")
+      if (!isJson(request)) {
+        return yield* problems.fail("unsupported_media_type", {
+          detail: "The endpoint reads application/json. The Content-Type of the request is another one."
+        })
+      }
       const hasQuery = Object.keys(Context.get(context, ParsedSearchParams)).length > 0
       if (endpoint.query === undefined && hasQuery) {
         return yield* problems.fail("invalid_request", { fields: yield* failingFields(endpoint) })

@@ -4,9 +4,29 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import { ProviderName } from "../domain/Grant.ts"
 import { ProviderPayloads } from "../services/ProviderPayloads.ts"
 import { ProviderAdapter } from "./ProviderAdapter.ts"
+
+const isProviderName = Schema.is(ProviderName)
+
+/** The name, if connections can have it. A name is a constant of the program, so the failure may quote it. */
+const checkName = (name: string): Effect.Effect<ProviderName> =>
+  isProviderName(name) ? Effect.succeed(name) : Effect.die(
+    new Error(
+      `the provider name ${
+        JSON.stringify(name)
+      } is invalid: expected 1 to 255 visible ASCII characters, without spaces, `
+        + "such as \"first-bank\""
+    )
+  )
+
+/** Names the provider whose options are invalid: adapters refuse them with a `TypeError`. Other defects stay. */
+const namingProvider = (name: ProviderName) => (defect: unknown): Effect.Effect<never> =>
+  Effect.die(
+    defect instanceof TypeError ? new TypeError(`provider ${name}: ${defect.message}`, { cause: defect }) : defect
+  )
 
 /**
  * Adapters by provider, under the name that provider connections use. A worker leaves operations of other providers to
@@ -15,7 +35,10 @@ import { ProviderAdapter } from "./ProviderAdapter.ts"
 export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderName, ProviderAdapter["Service"]>>()(
   "financial-agents-gateway/submission/Providers"
 ) {
-  /** One adapter for each name: `Providers.layer({ "demo-bank": SandboxProvider.layer(…) })`. */
+  /**
+   * One adapter for each name: `Providers.layer({ "demo-bank": SandboxProvider.layer(…) })`. A name has 1 to 255 visible
+   * ASCII characters; the layer dies at one that has not.
+   */
   static readonly layer = <E, R>(
     adapters: Readonly<Record<string, Layer.Layer<ProviderAdapter, E, R>>>
   ): Layer.Layer<Providers, E, R> =>
@@ -23,11 +46,14 @@ export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderNa
       Providers,
       Effect.map(
         Effect.forEach(Object.entries(adapters), ([name, adapter]) =>
-          Effect.map(
-            Layer.build(Layer.fresh(adapter)),
-            (context) => [ProviderName.make(name), Context.get(context, ProviderAdapter)] as const
-          )),
-        (entries) => new Map(entries)
+          Effect.flatMap(checkName(name), (provider) =>
+            Effect.map(
+              Effect.catchDefect(Layer.build(Layer.fresh(adapter)), namingProvider(provider)),
+              (context) =>
+                [provider, Context.get(context, ProviderAdapter)] as const
+            ))),
+        (entries) =>
+          new Map(entries)
       )
     )
 

@@ -93,7 +93,14 @@ export const startFakeBank = Effect.fn(function*(options: { readonly port: numbe
     }, () => response.destroy())
   })
   yield* Effect.acquireRelease(
-    Effect.promise(() => once(server.listen(options.port, "127.0.0.1"), "listening")),
+    Effect.orDie(Effect.tryPromise({
+      try: () => once(server.listen(options.port, "127.0.0.1"), "listening"),
+      catch: (cause) =>
+        new Error(
+          `the fake bank cannot listen on 127.0.0.1:${options.port}. Set FAKE_BANK_PORT to a free port`,
+          { cause }
+        )
+    })),
     () => Effect.sync(() => server.close().closeAllConnections())
   )
   const { port } = server.address() as AddressInfo

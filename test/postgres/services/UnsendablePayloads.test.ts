@@ -3,7 +3,7 @@
  * The tests run against PostgreSQL and the memory store, and compare both with random requests.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer, Schema, SchemaGetter } from "effect"
+import { Cause, Effect, Exit, Layer, Logger, Schema, SchemaGetter } from "effect"
 import * as fc from "fast-check"
 import { type GrantIdentity, ProviderName, Scope } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey, InvalidFinancialRequest } from "../../../src/domain/Idempotency.ts"
@@ -102,6 +102,22 @@ for (
         assert.strictEqual(error.message, "the provider of the grant carries out no operation of the type refund")
         assert.deepStrictEqual(error.fields?.map(({ path }) => path), [[]])
         assert.deepStrictEqual(yield* owned(identity), [])
+      }).pipe(declares))
+
+    it.effect("warns once of a type that it does not declare, because the handler chose it, and not of a payload", () =>
+      Effect.gen(function*() {
+        const lines: Array<string> = []
+        const Lines = Logger.layer([
+          Logger.make((options) => void lines.push(JSON.stringify(Logger.formatStructured.log(options))))
+        ])
+        const { identity } = yield* issue({ provider: careful })
+        yield* Effect.provide(invalid(identity, { payload: {} }), Lines)
+        assert.isEmpty(lines)
+        yield* Effect.provide(invalid(identity, { type: "refund", payload: payment }), Lines)
+        assert.lengthOf(lines, 1)
+        const { annotations, level } = JSON.parse(lines[0]!) as Readonly<Record<string, unknown>>
+        assert.match(String(level), /^warn/i)
+        assert.deepInclude(annotations, { provider: "careful", type: "refund", declared_types: ["payment"] })
       }).pipe(declares))
 
     it.effect("binds no key to a refused payload", () =>

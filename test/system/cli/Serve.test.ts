@@ -139,6 +139,18 @@ describe("serve", () => {
       for (const secret of [access_token, "owner-17", "subject-17"]) assert.notInclude(server.output.stderr, secret)
     })).pipe(Effect.provide(Platform)))
 
+  it.live("names the flag and the variable of an invalid port, and the rule", () =>
+    Effect.gen(function*() {
+      for (const port of ["abc", "0", "70000"]) {
+        const { code, stderr } = yield* run(["serve"], { PORT: port })
+        assert.strictEqual(code, 1)
+        assert.match(
+          stderr,
+          /^error: Invalid value for flag --port: "\w+"\. Expected a port from 1 to 65535, in the flag or in PORT \(see [^\n]+\n$/
+        )
+      }
+    }))
+
   it.live("reports in one line that its port is in use", () =>
     Effect.scoped(Effect.gen(function*() {
       const database = yield* createDatabase()
@@ -146,6 +158,9 @@ describe("serve", () => {
       yield* serve([], env)
       const { code, stderr } = yield* run(["serve"], env)
       assert.strictEqual(code, 1)
-      assert.match(stderr, /^error: .*EADDRINUSE.*\n$/)
+      assert.strictEqual(
+        stderr.split("\n").findLast((line) => line !== ""),
+        `error: cannot listen on 127.0.0.1:${env.PORT}: another process uses the port. Set PORT to a free port`
+      )
     })).pipe(Effect.provide(Platform)))
 })

@@ -109,6 +109,9 @@ describe("GatewayApp", () => {
       const invalid = [
         [{ PAYLOAD_KEYS: "short" }, /^error: PAYLOAD_KEYS must be [^\n]+\n$/],
         [{ MAX_CONNECTIONS: "0" }, /^error: MAX_CONNECTIONS must be [^\n]+\n$/],
+        [{ MAX_CONNECTIONS: "many" }, /^error: MAX_CONNECTIONS must be a number of connections, at least 1\n$/],
+        [{ PORT: "abc" }, /^error: PORT must be a port from 1 to 65535\n$/],
+        [{ PORT: "70000" }, /^error: PORT must be a port from 1 to 65535\n$/],
         [{ LOG_LEVEL: "loud" }, /^error: LOG_LEVEL must be [^\n]+\n$/]
       ] as const
       for (const [setting, line] of invalid) {

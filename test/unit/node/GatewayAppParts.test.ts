@@ -7,6 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Deferred, Effect, Layer, Logger, Redacted } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { createServer } from "node:http"
+import { expectTypeOf } from "vitest"
 import { InvalidCredential } from "../../../src/domain/Credential.ts"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import { Database } from "../../../src/node/Database.ts"
@@ -56,6 +57,8 @@ const inMemory = {
   migrate: false
 } as const
 
+class Stranger extends Context.Service<Stranger, { readonly name: string }>()("test/Stranger") {}
+
 const environment = (variables: Readonly<Record<string, string>>) =>
   ConfigProvider.layer(ConfigProvider.fromEnv({ env: variables }))
 
@@ -104,11 +107,28 @@ describe("The parts of GatewayApp", () => {
     assert.lengthOf([open, closed, start, startComplete], 4)
   })
 
+  it("are named with their missing services in the error of the compiler", () => {
+    type Open = Layer.Layer<GrantVerifier, never, Customers | Stranger>
+    type Named = GatewayApp.Incomplete<{
+      readonly routes: typeof CountCustomers
+      readonly started: Layer.Layer<never>
+      readonly verifier: Open
+    }>
+    expectTypeOf<Named>().toEqualTypeOf<{
+      readonly "a part needs a service that the process does not have": {
+        readonly routes: Customers
+        readonly verifier: Customers | Stranger
+      }
+    }>()
+  })
+
   it.live("fail to start on an invalid setting, with one sentence", () =>
     Effect.gen(function*() {
       const invalid = [
-        [{ PORT: "0" }, "PORT: Expected a value between 1 and 65535"],
-        [{ PORT: "none" }, /^PORT: Expected /],
+        [{ PORT: "0" }, "PORT must be a port from 1 to 65535"],
+        [{ PORT: "none" }, "PORT must be a port from 1 to 65535"],
+        [{ PORT: "70000" }, "PORT must be a port from 1 to 65535"],
+        [{ MAX_CONNECTIONS: "many" }, "MAX_CONNECTIONS must be a number of connections, at least 1"],
         [{ RATE_LIMIT: "many" }, /^RATE_LIMIT: Expected a quota such as /],
         [{ MAX_CONNECTIONS: "0" }, "MAX_CONNECTIONS must be a number of connections, at least 1"]
       ] as const

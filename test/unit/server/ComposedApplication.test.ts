@@ -113,6 +113,37 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
       ])
     }))
 
+  it.effect("tells what is wrong with a body that is no JSON, a media type and a key", () =>
+    Effect.gen(function*() {
+      const { access_token } = yield* issue(mayPay)
+      const pay = (headers: Readonly<Record<string, string>>, body: string) =>
+        send(
+          HttpClientRequest.post("/v1/accounts/a-1/payments").pipe(
+            HttpClientRequest.bodyText(body, headers["content-type"] ?? "application/json"),
+            HttpClientRequest.setHeaders({
+              authorization: `Bearer ${Redacted.value(access_token)}`,
+              "idempotency-key": "key",
+              ...headers
+            })
+          )
+        )
+      for (const body of ["{", "{\"amount\":}", ""]) {
+        const broken = assertCode(yield* pay({}, body), "invalid_request")
+        assert.deepStrictEqual([broken.status, broken.detail], [422, "The body is not valid JSON."], body)
+        assert.deepStrictEqual(broken.fields?.map(({ path }) => path), ["body"])
+      }
+      const incomplete = assertCode(yield* pay({}, "{}"), "invalid_request")
+      assert.match(incomplete.detail, /^The request is well-formed, but /)
+      const text = yield* pay({ "content-type": "text/plain" }, "{}")
+      assert.strictEqual(text.status, 415)
+      assert.match((JSON.parse(text.text) as Problem).detail, /^The endpoint reads application\/json\. /)
+      const list = assertCode(yield* pay({ "idempotency-key": "a,b" }, "{}"), "invalid_request")
+      assert.match(
+        list.fields![0]!.message,
+        /without commas, semicolons, quotes or backslashes unless the key is in quotes$/
+      )
+    }))
+
   it.effect("shows its own endpoints on the page /docs", () =>
     Effect.gen(function*() {
       const { headers, status, text } = yield* send(HttpClientRequest.get("/docs"))

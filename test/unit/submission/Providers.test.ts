@@ -1,8 +1,11 @@
 /** Providers are found by name, and each has an adapter of its own. The tests count how often an adapter is built. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Schema } from "effect"
+import { Cause, Effect, Exit, Layer, Schema } from "effect"
+import { FetchHttpClient } from "effect/http"
 import { ProviderName } from "../../../src/domain/Grant.ts"
+import { explain } from "../../../src/node/explain.ts"
 import { ProviderPayloads } from "../../../src/services/ProviderPayloads.ts"
+import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
 import { acknowledged, unclear } from "../../fixtures/submission/World.ts"
@@ -45,9 +48,29 @@ describe("The providers of a process", () => {
       assert.deepStrictEqual([...declared], [[ProviderName.make("north-bank"), payloads]])
     }))
 
-  it.effect("have names that are valid for a provider connection", () =>
+  it.effect("have names that are valid for a provider connection; the failure names the rule", () =>
     Effect.gen(function*() {
       const exit = yield* Effect.exit(Effect.scoped(Layer.build(Providers.layer({ "no name": Adapter }))))
       assert.isTrue(Exit.isFailure(exit))
+      assert.match(
+        explain(Exit.isFailure(exit) ? Cause.squash(exit.cause) : null),
+        /^the provider name "no name" is invalid: expected 1 to 255 visible ASCII characters, without spaces/
+      )
+    }))
+
+  it.effect("are named by the failure of their options, which repeats no URL", () =>
+    Effect.gen(function*() {
+      const Bank = HttpProvider.layer({
+        baseUrl: "https://user:hunter2@bank.test",
+        submit: { request: () => ({ path: "/", body: null }), decode: () => Effect.die("not called") },
+        status: { request: () => ({ path: "/" }), decode: () => Effect.die("not called") }
+      })
+      const exit = yield* Effect.exit(
+        Effect.scoped(Layer.build(Layer.provide(Providers.layer({ "north-bank": Bank }), FetchHttpClient.layer)))
+      )
+      assert.strictEqual(
+        explain(Exit.isFailure(exit) ? Cause.squash(exit.cause) : null),
+        "provider north-bank: the base URL of a provider must be http or https, without user, query and fragment"
+      )
     }))
 })
