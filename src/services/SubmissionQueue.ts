@@ -64,7 +64,7 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   ) => Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
   /**
    * Gives up a claim of which no byte was sent. The operation stays `submitting` at the same revision, and a worker may take
-   * it over after the delay. Call it only if nothing was sent, and send nothing after the call, whatever its result.
+   * it over after the delay. Call it only if nothing was sent, and send nothing after the call, also if it fails.
    *
    * The right to send ends in the statement that returns the claim, so at most one process has it. The caller cannot record
    * an outcome any more.
