@@ -48,6 +48,8 @@ conformance("the payload of an operation", (it) => {
       Effect.gen(function*() {
         const operation = yield* queued(yield* issueAtNewProvider(), from)
         assert.isTrue(yield* hasPayload(operation.id))
+        // While a worker may be sending the operation, an operator cannot fail it.
+        yield* pass("10 minutes")
         yield* drive(operation, [to])
         assert.isFalse(yield* hasPayload(operation.id))
       }))
