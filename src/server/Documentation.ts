@@ -15,6 +15,8 @@ import { completeDocument } from "../api/OpenApiDocument.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import type { ServedPath } from "./Edge.ts"
 
+export type { ServedPath }
+
 /** The page contains its scripts and styles. It fetches the OpenAPI document and nothing else. */
 const docsPolicy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
   + "font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
