@@ -101,5 +101,7 @@ export const mutationEndpoint = <
       description,
       transform: (operation) => completeMutation(operation as OpenApi.OpenAPISpecOperation, path)
     }))
+  // TypeScript cannot follow the conditional spreads and the generic members; `MutationEndpoint` states their result, and the
+  // tests of the typed client hold it.
   return endpoint as unknown as MutationEndpoint<Name, Path, Payload, Params, Query, Errors>
 }

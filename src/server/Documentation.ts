@@ -47,11 +47,14 @@ export const documentationPaths: ReadonlyArray<ServedPath> = [
   { path: "/docs", methods: ["GET"] }
 ]
 
+/** The gateway's API without its literal types: only by `Top` can its groups be mixed with those of any application. */
+const gatewayApi = Api as unknown as HttpApi.Top
+
 const groupsOf = (api: HttpApi.Constraint) => Object.values((api as HttpApi.Top).groups)
 
 /** Whether the group is the one of the gateway: an application may add the groups of the gateway's API to its own. */
 const isOwn = (group: HttpApiGroup.Top): boolean => {
-  const own = (Api as unknown as HttpApi.Top).groups[group.identifier]
+  const own = gatewayApi.groups[group.identifier]
   return own !== undefined && Object.keys(own.endpoints).join() === Object.keys(group.endpoints).join()
 }
 
@@ -60,14 +63,14 @@ const isOwn = (group: HttpApiGroup.Top): boolean => {
  * annotations are those of the first API; a transformation of it runs last. Throws if two groups have the same name.
  */
 export const documentedApi = (apis: ReadonlyArray<HttpApi.Constraint>): HttpApi.Top => {
-  const own = Api as unknown as HttpApi.Top
   const [first] = apis as ReadonlyArray<HttpApi.Top>
-  if (first === undefined) return own
-  const groups = [...apis.flatMap((api) => groupsOf(api)).filter((group) => !isOwn(group)), ...groupsOf(own)]
+  if (first === undefined) return gatewayApi
+  const groups = [...apis.flatMap((api) => groupsOf(api)).filter((group) => !isOwn(group)), ...groupsOf(gatewayApi)]
   const names = groups.map(({ identifier }) => identifier)
   const twice = names.find((name, at) => names.indexOf(name) !== at)
   if (twice !== undefined) throw new Error(`two groups of the documented APIs have the name ${twice}: rename one`)
   const transform = Context.getOrElse(first.annotations, OpenApi.Transform, () => (document: object) => document)
+  // `add` wants a tuple of known groups, and these are known at run time only.
   const composed = HttpApi.make(first.identifier).add(...groups as [HttpApiGroup.Top]) as unknown as HttpApi.Top
   return composed.annotateMerge(Context.mergeAll(
     OpenApi.annotations({ title: first.identifier, version: "1.0.0" }),

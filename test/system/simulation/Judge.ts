@@ -177,18 +177,16 @@ export class Judge {
   #checkSchedule(
     name: string,
     before: MemoryRecord | undefined,
-    { due_at, operation, return_reason }: MemoryRecord
+    { due_at, operation, send_before }: MemoryRecord
   ): void {
     // A released operation waits for processes that may still send it, also if the clock was set back meanwhile.
     if (due_at === null || due_at === before?.due_at || due_at === before?.send_before?.epochMilliseconds) return
-    // After a rollback a claim waits for the worker of a take-over that may be lost.
-    const isClaimStill = before?.operation.state === "submitting" && operation.state === "submitting"
-    if (isClaimStill && before.return_reason === null && return_reason === null) return
     const now = this.#options.databaseTime()
     const idle = Math.min(longestIdle, (now - operation.updated_at.epochMilliseconds) / 10)
     const delay = due_at - now
-    // After a rollback the rescuer waits until no take-over that was lost can be sent.
-    const rescue = operation.state === "submitting" ? lostTakeOver : 0
+    // After a rollback the rescuer waits until no take-over that was lost can be sent: see `lostTakeOverTime`.
+    const sendable = (send_before?.epochMilliseconds ?? 0) - operation.updated_at.epochMilliseconds
+    const rescue = operation.state === "submitting" ? Math.max(lostTakeOver, sendable) : 0
     if (delay > Math.max(this.#options.longestDelay, idle + 1, rescue)) {
       this.violate("no operation is delayed beyond the longest delay", `${name}, by ${delay} ms`)
     }

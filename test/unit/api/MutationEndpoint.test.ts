@@ -109,6 +109,7 @@ describe("A declared mutation endpoint", () => {
     const operation = post()
     assert.deepInclude(operation, { operationId: "pay", summary: "Pay", description: "Accepts a payment." })
     assert.deepStrictEqual(operation.security, [{ bearer: [] }, { dpop: [] }])
+    // The cast: the type of OpenAPI documents in Effect lacks `example`.
     const { example } = operation.responses["202"]!.content!["application/json"] as unknown as {
       readonly example: object
     }

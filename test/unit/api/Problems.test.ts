@@ -99,6 +99,7 @@ describe("The tag of a problem", () => {
         assert.strictEqual(problem._tag, problemClasses[code].identifier)
         assert.notInclude(problemJson(problem), "_tag")
         assert.notProperty(JSON.parse(JSON.stringify(problem)), "_tag")
+        // The cast: the code determines the class, but TypeScript cannot infer that.
         const Class = problemClasses[code] as unknown as Schema.Codec<Problem, object>
         assert.deepStrictEqual(yield* Schema.encodeEffect(Class)(problem), JSON.parse(problemJson(problem)))
       }
