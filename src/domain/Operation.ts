@@ -5,13 +5,19 @@
  */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
+import {
+  failureCodePattern,
+  idPattern,
+  isStorableText,
+  maxMessageLength,
+  maxNameLength,
+  typePattern
+} from "./OperationForm.ts"
 import { Timestamp } from "./Timestamp.ts"
 
 /** A UUIDv7 (RFC 9562 §5.7) in its canonical lower-case form. */
 export const OperationId = Schema.String.check(
-  Schema.isPattern(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/u, {
-    expected: "a lower-case UUIDv7"
-  })
+  Schema.isPattern(idPattern, { expected: "a lower-case UUIDv7" })
 ).pipe(Schema.brand("OperationId")).annotate({
   identifier: "OperationId",
   description: "Identifier of the operation, a UUIDv7.",
@@ -24,8 +30,8 @@ export const isOperationId = Schema.is(OperationId)
 
 /** What kind of work an operation stands for, such as `payment` or `payment.refund`. */
 export const OperationType = Schema.String.check(
-  Schema.isPattern(/^[a-z][a-z0-9_.]*$/u, { expected: "a lower-case name such as payment" }),
-  Schema.isMaxLength(64)
+  Schema.isPattern(typePattern, { expected: "a lower-case name such as payment" }),
+  Schema.isMaxLength(maxNameLength)
 ).annotate({ description: "Kind of work the operation stands for, such as `payment`." })
 export type OperationType = typeof OperationType.Type
 
@@ -82,15 +88,13 @@ export const isEvidence = (evidence: Schema.Json): boolean =>
 
 /** Why an operation failed. The code is stable; the message is for people. Neither holds provider-specific data. */
 export const OperationFailure = Schema.Struct({
-  code: Schema.String.check(Schema.isPattern(/^[a-z][a-z0-9_]*$/u), Schema.isMaxLength(64)).annotate({
+  code: Schema.String.check(Schema.isPattern(failureCodePattern), Schema.isMaxLength(maxNameLength)).annotate({
     description: "Stable machine-readable failure code."
   }),
   message: Schema.String.check(
     Schema.isMinLength(1),
-    Schema.isMaxLength(1024),
-    Schema.makeFilter((text) => text.isWellFormed() && !text.includes("\0"), {
-      expected: "well-formed text without NUL, which PostgreSQL cannot keep"
-    })
+    Schema.isMaxLength(maxMessageLength),
+    Schema.makeFilter(isStorableText, { expected: "well-formed text without NUL, which PostgreSQL cannot keep" })
   ).annotate({ description: "Human-readable explanation of the failure." })
 }).annotate({ identifier: "OperationFailure" })
 export type OperationFailure = typeof OperationFailure.Type
@@ -157,11 +161,12 @@ export type HistoryEntry = typeof HistoryEntry.Type
 export const pollAfterSeconds = (
   operation: Pick<Operation, "terminal" | "updated_at">,
   now: DateTime.Utc
-): number | null => {
-  if (operation.terminal) return null
-  const ageSeconds = (now.epochMilliseconds - operation.updated_at.epochMilliseconds) / 1000
-  return Math.min(300, Math.max(1, Math.ceil(ageSeconds / 10)))
-}
+): number | null =>
+  operation.terminal ? null : pollAfterAge(now.epochMilliseconds - operation.updated_at.epochMilliseconds)
+
+/** `pollAfterSeconds` of a state that is not final, by its age in milliseconds. */
+export const pollAfterAge = (ageMilliseconds: number): number =>
+  Math.min(300, Math.max(1, Math.ceil(ageMilliseconds / 10_000)))
 
 /** The operation does not exist, or belongs to another owner than the grant. The error does not tell which. */
 export class OperationNotFound extends Schema.TaggedError<OperationNotFound>()("OperationNotFound", {

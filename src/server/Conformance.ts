@@ -16,7 +16,7 @@ import type { Problem } from "../api/Problems.ts"
 import { failingFields } from "./Fields.ts"
 import { hasBrokenJson } from "./JsonRequest.ts"
 import { isProblem, problemResponse, Problems } from "./ProblemResponses.ts"
-import { refuseTokenInQuery } from "./Refusals.ts"
+import { refuseTokenInQuery, withhold } from "./Refusals.ts"
 import { CurrentRequest, withRequestContext } from "./RequestContext.ts"
 
 /** JSON is always in UTF-8 (RFC 8259 §8.1), and some clients name the charset in `Accept`. */
@@ -44,12 +44,7 @@ const toProblem = (
       problems.fail("internal_error")
     )
   }
-  if (error.kind === "Body" || error.kind === "ResponseHeaders") {
-    return Effect.andThen(
-      Effect.logError("Response withheld: it breaks the contract", Cause.fail(error.cause)),
-      problems.fail("response_contract_failed")
-    )
-  }
+  if (error.kind === "Body" || error.kind === "ResponseHeaders") return withhold(problems, error.cause)
   return Effect.gen(function*() {
     const fields = yield* failingFields(endpoint, error)
     const isBroken = error.kind === "Payload" && (yield* hasBrokenJson(yield* HttpServerRequest))

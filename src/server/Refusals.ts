@@ -3,7 +3,7 @@
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import type { BadRequest, Forbidden, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
+import type { BadRequest, Forbidden, InternalError, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
 import type { GrantRefusal } from "../domain/Grant.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { ProblemOptions, Problems } from "./ProblemResponses.ts"
@@ -45,4 +45,11 @@ export const refuseForNow = (
   Effect.andThen(
     Effect.logError("The store did not answer", Cause.fail(error.cause)),
     problems.fail("service_unavailable", options)
+  )
+
+/** Fails with 500 because the response breaks the contract. The cause is only logged. */
+export const withhold = (problems: Problems["Service"], cause: unknown): Effect.Effect<never, InternalError> =>
+  Effect.andThen(
+    Effect.logError("Response withheld: it breaks the contract", Cause.fail(cause)),
+    problems.fail("response_contract_failed")
   )

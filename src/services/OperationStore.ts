@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
+import type { EncodedOperation, EncodedPage, MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import type { Operation, OperationId, OperationNotFound } from "../domain/Operation.ts"
 import type { OperationPage, OperationQuery, QueryTooBroad } from "../domain/OperationQuery.ts"
@@ -31,6 +32,19 @@ export class OperationStore extends Context.Service<OperationStore, {
     grant: GrantIdentity,
     query: OperationQuery
   ) => Effect.Effect<OperationPage, GrantRefusal | QueryTooBroad | StoreUnavailable>
+  /**
+   * As `find`, in the form of a response. Fails with `MalformedOperation` if the stored operation breaks the contract, which
+   * `find` does not check.
+   */
+  readonly findEncoded: (
+    grant: GrantIdentity,
+    id: OperationId
+  ) => Effect.Effect<EncodedOperation, GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable>
+  /** As `list`, in the form of a response. Fails with `MalformedOperation` if an operation of the page breaks the contract. */
+  readonly listEncoded: (
+    grant: GrantIdentity,
+    query: OperationQuery
+  ) => Effect.Effect<EncodedPage, GrantRefusal | QueryTooBroad | MalformedOperation | StoreUnavailable>
 }>()("financial-agents-gateway/services/OperationStore") {
   static readonly layer: Layer.Layer<OperationStore, never, SqlClient.SqlClient> = Layer.effect(
     OperationStore,

@@ -4,6 +4,7 @@
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import { encodeOperation, encodePage } from "../../domain/EncodedOperation.ts"
 import {
   type GrantIdentity,
   GrantUnknown,
@@ -51,7 +52,12 @@ export const makeMemory = Effect.gen(function*() {
         : Effect.succeed(toPage(found, query.page_size))
     })
 
-  return { find, list }
+  return {
+    find,
+    list,
+    findEncoded: (identity: GrantIdentity, id: OperationId) => Effect.flatMap(find(identity, id), encodeOperation),
+    listEncoded: (identity: GrantIdentity, query: OperationQuery) => Effect.flatMap(list(identity, query), encodePage)
+  }
 })
 
 const newestFirst = (a: OperationCursor, b: OperationCursor): number =>

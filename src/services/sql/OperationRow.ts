@@ -10,9 +10,22 @@ import {
   submissionUncertain
 } from "../../domain/Operation.ts"
 
+/** The position of each column in `publicColumns`. */
+export const columnAt = {
+  id: 0,
+  type: 1,
+  state: 2,
+  revision: 3,
+  under_review: 4,
+  created_at: 5,
+  updated_at: 6,
+  completed_at: 7,
+  failure_code: 8,
+  failure_message: 9
+} as const satisfies Record<keyof OperationRow, number>
+
 /** The columns of the public form, of a table or subquery `o`. Reads select no private column, so none can leak. */
-export const publicColumns = "o.id, o.type, o.state, o.revision, o.under_review, o.created_at, o.updated_at, "
-  + "o.completed_at, o.failure_code, o.failure_message"
+export const publicColumns = Object.keys(columnAt).map((name) => `o.${name}`).join(", ")
 
 export interface OperationRow {
   readonly id: string
@@ -27,7 +40,7 @@ export interface OperationRow {
   readonly failure_message: string | null
 }
 
-/** Does not validate: the server checks every response against the contract. */
+/** Does not validate: the encoder of a response checks each operation against the contract. */
 export const fromRow = (row: OperationRow): Operation => ({
   id: row.id as OperationId,
   type: row.type,

@@ -3,10 +3,10 @@
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import type { EncodedOperation, EncodedPage, MalformedOperation } from "../../domain/EncodedOperation.ts"
 import {
   type GrantIdentity,
   type GrantRefusal,
-  type GrantStanding,
   GrantUnknown,
   operationsRead,
   refusal,
@@ -21,52 +21,92 @@ import {
   toPage
 } from "../../domain/OperationQuery.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
+import { encodeRow, encodeRows } from "./encodedRows.ts"
+import { goodStanding, standingOf } from "./grantStanding.ts"
 import { ListClient } from "./ListClient.ts"
-import { fromRow, type OperationRow } from "./OperationRow.ts"
-import { findStatement, listStatement } from "./readStatements.ts"
+import { columnAt, fromRow, type OperationRow } from "./OperationRow.ts"
+import { findById, listStatement, standingAt, tooBroadAt } from "./readStatements.ts"
 
 /** The standing of the grant, beside an operation if there is one. */
-type JoinedRow = GrantStanding & (OperationRow | { readonly id: null })
+type JoinedRow = { readonly standing: number } & (OperationRow | { readonly id: null })
 
 type ListedRow = JoinedRow & { readonly too_broad?: boolean }
 
-const refusalOf = (identity: GrantIdentity, rows: ReadonlyArray<GrantStanding>): GrantRefusal | null =>
-  rows.length === 0 ? new GrantUnknown() : refusal(standingFor(identity, rows[0]!, operationsRead), operationsRead)
+/** `standing` is that of the first row; undefined if the statement returned none. */
+const refusalOf = (identity: GrantIdentity, standing: unknown): GrantRefusal | null => {
+  if (standing === goodStanding && identity.limited_to === undefined) return null
+  return typeof standing === "number"
+    ? refusal(standingFor(identity, standingOf(standing), operationsRead), operationsRead)
+    : new GrantUnknown()
+}
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const listing = (yield* ListClient) ?? sql
 
+  /** Its rows as records, or as values. */
+  const finding = (grant: GrantIdentity, id: OperationId) => {
+    const { parameters, text } = findById(grant, id)
+    return sql.unsafe<JoinedRow>(text, parameters)
+  }
+
   const find = (grant: GrantIdentity, id: OperationId) =>
     Effect.flatMap(
-      orUnavailable(
-        sql.unsafe<JoinedRow>(findStatement, [grant.grant_id, grant.client_id, grant.subject, operationsRead, id])
-      ),
-      (rows): Effect.Effect<Operation, GrantRefusal | OperationNotFound> => {
-        const refused = refusalOf(grant, rows)
+      orUnavailable(finding(grant, id)),
+      ([row]): Effect.Effect<Operation, GrantRefusal | OperationNotFound> => {
+        const refused = refusalOf(grant, row?.standing)
         if (refused !== null) return Effect.fail(refused)
-        const row = rows[0]!
-        return row.id === null ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(fromRow(row))
+        return row === undefined || row.id === null
+          ? Effect.fail(new OperationNotFound({ id }))
+          : Effect.succeed(fromRow(row))
       }
     )
 
-  const list = (grant: GrantIdentity, query: OperationQuery) => {
-    const { parameters, text } = listStatement(grant, query)
-    return Effect.flatMap(
-      // PostgreSQL plans a filtered list with its values, because the number of matching rows decides on the index.
-      orUnavailable(
-        isFiltered(query)
-          ? listing.unsafe<ListedRow>(text, parameters).unprepared
-          : sql.unsafe<ListedRow>(text, parameters)
-      ),
-      (rows): Effect.Effect<OperationPage, GrantRefusal | QueryTooBroad> => {
-        const refused = refusalOf(grant, rows)
+  const findEncoded = (grant: GrantIdentity, id: OperationId) =>
+    Effect.flatMap(
+      orUnavailable(finding(grant, id).values),
+      ([row]): Effect.Effect<EncodedOperation, GrantRefusal | OperationNotFound | MalformedOperation> => {
+        const refused = refusalOf(grant, row?.[standingAt])
         if (refused !== null) return Effect.fail(refused)
-        if (rows[0]!.too_broad === true) return Effect.fail(new QueryTooBroad())
+        return row === undefined || row[columnAt.id] === null
+          ? Effect.fail(new OperationNotFound({ id }))
+          : encodeRow(row)
+      }
+    )
+
+  /** PostgreSQL plans a filtered list with its values, because the number of matching rows decides on the index. */
+  const selecting = (grant: GrantIdentity, query: OperationQuery) => {
+    const { parameters, text } = listStatement(grant, query)
+    const planned = isFiltered(query)
+    return { planned, statement: (planned ? listing : sql).unsafe<ListedRow>(text, parameters) }
+  }
+
+  const list = (grant: GrantIdentity, query: OperationQuery) => {
+    const { planned, statement } = selecting(grant, query)
+    return Effect.flatMap(
+      orUnavailable(planned ? statement.unprepared : statement),
+      (rows): Effect.Effect<OperationPage, GrantRefusal | QueryTooBroad> => {
+        const refused = refusalOf(grant, rows[0]?.standing)
+        if (refused !== null) return Effect.fail(refused)
+        if (rows[0]?.too_broad === true) return Effect.fail(new QueryTooBroad())
         return Effect.succeed(toPage(rows.flatMap((row) => row.id === null ? [] : [fromRow(row)]), query.page_size))
       }
     )
   }
 
-  return { find, list }
+  const listEncoded = (grant: GrantIdentity, query: OperationQuery) => {
+    const { planned, statement } = selecting(grant, query)
+    return Effect.flatMap(
+      orUnavailable(planned ? statement.valuesUnprepared : statement.values),
+      (rows): Effect.Effect<EncodedPage, GrantRefusal | QueryTooBroad | MalformedOperation> => {
+        const refused = refusalOf(grant, rows[0]?.[standingAt])
+        if (refused !== null) return Effect.fail(refused)
+        if (rows[0]?.[tooBroadAt] === true) return Effect.fail(new QueryTooBroad())
+        // Without an operation, the statement returns one row for the standing alone.
+        return encodeRows(rows[0]?.[columnAt.id] === null ? [] : rows, query.page_size)
+      }
+    )
+  }
+
+  return { find, findEncoded, list, listEncoded }
 })

@@ -3,24 +3,35 @@
  */
 import * as DateTime from "effect/DateTime"
 import { type GrantIdentity, operationsRead } from "../../domain/Grant.ts"
-import { operationStates } from "../../domain/Operation.ts"
+import { type OperationId, operationStates } from "../../domain/Operation.ts"
 import { maxLookedAt, type OperationQuery } from "../../domain/OperationQuery.ts"
-import { grantOfCredential, isGrantOfCredential, standingColumns } from "./grantStanding.ts"
+import { grantOfCredential, isGrantOfCredential, standingInteger } from "./grantStanding.ts"
 import { onPrimary } from "./onPrimary.ts"
-import { publicColumns } from "./OperationRow.ts"
+import { columnAt, publicColumns } from "./OperationRow.ts"
 
 const owned = "o.client_id = g.client_id AND o.resource_owner = g.resource_owner AND o.subject = g.subject"
 
-const columns = standingColumns("$4 = ANY (g.scopes)")
+/** The columns of every read: an operation, if there is one, and the standing of the grant. Only some lists have `too_broad`. */
+const columns = `${publicColumns}, ${standingInteger("$4 = ANY (g.scopes)")} AS standing`
+
+/** The positions of the columns behind those of the operation. */
+export const standingAt = Object.keys(columnAt).length
+export const tooBroadAt = standingAt + 1
 
 /** A server in recovery fails here, before it looks for the grant: see `onPrimary`. */
 const condition = `${onPrimary} AND ${isGrantOfCredential}`
 
-export const findStatement = `
-  SELECT ${columns}, ${publicColumns}
+const findStatement = `
+  SELECT ${columns}
   ${grantOfCredential}
   LEFT JOIN operations o ON o.id = $5 AND ${owned}
   WHERE ${condition}`
+
+/** The statement that finds an operation by its id. */
+export const findById = (grant: GrantIdentity, id: OperationId) => ({
+  text: findStatement,
+  parameters: [grant.grant_id, grant.client_id, grant.subject, operationsRead, id]
+})
 
 const newestFirst = "ORDER BY o.created_at DESC, o.id DESC"
 
@@ -52,7 +63,7 @@ export const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
     : updatedPage(query, range, limit, parameter, parameter(DateTime.toDateUtc(query.updated_after)))
   return {
     text: `
-  SELECT ${columns}, ${publicColumns}${query.updated_after === null ? "" : ", o.too_broad"}
+  SELECT ${columns}${query.updated_after === null ? "" : ", o.too_broad"}
   ${grantOfCredential}
   LEFT JOIN LATERAL (${page}) o ON true
   WHERE ${condition}

@@ -11,6 +11,7 @@ import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { ListClient } from "../../../src/services/sql/ListClient.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { storeOf } from "../../fixtures/HttpFixed.ts"
 import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
 import { accept, type Holder, issue } from "../../fixtures/HttpScene.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
@@ -21,10 +22,10 @@ const SleepingLists = Layer.effect(
   Effect.gen(function*() {
     const store = yield* OperationStore
     const lists = (yield* ListClient)!
-    return OperationStore.of({
+    return OperationStore.of(storeOf({
       find: store.find,
       list: () => Effect.orDie(Effect.as(lists`SELECT pg_sleep(600)`, { operations: [], next: null }))
-    })
+    }))
   })
 )
 

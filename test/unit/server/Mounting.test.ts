@@ -15,7 +15,7 @@ import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { checkAny } from "../../fixtures/HttpConformance.ts"
-import { fixedId, fixedIdentity, fixedToken, operationWith } from "../../fixtures/HttpFixed.ts"
+import { fixedId, fixedIdentity, fixedToken, operationWith, storeOf } from "../../fixtures/HttpFixed.ts"
 import { Observer } from "../../fixtures/HttpObserver.ts"
 import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
 import { type Answer, toHeaders } from "../../fixtures/HttpWire.ts"
@@ -27,10 +27,13 @@ const Application = Layer.mergeAll(
   HttpRouter.add("GET", "/", HttpServerResponse.text("the application"))
 ).pipe(
   Layer.provide([
-    Layer.succeed(OperationStore, {
-      find: (_, id) => id === fixedId ? Effect.succeed(operationWith()) : Effect.die("broken"),
-      list: () => Effect.succeed({ operations: [], next: null })
-    }),
+    Layer.succeed(
+      OperationStore,
+      storeOf({
+        find: (_, id) => id === fixedId ? Effect.succeed(operationWith()) : Effect.die("broken"),
+        list: () => Effect.succeed({ operations: [], next: null })
+      })
+    ),
     GrantVerifier.layerFixed(new Map([[fixedToken, fixedIdentity]])),
     Readiness.layerAlways,
     Lifecycle.layer(),
