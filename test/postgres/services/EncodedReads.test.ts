@@ -1,0 +1,180 @@
+/**
+ * An encoded read shows what the plain read shows, in the form of a response, and refuses the same grants. The tests run
+ * against PostgreSQL and the memory store.
+ */
+import { assert } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import {
+  type GrantIdentity,
+  type GrantRefusal,
+  type GrantStanding,
+  operationsRead,
+  refusal,
+  Scope,
+  standingFor
+} from "../../../src/domain/Grant.ts"
+import { Operation, OperationId } from "../../../src/domain/Operation.ts"
+import type { OperationQuery } from "../../../src/domain/OperationQuery.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import {
+  accept,
+  conformance,
+  drive,
+  everything,
+  expiredIn,
+  fieldsOf,
+  issue,
+  issueAgain,
+  operationIn
+} from "../../fixtures/Ledger.ts"
+import { specifiedStates } from "../../fixtures/Specification.ts"
+
+const unknownId = OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
+
+const jsonOf = (operation: Operation) => JSON.stringify(Schema.encodeSync(Operation)(operation))
+
+const other = Scope.make("other")
+const flags = [false, true]
+
+/** Every combination of the five facts. */
+const standings: ReadonlyArray<GrantStanding> = flags.flatMap((revoked) =>
+  flags.flatMap((expired) =>
+    flags.flatMap((client_active) =>
+      flags.flatMap((scope_granted) =>
+        flags.map((provider_connected) => ({ revoked, expired, client_active, scope_granted, provider_connected }))
+      )
+    )
+  )
+)
+
+/** A new grant of this standing, and an operation of its owner. */
+const inStanding = Effect.fnUntraced(function*(standing: GrantStanding) {
+  const grants = yield* Grants
+  const first = yield* issue()
+  const { operation } = yield* accept(first.identity)
+  const { grant, identity } = yield* issueAgain(first.grant, {
+    scopes: standing.scope_granted ? [other, operationsRead] : [other],
+    ...standing.expired ? { expires_in: expiredIn } : {}
+  })
+  if (standing.revoked) yield* grants.revoke(grant.grant_id)
+  yield* grants.setClientActive(grant.client_id, standing.client_active)
+  yield* grants.setProviderConnected(grant.provider_connection_id, standing.provider_connected)
+  return { identity, operation }
+})
+
+/** The refusals of all four reads, null for a success. */
+const refusals = Effect.fnUntraced(function*(grant: GrantIdentity, id: OperationId) {
+  const store = yield* OperationStore
+  const reads: ReadonlyArray<Effect.Effect<unknown, object>> = [
+    store.find(grant, id),
+    store.findEncoded(grant, id),
+    store.list(grant, everything),
+    store.listEncoded(grant, everything)
+  ]
+  return yield* Effect.forEach(reads, (read) => Effect.match(read, { onFailure: fieldsOf, onSuccess: () => null }))
+})
+
+conformance("an encoded read", (it) => {
+  it.effect("shows an operation in each state as the plain read does", () =>
+    Effect.gen(function*() {
+      const store = yield* OperationStore
+      const { identity } = yield* issue()
+      for (const state of specifiedStates) {
+        const { id } = yield* operationIn(identity, state)
+        const operation = yield* store.find(identity, id)
+        assert.deepStrictEqual(yield* store.findEncoded(identity, id), {
+          json: jsonOf(operation),
+          terminal: operation.terminal,
+          revision: operation.revision,
+          under_review: operation.under_review,
+          updated_at: operation.updated_at.epochMilliseconds
+        })
+      }
+    }))
+
+  it.effect("shows each page of each kind of list as the plain list does", () =>
+    Effect.gen(function*() {
+      const store = yield* OperationStore
+      const { identity } = yield* issue()
+      for (const type of ["payment", "transfer"]) {
+        for (const states of [[], ["submitting"], ["submitting", "failed"], ["cancelled"]] as const) {
+          yield* drive((yield* accept(identity, { type })).operation, states)
+        }
+      }
+      const [newest] = (yield* store.list(identity, everything)).operations
+      const filters: ReadonlyArray<Partial<OperationQuery>> = [
+        {},
+        { states: ["failed", "accepted"] },
+        { type: "transfer" },
+        { type: "unknown" },
+        { states: ["accepted"], type: "payment" },
+        { created_before: newest!.created_at },
+        { updated_after: newest!.created_at },
+        { created_after: newest!.created_at }
+      ]
+      for (const filter of filters) {
+        for (const page_size of [1, 3, 100]) {
+          let after: OperationQuery["after"] = null
+          do {
+            const query: OperationQuery = { ...everything, ...filter, page_size, after }
+            const { next, operations } = yield* store.list(identity, query)
+            assert.isAtMost(operations.length, page_size)
+            assert.deepStrictEqual(yield* store.listEncoded(identity, query), {
+              json: `[${operations.map(jsonOf).join(",")}]`,
+              next
+            })
+            after = next
+          } while (after !== null)
+        }
+      }
+    }))
+
+  it.effect("finds neither an unknown operation nor one of another owner", () =>
+    Effect.gen(function*() {
+      const store = yield* OperationStore
+      const { identity } = yield* issue()
+      const { identity: stranger } = yield* issue()
+      const { operation } = yield* accept(identity)
+      for (const [grant, id] of [[identity, unknownId], [stranger, operation.id]] as const) {
+        const error = yield* Effect.flip(store.findEncoded(grant, id))
+        assert.deepStrictEqual(fieldsOf(error), { _tag: "OperationNotFound", id })
+      }
+      assert.deepStrictEqual(yield* store.listEncoded(stranger, everything), { json: "[]", next: null })
+    }))
+
+  it.effect("refuses each combination of the five facts of a standing as the domain does, with any limit of the token", () =>
+    Effect.gen(function*() {
+      for (const standing of standings) {
+        const { identity, operation } = yield* inStanding(standing)
+        const limits: ReadonlyArray<ReadonlyArray<Scope> | undefined> = [undefined, [operationsRead], [other], []]
+        for (const limited_to of limits) {
+          const grant: GrantIdentity = limited_to === undefined ? identity : { ...identity, limited_to }
+          const expected: GrantRefusal | null = refusal(standingFor(grant, standing, operationsRead), operationsRead)
+          const fields = expected === null ? null : fieldsOf(expected)
+          assert.deepStrictEqual(
+            yield* refusals(grant, operation.id),
+            [fields, fields, fields, fields],
+            JSON.stringify({ standing, limited_to })
+          )
+        }
+      }
+    }))
+
+  it.effect("is refused for a grant of another client or subject, which is unknown", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const { identity: stranger } = yield* issue()
+      const { operation } = yield* accept(identity)
+      for (
+        const grant of [
+          { ...identity, client_id: stranger.client_id },
+          { ...identity, subject: stranger.subject },
+          { ...identity, grant_id: stranger.grant_id }
+        ]
+      ) {
+        const unknown = { _tag: "GrantUnknown" }
+        assert.deepStrictEqual(yield* refusals(grant, operation.id), [unknown, unknown, unknown, unknown])
+      }
+    }))
+})
