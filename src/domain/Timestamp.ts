@@ -18,8 +18,14 @@ export const isInstant = (text: string): boolean =>
   && new Date(text.slice(0, 10)).toJSON()?.startsWith(text.slice(0, 10)) === true
 
 const millisecondsADay = 86_400_000
-const twoDigits = Array.from({ length: 60 }, (_, n) => String(n).padStart(2, "0"))
-const threeDigits = Array.from({ length: 1000 }, (_, n) => String(n).padStart(3, "0"))
+/** The numbers below `count` in `digits` digits, each with the character that follows it. */
+const parts = (count: number, digits: number, follower: string) =>
+  Array.from({ length: count }, (_, n) => String(n).padStart(digits, "0") + follower)
+
+const hours = parts(24, 2, ":")
+const minutes = parts(60, 2, ":")
+const seconds = parts(60, 2, ".")
+const milliseconds = parts(1000, 3, "Z")
 
 /** Cache of dates, such as `2026-01-31T`, by day. It is bounded, because a client may name any day. */
 const dates = new Map<number, string>()
@@ -41,9 +47,12 @@ const dateOf = (day: number): string => {
 export const formatTimestamp = (epochMilliseconds: number): string => {
   const day = Math.floor(epochMilliseconds / millisecondsADay)
   const time = epochMilliseconds - day * millisecondsADay
-  return `${dateOf(day)}${twoDigits[Math.floor(time / 3_600_000)]}:${twoDigits[Math.floor(time / 60_000) % 60]}:${
-    twoDigits[Math.floor(time / 1000) % 60]
-  }.${threeDigits[time % 1000]}Z`
+  const second = Math.floor(time / 1000)
+  const minute = Math.floor(second / 60)
+  // The short parts first: V8 copies them, where a longer result would be a tree of parts.
+  const clock = hours[Math.floor(minute / 60)]! + minutes[minute % 60]! + seconds[second % 60]! +
+    milliseconds[time % 1000]!
+  return dateOf(day) + clock
 }
 
 /** An instant, RFC 3339 in UTC with milliseconds on the wire. */

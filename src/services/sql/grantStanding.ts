@@ -37,8 +37,8 @@ const bits = {
 type Fact = keyof typeof bits
 
 /**
- * The standing as one integer. Each row of a list carries it, and decoding five booleans was a fifth of the cost of a row. A
- * fact that is neither true nor false sets its bit.
+ * The standing as one integer. Each row of a list carries it, so that five columns would cost a twentieth of the list. A fact
+ * that is neither true nor false sets its bit.
  */
 export const standingInteger = (isScopeGranted: string): string => {
   const sql = facts(isScopeGranted)
