@@ -3,16 +3,14 @@
  */
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as OpenApi from "effect/http-api/OpenApi"
-import { Conformance } from "./Middleware.ts"
 import { completeDocument } from "./OpenApiDocument.ts"
 import { OperationsApi } from "./OperationsApi.ts"
 import { SystemApi } from "./SystemApi.ts"
 
-/** The whole contract, version 1.0.0: two groups of endpoints, with `Conformance` on each. */
+/** The whole contract, version 1.0.0: two groups of endpoints, each with its gate. */
 export class Api extends HttpApi.make("financial-agents-gateway")
   .add(OperationsApi)
   .add(SystemApi)
-  .middleware(Conformance)
   .annotateMerge(OpenApi.annotations({
     title: "Financial Agents Gateway",
     version: "1.0.0",

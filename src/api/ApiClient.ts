@@ -12,7 +12,7 @@ import * as HttpClient from "effect/http/HttpClient"
 import type { HttpClientError } from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as Redacted from "effect/Redacted"
-import { Authorization } from "./Middleware.ts"
+import { Gate } from "./Middleware.ts"
 
 /** The address of the service, and the access token. */
 export interface ClientOptions {
@@ -24,7 +24,7 @@ export interface ClientOptions {
 
 const bearer = (accessToken: ClientOptions["accessToken"]) =>
   HttpApiMiddleware.layerClient(
-    Authorization,
+    Gate,
     ({ next, request }) =>
       Effect.flatMap(
         Effect.isEffect(accessToken) ? accessToken : Effect.succeed(accessToken),
@@ -57,7 +57,7 @@ export const makeClient = <Id extends string, Groups extends HttpApiGroup.Constr
   HttpApiClient.Client<Groups>,
   never,
   | HttpClient.HttpClient
-  | Exclude<HttpApiGroup.MiddlewareClient<Groups>, HttpApiMiddleware.ForClient<Authorization>>
+  | Exclude<HttpApiGroup.MiddlewareClient<Groups>, HttpApiMiddleware.ForClient<Gate>>
 > =>
   HttpApiClient.make(api, {
     transformClient: (client) => noteAdvice(HttpClient.mapRequest(client, HttpClientRequest.prependUrl(baseUrl)))

@@ -1,6 +1,6 @@
 /**
- * The middleware of the contract, in the reverse of the order in which a request passes it: conformance, admission,
- * authorization, strict request. `src/server` implements each in the file of its name.
+ * The middleware of the contract. An endpoint has one gate, which every request and response passes: `Gate` if it needs a
+ * grant, else `OpenGate`. `server/Gate` implements both.
  */
 import * as Context from "effect/Context"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
@@ -9,14 +9,27 @@ import * as OpenApi from "effect/http-api/OpenApi"
 import type { GrantIdentity } from "../domain/Grant.ts"
 import { responses } from "./Problems.ts"
 
+/** The problems that every endpoint may answer with. */
+const anywhere = [
+  responses.badRequest,
+  responses.notAcceptable,
+  responses.requestTimeout,
+  responses.payloadTooLarge,
+  responses.uriTooLong,
+  responses.unprocessableContent,
+  responses.headersTooLarge,
+  responses.internalError,
+  responses.serviceUnavailable
+] as const
+
 /**
- * Refuses a body, because no endpoint takes one, and query parameters on endpoints that have none. Such a request was
- * meant for another endpoint.
+ * The gate of an endpoint that needs no grant. Each response gets the request id, and each failure becomes a complete
+ * problem: invalid input, output that breaks the contract, and defects. Unless the endpoint declares a body, it refuses
+ * one; without query parameters of its own, it refuses every query. Such a request was meant for another endpoint.
  */
-export class StrictRequest extends HttpApiMiddleware.Service<StrictRequest>()(
-  "financial-agents-gateway/api/StrictRequest",
-  { error: responses.unprocessableContent }
-) {}
+export class OpenGate extends HttpApiMiddleware.Service<OpenGate>()("financial-agents-gateway/api/OpenGate", {
+  error: anywhere
+}) {}
 
 /** The identity of the grant that the credential of the request names. */
 export class CurrentGrant extends Context.Service<CurrentGrant, GrantIdentity>()(
@@ -24,11 +37,13 @@ export class CurrentGrant extends Context.Service<CurrentGrant, GrantIdentity>()
 ) {}
 
 /**
- * Verifies the credential before the parameters of the request are validated. It does not check the standing of the
- * grant, its client and its provider connection: that may change until the read, so the read itself checks it.
+ * The gate of an endpoint that needs a grant. It does what `OpenGate` does. It refuses requests while the gateway is saturated
+ * or shutting down, and those that the store does not answer in time. It verifies the credential before the parameters of
+ * the request are validated. It does not check the standing of the grant, its client and its provider connection: that may
+ * change until the read, so the read itself checks it.
  */
-export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: CurrentGrant }>()(
-  "financial-agents-gateway/api/Authorization",
+export class Gate extends HttpApiMiddleware.Service<Gate, { provides: CurrentGrant }>()(
+  "financial-agents-gateway/api/Gate",
   {
     requiredForClient: true,
     security: {
@@ -42,36 +57,6 @@ export class Authorization extends HttpApiMiddleware.Service<Authorization, { pr
         )
       )
     },
-    error: [
-      responses.badRequest,
-      responses.unauthorized,
-      responses.tooManyRequests,
-      responses.serviceUnavailable
-    ]
+    error: [...anywhere, responses.unauthorized, responses.tooManyRequests]
   }
 ) {}
-
-/**
- * Refuses requests while the gateway is saturated or shutting down, and those that the store does not answer in time.
- */
-export class Admission extends HttpApiMiddleware.Service<Admission>()("financial-agents-gateway/api/Admission", {
-  error: responses.serviceUnavailable
-}) {}
-
-/**
- * Adds the request id to each response, and makes each failure a complete problem: invalid input, output that breaks
- * the contract, and defects.
- */
-export class Conformance extends HttpApiMiddleware.Service<Conformance>()("financial-agents-gateway/api/Conformance", {
-  error: [
-    responses.badRequest,
-    responses.notAcceptable,
-    responses.requestTimeout,
-    responses.payloadTooLarge,
-    responses.uriTooLong,
-    responses.unprocessableContent,
-    responses.headersTooLarge,
-    responses.internalError,
-    responses.serviceUnavailable
-  ]
-}) {}

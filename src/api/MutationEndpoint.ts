@@ -6,7 +6,7 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as OpenApi from "effect/http-api/OpenApi"
 import type { PathInput } from "effect/http/HttpRouter"
 import type * as Schema from "effect/Schema"
-import { Admission, Authorization, Conformance } from "./Middleware.ts"
+import { Gate } from "./Middleware.ts"
 import { acceptanceErrors, AcceptedOperation, mutationHeaders, MutationRequest } from "./MutationRequest.ts"
 import { completeMutation } from "./OpenApiDocument.ts"
 
@@ -55,7 +55,7 @@ export type MutationEndpoint<
   Texts<typeof mutationHeaders>,
   typeof AcceptedOperation,
   Schema.toCodecJson<(typeof acceptanceErrors)[number] | Errors>,
-  MutationRequest | Authorization | Admission | Conformance
+  MutationRequest | Gate
 >
 
 const strict = { onExcessProperty: "error", errors: "all" } as const
@@ -88,11 +88,9 @@ export const mutationEndpoint = <
     success: AcceptedOperation,
     error: [...acceptanceErrors, ...errors as ReadonlyArray<never>]
   })
-    // A request passes them from the last to the first.
+    // A request passes the gate first.
     .middleware(MutationRequest)
-    .middleware(Authorization)
-    .middleware(Admission)
-    .middleware(Conformance)
+    .middleware(Gate)
     .annotate(HttpApi.PayloadParseOptions, strict)
     .annotate(HttpApi.QueryParseOptions, strict)
     .annotateMerge(OpenApi.annotations({

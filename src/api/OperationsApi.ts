@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
 import { isInstant } from "../domain/Timestamp.ts"
-import { Admission, Authorization, StrictRequest } from "./Middleware.ts"
+import { Gate } from "./Middleware.ts"
 import { responses } from "./Problems.ts"
 
 /** The largest page (specification, "Limits"), and the default. */
@@ -130,9 +130,7 @@ export class OperationsApi extends HttpApiGroup.make("operations").add(
       + "`operations:read`."
   }))
 )
-  .middleware(StrictRequest)
-  .middleware(Authorization)
-  .middleware(Admission)
+  .middleware(Gate)
   .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error", errors: "all" })
   .annotateMerge(OpenApi.annotations({
     description: "Durable financial operation status owned by the current subject and client."

@@ -7,7 +7,7 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
-import { StrictRequest } from "./Middleware.ts"
+import { OpenGate } from "./Middleware.ts"
 import { responses } from "./Problems.ts"
 
 /** Constant, without details for probes: those are in the logs. */
@@ -95,7 +95,7 @@ export class SystemApi extends HttpApiGroup.make("system").add(
     description: "Returns which access tokens the gateway accepts, and from whom (RFC 9728)."
   }))
 )
-  .middleware(StrictRequest)
+  .middleware(OpenGate)
   .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error", errors: "all" })
   .annotateMerge(OpenApi.annotations({ description: "Gateway health and public API metadata endpoints." }))
 {}

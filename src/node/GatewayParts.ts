@@ -9,7 +9,7 @@ import type { ServeError } from "effect/http/HttpServerError"
 import type * as Layer from "effect/Layer"
 import type { MigrationError } from "effect/sql/Migrator"
 import type { SqlError } from "effect/sql/SqlError"
-import type { Admission, Authorization, Conformance } from "../api/Middleware.ts"
+import type { Gate } from "../api/Middleware.ts"
 import type { MutationRequest } from "../api/MutationRequest.ts"
 import type { BaseUrl } from "../server/BaseUrl.ts"
 import type { Lifecycle } from "../server/Lifecycle.ts"
@@ -73,11 +73,9 @@ type PlatformServices = Layer.Success<typeof Platform>
 
 type RouteServices =
   | PlatformServices
-  | Admission
-  | Authorization
   | BaseUrl
-  | Conformance
   | Database
+  | Gate
   | Grants
   | GrantVerifier
   | HttpRouter

@@ -31,16 +31,15 @@ export const makeCharges = (limits: RateLimitsShape, problems: Problems["Service
     problems.fail("rate_limited", { detail: `${detail}: ${quota}.`, retryAfter })
 
   return {
-    /** Runs the effect, or `onRefused` with a problem if the quota of the client and subject is used up. */
-    request: <E, R, E2, R2>(
+    /** Runs the effect. Fails with a problem if the quota of the client and subject is used up. */
+    request: <E, R>(
       grant: GrantIdentity,
       request: HttpServerRequest,
-      httpEffect: Responding<E, R>,
-      onRefused: (refused: Effect.Effect<never, TooManyRequests>) => Effect.Effect<never, E2, R2>
-    ): Responding<E | E2, R | R2> =>
-      show(limits.take(grant), ({ retryAfter }): Responding<E | E2, R | R2> => {
+      httpEffect: Responding<E, R>
+    ): Responding<E | TooManyRequests, R> =>
+      show(limits.take(grant), ({ retryAfter }): Responding<E | TooManyRequests, R> => {
         if (retryAfter !== null) {
-          return onRefused(refuse("The client and subject have used up their quota of requests", retryAfter))
+          return refuse("The client and subject have used up their quota of requests", retryAfter)
         }
         if (request.headers["if-none-match"] === undefined) return httpEffect
         return Effect.tap(

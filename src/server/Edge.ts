@@ -8,15 +8,17 @@ import type * as HttpApi from "effect/http-api/HttpApi"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as FindMyWay from "effect/http/FindMyWay"
 import * as HttpRouter from "effect/http/HttpRouter"
-import { ClientAbort, isHttpServerError } from "effect/http/HttpServerError"
+import { isHttpServerError } from "effect/http/HttpServerError"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
 import type { Problem } from "../api/Problems.ts"
+import { answerFailure } from "./FailureResponses.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { problemResponse, Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
+import { lacksHost } from "./RequestChecks.ts"
 import { pathOf, withRequestContext } from "./RequestContext.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
@@ -37,12 +39,9 @@ export const routerConfig = {
   maxParamLength: maxTarget
 }
 
-/**
- * Whether the request lacks the one Host that HTTP/1.1 requires (RFC 9112 §3.2). Several Host headers arrive joined by
- * commas. Requests that did not arrive over HTTP/1.1 need none.
- */
-const lacksHost = ({ headers, source }: HttpServerRequest): boolean =>
-  (headers["host"]?.includes(",") ?? true) && "httpVersion" in source && source.httpVersion === "1.1"
+/** Whether the request lacks the Host that it needs. Requests that did not arrive over HTTP/1.1 need none. */
+const lacksRequiredHost = ({ headers, source }: HttpServerRequest): boolean =>
+  lacksHost(headers) && "httpVersion" in source && source.httpVersion === "1.1"
 
 /**
  * Whether the target is a path, or the `*` of OPTIONS (RFC 9112 §3.2). The router would find paths in other targets
@@ -122,7 +121,7 @@ const answer = (
 /** Returns the response to a request that no endpoint may see; undefined for other requests. */
 const makeIntercept = (problems: Problems["Service"]) => (request: HttpServerRequest) => {
   if (hasTokenInQuery(request)) return answer(refuseTokenInQuery(problems))
-  if (lacksHost(request)) {
+  if (lacksRequiredHost(request)) {
     return answer(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
   }
   if (!isTarget(request)) {
@@ -156,16 +155,7 @@ const makeFallback = (problems: Problems["Service"], findAllow: FindAllow) => {
   return (cause: Cause.Cause<unknown>, request: HttpServerRequest): Handled => {
     const error = Cause.squash(cause)
     if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") return unrouted(request)
-    if (Cause.hasInterruptsOnly(cause)) {
-      // A client that has left gets no response. A client that the shutdown cut off may repeat its request.
-      return cause.reasons.some((reason) => reason.annotations.has(ClientAbort.key))
-        ? Effect.failCause(cause as Cause.Cause<never>)
-        : answer(problems.fail("service_unavailable", { detail: "The gateway is shutting down." }))
-    }
-    return Effect.andThen(
-      Effect.logError("Request failed with a defect", cause),
-      answer(problems.fail("internal_error"))
-    )
+    return answerFailure(problems, cause)
   }
 }
 

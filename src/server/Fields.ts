@@ -11,17 +11,14 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 import type { ProblemField } from "../api/Problems.ts"
-
-/** Whether there is a body. A body of length 0 counts as none. */
-const hasBody = (request: HttpServerRequest): boolean =>
-  request.headers["transfer-encoding"] !== undefined || Number(request.headers["content-length"] ?? 0) !== 0
+import { hasBody } from "./RequestChecks.ts"
 
 /** Whether a request has a body, or query parameters on an endpoint without any. */
 export const bringsSurplus = (
   endpoint: HttpApiEndpoint.Top,
   request: HttpServerRequest,
   query: Readonly<Record<string, unknown>>
-): boolean => hasBody(request) || (endpoint.query === undefined && Object.keys(query).length > 0)
+): boolean => hasBody(request.headers) || (endpoint.query === undefined && Object.keys(query).length > 0)
 
 const surplus = "Expected only parameters of this endpoint"
 const surplusMember = "Expected only members that this endpoint takes"
@@ -82,7 +79,7 @@ export const failingFields = (
           isRepeated(query, field) ? { ...field, message: "Expected the parameter once" } : field
         ),
       ...undecoded(failure),
-      ...endpoint.payload.size === 0 && hasBody(Context.get(context, HttpServerRequest))
+      ...endpoint.payload.size === 0 && hasBody(Context.get(context, HttpServerRequest).headers)
         ? [{ path: "body", message: "Expected no body" }]
         : []
     ]

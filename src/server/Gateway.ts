@@ -5,13 +5,10 @@
  *       edge                   request id, length limits, OPTIONS, problems for paths without an endpoint
  *       DocumentationRoutes    /openapi.json and /docs
  *       GatewayRoutes          the endpoints of the contract
- *         ConformanceLayer     every failure becomes a complete problem
- *         AdmissionLayer       slot for the request, and its deadline
- *         AuthorizationLayer   from the credential to the grant; slots and quota of its client
- *         StrictRequestLayer   no body, no unknown parameters
+ *         GateLayer            failures become complete problems; slot and deadline; from the credential to the grant; no
+ *                              body, no unknown parameters
  *           OperationsLayer    handlers of /v1/operations
- *           SystemLayer        handlers of health, readiness, problems and resource metadata; without admission and
- *                              authorization
+ *           SystemLayer        handlers of health, readiness, problems and resource metadata, behind the open gate
  */
 import * as Effect from "effect/Effect"
 import type * as HttpApi from "effect/http-api/HttpApi"
@@ -19,19 +16,14 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
-import { AdmissionLayer } from "./Admission.ts"
-import { AuthorizationLayer } from "./Authorization.ts"
-import { ConformanceLayer } from "./Conformance.ts"
 import { documentationPaths, DocumentationRoutes } from "./Documentation.ts"
 import { edge, pathsOf, routerConfig } from "./Edge.ts"
+import { GateLayer } from "./Gate.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { MaskedTracer } from "./MaskedTracer.ts"
 import { OperationsLayer } from "./OperationsHandlers.ts"
 import { Problems } from "./ProblemResponses.ts"
-import { StrictRequestLayer } from "./StrictRequest.ts"
 import { SystemLayer } from "./SystemHandlers.ts"
-
-const Middleware = Layer.mergeAll(ConformanceLayer, AdmissionLayer, AuthorizationLayer, StrictRequestLayer)
 
 const Handlers = Layer.mergeAll(OperationsLayer, SystemLayer)
 
@@ -41,7 +33,7 @@ const Handlers = Layer.mergeAll(OperationsLayer, SystemLayer)
  */
 export const GatewayRoutes = HttpApiBuilder.layer(Api).pipe(
   Layer.provide(Handlers),
-  Layer.provide(Middleware),
+  Layer.provide(GateLayer),
   Layer.provide(Problems.layer)
 )
 

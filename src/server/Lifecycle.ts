@@ -1,11 +1,15 @@
 /**
  * Limits of running requests, and the shutdown: the gateway refuses new requests and lets running ones finish.
  */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Semaphore from "effect/Semaphore"
+import { RunningRequest, RunningRequests } from "./RunningRequests.ts"
 
 /** How many requests may run at once, and for how long. */
 export interface LifecycleOptions {
@@ -29,91 +33,138 @@ const defaults: LifecycleOptions = {
   drainTimeout: 10_000
 }
 
+export type { RunningRequest }
+
+/** The annotation of an interruption because of the deadline. */
+class DeadlinePassed extends Context.Service<DeadlinePassed, true>()(
+  "financial-agents-gateway/server/Lifecycle/DeadlinePassed"
+) {}
+
+const deadlinePassed = Context.make(DeadlinePassed, true)
+
+/** Whether the deadline of the request interrupted it. */
+export const isOverdue = (cause: Cause.Cause<unknown>): boolean =>
+  Cause.hasInterruptsOnly(cause) && cause.reasons.some((reason) => reason.annotations.has(DeadlinePassed.key))
+
 /** Counts the running requests. Applications that mount the routes run `drain` when they stop. */
 export class Lifecycle extends Context.Service<Lifecycle, {
   readonly options: LifecycleOptions
   /** True from the start of the shutdown. */
   readonly isDraining: () => boolean
-  /** Runs the effect as one request, or `orElse` if `maxInFlight` requests run or the shutdown has begun. */
-  readonly admit: <A, E, R, E2, R2>(
-    effect: Effect.Effect<A, E, R>,
-    orElse: Effect.Effect<A, E2, R2>
-  ) => Effect.Effect<A, E | E2, R | R2>
-  /** Runs the effect as one request of a client, or `orElse` if `maxInFlightPerClient` of its requests run. */
-  readonly admitClient: <A, E, R, E2, R2>(
-    client: string,
-    effect: Effect.Effect<A, E, R>,
-    orElse: Effect.Effect<A, E2, R2>
-  ) => Effect.Effect<A, E | E2, R | R2>
+  /**
+   * Takes a slot for a request, which then runs in the fiber. At the deadline the fiber is interrupted, with a cause for which
+   * `isOverdue` is true. Null if `maxInFlight` requests run or the shutdown has begun. Call `leave` when the request ends.
+   */
+  readonly admit: (fiber: Fiber.Fiber<unknown, unknown>) => RunningRequest | null
+  /** Takes a slot of the client for the request as well. False if `maxInFlightPerClient` of its requests run. */
+  readonly admitClient: (request: RunningRequest, client: string) => boolean
+  /** Frees the slots of the request. */
+  readonly leave: (request: RunningRequest) => void
   /**
    * Runs the effect as a filtered list of a client. It waits while the client runs `maxListsPerClient` lists, because a
    * list may be far more work than a read by id. Other clients do not wait.
    */
   readonly admitList: <A, E, R>(client: string, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** Refuses new requests from now on. Waits until the last running request ends, or the drain timeout has passed. */
+  /**
+   * Refuses new requests from now on. Waits until the last running request ends. After the drain timeout, interrupts the
+   * running requests.
+   */
   readonly drain: Effect.Effect<void>
 }>()("financial-agents-gateway/server/Lifecycle") {
   static readonly layer = (options: Partial<LifecycleOptions> = {}): Layer.Layer<Lifecycle> =>
-    Layer.sync(Lifecycle, () => {
-      const settings = { ...defaults, ...options }
-      let draining = false
-      let inFlight = 0
-      const inFlightOf = new Map<string, number>()
-      const leaveClient = (client: string) => {
-        const inside = inFlightOf.get(client)! - 1
-        if (inside === 0) inFlightOf.delete(client)
-        else inFlightOf.set(client, inside)
+    Layer.effect(Lifecycle, make({ ...defaults, ...options }))
+}
+
+const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
+  const clock = yield* Clock.Clock
+  const running = new RunningRequests()
+  const isBusy = Latch.makeUnsafe(false)
+  const isIdle = Latch.makeUnsafe(false)
+  const inFlightOf = new Map<string, number>()
+  let inFlight = 0
+  let draining = false
+
+  const interrupt = (request: RunningRequest, annotations?: Context.Context<never>) => {
+    const { fiber } = request
+    running.remove(request)
+    fiber?.interruptUnsafe(undefined, annotations)
+  }
+
+  /** All requests have the same time, so the oldest is the first whose time is up. */
+  const interruptOverdue = Effect.gen(function*() {
+    while (true) {
+      const { oldest } = running
+      if (oldest === null) {
+        isBusy.closeUnsafe()
+        yield* isBusy.await
+        continue
       }
-      /** Of clients with running or waiting lists. */
-      const listsOf = new Map<string, { inside: number; readonly turns: Semaphore.Semaphore }>()
-      const enterLists = (client: string) => {
-        const lists = listsOf.get(client) ?? { inside: 0, turns: Semaphore.makeUnsafe(settings.maxListsPerClient) }
-        listsOf.set(client, lists)
-        lists.inside++
-        return lists
-      }
-      const leaveLists = (client: string) => {
-        const lists = listsOf.get(client)!
-        if (--lists.inside === 0) listsOf.delete(client)
-      }
-      const idle = Latch.makeUnsafe(false)
-      const leave = Effect.sync(() => {
-        inFlight--
-        if (draining && inFlight === 0) idle.openUnsafe()
+      const left = oldest.deadline - clock.currentTimeMillisUnsafe()
+      if (left > 0) yield* Effect.sleep(left)
+      else interrupt(oldest, deadlinePassed)
+    }
+  })
+  yield* Effect.forkScoped(interruptOverdue)
+
+  const leaveClient = (client: string) => {
+    const others = inFlightOf.get(client)! - 1
+    if (others === 0) inFlightOf.delete(client)
+    else inFlightOf.set(client, others)
+  }
+
+  return Lifecycle.of({
+    options,
+    isDraining: () => draining,
+    admit: (fiber) => {
+      if (draining || inFlight >= options.maxInFlight) return null
+      inFlight++
+      const request = new RunningRequest(fiber, clock.currentTimeMillisUnsafe() + options.deadline)
+      running.add(request)
+      isBusy.openUnsafe()
+      return request
+    },
+    admitClient: (request, client) => {
+      const others = inFlightOf.get(client) ?? 0
+      if (others >= options.maxInFlightPerClient) return false
+      inFlightOf.set(client, others + 1)
+      request.client = client
+      return true
+    },
+    leave: (request) => {
+      running.remove(request)
+      if (request.client !== null) leaveClient(request.client)
+      inFlight--
+      if (draining && inFlight === 0) isIdle.openUnsafe()
+    },
+    admitList: makeTurns(options.maxListsPerClient),
+    drain: Effect.suspend(() => {
+      draining = true
+      if (inFlight === 0) return Effect.void
+      return Effect.timeoutOrElse(isIdle.await, {
+        duration: options.drainTimeout,
+        orElse: () =>
+          Effect.sync(() => {
+            while (running.oldest !== null) interrupt(running.oldest)
+          })
       })
-      return {
-        options: settings,
-        isDraining: () => draining,
-        admit: <A, E, R, E2, R2>(effect: Effect.Effect<A, E, R>, orElse: Effect.Effect<A, E2, R2>) =>
-          Effect.suspend((): Effect.Effect<A, E | E2, R | R2> => {
-            if (draining || inFlight >= settings.maxInFlight) return orElse
-            inFlight++
-            return Effect.ensuring(effect, leave)
-          }),
-        admitClient: <A, E, R, E2, R2>(
-          client: string,
-          effect: Effect.Effect<A, E, R>,
-          orElse: Effect.Effect<A, E2, R2>
-        ) =>
-          Effect.suspend((): Effect.Effect<A, E | E2, R | R2> => {
-            const inside = inFlightOf.get(client) ?? 0
-            if (inside >= settings.maxInFlightPerClient) return orElse
-            inFlightOf.set(client, inside + 1)
-            return Effect.ensuring(effect, Effect.sync(() => leaveClient(client)))
-          }),
-        admitList: <A, E, R>(client: string, effect: Effect.Effect<A, E, R>) =>
-          Effect.suspend(() =>
-            Effect.ensuring(
-              enterLists(client).turns.withPermit(effect),
-              Effect.sync(() => leaveLists(client))
-            )
-          ),
-        drain: Effect.suspend(() => {
-          draining = true
-          return inFlight === 0
-            ? Effect.void
-            : Effect.timeoutOrElse(idle.await, { duration: settings.drainTimeout, orElse: () => Effect.void })
-        })
-      }
     })
+  })
+})
+
+/** Runs effects in turns: of each key, `permits` at once. */
+const makeTurns = (permits: number) => {
+  /** Of keys with running or waiting effects. */
+  const turnsOf = new Map<string, { inside: number; readonly turns: Semaphore.Semaphore }>()
+  const enter = (key: string) => {
+    const entry = turnsOf.get(key) ?? { inside: 0, turns: Semaphore.makeUnsafe(permits) }
+    turnsOf.set(key, entry)
+    entry.inside++
+    return entry.turns
+  }
+  const leave = (key: string) => {
+    const entry = turnsOf.get(key)!
+    if (--entry.inside === 0) turnsOf.delete(key)
+  }
+  return <A, E, R>(key: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.suspend(() => Effect.ensuring(enter(key).withPermit(effect), Effect.sync(() => leave(key))))
 }

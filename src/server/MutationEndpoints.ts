@@ -15,7 +15,7 @@ import type { HttpServerError } from "effect/http/HttpServerError"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
-import { type Admission, type Authorization, type Conformance, CurrentGrant } from "../api/Middleware.ts"
+import { CurrentGrant, type Gate } from "../api/Middleware.ts"
 import {
   type AcceptedOperation,
   CurrentKey,
@@ -46,11 +46,9 @@ import type { InvalidMember } from "../domain/PayloadSchemas.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
-import { AdmissionLayer } from "./Admission.ts"
-import { AuthorizationLayer } from "./Authorization.ts"
 import { BaseUrl } from "./BaseUrl.ts"
-import { ConformanceLayer } from "./Conformance.ts"
 import { failingFields } from "./Fields.ts"
+import { GateLayer } from "./Gate.ts"
 import { isJson } from "./JsonRequest.ts"
 import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
@@ -149,7 +147,7 @@ export type AcceptanceError = GrantRefusal | BindingConflict | InvalidFinancialR
 type Refused = Unauthorized | Forbidden | UnprocessableContent | IdempotencyKeyReused | ServiceUnavailable
 
 /**
- * Accepts work for the current request. This is all that a handler behind `Authorization` and `MutationRequest` needs.
+ * Accepts work for the current request. This is all that a handler behind `Gate` and `MutationRequest` needs.
  */
 export class MutationEndpoints extends Context.Service<MutationEndpoints, {
   /**
@@ -165,16 +163,14 @@ export class MutationEndpoints extends Context.Service<MutationEndpoints, {
 }>()("financial-agents-gateway/server/MutationEndpoints") {
   /** The service, and the middleware of endpoints that `mutationEndpoint` declares. */
   static readonly layer: Layer.Layer<
-    MutationEndpoints | MutationRequest | Authorization | Admission | Conformance,
+    MutationEndpoints | MutationRequest | Gate,
     never,
     BaseUrl | GrantVerifier | Lifecycle | OperationLedger | SecureRandom.SecureRandom
   > = Layer.suspend(() =>
     Layer.mergeAll(
       Layer.effect(MutationEndpoints, make),
       MutationRequestLayer,
-      AuthorizationLayer,
-      AdmissionLayer,
-      ConformanceLayer
+      GateLayer
     ).pipe(Layer.provide(Problems.layer))
   )
 }

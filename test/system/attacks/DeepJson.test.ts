@@ -9,7 +9,7 @@ import { HttpRouter } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { Admission, Authorization, Conformance } from "../../../src/api/Middleware.ts"
+import { Gate } from "../../../src/api/Middleware.ts"
 import {
   acceptanceErrors,
   AcceptedOperation,
@@ -19,10 +19,8 @@ import {
 import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
 import { findTooDeep, maxPayloadLevels } from "../../../src/domain/Idempotency.ts"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
-import { AdmissionLayer } from "../../../src/server/Admission.ts"
-import { AuthorizationLayer } from "../../../src/server/Authorization.ts"
 import { BaseUrl } from "../../../src/server/BaseUrl.ts"
-import { ConformanceLayer } from "../../../src/server/Conformance.ts"
+import { GateLayer } from "../../../src/server/Gate.ts"
 import { Lifecycle } from "../../../src/server/Lifecycle.ts"
 import { MutationEndpoints, MutationRequestLayer } from "../../../src/server/MutationEndpoints.ts"
 import { Problems } from "../../../src/server/ProblemResponses.ts"
@@ -122,9 +120,8 @@ class WorkApi extends HttpApi.make("work").add(
       HttpApiEndpoint.post("tree", "/v1/tree", { ...common, payload: Tree })
     )
     .middleware(MutationRequest)
-    .middleware(Authorization)
-    .middleware(Admission)
-).middleware(Conformance) {}
+    .middleware(Gate)
+) {}
 
 const Work = HttpApiBuilder.group(
   WorkApi,
@@ -147,13 +144,7 @@ const posting = Effect.gen(function*() {
   const ledger = yield* Effect.context<Layer.Success<typeof InMemoryLedger>>()
   const routes = HttpApiBuilder.layer(WorkApi).pipe(
     Layer.provide(Work),
-    Layer.provide([
-      MutationEndpoints.layer,
-      MutationRequestLayer,
-      AuthorizationLayer,
-      AdmissionLayer,
-      ConformanceLayer
-    ]),
+    Layer.provide([MutationEndpoints.layer, MutationRequestLayer, GateLayer]),
     Layer.provide(Problems.layer),
     Layer.provide([Layer.succeedContext(ledger), Lifecycle.layer(), BaseUrl.layer(baseUrl)]),
     Layer.provideMerge(NodeHttpServer.layerHttpServices),

@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { HttpApi, type HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Api } from "../../../src/api/Api.ts"
-import { Admission, Authorization, Conformance, StrictRequest } from "../../../src/api/Middleware.ts"
+import { Gate } from "../../../src/api/Middleware.ts"
 import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import { MutationRequest } from "../../../src/api/MutationRequest.ts"
 import type { ProblemCode } from "../../../src/api/ProblemKinds.ts"
@@ -39,14 +39,14 @@ const codesOf = (operation: OpenApi.OpenAPISpecOperation) =>
   )
 
 describe("A declared mutation endpoint", () => {
-  it("has its middleware in the order of the gateway's endpoints, with MutationRequest for StrictRequest", () => {
+  it("has the gate of the gateway's endpoints, and behind it MutationRequest", () => {
     assert.deepStrictEqual<ReadonlyArray<unknown>>(
       [...pay.middlewares],
-      [MutationRequest, Authorization, Admission, Conformance]
+      [MutationRequest, Gate]
     )
     assert.deepStrictEqual<ReadonlyArray<unknown>>(
       [...Api.groups.operations.endpoints.get.middlewares],
-      [StrictRequest, Authorization, Admission, Conformance]
+      [Gate]
     )
   })
 

@@ -1,0 +1,106 @@
+/**
+ * The gate of the endpoints. A request passes its steps from the outside in:
+ *
+ * 1. request context, if no `edge` has created it;
+ * 2. every failure from here on becomes a complete problem, and a response that breaks the contract is withheld;
+ * 3. no token in the query, and an `Accept` that JSON meets;
+ * 4. a slot, and the deadline (`Lifecycle`);
+ * 5. from the credential to the grant, and the limits of its client (`Authorization`);
+ * 6. no body that the endpoint does not declare, and no query where it has none.
+ *
+ * `OpenGate` leaves out steps 4 and 5.
+ */
+import * as Context from "effect/Context"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import type { RouteContext } from "effect/http/HttpRouter"
+import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
+import type * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
+import type { unhandled } from "effect/Types"
+import { type CurrentGrant, Gate, OpenGate } from "../api/Middleware.ts"
+import type { ServiceUnavailable, UnprocessableContent } from "../api/Problems.ts"
+import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
+import { makeAuthorize } from "./Authorization.ts"
+import type { BaseUrl } from "./BaseUrl.ts"
+import { answerEndpointFailure, respond } from "./FailureResponses.ts"
+import { bringsSurplus, failingFields } from "./Fields.ts"
+import { Lifecycle, type RunningRequest } from "./Lifecycle.ts"
+import { Problems } from "./ProblemResponses.ts"
+import { refuseTokenInQuery } from "./Refusals.ts"
+import { acceptsJson } from "./RequestChecks.ts"
+import { CurrentRequest, withRequestContext } from "./RequestContext.ts"
+
+type FromRouter = HttpServerRequest | ParsedSearchParams | RouteContext
+
+type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+
+interface Options {
+  readonly endpoint: HttpApiEndpoint.Top
+}
+
+const make = Effect.gen(function*() {
+  const authorize = yield* makeAuthorize
+  const lifecycle = yield* Lifecycle
+  const problems = yield* Problems
+  const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
+
+  /** Steps 1 to 3. */
+  const guard = <E, R>(httpEffect: Responding<E, R>, { endpoint }: Options): Responding<never, R | FromRouter> => {
+    const answered = Effect.catchCause(httpEffect, (cause) => answerEndpointFailure(problems, cause, endpoint))
+    const checked = Effect.contextWith((context: Context.Context<FromRouter>): Responding<never, R | FromRouter> => {
+      if ("access_token" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))
+      return acceptsJson(Context.get(context, HttpServerRequest).headers)
+        ? answered
+        : respond(problems.fail("not_acceptable"))
+    })
+    return Effect.flatMap(CurrentRequest, (request) => request === null ? withContext(checked) : checked)
+  }
+
+  const saturated = problems.fail("service_unavailable", {
+    detail: "Too many requests are running, or the gateway is shutting down."
+  })
+
+  /** Step 4. */
+  const admit = <E, R>(run: (running: RunningRequest) => Responding<E, R>): Responding<E | ServiceUnavailable, R> =>
+    Effect.withFiber((fiber): Responding<E | ServiceUnavailable, R> => {
+      const running = lifecycle.admit(fiber)
+      return running === null ? saturated : Effect.ensuring(run(running), Effect.sync(() => lifecycle.leave(running)))
+    })
+
+  /** Step 6. An endpoint that declares a body checks it itself. */
+  const refuseSurplus = <E, R>(
+    httpEffect: Responding<E, R>,
+    { endpoint }: Options
+  ): Responding<E | UnprocessableContent, R | FromRouter> => {
+    if (endpoint.payload.size > 0) return httpEffect
+    const refused = Effect.flatMap(failingFields(endpoint), (fields) => problems.fail("invalid_request", { fields }))
+    return Effect.contextWith((
+      context: Context.Context<FromRouter>
+    ): Responding<E | UnprocessableContent, R | FromRouter> =>
+      bringsSurplus(endpoint, Context.get(context, HttpServerRequest), Context.get(context, ParsedSearchParams))
+        ? refused
+        : httpEffect
+    )
+  }
+
+  const gate = (httpEffect: Responding<unhandled, CurrentGrant>, options: Options) => {
+    const strict = refuseSurplus(httpEffect, options)
+    const admitted = admit((running) =>
+      Effect.flatMap(HttpServerRequest, (request) => authorize({ request, running }, strict))
+    )
+    return guard(admitted, options)
+  }
+
+  return Context.make(Gate, Gate.of({ bearer: gate, dpop: gate })).pipe(
+    Context.add(OpenGate, OpenGate.of((httpEffect, options) => guard(refuseSurplus(httpEffect, options), options)))
+  )
+})
+
+/** Implements `Gate` and `OpenGate`, for the endpoints of the gateway and of applications. */
+export const GateLayer: Layer.Layer<
+  Gate | OpenGate,
+  never,
+  BaseUrl | GrantVerifier | Lifecycle | Problems | SecureRandom.SecureRandom
+> = Layer.effectContext(make)

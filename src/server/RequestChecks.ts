@@ -1,0 +1,47 @@
+/**
+ * Checks of the headers of a request, as functions of the headers alone. The gate and the lane of reads share them.
+ */
+import Negotiator from "negotiator"
+
+/** Headers by their lower-case names. */
+export type RequestHeaders = Readonly<Record<string, string | undefined>>
+
+/** Whether there is a body. A body of length 0 counts as none. */
+export const hasBody = (headers: RequestHeaders): boolean =>
+  headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) !== 0
+
+/** Whether the one Host that HTTP/1.1 requires is missing (RFC 9112 §3.2). Several arrive joined by commas. */
+export const lacksHost = (headers: RequestHeaders): boolean => headers["host"]?.includes(",") ?? true
+
+/** JSON is always in UTF-8 (RFC 8259 §8.1), and some clients name the charset in `Accept`. */
+const offered = ["application/json", "application/json;charset=utf-8"]
+
+/** Whether the client takes every form, or names JSON alone. */
+export const asksForJson = (headers: RequestHeaders): boolean => {
+  const accept = headers["accept"]
+  return accept === undefined || accept === "*/*" || accept === "application/json"
+}
+
+/** Whether a response in JSON meets the request's `Accept` (RFC 9110 §12.5.1). */
+export const acceptsJson = (headers: RequestHeaders): boolean => {
+  if (asksForJson(headers)) return true
+  const accept = headers["accept"]!
+  // The negotiator's cost grows with the square of the length.
+  return accept.length <= 1024 && new Negotiator({ headers: { accept } }).mediaType(offered) !== undefined
+}
+
+/** Scheme and token (RFC 9110 §11.4). */
+const authorizationPattern = /^(bearer|dpop) +([^ ].*)$/i
+
+/** The scheme and the token of a request. */
+export interface ReadAuthorization {
+  readonly scheme: "Bearer" | "DPoP"
+  readonly token: string
+}
+
+/** Reads the `Authorization` header; null if it has no token of these schemes. */
+export const readAuthorization = (headers: RequestHeaders): ReadAuthorization | null => {
+  const [, scheme, token] = authorizationPattern.exec(headers["authorization"] ?? "") ?? []
+  if (scheme === undefined || token === undefined) return null
+  return { scheme: scheme.toLowerCase() === "dpop" ? "DPoP" : "Bearer", token }
+}
