@@ -29,6 +29,7 @@ import { decodePageToken, encodePageToken } from "./PageToken.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseForNow, refuseGrant, withhold } from "./Refusals.ts"
 
+/** The headers come last, so that those of the body keep their place in front. */
 const send = ({ body, headers, status }: OperationResponse): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.setHeaders(
     status === 304 ? HttpServerResponse.empty({ status }) : HttpServerResponse.text(body),

@@ -122,7 +122,7 @@ describe("The encoding of a row", () => {
       fc.property(validRows, (row) => {
         const json = bySchema(row)
         assert.isNotNull(json)
-        assert.deepStrictEqual(resultOf(encodeRow(valuesOf(row))), {
+        assert.deepStrictEqual<unknown>(resultOf(encodeRow(valuesOf(row))), {
           json,
           terminal: row.completed_at !== null,
           revision: row.revision,
