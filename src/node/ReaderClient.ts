@@ -13,6 +13,7 @@ import type { Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Compiler } from "effect/sql/Statement"
 import * as Stream from "effect/Stream"
+import { rememberPrepared } from "./rememberPrepared.ts"
 
 /**
  * Waits until the event loop has read all input that is ready. An interrupted waiter runs nothing.
@@ -88,11 +89,23 @@ class ReaderConnection implements Connection {
   }
 }
 
-const connectionOf = (session: PgConnection.PgConnection): Connection => new ReaderConnection(session)
+/** The connection of each session. */
+const makeConnections = () => {
+  const connections = new WeakMap<PgConnection.PgConnection, Connection>()
+  return (session: PgConnection.PgConnection): Connection => {
+    const known = connections.get(session)
+    if (known !== undefined) return known
+    rememberPrepared(session)
+    const connection = new ReaderConnection(session)
+    connections.set(session, connection)
+    return connection
+  }
+}
 
 const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig) {
   const pool = yield* PgPool.make({ ...config, multiplex: true })
   const endOfTurn = makeEndOfTurn()
+  const connectionOf = makeConnections()
   return yield* SqlClient.make({
     acquirer: Effect.map(pool.get, connectionOf),
     borrower: (run) => Effect.flatMap(endOfTurn, () => pool.use((session) => run(connectionOf(session)))),

@@ -37,6 +37,22 @@ const inOneTurn = <A, E, R>(statements: ReadonlyArray<Effect.Effect<A, E, R>>) =
   return Effect.forEach(statements, (statement) => Effect.andThen(callback, statement), { concurrency: "unbounded" })
 }
 
+/** Records the keys that are set in all maps of a kind. */
+const recordKeys = (prototype: { set: (key: never, value: never) => unknown }) => {
+  const { set } = prototype
+  const keys: Array<unknown> = []
+  prototype.set = function(key, value) {
+    keys.push(key)
+    return set.call(this, key, value)
+  }
+  return {
+    keys,
+    restore: () => {
+      prototype.set = set
+    }
+  }
+}
+
 const echo = (sql: SqlClient.SqlClient, text: string) =>
   Effect.map(sql.unsafe<{ readonly text: string }>("SELECT $1::text AS text", [text]), (rows) => rows[0]!.text)
 
@@ -107,14 +123,60 @@ layer(TestDatabase, { excludeTestServices: true })("The statements of ReaderPool
     }).pipe(Effect.provide(pool))
   })
 
-  it.effect("leave no entry in a WeakMap, which would keep their parameters until a major collection", () => {
+  it.effect("change no long-lived Map or WeakMap, which would keep garbage until a major collection", () => {
     const { pool } = recordedPool()
     return Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      yield* echo(sql, "connects and prepares")
-      const set = vi.spyOn(WeakMap.prototype, "set")
-      yield* Effect.ensuring(echo(sql, "read"), Effect.sync(() => set.mockRestore()))
-      assert.isEmpty(set.mock.calls)
+      const read = echo(sql, "read")
+      yield* Effect.andThen(read, read)
+      const [weak, map] = [recordKeys(WeakMap.prototype), recordKeys(Map.prototype)]
+      yield* Effect.ensuring(
+        read,
+        Effect.sync(() => {
+          weak.restore()
+          map.restore()
+        })
+      )
+      assert.isEmpty(weak.keys)
+      assert.isEmpty(map.keys.filter((key) => typeof key === "string" && key.startsWith("SELECT")))
+    }).pipe(Effect.provide(pool))
+  })
+
+  it.effect("run again if the server has dropped what it had prepared", () => {
+    const { pool } = recordedPool()
+    return Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      for (let n = 0; n < 3; n++) {
+        yield* sql.unsafe("DEALLOCATE ALL").unprepared
+        for (const text of ["one", "two", "three"]) assert.strictEqual(yield* echo(sql, text), text)
+      }
+    }).pipe(Effect.provide(pool))
+  })
+
+  it.effect("are prepared once for each combination of parameter types", () => {
+    const { pool } = recordedPool()
+    return Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      for (const [value, type] of [[1, "integer"], [true, "boolean"], [1, "integer"], [0.5, "double precision"]]) {
+        assert.deepStrictEqual(yield* sql.unsafe("SELECT pg_typeof($1)::text AS type", [value]), [{ type }])
+      }
+    }).pipe(Effect.provide(pool))
+  })
+
+  it.effect("may be more than a session keeps prepared: each is still one write", () => {
+    const { pool, writes } = recordedPool()
+    return Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* echo(sql, "connects")
+      writes.length = 0
+      for (let n = 0; n < 400; n++) {
+        // One statement is used all the time, and 150 others in turn.
+        const text = `text ${n}`
+        assert.strictEqual(yield* echo(sql, text), text)
+        const other = n % 150
+        assert.deepStrictEqual(yield* sql.unsafe(`SELECT $1::int + ${other} AS sum`, [n]), [{ sum: n + other }])
+      }
+      assert.lengthOf(writes, 800)
     }).pipe(Effect.provide(pool))
   })
 
