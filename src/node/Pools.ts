@@ -10,15 +10,22 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { ListClient } from "../services/sql/ListClient.ts"
 import { Database } from "./Database.ts"
+import * as ReaderClient from "./ReaderClient.ts"
 
-/** A pool on the `Database`. All users of the same layer share one pool. */
-const pool = (
+/** A client on the `Database`. All users of the same layer share one pool. */
+const client = <A>(
+  layerOf: (config: PgClient.PgPoolConfig) => Layer.Layer<A, SqlError>,
   settings: PgClient.PgPoolConfig
-): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> =>
+): Layer.Layer<A, SqlError, Database> =>
   Layer.effectContext(
     Effect.flatMap(Database, ({ connection }) =>
-      Layer.build(PgClient.layer({ applicationName: "financial-agents-gateway", ...connection, ...settings })))
+      Layer.build(layerOf({ applicationName: "financial-agents-gateway", ...connection, ...settings })))
   )
+
+/** A pool that gives each statement a connection of its own. */
+const pool = (
+  settings: PgClient.PgPoolConfig
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> => client(PgClient.layer, settings)
 
 /**
  * How long a connection lives. A server that disappears without closing the connection causes no error: TCP retransmits
@@ -60,9 +67,13 @@ export const readerParameters = {
 /**
  * For reads by id, unfiltered lists and verification. Its connections have no `connectionTTL`: checking the age of a
  * connection with each statement would cost a quarter of the reads. Many statements share a connection, so no statement
- * may be slow or wait for a lock. Only migrations lock these tables.
+ * may be slow or wait for a lock. Only migrations lock these tables. The other pools have nothing to join: each of their
+ * statements has a connection of its own.
  */
-export const ReaderPool = pool({ multiplex: true, maxConnections: 4, startupParameters: readerParameters })
+export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(ReaderClient.layer, {
+  maxConnections: 4,
+  startupParameters: readerParameters
+})
 
 /**
  * For filtered lists: see `ListClient`. Each statement has a connection of its own, which is freed when its client

@@ -1,0 +1,132 @@
+/**
+ * A `SqlClient` for many short reads on few connections. The statements of one turn of the event loop leave in one write
+ * per connection, and no statement outlives its answer in memory.
+ */
+import * as PgClient from "@effect/sql-pg/PgClient"
+import type * as PgConnection from "@effect/sql-pg/PgConnection"
+import * as PgPool from "@effect/sql-pg/PgPool"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Reactivity from "effect/reactivity/Reactivity"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { Connection } from "effect/sql/SqlConnection"
+import type { SqlError } from "effect/sql/SqlError"
+import type { Compiler } from "effect/sql/Statement"
+import * as Stream from "effect/Stream"
+import { rememberPrepared } from "./rememberPrepared.ts"
+
+/**
+ * Waits until the event loop has read all input that is ready. An interrupted waiter runs nothing.
+ *
+ * The driver writes the statements of a connection in a microtask. Microtasks run after each request that Node reads, so
+ * every request would cost a write of its own. An immediate runs after all of them, and before the loop sleeps.
+ */
+const makeEndOfTurn = (): Effect.Effect<void> => {
+  let waiting: Array<(end: Effect.Effect<void>) => void> = []
+  const endTurn = () => {
+    const waiters = waiting
+    waiting = []
+    for (const resume of waiters) resume(Effect.void)
+  }
+  return Effect.callback((resume) => {
+    if (waiting.push(resume) === 1) setImmediate(endTurn)
+  })
+}
+
+/**
+ * Compiles each statement anew. The driver's own compiler keeps all statements in a `WeakMap`, although each runs once.
+ * Entries of a long-lived `WeakMap` stay until a major collection, so every read would grow the old generation.
+ */
+const compiler: Compiler = {
+  dialect: "pg",
+  compile: (statement, withoutTransform) => {
+    const [segment] = statement.segments
+    return statement.segments.length === 1 && segment?._tag === "Literal"
+      ? [segment.value, segment.params ?? []]
+      : PgClient.makeCompiler().compile(statement, withoutTransform)
+  },
+  get withoutTransform() {
+    return compiler
+  }
+}
+
+type Transform = Parameters<Connection["execute"]>[2]
+
+const rowsOf = (result: Effect.Effect<PgConnection.Result, SqlError>, transform: Transform) =>
+  Effect.map(result, ({ rows }) => transform === undefined ? rows : transform(rows))
+
+/** A session of the pool as Effect's clients see it. */
+class ReaderConnection implements Connection {
+  readonly session: PgConnection.PgConnection
+
+  constructor(session: PgConnection.PgConnection) {
+    this.session = session
+  }
+
+  execute(text: string, parameters: ReadonlyArray<unknown>, transform: Transform) {
+    return rowsOf(this.session.query(text, parameters), transform)
+  }
+
+  executeUnprepared(text: string, parameters: ReadonlyArray<unknown>, transform: Transform) {
+    return rowsOf(this.session.query(text, parameters, false), transform)
+  }
+
+  executeRaw(text: string, parameters: ReadonlyArray<unknown>) {
+    return this.session.query(text, parameters)
+  }
+
+  executeValues(text: string, parameters: ReadonlyArray<unknown>) {
+    return this.session.queryValues(text, parameters)
+  }
+
+  executeValuesUnprepared(text: string, parameters: ReadonlyArray<unknown>) {
+    return this.session.queryValues(text, parameters, false)
+  }
+
+  executeStream(text: string, parameters: ReadonlyArray<unknown>, transform: Transform) {
+    const rows = this.session.stream(text, parameters)
+    return transform === undefined ? rows : Stream.map(rows, (row) => transform([row])[0]!)
+  }
+}
+
+/** The connection of each session. */
+const makeConnections = () => {
+  const connections = new WeakMap<PgConnection.PgConnection, Connection>()
+  return (session: PgConnection.PgConnection): Connection => {
+    const known = connections.get(session)
+    if (known !== undefined) return known
+    rememberPrepared(session)
+    const connection = new ReaderConnection(session)
+    connections.set(session, connection)
+    return connection
+  }
+}
+
+const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig) {
+  const pool = yield* PgPool.make({ ...config, multiplex: true })
+  const endOfTurn = makeEndOfTurn()
+  const connectionOf = makeConnections()
+  return yield* SqlClient.make({
+    acquirer: Effect.map(pool.get, connectionOf),
+    borrower: (run) => Effect.flatMap(endOfTurn, () => pool.use((session) => run(connectionOf(session)))),
+    transactionAcquirer: Effect.map(pool.reserve, connectionOf),
+    compiler,
+    driver: "pg",
+    prepareTransactionControls: true,
+    releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
+    // The attributes of the driver's own client.
+    spanAttributes: [
+      ["db.system.name", "postgresql"],
+      ["db.namespace", config.database ?? config.username ?? "postgres"],
+      ["server.address", config.host ?? "localhost"],
+      ["server.port", config.port ?? 5432]
+    ]
+  })
+})
+
+/**
+ * A pool whose statements share connections (`multiplex`). A statement starts when the event loop has read all input that
+ * is ready. A transaction has a connection of its own, and its statements start at once.
+ */
+export const layer = (config: PgClient.PgPoolConfig): Layer.Layer<SqlClient.SqlClient, SqlError> =>
+  Layer.effect(SqlClient.SqlClient, make(config)).pipe(Layer.provide(Reactivity.layer))
