@@ -15,13 +15,18 @@ import * as v8 from "node:v8"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { readerParameters } from "../src/node/Pools.ts"
 import * as ReaderClient from "../src/node/ReaderClient.ts"
-import { findStatement } from "../src/services/sql/readStatements.ts"
+import { findById } from "../src/services/sql/readStatements.ts"
 
 const [width, count] = [Number(process.argv[2] ?? 64), Number(process.argv[3] ?? 30_000)]
 const rounds = 8
 
+const grant = { grant_id: "", client_id: "", subject: "" } as unknown as Parameters<typeof findById>[0]
+const id = "" as Parameters<typeof findById>[1]
+
 /** As long as the statement that reads an operation, with as many parameters, but without tables. */
-const text = `SELECT $1::text AS a, $2::text AS b, $3::text AS c, now() AS d, $4::text AS e /* ${findStatement} */`
+const text = `SELECT $1::text AS a, $2::text AS b, $3::text AS c, now() AS d, $4::text AS e /* ${
+  findById(grant, id).text
+} */`
   .replaceAll(/\$5/g, "")
 
 /** Waits for up to four turns, so that the requests of a turn differ. */

@@ -4,8 +4,6 @@
  */
 import * as Context from "effect/Context"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
-import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
-import * as OpenApi from "effect/http-api/OpenApi"
 import type { GrantIdentity } from "../domain/Grant.ts"
 import { responses } from "./Problems.ts"
 
@@ -41,22 +39,14 @@ export class CurrentGrant extends Context.Service<CurrentGrant, GrantIdentity>()
  * or shutting down, and those that the store does not answer in time. It verifies the credential before the parameters of
  * the request are validated. It does not check the standing of the grant, its client and its provider connection: that may
  * change until the read, so the read itself checks it.
+ *
+ * It reads the credential itself and is no security middleware of `HttpApiMiddleware`: those see only wrapped failures of the
+ * handler, and run once for each scheme. `completeDocument` adds the schemes to the OpenAPI document.
  */
 export class Gate extends HttpApiMiddleware.Service<Gate, { provides: CurrentGrant }>()(
   "financial-agents-gateway/api/Gate",
   {
     requiredForClient: true,
-    security: {
-      bearer: HttpApiSecurity.bearer.pipe(
-        HttpApiSecurity.annotate(OpenApi.Description, "An access token (RFC 6750), where it is bound to no sender.")
-      ),
-      dpop: HttpApiSecurity.http({ scheme: "DPoP" }).pipe(
-        HttpApiSecurity.annotate(
-          OpenApi.Description,
-          "An access token that is bound to a key, with a proof of that key for this request in the DPoP header (RFC 9449)."
-        )
-      )
-    },
     error: [...anywhere, responses.unauthorized, responses.tooManyRequests]
   }
 ) {}

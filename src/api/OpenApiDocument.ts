@@ -199,15 +199,50 @@ export const completeMutation = (operation: OpenAPISpecOperation, path: string):
   return operation
 }
 
+/** How a client presents an access token. */
+const securitySchemes: OpenAPISpec["components"]["securitySchemes"] = {
+  bearer: {
+    type: "http",
+    scheme: "bearer",
+    description: "An access token (RFC 6750), where it is bound to no sender."
+  },
+  dpop: {
+    type: "http",
+    scheme: "DPoP",
+    description:
+      "An access token that is bound to a key, with a proof of that key for this request in the DPoP header (RFC 9449)."
+  }
+}
+
+/** Adds the schemes to the endpoints behind `Gate`: those that refuse a credential with a problem. */
+const completeSecurity = ({ paths }: OpenAPISpec): void => {
+  for (const { delete: remove, get, patch, post, put } of Object.values(paths)) {
+    for (const operation of [get, post, put, patch, remove]) {
+      const refusal = operation?.responses["401"]
+      if (
+        operation !== undefined && refusal?.content?.[problemMediaType] !== undefined && operation.security.length === 0
+      ) {
+        operation.security = Object.keys(securitySchemes).map((name) => ({ [name]: [] }))
+      }
+    }
+  }
+}
+
 /**
- * Completes the document that Effect derives from the contract. It leaves the endpoints of applications as they are.
+ * Completes the document that Effect derives from the contract. Of the endpoints of applications, it completes the security
+ * of those behind `Gate`.
  */
 export const completeDocument = (document: OpenAPISpec): OpenAPISpec => {
+  completeSecurity(document)
   for (const { get: operation } of Object.values(document.paths)) {
     const id = operation?.operationId ?? ""
     if (operation === undefined || !Object.hasOwn(exampleOf, id)) continue
     completeParameters(operation)
     completeResponses(operation.responses, { codes: codesOf[id] ?? [], example: exampleOf[id], instance: readPath })
   }
-  return { ...document, components: unwrapSingleChoices(document.components) as OpenAPISpec["components"] }
+  const components = unwrapSingleChoices(document.components) as OpenAPISpec["components"]
+  return {
+    ...document,
+    components: { ...components, securitySchemes: { ...securitySchemes, ...components.securitySchemes } }
+  }
 }

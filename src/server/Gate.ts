@@ -93,7 +93,7 @@ const make = Effect.gen(function*() {
     return guard(admitted, options)
   }
 
-  return Context.make(Gate, Gate.of({ bearer: gate, dpop: gate })).pipe(
+  return Context.make(Gate, Gate.of(gate)).pipe(
     Context.add(OpenGate, OpenGate.of((httpEffect, options) => guard(refuseSurplus(httpEffect, options), options)))
   )
 })

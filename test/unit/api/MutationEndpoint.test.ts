@@ -11,6 +11,7 @@ import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import { MutationRequest } from "../../../src/api/MutationRequest.ts"
 import type { ProblemCode } from "../../../src/api/ProblemKinds.ts"
 import { responses } from "../../../src/api/Problems.ts"
+import { documentedApi } from "../../../src/server/Documentation.ts"
 
 const payload = Schema.Struct({ amount: Schema.String })
 
@@ -25,7 +26,7 @@ const pay = mutationEndpoint("pay", "/v1/accounts/:account/payments", {
 class Payments extends HttpApi.make("payments").add(HttpApiGroup.make("payments").add(pay)) {}
 
 const post = () => {
-  const document = JSON.parse(JSON.stringify(OpenApi.fromApi(Payments))) as OpenApi.OpenAPISpec
+  const document = JSON.parse(JSON.stringify(OpenApi.fromApi(documentedApi([Payments])))) as OpenApi.OpenAPISpec
   return document.paths["/v1/accounts/{account}/payments"]!.post!
 }
 
