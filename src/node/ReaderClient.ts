@@ -13,6 +13,7 @@ import type { Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Compiler } from "effect/sql/Statement"
 import * as Stream from "effect/Stream"
+import { forgetAnswered } from "./forgetAnswered.ts"
 import { rememberPrepared } from "./rememberPrepared.ts"
 
 /**
@@ -108,7 +109,12 @@ const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig) {
   const connectionOf = makeConnections()
   return yield* SqlClient.make({
     acquirer: Effect.map(pool.get, connectionOf),
-    borrower: (run) => Effect.flatMap(endOfTurn, () => pool.use((session) => run(connectionOf(session)))),
+    borrower: (run) =>
+      Effect.flatMap(endOfTurn, () =>
+        pool.use((session) => {
+          forgetAnswered(session)
+          return run(connectionOf(session))
+        })),
     transactionAcquirer: Effect.map(pool.reserve, connectionOf),
     compiler,
     driver: "pg",
