@@ -4,6 +4,7 @@
  */
 // First, because the modules below need a newer Node than the check.
 import "./cli/requireNode.ts"
+import "./cli/restart.ts"
 import "effect/schema/SchemaJITCompiler/enable"
 import * as CliError from "effect/cli/CliError"
 import * as CliOutput from "effect/cli/CliOutput"

@@ -8,6 +8,7 @@ import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiScalar from "effect/http-api/HttpApiScalar"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as HttpRouter from "effect/http/HttpRouter"
+import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
@@ -21,25 +22,31 @@ export type { ServedPath }
 const docsPolicy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
   + "font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/**
- * Keeps the page as bytes from its first use on. As text, one megabyte would be encoded for each reader and held while
- * that reader downloads it.
- */
-const withDocsPolicy = HttpRouter.middleware((handled) => {
-  let page: HttpServerResponse.HttpServerResponse | undefined
-  return Effect.suspend(() =>
-    page !== undefined
-      ? Effect.succeed(page)
-      : Effect.map(handled, (response) => {
-        const bytes = response.body._tag === "Uint8Array" ? response.body.body : new Uint8Array()
-        page = HttpServerResponse.uint8Array(bytes, {
-          contentType: "text/html; charset=utf-8",
-          headers: { "content-security-policy": docsPolicy, "cache-control": "public, max-age=300" }
-        })
-        return page
+/** The page of an API, as bytes: as text, three megabytes would be encoded for each reader and held during the download. */
+const renderPage = (api: HttpApi.Top) =>
+  HttpRouter.toHttpEffect(HttpApiScalar.layer(api, { scalar: { withDefaultFonts: false } })).pipe(
+    Effect.flatten,
+    Effect.provideService(
+      HttpServerRequest.HttpServerRequest,
+      HttpServerRequest.fromWeb(new Request("http://localhost/docs"))
+    ),
+    Effect.scoped,
+    Effect.map((response) =>
+      HttpServerResponse.uint8Array(response.body._tag === "Uint8Array" ? response.body.body : new Uint8Array(), {
+        contentType: "text/html; charset=utf-8",
+        headers: { "content-security-policy": docsPolicy, "cache-control": "public, max-age=300" }
       })
+    ),
+    // The router of the page has its route.
+    Effect.orDie
   )
-}).layer
+
+/** Serves the page. The first reader builds it: the script in it takes 12 MiB of memory, and most processes serve no page. */
+const PageRoute = (api: HttpApi.Top) => {
+  let page: HttpServerResponse.HttpServerResponse | undefined
+  const rendered = Effect.tap(renderPage(api), (made) => Effect.sync(() => page = made))
+  return HttpRouter.add("GET", "/docs", Effect.suspend(() => page === undefined ? rendered : Effect.succeed(page)))
+}
 
 /** The paths of `DocumentationRoutes`. */
 export const documentationPaths: ReadonlyArray<ServedPath> = [
@@ -95,9 +102,7 @@ export const DocumentationRoutes = (
       })
       return Layer.mergeAll(
         HttpRouter.add("GET", "/openapi.json", document),
-        HttpApiScalar.layer(api, { path: "/docs", scalar: { withDefaultFonts: false } }).pipe(
-          Layer.provide(withDocsPolicy)
-        )
+        PageRoute(api)
       )
     })
   )

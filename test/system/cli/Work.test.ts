@@ -81,7 +81,8 @@ const worker = (url: string, env: Readonly<Record<string, string>>, ...flags: Re
 
 /** Keys of the submissions that the sandbox received, one entry for each time. */
 const received = (directory: string) =>
-  fs.readFileSync(path.join(directory, "sandbox.jsonl"), "utf8").trim().split("\n")
+  fs.readFileSync(path.join(directory, "sandbox.jsonl"), "utf8").split("\n")
+    .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as { readonly key?: string })
     .flatMap(({ key }) => key === undefined ? [] : [key])
 

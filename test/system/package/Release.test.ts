@@ -62,7 +62,15 @@ describe("A release", () => {
 
   it("holds the program and names the repository that its provenance names", () => {
     const list = execFileSync("tar", ["-tzf", path.join(release, tarball)], { encoding: "utf8" }).trim().split("\n")
-    assert.includeMembers(list, ["main.js", "main.d.ts", "api/Client.js"].map((file) => `package/dist/${file}`))
+    const built = [
+      "main.js",
+      "main.modules.js",
+      "docs-page.txt",
+      "THIRD-PARTY-NOTICES.txt",
+      "api/Client.js",
+      "api/Client.d.ts"
+    ]
+    assert.includeMembers(list, built.map((file) => `package/dist/${file}`))
     const allowed = [...manifest.files, "package.json", "README.md", "LICENSE"].map((file) => `package/${file}`)
     assert.deepStrictEqual(
       list.filter((file) => !allowed.some((name) => file === name || file.startsWith(`${name}/`))),

@@ -53,6 +53,24 @@ describe("The template", () => {
     assert.isAbove(numPassedTests, 5)
   }, timeout)
 
+  it("runs its workers alone, with the modules that its adapters import", async ({ onTestFinished }) => {
+    // `work` must not bring an Effect of its own: the bundled one may have another version than that of the project.
+    fs.writeFileSync(
+      path.join(project, "reporting.ts"),
+      `console.log("program: " + process.argv[1])\nexport { default } from "./src/Providers.ts"\n`
+    )
+    const program = await startProgram(
+      project,
+      ["npx", manifest.name, "work", "--providers", "reporting.ts"],
+      (output) => output.includes("Working") ? /^program: (\S+)$/m.exec(output)?.[1] : undefined,
+      { DATA_DIR: path.join(temporary, "work-data") }
+    )
+    onTestFinished(program.kill)
+    const home = path.join(project, "node_modules", manifest.name)
+    assert.strictEqual(fs.realpathSync(program.found), fs.realpathSync(path.join(home, "dist/main.modules.js")))
+    await program.stop()
+  }, timeout)
+
   it(
     "settles a transfer that is made with the printed token, and SIGTERM leaves no process",
     async ({ onTestFinished }) => {

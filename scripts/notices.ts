@@ -1,0 +1,42 @@
+/**
+ * The licences of the packages that a bundle holds, as one text.
+ */
+import type { Metafile } from "esbuild"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { root } from "./bundle.ts"
+
+/** The folders of the packages in a bundle, sorted by the names of the packages. */
+export const packagesOf = ({ inputs }: Metafile): ReadonlyArray<string> => {
+  const folders = Object.keys(inputs).flatMap((input) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(input)?.[0] ?? [])
+  return [...new Set(folders)].sort()
+}
+
+const noticeOf = (folder: string): string => {
+  const place = path.join(root, folder)
+  const { license, name, version } = JSON.parse(fs.readFileSync(path.join(place, "package.json"), "utf8")) as {
+    readonly name: string
+    readonly version: string
+    readonly license?: string
+  }
+  const files = fs.readdirSync(place).filter((file) => /^(?:licen[cs]e|notice|copying)/i.test(file)).sort()
+  if (files.length === 0) throw new Error(`${name} has no licence file: its licence must be in the notices`)
+  const texts = files.map((file) => fs.readFileSync(path.join(place, file), "utf8").trim())
+  return [`${name} ${version} (${license ?? "see below"})`, ...texts].join("\n\n")
+}
+
+/** The script of the page at `/docs` names its origin in its first lines. The package that holds it has no licence of it. */
+const noticeOfDocsScript = (script: string): string => {
+  const origin = /@scalar\/api-reference@[\w.-]+/.exec(script.slice(0, 500))?.[0]
+  if (origin === undefined) throw new Error("the script of the page at /docs does not name its origin")
+  const licence = fs.readFileSync(path.join(root, "scripts/licences/scalar.txt"), "utf8").trim()
+  return `${origin.replace(/@(?=[^@]*$)/, " ")} (MIT)\n\n${licence}`
+}
+
+/** The notices of a bundle and of the script of the page at `/docs`. */
+export const noticesOf = (metafile: Metafile, docsScript: string): string =>
+  [
+    "The program (main.js) and its documentation page (docs-page.txt) hold these packages:",
+    ...packagesOf(metafile).map(noticeOf),
+    noticeOfDocsScript(docsScript)
+  ].join(`\n\n${"-".repeat(80)}\n\n`) + "\n"

@@ -1,0 +1,113 @@
+/**
+ * The image of the Dockerfile serves as an ordinary user, is healthy, and stops on SIGTERM. The tests carry out the steps of
+ * the Dockerfile in a folder, and run its entry point there, on the real PostgreSQL.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { execFile, spawn } from "node:child_process"
+import { once } from "node:events"
+import * as fs from "node:fs"
+import * as net from "node:net"
+import * as os from "node:os"
+import * as path from "node:path"
+import { afterAll, beforeAll, inject } from "vitest"
+import { freePort, urlOf } from "../../fixtures/CommandLine.ts"
+import { buildImage, type Image } from "../../fixtures/Dockerfile.ts"
+import { timeout } from "../../fixtures/Release.ts"
+import { createDatabase } from "../../fixtures/TestDatabase.ts"
+
+/** An ordinary user for the program, if the tests run as root. */
+const ordinaryUser = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}
+
+/** The URL of a database through TCP. PostgreSQL may listen only in a folder that no other user may enter. */
+const relayed = (database: string) =>
+  Effect.gen(function*() {
+    const { host, password, port, username } = inject("postgres")
+    if (!host.startsWith("/")) return urlOf(database)
+    const relay = net.createServer((client) => {
+      const server = net.connect(`${host}/.s.PGSQL.${port}`)
+      for (const socket of [client, server]) socket.on("error", () => socket.destroy())
+      client.pipe(server).pipe(client)
+    })
+    yield* Effect.acquireRelease(
+      Effect.promise(() => once(relay.listen(0, "127.0.0.1"), "listening")),
+      () => Effect.sync(() => relay.close())
+    )
+    const credentials = password === undefined ? username : `${username}:${encodeURIComponent(password)}`
+    return `postgres://${credentials}@127.0.0.1:${(relay.address() as net.AddressInfo).port}/${database}`
+  })
+
+describe("The container", () => {
+  let temporary = ""
+  let image: Image
+
+  beforeAll(() => {
+    temporary = fs.mkdtempSync(path.join(os.tmpdir(), "container-"))
+    image = buildImage(temporary)
+    // A temporary directory is private to its user.
+    fs.chmodSync(temporary, 0o755)
+  }, timeout)
+
+  afterAll(() => fs.rmSync(temporary, { recursive: true, force: true }))
+
+  /** A command of the image. Absolute paths in it are those of the container. */
+  const inImage = ([, ...args]: ReadonlyArray<string>) =>
+    args.map((arg) => arg.startsWith("/app/") ? image.root + arg : arg)
+
+  it("holds no packages and runs as an ordinary user", () => {
+    assert.deepStrictEqual(fs.readdirSync(image.root), ["app"])
+    assert.sameMembers(fs.readdirSync(path.join(image.root, "app")), [
+      "LICENSE",
+      "dist",
+      "migrations",
+      "package.json",
+      "template"
+    ])
+    assert.strictEqual(image.user, "node")
+    assert.deepStrictEqual([image.entrypoint[0], image.healthcheck[0]], ["node", "node"])
+  })
+
+  it.effect(
+    "migrates an empty database, becomes healthy, serves its pages, and exits with 0 on SIGTERM",
+    () =>
+      Effect.gen(function*() {
+        const port = yield* freePort
+        const env = {
+          ...image.environment,
+          PORT: String(port),
+          BASE_URL: "https://gateway.example",
+          DATABASE_URL: yield* relayed(yield* createDatabase({ empty: true }))
+        }
+        const options = { cwd: path.join(image.root, "app"), env, ...ordinaryUser }
+        const program = spawn(process.execPath, inImage([...image.entrypoint, ...image.command]), options)
+        yield* Effect.addFinalizer(() => Effect.sync(() => program.kill("SIGKILL")))
+        const exited = once(program, "exit") as Promise<[number | null]>
+        let output = ""
+        program.stdout.resume()
+        program.stderr.setEncoding("utf8").on("data", (chunk: string) => output += chunk)
+        yield* Effect.promise(() =>
+          Promise.race([
+            exited.then(() => Promise.reject(new Error(output))),
+            new Promise<void>((resolve) =>
+              program.stderr.on("data", () => output.includes("\"Listening\"") && resolve())
+            )
+          ])
+        )
+        const health = () =>
+          new Promise<number>((resolve) => {
+            execFile(process.execPath, inImage(image.healthcheck), { env }, (error) => resolve(error === null ? 0 : 1))
+          })
+        assert.strictEqual(yield* Effect.promise(health), 0)
+        const base = `http://127.0.0.1:${port}`
+        for (const place of ["/readyz", "/openapi.json", "/problems"]) {
+          assert.strictEqual((yield* Effect.promise(() => fetch(base + place))).status, 200, place)
+        }
+        const page = yield* Effect.promise(() => fetch(`${base}/docs`).then((response) => response.text()))
+        assert.include(page, "@scalar/api-reference")
+        program.kill("SIGTERM")
+        assert.deepStrictEqual((yield* Effect.promise(() => exited))[0], 0)
+        assert.strictEqual(yield* Effect.promise(health), 1, "a stopped gateway is not healthy")
+      }),
+    timeout
+  )
+})
