@@ -1,0 +1,101 @@
+/**
+ * The reads of the operations endpoints, from a grant and checked parameters to a response.
+ */
+import * as Clock from "effect/Clock"
+import * as Digest from "effect/crypto/Digest"
+import * as Effect from "effect/Effect"
+import { type ListQuery, maxPageSize } from "../api/OperationsApi.ts"
+import type {
+  Forbidden,
+  InternalError,
+  NotFound,
+  ServiceUnavailable,
+  Unauthorized,
+  UnprocessableContent
+} from "../api/Problems.ts"
+import type { MalformedOperation } from "../domain/EncodedOperation.ts"
+import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
+import type { OperationId, OperationNotFound } from "../domain/Operation.ts"
+import { isFiltered, maxLookedAt, type OperationQuery, type QueryTooBroad } from "../domain/OperationQuery.ts"
+import { OperationStore } from "../services/OperationStore.ts"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { Lifecycle } from "./Lifecycle.ts"
+import { listResponse, readResponse } from "./OperationResponses.ts"
+import { decodePageToken, encodePageToken } from "./PageToken.ts"
+import { Problems } from "./ProblemResponses.ts"
+import { refuseForNow, refuseGrant, withhold } from "./Refusals.ts"
+
+const toQuery = (query: ListQuery): OperationQuery => ({
+  states: [...new Set(query.state ?? [])],
+  type: query.type ?? null,
+  created_after: query.created_after ?? null,
+  created_before: query.created_before ?? null,
+  updated_after: query.updated_after ?? null,
+  page_size: query.page_size ?? maxPageSize,
+  after: null
+})
+
+/** Makes the reads. They fail with problems of the current request. */
+export const makeOperationReads = Effect.gen(function*() {
+  const lifecycle = yield* Lifecycle
+  const store = yield* OperationStore
+  const problems = yield* Problems
+  const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
+
+  const refuse = (
+    error: GrantRefusal | MalformedOperation | StoreUnavailable
+  ): Effect.Effect<never, Unauthorized | Forbidden | InternalError | ServiceUnavailable> => {
+    switch (error._tag) {
+      case "StoreUnavailable":
+        return refuseForNow(problems, error)
+      case "MalformedOperation":
+        return withhold(problems, error)
+      default:
+        return refuseGrant(problems, error)
+    }
+  }
+
+  const refuseList = (
+    error: GrantRefusal | QueryTooBroad | MalformedOperation | StoreUnavailable
+  ): Effect.Effect<never, Unauthorized | Forbidden | UnprocessableContent | InternalError | ServiceUnavailable> =>
+    error._tag === "QueryTooBroad"
+      ? problems.fail("invalid_request", {
+        fields: [{
+          path: "query.updated_after",
+          message: `Expected a later instant: more than ${maxLookedAt} operations were updated after this one`
+        }]
+      })
+      : refuse(error)
+
+  const refuseRead = (
+    error: GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable
+  ): Effect.Effect<never, NotFound | Unauthorized | Forbidden | InternalError | ServiceUnavailable> =>
+    error._tag === "OperationNotFound" ? problems.fail("operation_not_found") : refuse(error)
+
+  /** The start of the page that the query asks for. */
+  const startOf = (token: string | undefined, filters: OperationQuery) =>
+    token === undefined
+      ? Effect.succeed(null)
+      : Effect.flatMap(withDigest(decodePageToken(token, filters)), (cursor) =>
+        cursor === null
+          ? problems.fail("invalid_page_token", {
+            fields: [{ path: "query.page_token", message: "Expected a token of this list and these filters" }]
+          })
+          : Effect.succeed(cursor))
+
+  return {
+    get: (grant: GrantIdentity, id: OperationId, ifNoneMatch: string | undefined) =>
+      Effect.flatMap(
+        Effect.catch(store.findEncoded(grant, id), refuseRead),
+        (operation) => Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
+      ),
+
+    list: Effect.fnUntraced(function*(grant: GrantIdentity, query: ListQuery) {
+      const filters = toQuery(query)
+      const after = yield* startOf(query.page_token, filters)
+      const list = Effect.catch(store.listEncoded(grant, { ...filters, after }), refuseList)
+      const page = yield* isFiltered(filters) ? lifecycle.admitList(grant.client_id, list) : list
+      return listResponse(page, page.next === null ? null : yield* withDigest(encodePageToken(page.next, filters)))
+    })
+  }
+})
