@@ -57,6 +57,7 @@ export const endWithSupervisor = (): void => {
   const { worker } = cluster
   if (processNumber === null || worker === undefined) return
   worker.once("disconnect", () => {
+    if (worker.exitedAfterDisconnect) return
     // Node exits the process after this event unless the property is true.
     worker.exitedAfterDisconnect = true
     // As on SIGTERM; emitted, because on Windows a signal to itself would end the process at once.
@@ -64,3 +65,14 @@ export const endWithSupervisor = (): void => {
     setTimeout(() => process.exit(1), Number(process.env[patienceVariable])).unref()
   })
 }
+
+/**
+ * Leaves the supervisor when the listener has closed. The supervisor may have handed over one more connection before it
+ * learned of that. This process returns it, and another process serves it. Without this, its client would get no answer.
+ */
+export const leaveSupervisor: Effect.Effect<void> = Effect.callback((resume) => {
+  const { worker } = cluster
+  if (processNumber === null || worker === undefined || !worker.isConnected()) return resume(Effect.void)
+  worker.once("disconnect", () => resume(Effect.void))
+  worker.disconnect()
+})

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { explain } from "./explain.ts"
-import { endWithSupervisor } from "./SupervisedProcess.ts"
+import { endWithSupervisor, leaveSupervisor } from "./SupervisedProcess.ts"
 import { ProcessNotStarted } from "./Supervisor.ts"
 
 /** The services of Node that the gateway uses: files, paths, processes, standard streams and cryptography. */
@@ -37,7 +37,7 @@ export const runProgram = <E>(
   endWithSupervisor()
   NodeRuntime.runMain(
     Effect.tapCause(
-      program,
+      Effect.ensuring(program, leaveSupervisor),
       (cause) =>
         Cause.hasInterruptsOnly(cause) || isReported(Cause.squash(cause)) || isReportedByProcess(Cause.squash(cause))
           ? Effect.void

@@ -7,9 +7,9 @@ import { Effect, Fiber } from "effect"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { urlOf } from "../../fixtures/CommandLine.ts"
 import { killAll, leftOf, treeOf } from "../../fixtures/Processes.ts"
-import { until } from "../../fixtures/ServingProcesses.ts"
+import { failuresIn, getAlone, until } from "../../fixtures/ServingProcesses.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
-import { direct, pay, startPayments } from "../examples/paymentsProcess.ts"
+import { direct, failing, pay, startPayments } from "../examples/paymentsProcess.ts"
 
 const Bank = Sandbox.layer({
   mix: { succeeded_at_once: 1, succeeded_later: 0, failed_later: 0, rejected: 0, shortest_ms: 1, longest_ms: 2 }
@@ -36,17 +36,39 @@ const busyProcesses = Effect.gen(function*() {
   return { payments, tree, release, answers }
 })
 
+/** Connections take turns, so some in a row reach both processes. */
+const untilAllDrain = Effect.fnUntraced(function*(url: string) {
+  let inRow = 0
+  while (inRow < 6) inRow = (yield* getAlone(`${url}/readyz`)) === 503 ? inRow + 1 : 0
+})
+
 describe("A supervisor with processes", () => {
   it.live("on SIGTERM lets each process finish its requests, exits with 0, and leaves no process", () =>
     Effect.gen(function*() {
       const { answers, payments, release, tree } = yield* busyProcesses
       const exit = yield* Effect.forkChild(payments.stop("SIGTERM"))
       assert.lengthOf(tree, 3)
+      // Neither process takes a request any more.
+      yield* untilAllDrain(payments.url)
       yield* release
       assert.deepStrictEqual(yield* answers, [202, 202, 202, 202])
       assert.strictEqual(yield* Fiber.join(exit), 0)
       assert.deepStrictEqual(leftOf(tree), [])
     }).pipe(Effect.provide([Bank, Platform])))
+
+  it.live("refuses a worker id, which would name several workers", () =>
+    Effect.gen(function*() {
+      const { code, stderr } = yield* failing({
+        DATABASE_URL: urlOf(yield* createDatabase()),
+        BANK_URL: "http://127.0.0.1:1",
+        PROCESSES: "2",
+        WORKER_ID: "worker-7"
+      })
+      assert.deepStrictEqual([code, failuresIn(stderr)], [
+        1,
+        ["error: WORKER_ID names the worker of one process: unset it, or set PROCESSES to 1"]
+      ])
+    }).pipe(Effect.provide(Platform)))
 
   it.live("that is killed leaves processes that finish their requests, and then end", () =>
     Effect.gen(function*() {
