@@ -13,8 +13,11 @@ import { ReadServices } from "../node/GatewayServices.ts"
 import { defaultMaxConnections } from "../node/NodeListener.ts"
 import * as NodeServer from "../node/NodeServer.ts"
 import { MigrationPool } from "../node/Pools.ts"
+import { ProcessCount } from "../node/ProcessCount.ts"
 import { addressOf } from "../node/ProcessSettings.ts"
 import { layerRateLimit } from "../node/RateLimitSettings.ts"
+import { announce, processNumber } from "../node/SupervisedProcess.ts"
+import { supervise } from "../node/Supervisor.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/BaseUrl.ts"
 import { GatewayServer } from "../server/Gateway.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
@@ -55,6 +58,14 @@ const flags = {
     Flag.withDefault(String(defaultMaxConnections)),
     Flag.withSchema(MaxConnections)
   ),
+  processes: Flag.String("processes").pipe(
+    Flag.withDescription(
+      "Processes that share the port, each with its own pools and limits; auto: one for each core (PROCESSES) (default: 1)"
+    ),
+    Flag.withFallbackConfig(Config.String("PROCESSES")),
+    Flag.withDefault("1"),
+    Flag.withSchema(ProcessCount)
+  ),
   rateLimit: rateLimitFlag,
   migrate: Flag.Boolean("migrate").pipe(
     Flag.withDescription("Apply missing migrations first; use --no-migrate for a read-only database role"),
@@ -71,6 +82,7 @@ interface ServeOptions {
   readonly port: number
   readonly baseUrl: Option.Option<string>
   readonly maxConnections: number
+  readonly processes: number
   readonly rateLimit: Option.Option<Quota>
   readonly demo: boolean
 }
@@ -80,15 +92,17 @@ const applyMigrations = Effect.gen(function*() {
   if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
 })
 
+/** The URL of the gateway. */
+const addressIn = ({ baseUrl, host, port }: ServeOptions) =>
+  normalizeBaseUrl(Option.getOrElse(baseUrl, () => addressOf(host, port)))
+
 /** The server with its services, and the demo if there is one. */
 const Served = (options: ServeOptions) => {
-  const { host, maxConnections, port, rateLimit } = options
-  const address = normalizeBaseUrl(Option.getOrElse(options.baseUrl, () => addressOf(host, port)))
-  const announced = Layer.effectDiscard(
-    Effect.annotateLogs(Effect.logInfo("Listening"), { host, port, base_url: address })
-  )
-  return announced.pipe(
-    Layer.provideMerge(options.demo ? ServeDemo(address) : Layer.empty),
+  const { demo, host, maxConnections, port, rateLimit } = options
+  const address = addressIn(options)
+  return Layer.effectDiscard(announce({ host, port, base_url: address })).pipe(
+    // One process of several runs the demo, in each of its lives.
+    Layer.provideMerge(demo && (processNumber ?? 1) === 1 ? ServeDemo(address) : Layer.empty),
     Layer.provide(GatewayServer),
     Layer.provide([
       ReadServices,
@@ -105,8 +119,11 @@ export const serve = Command.make(
   "serve",
   flags,
   Effect.fn(function*(options) {
-    if (options.migrate) yield* applyMigrations
-    yield* Layer.launch(Served(options))
+    // A supervisor migrates before it starts its processes. It runs the embedded database, which outlives them.
+    if (options.migrate && processNumber === null) yield* applyMigrations
+    const { host, port, processes } = options
+    if (processes === 1 || processNumber !== null) return yield* Layer.launch(Served(options))
+    return yield* supervise({ processes, listening: { host, port, base_url: addressIn(options) } })
   })
 ).pipe(
   Command.withDescription("Serve the API. Without DATABASE_URL, it runs an embedded PostgreSQL"),

@@ -8,6 +8,7 @@
  *     })
  */
 import * as Config from "effect/Config"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as HttpApi from "effect/http-api/HttpApi"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
@@ -28,6 +29,7 @@ import { Database } from "./Database.ts"
 import { databaseAs, type DatabaseUrls, readRoleUrl } from "./DatabaseRoles.ts"
 import type { Failure, GatewayParts, Incomplete, Missing } from "./GatewayParts.ts"
 import { OwnVerifier, QueueServices, ReadServices, WriteServices } from "./GatewayServices.ts"
+import { InvalidSetting } from "./InvalidSetting.ts"
 import * as NodeServer from "./NodeServer.ts"
 import { Observability } from "./Observability.ts"
 import { layerPayloadKeys } from "./PayloadKeys.ts"
@@ -36,6 +38,8 @@ import { type ProcessSettings, readSettings, type Setting } from "./ProcessSetti
 import * as ProviderHttpClient from "./ProviderHttpClient.ts"
 import { layerRateLimitOfEnvironment } from "./RateLimitSettings.ts"
 import { Platform, runProgram } from "./runProgram.ts"
+import { announce, processNumber } from "./SupervisedProcess.ts"
+import { supervise } from "./Supervisor.ts"
 
 export type { DatabaseUrls, Failure, GatewayParts, Incomplete, Missing, ProcessSettings, Setting }
 
@@ -108,8 +112,13 @@ const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings, adapters:
 /** The policy of the workers. Its worker id is `WORKER_ID`, unless the policy has one. */
 const Policy = Layer.unwrap(Effect.gen(function*() {
   const policy = yield* SubmissionPolicy
-  const id = Option.getOrNull(yield* Config.option(Config.String("WORKER_ID")))
-  return Layer.succeed(SubmissionPolicy, { ...policy, workerId: policy.workerId ?? id })
+  const workerId = policy.workerId ?? Option.getOrNull(yield* Config.option(Config.String("WORKER_ID")))
+  if (workerId !== null && processNumber !== null) {
+    return yield* new InvalidSetting({
+      message: "WORKER_ID names the worker of one process: unset it, or set PROCESSES to 1"
+    })
+  }
+  return Layer.succeed(SubmissionPolicy, { ...policy, workerId })
 }))
 
 /** The workers, if the process has providers. */
@@ -122,21 +131,22 @@ const workersOf = ({ databases, queue = QueueServices }: GatewayAppOptions, adap
       Layer.provide(Policy)
     )
 
+/** The migration. A supervised process leaves it to its supervisor. */
 const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOptions) =>
-  isMigrated
+  isMigrated && processNumber === null
     ? Layer.effectDiscard(Effect.gen(function*() {
       const applied = yield* Effect.provide(migrate, MigrationPool)
       if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
     })).pipe(Layer.provide(databaseAs("owner", databases)))
     : Layer.empty
 
+const databaseOf = ({ database }: GatewayAppOptions, settings: Settings) => database ?? Database.layer(settings)
+
 const processOf = (options: GatewayAppOptions, settings: Settings) => {
   const { host, port } = settings
   const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty } = options
   const adapters = adaptersOf(options)
-  const Announced = Layer.effectDiscard(
-    Effect.annotateLogs(Effect.logInfo("Listening"), { host, port, base_url: settings.baseUrl })
-  )
+  const Announced = Layer.effectDiscard(announce({ host, port, base_url: settings.baseUrl }))
   const Served = layerServer(
     routes as Layer.Layer<never, unknown, HttpRouter.HttpRouter>,
     apisOf(options)
@@ -147,7 +157,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
     Layer.provide(servicesOf(options, settings, adapters)),
     Layer.provide(migrationOf(options)),
     Layer.provide([
-      options.database ?? Database.layer(settings),
+      databaseOf(options, settings),
       options.payloadKeys ?? layerPayloadKeys,
       options.rateLimits ?? layerRateLimitOfEnvironment,
       options.references ?? Layer.empty
@@ -169,13 +179,42 @@ export const layer = <const Options extends GatewayAppOptions>(
   // `Failure` and `Missing` find the types of the parts, which `GatewayParts` hides.
   Layer.unwrap(Effect.map(readSettings(options), (settings) => processOf(options, settings))) as never
 
+/** Migrates, then runs the processes. An embedded database belongs to the supervisor, and outlives them. */
+const superviseApp = (options: GatewayAppOptions, settings: Settings) => {
+  const { baseUrl, host, port, processes } = settings
+  const { lifecycle = Lifecycle.layer(), references = Layer.empty } = options
+  const supervisor = Effect.gen(function*() {
+    const { options: { drainTimeout } } = yield* Lifecycle
+    const policy = yield* SubmissionPolicy
+    return yield* supervise({
+      processes,
+      drainTimeout: Math.max(drainTimeout, Duration.toMillis(policy.drainTimeout)),
+      listening: { host, port, base_url: baseUrl }
+    })
+  })
+  return supervisor.pipe(
+    Effect.provide(Layer.provideMerge(migrationOf(options), databaseOf(options, settings))),
+    Effect.provide([lifecycle, references]),
+    Effect.provide(Platform)
+  ) as Effect.Effect<never, unknown> // `Incomplete` has refused parts that need another service.
+}
+
 /**
  * Runs the process until SIGTERM or SIGINT, and exits with 0 then. A failure is one line on standard error and exit code
  * 1. Logs go to standard error; LOG_LEVEL and OTEL_EXPORTER_OTLP_ENDPOINT configure them as for the command line.
+ *
+ * With several `processes`, this one supervises copies of its own program. Each copy builds all parts; only the migration
+ * runs once. Statements of the module that calls `run` are executed in the supervisor, too.
  */
 export const run = <const Options extends GatewayAppOptions>(options: Options & Incomplete<Options>): void =>
   runProgram(
-    Layer.launch(layer(options as GatewayAppOptions) as Layer.Layer<never, unknown>).pipe(
+    Effect.flatMap(
+      readSettings(options),
+      (settings): Effect.Effect<unknown, unknown> =>
+        settings.processes === 1 || processNumber !== null
+          ? Layer.launch(layer(options as GatewayAppOptions) as Layer.Layer<never, unknown>)
+          : superviseApp(options, settings)
+    ).pipe(
       Effect.provide(Observability({ serviceName: "financial-agents-gateway" }))
     )
   )

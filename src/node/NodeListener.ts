@@ -115,6 +115,9 @@ export const createListener = (options: ListenerOptions): Server => {
   // A client that reads nothing of its response for two minutes counts as gone.
   server.timeout = 120_000
   server.maxConnections = maxConnections
+  // Under a supervisor, Node would otherwise offer the connection to the other processes, for ever if all are full. The
+  // types of Node lack the property.
+  Object.assign(server, { dropMaxConnection: true })
   if (onDropped !== undefined) reportDrops(server, onDropped)
   server.on("connection", (socket) => {
     connections.set(socket, new Connection())

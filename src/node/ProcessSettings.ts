@@ -10,6 +10,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import { normalizeBaseUrl } from "../server/BaseUrl.ts"
 import { InvalidSetting } from "./InvalidSetting.ts"
 import { defaultMaxConnections } from "./NodeListener.ts"
+import { availableProcesses, isProcessCount, ProcessCount, processCountRule } from "./ProcessCount.ts"
 
 /** A value, or where to read it: `Config.Port("PORT").pipe(Config.withDefault(3002))`. */
 export type Setting<A> = A | Config.Config<A>
@@ -24,6 +25,11 @@ export interface ProcessSettings {
   readonly baseUrl?: Setting<string>
   /** Most open connections (`MAX_CONNECTIONS`). Default: 10,000. */
   readonly maxConnections?: Setting<number>
+  /**
+   * Processes that share the port, each with its own parts, pools and limits; `auto` is one for each core (`PROCESSES`).
+   * Only `run` reads it. Default: 1.
+   */
+  readonly processes?: Setting<number | "auto">
   /** The PostgreSQL to use (`DATABASE_URL`). Without it, the process runs an embedded one. */
   readonly databaseUrl?: Setting<Redacted.Redacted<string>>
   /** Data directory of the embedded PostgreSQL (`DATA_DIR`). Default: `.data`. */
@@ -34,9 +40,9 @@ const read = <A>(setting: Setting<A> | undefined, fallback: Config.Config<A>): E
   setting === undefined ? fallback : Config.isConfig(setting) ? setting : Effect.succeed(setting)
 
 /** Reads a number. Text that is none fails with the name of its variable and the rule; it is not repeated. */
-const readNumber = (
-  setting: Setting<number> | undefined,
-  fallback: Config.Config<number>,
+const readNumber = <A extends number | "auto">(
+  setting: Setting<A> | undefined,
+  fallback: Config.Config<A>,
   name: string,
   rule: string
 ) =>
@@ -58,6 +64,14 @@ const connectionsRule = "a number of connections, at least 1"
 export const addressOf = (host: string, port: number): string =>
   `http://${host.includes(":") ? `[${host}]` : host}:${port}`
 
+const readProcesses = Effect.fnUntraced(function*(given: ProcessSettings["processes"]) {
+  const environment = Config.schema(ProcessCount, "PROCESSES").pipe(Config.withDefault(1))
+  const setting = yield* readNumber(given, environment, "PROCESSES", processCountRule)
+  const processes = setting === "auto" ? availableProcesses() : setting
+  if (isProcessCount(processes)) return processes
+  return yield* new InvalidSetting({ message: `PROCESSES must be ${processCountRule}` })
+})
+
 /** Reads all settings. Fails with one sentence on a port or a number of connections that is out of range. */
 export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) {
   const host = yield* read(given.host, Config.String("HOST").pipe(Config.withDefault("127.0.0.1")))
@@ -68,6 +82,7 @@ export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) 
     "MAX_CONNECTIONS",
     connectionsRule
   )
+  const processes = yield* readProcesses(given.processes)
   const baseUrl = yield* read(given.baseUrl, Config.String("BASE_URL").pipe(Config.withDefault(addressOf(host, port))))
   const databaseUrl = given.databaseUrl === undefined
     ? yield* Config.option(Config.Redacted("DATABASE_URL"))
@@ -80,5 +95,5 @@ export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) 
   if (!Number.isInteger(maxConnections) || maxConnections < 1) {
     return yield* new InvalidSetting({ message: `MAX_CONNECTIONS must be ${connectionsRule}` })
   }
-  return { host, port, maxConnections, baseUrl: normalizeBaseUrl(baseUrl), databaseUrl, dataDir }
+  return { host, port, maxConnections, processes, baseUrl: normalizeBaseUrl(baseUrl), databaseUrl, dataDir }
 })

@@ -10,6 +10,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { explain } from "./explain.ts"
+import { endWithSupervisor, leaveSupervisor } from "./SupervisedProcess.ts"
+import { ProcessNotStarted } from "./Supervisor.ts"
 
 /** The services of Node that the gateway uses: files, paths, processes, standard streams and cryptography. */
 export const Platform = Layer.mergeAll(
@@ -18,6 +20,9 @@ export const Platform = Layer.mergeAll(
   NodeCrypto.layerDigest,
   NodeCrypto.layerSecureRandom
 )
+
+/** Whether a supervised process printed the failure. */
+const isReportedByProcess = (error: unknown) => error instanceof ProcessNotStarted && error.isReported
 
 /**
  * Runs the program until it ends or a signal arrives. SIGTERM and SIGINT interrupt it, and the process exits with 0. A
@@ -29,11 +34,15 @@ export const runProgram = <E>(
 ): void => {
   // Closing a terminal stops the program like SIGTERM. Without a terminal, nohup or a supervisor sends SIGHUP.
   if (process.stdout.isTTY) process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"))
+  endWithSupervisor()
   NodeRuntime.runMain(
-    Effect.tapCause(program, (cause) =>
-      Cause.hasInterruptsOnly(cause) || isReported(Cause.squash(cause))
-        ? Effect.void
-        : Console.error(`error: ${explain(Cause.squash(cause))}`)),
+    Effect.tapCause(
+      Effect.ensuring(program, leaveSupervisor),
+      (cause) =>
+        Cause.hasInterruptsOnly(cause) || isReported(Cause.squash(cause)) || isReportedByProcess(Cause.squash(cause))
+          ? Effect.void
+          : Console.error(`error: ${explain(Cause.squash(cause))}`)
+    ),
     {
       disableErrorReporting: true,
       // A signal is the normal way to stop a server, so it is a success.

@@ -157,7 +157,7 @@ describe("The flags of the command line", () => {
   const open = [
     "all attempt-timeout base-url clear client concurrency control-port data-dir database demo drain-timeout expires-in",
     "failure-code failure-message fault from grant granted-at host issuer key max-connections migrate older-than owner",
-    "port prefix proofs provider provider-concurrency providers rate-limit reason record rescue-after sandbox scope seed",
+    "port prefix processes proofs provider provider-concurrency providers rate-limit reason record rescue-after sandbox scope seed",
     "send-within subject terminate to type worker-id"
   ].join(" ").split(" ")
   const secrets = ["database-url", "evidence", "payload"]

@@ -2,7 +2,7 @@
  * The payments example as its users run it: a process, reached over HTTP.
  */
 import { Effect } from "effect"
-import { type ChildProcess, spawn } from "node:child_process"
+import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { once } from "node:events"
 import { sourceCondition } from "../../../scripts/surface.ts"
 import { freePort } from "../../fixtures/CommandLine.ts"
@@ -69,6 +69,22 @@ export const startPayments = Effect.fnUntraced(function*(
       }
     }),
     ({ stop }) => stop("SIGTERM")
+  )
+})
+
+/** Runs the payments example until it ends by itself. */
+export const failing = Effect.fnUntraced(function*(environment: Readonly<Record<string, string>>) {
+  const { HOME = "", PATH = "" } = process.env
+  const port = String(yield* freePort)
+  return yield* Effect.promise(() =>
+    new Promise<{ readonly code: unknown; readonly stdout: string; readonly stderr: string }>((resolve) => {
+      execFile(
+        process.execPath,
+        [`--conditions=${sourceCondition}`, "examples/payments/main.ts"],
+        { env: { HOME, PATH, PORT: port, ...environment } },
+        (error, stdout, stderr) => resolve({ code: error?.code ?? 0, stdout, stderr })
+      )
+    })
   )
 })
 

@@ -4,35 +4,17 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { execFile } from "node:child_process"
-import { sourceCondition } from "../../../scripts/surface.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
-import { freePort, urlOf } from "../../fixtures/CommandLine.ts"
+import { urlOf } from "../../fixtures/CommandLine.ts"
 import { rolesWith } from "../../fixtures/Roles.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
-import { ask, direct, pay, rent, settled, startPayments } from "../examples/paymentsProcess.ts"
+import { ask, direct, failing, pay, rent, settled, startPayments } from "../examples/paymentsProcess.ts"
 
 const Bank = Sandbox.layer({
   mix: { succeeded_at_once: 1, succeeded_later: 0, failed_later: 0, rejected: 0, shortest_ms: 1, longest_ms: 2 }
 })
 
 const bank = Effect.map(Sandbox, ({ url }) => ({ BANK_URL: url }))
-
-/** Runs the payments example until it ends by itself. */
-const failing = Effect.fnUntraced(function*(environment: Readonly<Record<string, string>>) {
-  const { HOME = "", PATH = "" } = process.env
-  const port = String(yield* freePort)
-  return yield* Effect.promise(() =>
-    new Promise<{ readonly code: unknown; readonly stdout: string; readonly stderr: string }>((resolve) => {
-      execFile(
-        process.execPath,
-        [`--conditions=${sourceCondition}`, "examples/payments/main.ts"],
-        { env: { HOME, PATH, PORT: port, ...environment } },
-        (error, stdout, stderr) => resolve({ code: error?.code ?? 0, stdout, stderr })
-      )
-    })
-  )
-})
 
 describe("GatewayApp", () => {
   it.live("migrates an empty database, accepts and pays, and serves one documentation", () =>
@@ -112,6 +94,7 @@ describe("GatewayApp", () => {
         [{ MAX_CONNECTIONS: "many" }, /^error: MAX_CONNECTIONS must be a number of connections, at least 1\n$/],
         [{ PORT: "abc" }, /^error: PORT must be a port from 1 to 65535\n$/],
         [{ PORT: "70000" }, /^error: PORT must be a port from 1 to 65535\n$/],
+        [{ PROCESSES: "0" }, /^error: PROCESSES must be a number of processes from 1 to 64, or auto\n$/],
         [{ LOG_LEVEL: "loud" }, /^error: LOG_LEVEL must be [^\n]+\n$/]
       ] as const
       for (const [setting, line] of invalid) {

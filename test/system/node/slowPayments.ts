@@ -1,5 +1,6 @@
 /**
- * The payments example with a ledger that accepts when SIGUSR2 arrives. It prints a line when a request waits.
+ * The payments example with a ledger that accepts when SIGUSR2 arrives. It prints a line with its process id when a
+ * request waits.
  */
 import { Deferred, Effect, Layer } from "effect"
 import { options } from "../../../examples/payments/main.ts"
@@ -16,7 +17,7 @@ const SlowLedger = Layer.effect(
     OperationLedger.of({
       ...ledger,
       accept: (...request) =>
-        Effect.sync(() => process.stdout.write("a request waits\n")).pipe(
+        Effect.sync(() => process.stdout.write(`a request waits in ${process.pid}\n`)).pipe(
           Effect.andThen(Deferred.await(released)),
           Effect.andThen(ledger.accept(...request))
         )
