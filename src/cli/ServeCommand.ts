@@ -16,11 +16,13 @@ import { MigrationPool } from "../node/Pools.ts"
 import { ProcessCount } from "../node/ProcessCount.ts"
 import { addressOf } from "../node/ProcessSettings.ts"
 import { layerRateLimit } from "../node/RateLimitSettings.ts"
+import * as ReadLane from "../node/ReadLane.ts"
 import { announce, processNumber } from "../node/SupervisedProcess.ts"
 import { supervise } from "../node/Supervisor.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/BaseUrl.ts"
 import { GatewayServer } from "../server/Gateway.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
+import { Problems } from "../server/ProblemResponses.ts"
 import type { Quota } from "../server/RateLimits.ts"
 import { migrate } from "../services/Migrations.ts"
 import { Port } from "./Flags.ts"
@@ -103,7 +105,7 @@ const Served = (options: ServeOptions) => {
   return Layer.effectDiscard(announce({ host, port, base_url: address })).pipe(
     // One process of several runs the demo, in each of its lives.
     Layer.provideMerge(demo && (processNumber ?? 1) === 1 ? ServeDemo(address) : Layer.empty),
-    Layer.provide(GatewayServer),
+    Layer.provide([GatewayServer, Layer.provide(ReadLane.layer, Problems.layer)]),
     Layer.provide([
       ReadServices,
       Verifier(address, Option.isSome(rateLimit)),

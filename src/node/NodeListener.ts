@@ -1,8 +1,9 @@
 /**
  * The `node:http` server with its limits, and its responses to bytes that are no valid request.
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { createServer, type Server } from "node:http"
+import { type IncomingMessage, Server, type ServerResponse } from "node:http"
 import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import type { ProblemCode } from "../api/ProblemKinds.ts"
@@ -75,8 +76,35 @@ const reasons: Partial<Record<number, string>> = {
   431: "Request Header Fields Too Large"
 }
 
+/** Answers a request and returns true, or leaves it untouched and returns false. */
+export type Lane = (request: IncomingMessage, response: ServerResponse) => boolean
+
+/** The HTTP server, with a lane for requests that need no router. */
+class Listener extends Server {
+  /** Sees each request before the listeners of the event `request`. Null: they get every request. */
+  lane: Lane | null = null
+  /** Sees each request before the lane. */
+  onRequest: (request: IncomingMessage, response: ServerResponse) => void = () => {}
+
+  // oxlint-disable-next-line typescript/no-explicit-any -- Node declares the arguments of `emit` so
+  override emit(event: string, ...args: Array<any>): boolean {
+    if (event === "request") {
+      // The cast: Node emits `request` with these two.
+      const [request, response] = args as [IncomingMessage, ServerResponse]
+      this.onRequest(request, response)
+      if (this.lane?.(request, response) === true) return true
+    }
+    return super.emit(event, ...args)
+  }
+}
+
+/** The server that `createListener` made, for layers that set its lane. */
+export class NodeListener extends Context.Service<NodeListener, Listener>()(
+  "financial-agents-gateway/node/NodeListener"
+) {}
+
 /** Creates the server; it does not listen yet. Give it to a platform's `HttpServer` layer. */
-export const createListener = (options: ListenerOptions): Server => {
+export const createListener = (options: ListenerOptions): Listener => {
   const { baseUrl, maxConnections = defaultMaxConnections, newRequestId, onDropped, onProblem } = options
   /** Open connections with their responses: an error after a valid request must not be answered before that request. */
   const connections = new Map<Socket | Duplex, Connection>()
@@ -111,7 +139,7 @@ export const createListener = (options: ListenerOptions): Server => {
     socket.end(`HTTP/1.1 ${problem.status} ${reasons[problem.status] ?? ""}\r\n${head}\r\n${body}`)
   }
 
-  const server = createServer(limits)
+  const server = new Listener(limits)
   // A client that reads nothing of its response for two minutes counts as gone.
   server.timeout = 120_000
   server.maxConnections = maxConnections
@@ -130,11 +158,11 @@ export const createListener = (options: ListenerOptions): Server => {
   })
   // After a declined upgrade, Node's parser reports no more errors on the connection, and the client would wait for a
   // response for ever.
-  server.on("request", (request, response) => {
+  server.onRequest = (request, response) => {
     const connection = connections.get(request.socket)
     if (connection !== undefined) connection.response = response
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false
-  })
+  }
   // CONNECT is not supported. Node has released the socket, so this code handles its errors: an unhandled one would end
   // the process.
   server.on("connect", (_request, socket) => {

@@ -10,7 +10,7 @@ import * as Layer from "effect/Layer"
 import { randomUUID } from "node:crypto"
 import type { RequestId } from "../domain/RequestId.ts"
 import { logProblem } from "../server/ProblemResponses.ts"
-import { createListener, logDroppedConnections } from "./NodeListener.ts"
+import { createListener, logDroppedConnections, NodeListener } from "./NodeListener.ts"
 
 export interface NodeServerOptions {
   readonly host: string
@@ -52,20 +52,19 @@ const namingAddress = (host: string, port: number) => ({ cause }: ServeError): S
  */
 export const layer = (
   { baseUrl, host, maxConnections, port }: NodeServerOptions
-): Layer.Layer<HttpServer, ServeError> =>
+): Layer.Layer<HttpServer | NodeListener, ServeError> =>
   Layer.unwrap(Effect.contextWith((context: Context.Context<never>) => {
     const run = Effect.runForkWith(context)
-    return Effect.succeed(
-      NodeHttpServer.layerServer(
-        () =>
-          createListener({
-            baseUrl,
-            newRequestId: () => randomUUID() as RequestId,
-            onProblem: (problem) => run(logProblem(problem)),
-            maxConnections,
-            onDropped: (count) => run(logDroppedConnections(count, maxConnections))
-          }),
-        { host, port, gracefulShutdownTimeout: "10 seconds" }
-      ).pipe(Layer.catch((error) => Layer.effect(HttpServer, Effect.fail(namingAddress(host, port)(error)))))
-    )
+    const listener = createListener({
+      baseUrl,
+      newRequestId: () => randomUUID() as RequestId,
+      onProblem: (problem) => run(logProblem(problem)),
+      maxConnections,
+      onDropped: (count) => run(logDroppedConnections(count, maxConnections))
+    })
+    const Listening = NodeHttpServer.layerServer(
+      () => listener,
+      { host, port, gracefulShutdownTimeout: "10 seconds" }
+    ).pipe(Layer.catch((error) => Layer.effect(HttpServer, Effect.fail(namingAddress(host, port)(error)))))
+    return Effect.succeed(Layer.merge(Listening, Layer.succeed(NodeListener, listener)))
   }))

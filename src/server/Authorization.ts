@@ -13,9 +13,9 @@ import type { GrantIdentity } from "../domain/Grant.ts"
 import { readForwardedCertificate } from "../oauth/ClientCertificate.ts"
 import { AcceptedCredentials, type ForwardedCertificates } from "../services/verification/AcceptedCredentials.ts"
 import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
+import type { Admitted } from "./Admission.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import { makeCharges } from "./Charges.ts"
-import { Lifecycle, type RunningRequest } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { RateLimits } from "./RateLimits.ts"
 import { refuseForNow } from "./Refusals.ts"
@@ -39,12 +39,6 @@ const certificatesFrom = ({ header, proxies }: ForwardedCertificates) => {
 /** The problems of a credential that was read. */
 type Refusal = Unauthorized | ServiceUnavailable | TooManyRequests
 
-/** A request that the gate admitted: its headers, and the slot that it holds. */
-interface Admitted {
-  readonly request: HttpServerRequest
-  readonly running: RunningRequest
-}
-
 type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
 
 /**
@@ -53,7 +47,6 @@ type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, 
  */
 export const makeAuthorize = Effect.gen(function*() {
   const accepted = yield* AcceptedCredentials
-  const lifecycle = yield* Lifecycle
   const problems = yield* Problems
   const verify = yield* makeVerify
   const limits = yield* RateLimits
@@ -81,8 +74,6 @@ export const makeAuthorize = Effect.gen(function*() {
     } satisfies Credential
   })
 
-  const tooMany = problems.fail("service_unavailable", { detail: "The client has too many running requests." })
-
   /** `use_dpop_nonce` is not charged: an expired nonce is no mistake, and the credential may be valid. */
   const refuse = (
     problem: Unauthorized | ServiceUnavailable,
@@ -92,17 +83,18 @@ export const makeAuthorize = Effect.gen(function*() {
       ? Effect.fail(problem)
       : Effect.andThen(charges.refusal(request), Effect.fail(problem))
 
-  return <E, R>({ request, running }: Admitted, httpEffect: Responding<E, R>) =>
+  return <E, R>(admitted: Admitted, request: HttpServerRequest, httpEffect: Responding<E, R>) =>
     Effect.flatMap(
       Effect.catch(Effect.flatMap(read(request), verify), (problem) => refuse(problem, request)),
-      (grant): Responding<E | Refusal, Exclude<R, CurrentGrant>> =>
-        lifecycle.admitClient(running, grant.client_id)
-          ? Effect.provideService(
+      (grant) =>
+        admitted.forClient(
+          grant.client_id,
+          Effect.provideService(
             charges === null ? httpEffect : charges.request(grant, request, httpEffect),
             CurrentGrant,
             grant
           )
-          : tooMany
+        )
     )
 })
 

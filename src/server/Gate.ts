@@ -4,7 +4,7 @@
  * 1. request context, if no `edge` has created it;
  * 2. every failure from here on becomes a complete problem, and a response that breaks the contract is withheld;
  * 3. no token in the query, and an `Accept` that JSON meets;
- * 4. a slot, and the deadline (`Lifecycle`);
+ * 4. a slot, and the deadline (`Admission`);
  * 5. from the credential to the grant, and the limits of its client (`Authorization`);
  * 6. no body that the endpoint does not declare, and no query where it has none.
  *
@@ -20,13 +20,14 @@ import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
 import { type CurrentGrant, Gate, OpenGate } from "../api/Middleware.ts"
-import type { ServiceUnavailable, UnprocessableContent } from "../api/Problems.ts"
+import type { UnprocessableContent } from "../api/Problems.ts"
 import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
+import { makeAdmit } from "./Admission.ts"
 import { makeAuthorize } from "./Authorization.ts"
 import type { BaseUrl } from "./BaseUrl.ts"
 import { answerEndpointFailure, respond } from "./FailureResponses.ts"
 import { bringsSurplus, failingFields } from "./Fields.ts"
-import { Lifecycle, type RunningRequest } from "./Lifecycle.ts"
+import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
 import { acceptsJson } from "./RequestChecks.ts"
@@ -42,7 +43,7 @@ interface Options {
 
 const make = Effect.gen(function*() {
   const authorize = yield* makeAuthorize
-  const lifecycle = yield* Lifecycle
+  const admit = yield* makeAdmit
   const problems = yield* Problems
   const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
 
@@ -57,17 +58,6 @@ const make = Effect.gen(function*() {
     })
     return Effect.flatMap(CurrentRequest, (request) => request === null ? withContext(checked) : checked)
   }
-
-  const saturated = problems.fail("service_unavailable", {
-    detail: "Too many requests are running, or the gateway is shutting down."
-  })
-
-  /** Step 4. */
-  const admit = <E, R>(run: (running: RunningRequest) => Responding<E, R>): Responding<E | ServiceUnavailable, R> =>
-    Effect.withFiber((fiber): Responding<E | ServiceUnavailable, R> => {
-      const running = lifecycle.admit(fiber)
-      return running === null ? saturated : Effect.ensuring(run(running), Effect.sync(() => lifecycle.leave(running)))
-    })
 
   /** Step 6. An endpoint that declares a body checks it itself. */
   const refuseSurplus = <E, R>(
@@ -87,8 +77,8 @@ const make = Effect.gen(function*() {
 
   const gate = (httpEffect: Responding<unhandled, CurrentGrant>, options: Options) => {
     const strict = refuseSurplus(httpEffect, options)
-    const admitted = admit((running) =>
-      Effect.flatMap(HttpServerRequest, (request) => authorize({ request, running }, strict))
+    const admitted = admit((admitted) =>
+      Effect.flatMap(HttpServerRequest, (request) => authorize(admitted, request, strict))
     )
     return guard(admitted, options)
   }

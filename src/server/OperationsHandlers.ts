@@ -15,19 +15,29 @@ const send = ({ body, headers, status }: OperationResponse): HttpServerResponse.
     headers
   )
 
+/** The gate makes an admitted request interruptible, and answers its interruption (`Admission`). */
+const admitted = { uninterruptible: true }
+
 /** Handlers of `OperationsApi`, on the provided `OperationStore`. */
 export const OperationsLayer = HttpApiBuilder.group(
   Api,
   "operations",
   Effect.fn(function*(handlers) {
     const reads = yield* makeOperationReads
-    return handlers.handleAll({
-      list: ({ query }) => Effect.flatMap(CurrentGrant, (grant) => Effect.map(reads.list(grant, query), send)),
-      get: ({ headers, params }) =>
-        Effect.flatMap(
-          CurrentGrant,
-          (grant) => Effect.map(reads.get(grant, params.id, headers["if-none-match"]), send)
-        )
-    })
+    return handlers
+      .handle(
+        "list",
+        ({ query }) => Effect.flatMap(CurrentGrant, (grant) => Effect.map(reads.list(grant, query), send)),
+        admitted
+      )
+      .handle(
+        "get",
+        ({ headers, params }) =>
+          Effect.flatMap(
+            CurrentGrant,
+            (grant) => Effect.map(reads.get(grant, params.id, headers["if-none-match"]), send)
+          ),
+        admitted
+      )
   })
 )

@@ -52,6 +52,16 @@ export const headersOfEveryResponse = {
   "x-content-type-options": "nosniff"
 }
 
+/** The context of a request: its problems and its log lines carry its id. */
+export const withRequest = <R>(context: Context.Context<R>, info: RequestInfo): Context.Context<R> =>
+  context.pipe(
+    Context.add(CurrentRequest, info),
+    Context.add(References.CurrentLogAnnotations, {
+      ...Context.get(context, References.CurrentLogAnnotations),
+      request_id: info.id
+    })
+  )
+
 const isDpop = (authorization: string | undefined) => authorization !== undefined && /^dpop /i.test(authorization)
 
 /**
@@ -74,14 +84,7 @@ export const withRequestContext = (random: SecureRandom.SecureRandom["Service"])
       const span = Context.getOrUndefined(fiber.context, Tracer.ParentSpan)
       if (span?._tag === "Span") span.attribute("request_id", id)
       return Effect.map(
-        Effect.updateContext(handled, (context: Context.Context<R>) =>
-          context.pipe(
-            Context.add(CurrentRequest, info),
-            Context.add(References.CurrentLogAnnotations, {
-              ...Context.get(context, References.CurrentLogAnnotations),
-              request_id: id
-            })
-          )),
+        Effect.updateContext(handled, (context: Context.Context<R>) => withRequest(context, info)),
         (response) => {
           // Few responses set headers of these names. The others need no second merge.
           const headers: Record<string, string> = "cache-control" in response.headers

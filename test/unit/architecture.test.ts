@@ -35,7 +35,7 @@ const isPure = (module: string) => {
 describe("The rooms of the source", () => {
   it("are found by this test", () => {
     assert.isAbove(imports.length, 300)
-    assert.deepInclude(imports, ["server/OperationsHandlers.ts", "services/OperationStore.ts"])
+    assert.deepInclude(imports, ["server/OperationReads.ts", "services/OperationStore.ts"])
   })
 
   it("domain imports only pure Effect modules and itself", () => {

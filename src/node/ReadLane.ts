@@ -1,0 +1,184 @@
+/**
+ * A lane in front of the router, for the ordinary reads: an operation by its id, the first page of all operations, and health.
+ *
+ * The router, the schemas of the parameters and the frames of the middleware cost several times what such a read costs. The
+ * lane decides from the request line and the headers, by the functions that the gate uses, and runs one fiber. It hands every
+ * unusual request over to the router, untouched. docs/performance.md has the cost of each part; a property test compares both
+ * ways.
+ */
+import type * as Digest from "effect/crypto/Digest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { ClientAbort } from "effect/http/HttpServerError"
+import type * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as References from "effect/References"
+import * as Schema from "effect/Schema"
+import { randomUUID } from "node:crypto"
+import type { IncomingMessage, ServerResponse } from "node:http"
+import type { Problem } from "../api/Problems.ts"
+import { HealthResponse } from "../api/SystemApi.ts"
+import type { Credential } from "../domain/Credential.ts"
+import type { GrantIdentity } from "../domain/Grant.ts"
+import { isOperationId, type OperationId } from "../domain/Operation.ts"
+import { isRequestId, type RequestId } from "../domain/RequestId.ts"
+import { makeAdmit } from "../server/Admission.ts"
+import { makeVerify } from "../server/Authorization.ts"
+import { BaseUrl } from "../server/BaseUrl.ts"
+import { answerFailure } from "../server/FailureResponses.ts"
+import { Lifecycle } from "../server/Lifecycle.ts"
+import { makeOperationReads } from "../server/OperationReads.ts"
+import { Problems } from "../server/ProblemResponses.ts"
+import { RateLimits } from "../server/RateLimits.ts"
+import { asksForJson, lacksHost, readAuthorization, type RequestHeaders } from "../server/RequestChecks.ts"
+import { headersOfEveryResponse, type RequestInfo, withRequest } from "../server/RequestContext.ts"
+import type { OperationStore } from "../services/OperationStore.ts"
+import { AcceptedCredentials } from "../services/verification/AcceptedCredentials.ts"
+import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
+import { NodeListener } from "./NodeListener.ts"
+
+/** A response as `node:http` takes it. */
+interface PlainResponse {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array
+}
+
+/** What an ordinary request asks for. */
+type Target = "health" | "list" | OperationId
+
+const listPath = "/v1/operations"
+
+const targetOf = (url: string): Target | null => {
+  if (url === "/healthz") return "health"
+  if (!url.startsWith(listPath)) return null
+  if (url.length === listPath.length) return "list"
+  const id = url.slice(listPath.length + 1)
+  return url[listPath.length] === "/" && isOperationId(id) ? id : null
+}
+
+/** Headers with which a request is unusual. */
+const unusual = ["content-length", "transfer-encoding", "expect", "upgrade", "dpop"]
+
+const isOrdinary = ({ httpVersion, method }: IncomingMessage, headers: RequestHeaders): boolean =>
+  method === "GET" && httpVersion === "1.1" && !lacksHost(headers) && asksForJson(headers)
+  && unusual.every((name) => headers[name] === undefined)
+
+/** The other ones of `headersOfEveryResponse`: the responses of the lane say how they are cached. */
+const { "cache-control": _, ...securityHeaders } = headersOfEveryResponse
+
+/** A problem, whose body is text. */
+const fromEffect = ({ body, headers, status }: HttpServerResponse.HttpServerResponse): PlainResponse => ({
+  status,
+  headers,
+  body: body._tag === "Uint8Array" ? body.body : ""
+})
+
+const makeLane = Effect.gen(function*() {
+  const admit = yield* makeAdmit
+  const verify = yield* makeVerify
+  const reads = yield* makeOperationReads
+  const lifecycle = yield* Lifecycle
+  const problems = yield* Problems
+  const baseUrl = yield* BaseUrl
+  const services = yield* Effect.context<never>()
+
+  const health: PlainResponse = {
+    status: 200,
+    headers: { "content-type": "application/json", "cache-control": "no-store" },
+    body: JSON.stringify(Schema.encodeSync(HealthResponse)({ status: "ok" }))
+  }
+
+  const read = (target: Exclude<Target, "health">, credential: Credential, ifNoneMatch: string | undefined) => {
+    const run = (grant: GrantIdentity): Effect.Effect<PlainResponse, Problem> =>
+      target === "list" ? reads.list(grant, {}) : reads.get(grant, target, ifNoneMatch)
+    const admitted = admit(({ forClient }) =>
+      Effect.flatMap(verify(credential), (grant) => forClient(grant.client_id, run(grant)))
+    )
+    return Effect.catchCause(admitted, (cause) => Effect.map(answerFailure(problems, cause), fromEffect))
+  }
+
+  const send = (response: ServerResponse, { body, headers, status }: PlainResponse, id: RequestId): void => {
+    if (response.destroyed) return
+    // A kept-alive connection would delay the server's shutdown.
+    if (lifecycle.isDraining()) response.shouldKeepAlive = false
+    const own = { ...headers, ...securityHeaders, "x-request-id": id }
+    // In the order of the router's responses.
+    response.writeHead(
+      status,
+      status === 304 ? own : {
+        "content-type": headers["content-type"],
+        "content-length": Buffer.byteLength(body),
+        ...own
+      }
+    )
+    response.end(body)
+  }
+
+  /** Runs the read in a fiber, which ends early if the client leaves. */
+  const serve = (effect: Effect.Effect<PlainResponse>, response: ServerResponse, info: RequestInfo): void => {
+    const fiber = Effect.runForkWith(withRequest(services, info))(effect, { uninterruptible: true })
+    const answer = (exit: Exit.Exit<PlainResponse>) => {
+      if (Exit.isSuccess(exit)) send(response, exit.value, info.id)
+    }
+    const exit = fiber.pollUnsafe()
+    if (exit !== undefined) return answer(exit)
+    fiber.addObserver(answer)
+    response.on("close", () => {
+      if (!response.writableEnded) fiber.interruptUnsafe(undefined, ClientAbort.annotation)
+    })
+  }
+
+  /** Answers an ordinary read. False for every other request, which it leaves untouched. */
+  return (request: IncomingMessage, response: ServerResponse): boolean => {
+    const url = request.url ?? ""
+    const target = targetOf(url)
+    // The cast: with `joinDuplicateHeaders`, the only header with several values is Set-Cookie, which no request has.
+    const headers = request.headers as RequestHeaders
+    if (target === null || !isOrdinary(request, headers) || lifecycle.isDraining()) return false
+    const received = headers["x-request-id"]
+    const id = isRequestId(received) ? received : randomUUID() as RequestId
+    if (target === "health") {
+      send(response, health, id)
+      return true
+    }
+    const authorization = readAuthorization(headers)
+    if (authorization?.scheme !== "Bearer") return false
+    const credential: Credential = {
+      scheme: "Bearer",
+      token: Redacted.make(authorization.token),
+      proof: null,
+      certificate: null,
+      method: "GET",
+      url: baseUrl + url
+    }
+    serve(read(target, credential, headers["if-none-match"]), response, { id, path: url, scheme: "Bearer" })
+    return true
+  }
+})
+
+/**
+ * Serves the ordinary reads of the listener. It is off where a request needs more than it does: with quotas, with client
+ * certificates, and while spans are created. Requests on it do not pass the middleware of a router.
+ */
+export const layer: Layer.Layer<
+  never,
+  never,
+  NodeListener | BaseUrl | Digest.Digest | GrantVerifier | Lifecycle | OperationStore | Problems
+> = Layer.effectDiscard(Effect.gen(function*() {
+  const listener = yield* NodeListener
+  const isOff = (yield* RateLimits) !== null || (yield* AcceptedCredentials).certificates !== null
+    || (yield* References.TracerEnabled)
+  if (isOff) return
+  const lane = yield* makeLane
+  yield* Effect.acquireRelease(
+    Effect.sync(() => {
+      listener.lane = lane
+    }),
+    () =>
+      Effect.sync(() => {
+        listener.lane = null
+      })
+  )
+}))
