@@ -8,9 +8,10 @@ import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
-import { type GrantRequest, Grants, type IssuedGrant } from "../src/services/Grants.ts"
-import { migrate } from "../src/services/Migrations.ts"
+import { LocalPostgres } from "../../src/node/embedded/LocalPostgres.ts"
+import { type GrantRequest, Grants, type IssuedGrant } from "../../src/services/Grants.ts"
+import { migrate } from "../../src/services/Migrations.ts"
+import { say } from "./progress.ts"
 
 /** A million rows with their indexes take about 0.7 GB; the default of 128 MB would measure the disk. */
 const settings = { shared_buffers: "1GB", max_wal_size: "4GB", maintenance_work_mem: "256MB" }
@@ -35,8 +36,14 @@ const databaseOn = (dataDirectory: string) => {
   )
 }
 
-/** PostgreSQL for as long as it is used, `SqlClient` as its superuser, and the services that issue grants. */
-export const BenchDatabase = Layer.unwrap(Effect.map(temporaryDirectory, databaseOn))
+/**
+ * PostgreSQL for as long as it is used, `SqlClient` as its superuser, and the services that issue grants. Its data lies
+ * in a temporary directory, or stays in the given one.
+ */
+export const benchDatabase = (keep: string | null) =>
+  Layer.unwrap(Effect.map(keep === null ? temporaryDirectory : Effect.succeed(path.join(keep, "data")), databaseOn))
+
+export const BenchDatabase = benchDatabase(null)
 
 /** A reading client, and the operations that it can read. */
 export interface Reader {
@@ -45,7 +52,10 @@ export interface Reader {
   readonly ids: ReadonlyArray<string>
 }
 
-/** A grant of an owner at the provider `bank`. */
+/** The owner of this number of operations. */
+export const ownerOf = (count: number): string => `owner-of-${count}`
+
+/** A grant of an owner at the provider `bank`. It outlives a kept database's use. */
 export const grantFor = (owner: string) =>
   ({
     resource_owner: owner,
@@ -53,7 +63,7 @@ export const grantFor = (owner: string) =>
     client_id: "agent",
     provider: "bank",
     scopes: ["operations:read"],
-    expires_in: Duration.hours(1)
+    expires_in: Duration.days(365)
   }) as unknown as GrantRequest
 
 /**
@@ -108,7 +118,7 @@ export const prepareDatabase = Effect.fnUntraced(function*(counts: ReadonlyArray
   const grants = yield* Grants
   yield* migrate
   const issued: Array<readonly [IssuedGrant, number]> = []
-  for (const count of counts) issued.push([yield* grants.issue(grantFor(`owner-of-${count}`)), count])
+  for (const count of counts) issued.push([yield* grants.issue(grantFor(ownerOf(count))), count])
   yield* sql.withTransaction(withoutTriggers(
     Effect.forEach(issued, ([{ grant }, count]) => sql.unsafe(insertOperations, [grant.grant_id, count]))
   ))
@@ -118,6 +128,26 @@ export const prepareDatabase = Effect.fnUntraced(function*(counts: ReadonlyArray
       sql.unsafe<{ readonly id: string }>(sampleIds, [grant.grant_id, count <= 20_000]),
       (rows): Reader => ({ token: Redacted.value(access_token), ids: rows.map(({ id }) => id) })
     ))
+})
+
+const keptReaders = (file: string): ReadonlyArray<Reader> | null =>
+  fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) as ReadonlyArray<Reader> : null
+
+/**
+ * The readers of a database with one owner for each number of operations. A kept database is seeded once for each list
+ * of numbers; later runs only apply new migrations.
+ */
+export const prepareReaders = Effect.fnUntraced(function*(counts: ReadonlyArray<number>, keep: string | null) {
+  const file = keep === null ? null : path.join(keep, `readers-${counts.join("-")}.json`)
+  const kept = file === null ? null : keptReaders(file)
+  if (kept !== null) {
+    yield* migrate
+    return kept
+  }
+  yield* say(`Seeding ${counts.reduce((sum, count) => sum + count, 0).toLocaleString("en")} operations …`)
+  const readers = yield* prepareDatabase(counts)
+  if (file !== null) fs.writeFileSync(file, JSON.stringify(readers), { mode: 0o600 })
+  return readers
 })
 
 /** Process id of the PostgreSQL server: the first line of its `postmaster.pid`. */

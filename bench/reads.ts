@@ -1,0 +1,78 @@
+/**
+ * `npm run bench`: the gateway's command `serve` against peers on the same database, in alternating rounds. Each server
+ * of each scenario is a fresh process.
+ *
+ *   --quick           short rounds, for rough figures
+ *   --scenario NAME   only this one: read, list, healthz, jwt or growth; may be repeated
+ *   --go              also the Go peer; needs golang-go and golang-github-jackc-pgx-v4-dev of Debian
+ *   --check           exit with 1 when a goal fails
+ *   --json            the report as JSON on stdout
+ *   --sources         run src/main.ts instead of the shipped command, which is built first if its sources are newer
+ *   --command FILE    run this file instead
+ *   --keep DIRECTORY  keep the seeded database there, and use it again in the next run
+ *   --operations N    operations of the large owner; 1,000,000 by default
+ *   --connections N   64 by default
+ *   --rounds N, --seconds S, --warm-up S
+ *                     number and length of the rounds
+ *   --profile         also write CPU profiles of the gateway to the working directory
+ *   --help            this text
+ *
+ * Exits with 1 if a response was not 200. Linux only: memory and CPU time are read from /proc.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Effect } from "effect"
+import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
+import { buildGoPeer, goInstallation, hasGo } from "./peers/goPeer.ts"
+import { compare, type Comparison } from "./reads/compare.ts"
+import { peersOn } from "./reads/contestants.ts"
+import { startIssuer } from "./reads/issuer.ts"
+import { readReadsOptions } from "./reads/options.ts"
+import { errorsOf, missedGoals, type Report, toJson, toTable } from "./reads/report.ts"
+import { scenariosFor } from "./reads/scenarios.ts"
+import { shippedCommand, sourceCommand } from "./shared/command.ts"
+import { benchDatabase, ownerOf, postmasterPid, prepareReaders } from "./shared/database.ts"
+import { startProcess } from "./shared/processes.ts"
+import { say } from "./shared/progress.ts"
+import { machine } from "./shared/table.ts"
+import { fail } from "./shared/usage.ts"
+
+const options = readReadsOptions(import.meta.url, sourceCommand)
+if (options.go && !hasGo()) fail(`--go needs Go and pgx: ${goInstallation}`)
+
+const benchmark = Effect.gen(function*() {
+  if (!options.go) yield* say(`No Go peer: add --go (${goInstallation})`)
+  const { connections, operations, rounds, warmUpSeconds } = options
+  const command = options.command ?? (yield* shippedCommand)
+  const goBinary = options.go ? yield* buildGoPeer : null
+  const [large, small] = yield* prepareReaders([operations, 100], options.keep)
+  const { database, port, socketDirectory, username } = yield* LocalPostgres
+  const address = { database, port, socketDirectory, username }
+  const scenarios = scenariosFor(options.scenarios, {
+    database: address,
+    command: { command, flags: options.profile ? ["--cpu-prof"] : [] },
+    peers: peersOn(address, goBinary),
+    large: large!,
+    small: small!,
+    issuer: yield* startIssuer(ownerOf(operations)),
+    seconds: options.seconds
+  })
+  // Pinned: on the CPU of a server it would slow that server down while another CPU idles.
+  const load = yield* startProcess("reads/load.ts", { pinned: true })
+  const plan = { rounds, connections, warmUpSeconds, postmaster: yield* postmasterPid }
+  const comparisons: Array<Comparison> = []
+  for (const scenario of scenarios) {
+    yield* say(`Measuring: ${scenario.name} …`)
+    comparisons.push(yield* compare(load, scenario, plan))
+  }
+  return { machine: machine(), command, operations, connections, rounds, comparisons } satisfies Report
+})
+
+const main = Effect.gen(function*() {
+  const report = yield* Effect.provide(Effect.scoped(benchmark), benchDatabase(options.keep))
+  process.stdout.write(options.json ? toJson(report) : toTable(report))
+  const errors = errorsOf(report)
+  for (const error of errors) yield* say(error)
+  if (errors.length > 0 || (options.check && missedGoals(report).length > 0)) process.exitCode = 1
+})
+
+NodeRuntime.runMain(Effect.scoped(main))
