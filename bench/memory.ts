@@ -109,7 +109,7 @@ const benchmark = Effect.gen(function*() {
   const samples = yield* sampleUntilDone(gateway, load, () => progress)
   return {
     machine: machine(),
-    command: file,
+    command: path.relative(process.cwd(), file),
     progress: progress!,
     samples,
     peakMemory: peakMemoryOf(gateway.pid),

@@ -14,6 +14,7 @@
  *   --connections N   64 by default
  *   --rounds N, --seconds S, --warm-up S
  *                     number and length of the rounds
+ *   --label TEXT      names the run in the ladder of docs/performance.md
  *   --profile         also write CPU profiles of the gateway to the working directory
  *   --help            this text
  *
@@ -21,6 +22,7 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
+import * as path from "node:path"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { buildGoPeer, goInstallation, hasGo } from "./peers/goPeer.ts"
 import { compare, type Comparison } from "./reads/compare.ts"
@@ -64,7 +66,15 @@ const benchmark = Effect.gen(function*() {
     yield* say(`Measuring: ${scenario.name} …`)
     comparisons.push(yield* compare(load, scenario, plan))
   }
-  return { machine: machine(), command, operations, connections, rounds, comparisons } satisfies Report
+  return {
+    label: options.label,
+    machine: machine(),
+    command: path.relative(process.cwd(), command),
+    operations,
+    connections,
+    rounds,
+    comparisons
+  } satisfies Report
 })
 
 const main = Effect.gen(function*() {

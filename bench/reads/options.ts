@@ -14,6 +14,8 @@ export interface Options {
   readonly command: string | null
   /** The directory of a database that stays: one for each number of operations. */
   readonly keep: string | null
+  /** Names the run in the ladder of docs/performance.md. */
+  readonly label: string | null
   readonly scenarios: ReadonlyArray<ScenarioKey>
   readonly operations: number
   readonly connections: number
@@ -36,6 +38,7 @@ export const readReadsOptions = (scriptUrl: string, sourceCommand: string): Opti
     sources: { type: "boolean", default: false },
     command: { type: "string" },
     keep: { type: "string" },
+    label: { type: "string" },
     scenario: { type: "string", multiple: true },
     operations: { type: "string", default: "1000000" },
     connections: { type: "string", default: "64" },
@@ -57,6 +60,7 @@ export const readReadsOptions = (scriptUrl: string, sourceCommand: string): Opti
     go: values.go,
     command: sources ? sourceCommand : command === undefined ? null : path.resolve(command),
     keep: keep === undefined ? null : path.resolve(keep, `${operations}-operations`),
+    label: values.label ?? null,
     scenarios: scenarios.filter(isKey),
     operations,
     connections: Math.round(readNumber("--connections", values.connections, 1, 10_000)),

@@ -6,8 +6,9 @@ import type { Comparison } from "./compare.ts"
 import type { GoalResult } from "./goals.ts"
 
 export interface Report {
+  readonly label: string | null
   readonly machine: Machine
-  /** What ran: the shipped command, or the sources. */
+  /** What ran: the shipped command, the sources or another file. */
   readonly command: string
   readonly operations: number
   readonly connections: number
