@@ -40,7 +40,7 @@ const drawPanel = ({ bars, title, unit }: Panel, top: number, left: number, righ
       return [
         text(left - 8, y + 13, label, { anchor: "end" }),
         bar(left, y, value * scale, barHeight, isFirst ? "first" : "other"),
-        text(left + value * scale + 6, y + 13, shown)
+        text(left + value * scale + 6, y + 13, shown, { kind: "value" })
       ]
     })
   ]

@@ -6,6 +6,7 @@ const style = `
   text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: #1f2328 }
   .title { font-weight: 600; font-size: 15px }
   .small { font-size: 12px; fill: #59636e }
+  .value { paint-order: stroke; stroke: #ffffff; stroke-width: 4px }
   .background { fill: #ffffff }
   .grid { stroke: #d1d9e0; stroke-width: 1 }
   .first { fill: #0969da }
@@ -15,6 +16,7 @@ const style = `
   @media (prefers-color-scheme: dark) {
     text { fill: #f0f6fc }
     .small { fill: #9198a1 }
+    .value { stroke: #0d1117 }
     .background { fill: #0d1117 }
     .grid { stroke: #3d444d }
     .first { fill: #4493f8 }

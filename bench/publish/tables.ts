@@ -87,7 +87,7 @@ export const ladderTable = (steps: ReadonlyArray<Report>): string =>
   )
 
 export const memoryTable = (report: MemoryReport): string => {
-  const { growth, machine, peakMemory, progress, samples, tolerance } = report
+  const { growth, machine, peakMemory, progress, samples, tolerance, warmUpSeconds } = report
   return [
     table(
       ["Requests", "Resident MiB", "Used heap MiB"],
@@ -95,7 +95,7 @@ export const memoryTable = (report: MemoryReport): string => {
     ),
     growth === null
       ? "The run was too short to show a trend."
-      : `Growth after the first minute: ${growth.rss.toFixed(1)} MiB of resident memory, `
+      : `Growth after the first ${warmUpSeconds} s: ${growth.rss.toFixed(1)} MiB of resident memory, `
         + `${growth.heap.toFixed(1)} MiB of the least used heap. ${tolerance} MiB are allowed, so the run `
         + `${grows(report) ? "fails" : "passes"}. The peak was ${whole(peakMemory)} MiB, after ${
           whole(progress.requests)
