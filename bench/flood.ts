@@ -6,6 +6,7 @@
  *   --rate-limit X    RATE_LIMIT of the gateway; none by default
  *   --times N         multiplies the requests a second of the flood; 1 by default
  *   --json            the report as JSON on stdout
+ *   --help            this text
  *
  * Rounds without and with the flood alternate. Exits with 1 if the honest client's p99 in the flood is at least 3 times
  * the p99 without it, if one of its reads fails, or if `/readyz` is not 200. Linux only.
@@ -14,7 +15,6 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as http from "node:http"
-import { parseArgs } from "node:util"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { Grants } from "../src/services/Grants.ts"
 import type { Answers, FloodConfig } from "./flood/attackers.ts"
@@ -25,20 +25,18 @@ import { peakMemoryOf } from "./shared/proc.ts"
 import { nextMessage, startReady } from "./shared/processes.ts"
 import { say } from "./shared/progress.ts"
 import { median } from "./shared/statistics.ts"
+import { readNumber, readOptions } from "./shared/usage.ts"
 
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: "boolean", default: false },
-    json: { type: "boolean", default: false },
-    "rate-limit": { type: "string" },
-    times: { type: "string", default: "1" }
-  }
+const options = readOptions(import.meta.url, {
+  quick: { type: "boolean", default: false },
+  json: { type: "boolean", default: false },
+  "rate-limit": { type: "string" },
+  times: { type: "string", default: "1" }
 })
 
 const plan = options.quick ? { rounds: 1, seconds: 10 } : { rounds: 5, seconds: 20 }
 
-const times = Number(options.times)
-if (!(times > 0 && times <= 100)) throw new Error("--times must be a number from above 0 to 100")
+const times = readNumber("--times", options.times, 0.01, 100)
 
 /**
  * Connections: 1,000 send half requests, 400 do not read, 250 send lists, 250 forged tokens, 16 paths; the rest abort.
