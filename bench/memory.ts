@@ -72,7 +72,7 @@ const sampleUntilDone = Effect.fnUntraced(function*(
   while (latest()?.isDone !== true) {
     if (load.exitCode !== null) return yield* Effect.die(new Error("the load generator ended early"))
     yield* Effect.sleep("1 second")
-    const { heapUsed, rss } = yield* ask(gateway.child)
+    const { heapUsed, rss } = yield* ask(gateway.pid)
     const seconds = (performance.now() - startedAt) / 1000
     const sample = { seconds, requests: latest()?.requests ?? 0, rss, heapUsed }
     samples.push(sample)

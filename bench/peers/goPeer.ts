@@ -41,5 +41,5 @@ export const startGoPeer = Effect.fnUntraced(function*(binary: string, database:
     stopProcess
   )
   const { port } = JSON.parse(yield* firstLine(child.stdout)) as { readonly port: number }
-  return { child, pid: child.pid!, port }
+  return { pid: child.pid!, port }
 })

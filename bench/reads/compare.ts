@@ -102,9 +102,9 @@ const measureGarbage = Effect.fnUntraced(
     if (!target.contestant.isNode) return null
     const server = yield* target.contestant.start({ isProbed: true })
     yield* runRound(load, target, server, plan.warmUpSeconds, plan)
-    const before = yield* ask(server.child)
+    const before = yield* ask(server.pid)
     const { requests } = yield* runRound(load, target, server, seconds, plan)
-    return ((yield* ask(server.child)).garbage - before.garbage) * 1000 / requests
+    return ((yield* ask(server.pid)).garbage - before.garbage) * 1000 / requests
   },
   Effect.scoped
 )

@@ -2,15 +2,13 @@
  * The servers that the benchmark of reads compares. Each start makes a fresh process.
  */
 import { Effect, type Scope } from "effect"
-import type { ChildProcess } from "node:child_process"
 import { startGoPeer } from "../peers/goPeer.ts"
 import type { PeerConfig } from "../peers/store.ts"
 import { startGateway } from "../shared/gateway.ts"
-import { probeFlags } from "../shared/probing.ts"
+import { forget, probeFlags } from "../shared/probing.ts"
 import { type DatabaseAddress, startReady } from "../shared/processes.ts"
 
 export interface Server {
-  readonly child: ChildProcess
   readonly pid: number
   /** On 127.0.0.1. */
   readonly port: number
@@ -52,9 +50,9 @@ const fastify = (script: string, name: string, config: PeerConfig): Contestant =
   name,
   isNode: true,
   start: ({ isProbed }) =>
-    Effect.map(
-      startReady<{ readonly port: number }>(`peers/${script}`, config, isProbed ? probeFlags : []),
-      ({ child, message, pid }) => ({ child, pid, port: message.port })
+    startReady<{ readonly port: number }>(`peers/${script}`, config, isProbed ? probeFlags : []).pipe(
+      Effect.tap(({ pid }) => Effect.addFinalizer(() => forget(pid))),
+      Effect.map(({ message, pid }) => ({ pid, port: message.port }))
     )
 })
 

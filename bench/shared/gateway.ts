@@ -2,9 +2,9 @@
  * Starts the gateway's command `serve`, as operators run it.
  */
 import { Effect, type Scope } from "effect"
-import { type ChildProcess, spawn } from "node:child_process"
+import { spawn } from "node:child_process"
 import { freePort } from "./freePort.ts"
-import { probeFlags } from "./probing.ts"
+import { forget, probeFlags } from "./probing.ts"
 import { type DatabaseAddress, stopProcess } from "./processes.ts"
 
 export interface GatewayOptions {
@@ -15,12 +15,11 @@ export interface GatewayOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** Flags of Node. */
   readonly flags?: ReadonlyArray<string>
-  /** Whether it loads `probe.ts`, and has a channel for its messages. */
+  /** Whether it loads `probe.ts`. */
   readonly isProbed?: boolean
 }
 
 export interface Gateway {
-  readonly child: ChildProcess
   readonly pid: number
   /** On 127.0.0.1. */
   readonly port: number
@@ -58,15 +57,15 @@ export const startGateway = Effect.fnUntraced(
       Effect.sync(() =>
         spawn(process.execPath, [...flags, ...isProbed ? probeFlags : [], command, "serve"], {
           env,
-          stdio: isProbed ? ["ignore", "ignore", "inherit", "ipc"] : ["ignore", "ignore", "inherit"]
+          stdio: ["ignore", "ignore", "inherit"]
         })
       ),
-      stopProcess
+      (child) => Effect.andThen(stopProcess(child), forget(child.pid!))
     )
     while (!(yield* isReady(port))) {
       if (child.exitCode !== null) return yield* Effect.die(new Error("the gateway ended while it started"))
       yield* Effect.sleep("50 millis")
     }
-    return { child, pid: child.pid!, port }
+    return { pid: child.pid!, port }
   }
 )
