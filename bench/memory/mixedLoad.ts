@@ -96,7 +96,7 @@ const talk = async () => {
         unexpected++
         firstUnexpected ??= what
       },
-      patience: job.duration + 5000
+      patience: 10_000
     })
   }
 }

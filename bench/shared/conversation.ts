@@ -11,8 +11,6 @@ export interface Exchange {
   readonly bytes: Buffer
   /** How the response must start, such as `HTTP/1.1 200 `. */
   readonly expected: string
-  /** Whether the response has a body: a 304 has none. */
-  readonly hasBody: boolean
   /** Whether the client closes the connection instead of reading the response. */
   readonly isAborted: boolean
 }
@@ -26,12 +24,16 @@ export interface Conversation {
   readonly onAnswer: (sentAt: number) => void
   /** Called for each unexpected response and broken connection. */
   readonly onError: (what: string) => void
-  /** Milliseconds until the conversation is given up as an error. */
+  /** Milliseconds for a response. A later one ends the conversation with an error. */
   readonly patience: number
 }
 
 const headEnd = Buffer.from("\r\n\r\n")
 const contentLength = /\r\ncontent-length: (\d+)/i
+
+/** Bytes of the body: none for a 304, and a negative number if the length is unknown. */
+const bodyLength = (head: string): number =>
+  head.startsWith("HTTP/1.1 304 ") ? 0 : Number(contentLength.exec(head)?.[1] ?? -1)
 
 /** A GET request with these lines of its head. */
 export const get = (path: string, lines: ReadonlyArray<string>): Buffer =>
@@ -41,7 +43,6 @@ export const get = (path: string, lines: ReadonlyArray<string>): Buffer =>
 export const exchange = (bytes: Buffer, status: number): Exchange => ({
   bytes,
   expected: `HTTP/1.1 ${status} `,
-  hasBody: status !== 304,
   isAborted: false
 })
 
@@ -50,7 +51,7 @@ export const converse = ({ next, onAnswer, onError, patience, port }: Conversati
   new Promise((resolve) => {
     const socket = connect({ port, host: "127.0.0.1", noDelay: true })
     let current: Exchange | null = null
-    let sentAt = 0
+    let sentAt = performance.now()
     let bytesLeft = 0
     let partialHead: Buffer | null = null
     let isDone = false
@@ -74,13 +75,11 @@ export const converse = ({ next, onAnswer, onError, patience, port }: Conversati
       }
       partialHead = null
       const head = bytes.toString("latin1", 0, bodyStart)
-      const { expected, hasBody } = current!
-      if (!head.startsWith(expected)) onError(`${head}${bytes.toString("latin1", bodyStart)}`)
-      bytesLeft = hasBody ? Number(contentLength.exec(head)?.[1]) - (bytes.length - bodyStart) : 0
-      if (Number.isNaN(bytesLeft)) {
-        onError(`no Content-Length: ${head}`)
-        finish()
-      }
+      if (!head.startsWith(current!.expected)) onError(`${head}${bytes.toString("latin1", bodyStart)}`)
+      bytesLeft = bodyLength(head) - (bytes.length - bodyStart)
+      if (bytesLeft >= 0) return
+      onError(`no Content-Length, or more bytes than it says: ${head}`)
+      finish()
     }
     socket.on("data", (chunk) => {
       if (isDone) return
@@ -92,12 +91,14 @@ export const converse = ({ next, onAnswer, onError, patience, port }: Conversati
     })
     socket.on("connect", send)
     socket.on("error", (error) => onError(error.message))
-    const timeout = setTimeout(() => {
-      if (!isDone) onError("no response")
+    // A timer for each request would cost more than one that looks from time to time.
+    const timer = setInterval(() => {
+      if (performance.now() - sentAt < patience) return
+      if (!isDone) onError(`no response within ${patience} ms`)
       finish()
-    }, patience)
+    }, 500)
     socket.on("close", () => {
-      clearTimeout(timeout)
+      clearInterval(timer)
       if (!isDone) onError("the server closed the connection")
       resolve()
     })
