@@ -46,13 +46,15 @@ const values = readOptions(import.meta.url, {
 })
 if (values.sources && values.command !== undefined) fail("specify at most one of --sources and --command")
 
-const operations = 100_000
+/** Operations of the only owner. */
+const counts = [100_000]
+
 const plan = {
   requests: Math.round(readNumber("--requests", values.requests, 1, 1e12)),
   minutes: readNumber("--minutes", values.minutes, 0.01, 100_000),
   warmUpSeconds: readNumber("--warm-up", values["warm-up"], 0, 100_000),
   tolerance: readNumber("--tolerance", values.tolerance, 0, 100_000),
-  keep: values.keep === undefined ? null : path.resolve(values.keep, `${operations}-operations`)
+  keep: values.keep === undefined ? null : path.resolve(values.keep)
 }
 
 const command = values.sources
@@ -86,7 +88,7 @@ const sampleUntilDone = Effect.fnUntraced(function*(
 
 const benchmark = Effect.gen(function*() {
   const file = yield* command
-  const [reader] = yield* prepareReaders([operations], plan.keep)
+  const [reader] = yield* prepareReaders(plan.keep, counts)
   const { database, port, socketDirectory, username } = yield* LocalPostgres
   const gateway = yield* startGateway({
     database: { database, port, socketDirectory, username },
@@ -120,7 +122,7 @@ const benchmark = Effect.gen(function*() {
 })
 
 const main = Effect.gen(function*() {
-  const report: MemoryReport = yield* Effect.provide(Effect.scoped(benchmark), benchDatabase(plan.keep))
+  const report: MemoryReport = yield* Effect.provide(Effect.scoped(benchmark), benchDatabase(plan.keep, counts))
   process.stdout.write(values.json ? toJson(report) : toTable(report))
   const { firstUnexpected, unexpected } = report.progress
   if (unexpected > 0) yield* say(`${unexpected} unexpected responses, the first: ${firstUnexpected}`)

@@ -41,12 +41,15 @@ import { fail } from "./shared/usage.ts"
 const options = readReadsOptions(import.meta.url, sourceCommand)
 if (options.go && !hasGo()) fail(`--go needs Go and pgx: ${goInstallation}`)
 
+/** Operations of each owner. */
+const counts = [options.operations, 100]
+
 const benchmark = Effect.gen(function*() {
   if (!options.go) yield* say(`No Go peer: add --go (${goInstallation})`)
   const { connections, operations, rounds, warmUpSeconds } = options
   const command = options.command ?? (yield* shippedCommand)
   const goBinary = options.go ? yield* buildGoPeer : null
-  const [large, small] = yield* prepareReaders([operations, 100], options.keep)
+  const [large, small] = yield* prepareReaders(options.keep, counts)
   const { database, port, socketDirectory, username } = yield* LocalPostgres
   const address = { database, port, socketDirectory, username }
   const scenarios = scenariosFor(options.scenarios, {
@@ -78,7 +81,7 @@ const benchmark = Effect.gen(function*() {
 })
 
 const main = Effect.gen(function*() {
-  const report = yield* Effect.provide(Effect.scoped(benchmark), benchDatabase(options.keep))
+  const report = yield* Effect.provide(Effect.scoped(benchmark), benchDatabase(options.keep, counts))
   process.stdout.write(options.json ? toJson(report) : toTable(report))
   const errors = errorsOf(report)
   for (const error of errors) yield* say(error)

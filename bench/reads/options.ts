@@ -12,7 +12,7 @@ export interface Options {
   readonly go: boolean
   /** A file to run instead of the shipped command; null for that one. */
   readonly command: string | null
-  /** The directory of a database that stays: one for each number of operations. */
+  /** A directory for a database that stays. */
   readonly keep: string | null
   /** Names the run in the ladder of docs/performance.md. */
   readonly label: string | null
@@ -59,7 +59,7 @@ export const readReadsOptions = (scriptUrl: string, sourceCommand: string): Opti
     profile: values.profile,
     go: values.go,
     command: sources ? sourceCommand : command === undefined ? null : path.resolve(command),
-    keep: keep === undefined ? null : path.resolve(keep, `${operations}-operations`),
+    keep: keep === undefined ? null : path.resolve(keep),
     label: values.label ?? null,
     scenarios: scenarios.filter(isKey),
     operations,

@@ -36,14 +36,27 @@ const databaseOn = (dataDirectory: string) => {
   )
 }
 
-/**
- * PostgreSQL for as long as it is used, `SqlClient` as its superuser, and the services that issue grants. Its data lies
- * in a temporary directory, or stays in the given one.
- */
-export const benchDatabase = (keep: string | null) =>
-  Layer.unwrap(Effect.map(keep === null ? temporaryDirectory : Effect.succeed(path.join(keep, "data")), databaseOn))
+/** The directory of a kept database: one for each list of numbers of operations. */
+const keptDirectory = (keep: string, counts: ReadonlyArray<number>) => path.join(keep, `operations-${counts.join("-")}`)
 
-export const BenchDatabase = benchDatabase(null)
+const readersFile = (keep: string, counts: ReadonlyArray<number>) =>
+  path.join(keptDirectory(keep, counts), "readers.json")
+
+/** The data directory of a kept database. What an interrupted seed left is removed. */
+const keptData = (keep: string, counts: ReadonlyArray<number>) =>
+  Effect.sync(() => {
+    const directory = keptDirectory(keep, counts)
+    if (!fs.existsSync(readersFile(keep, counts))) fs.rmSync(directory, { recursive: true, force: true })
+    fs.mkdirSync(directory, { recursive: true })
+    return path.join(directory, "data")
+  })
+
+/** PostgreSQL for as long as it is used, `SqlClient` as its superuser, and the services that issue grants. */
+export const BenchDatabase = Layer.unwrap(Effect.map(temporaryDirectory, databaseOn))
+
+/** The same. If `keep` is a directory, the database stays there for later runs with the same numbers of operations. */
+export const benchDatabase = (keep: string | null, counts: ReadonlyArray<number>) =>
+  keep === null ? BenchDatabase : Layer.unwrap(Effect.map(keptData(keep, counts), databaseOn))
 
 /** A reading client, and the operations that it can read. */
 export interface Reader {
@@ -130,22 +143,19 @@ export const prepareDatabase = Effect.fnUntraced(function*(counts: ReadonlyArray
     ))
 })
 
-const keptReaders = (file: string): ReadonlyArray<Reader> | null =>
-  fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) as ReadonlyArray<Reader> : null
-
 /**
- * The readers of a database with one owner for each number of operations. A kept database is seeded once for each list
- * of numbers; later runs only apply new migrations.
+ * The readers of a `benchDatabase` with one owner for each number of operations. A kept database is seeded once; later
+ * runs only apply new migrations.
  */
-export const prepareReaders = Effect.fnUntraced(function*(counts: ReadonlyArray<number>, keep: string | null) {
-  const file = keep === null ? null : path.join(keep, `readers-${counts.join("-")}.json`)
-  const kept = file === null ? null : keptReaders(file)
-  if (kept !== null) {
+export const prepareReaders = Effect.fnUntraced(function*(keep: string | null, counts: ReadonlyArray<number>) {
+  const file = keep === null ? null : readersFile(keep, counts)
+  if (file !== null && fs.existsSync(file)) {
     yield* migrate
-    return kept
+    return JSON.parse(fs.readFileSync(file, "utf8")) as ReadonlyArray<Reader>
   }
   yield* say(`Seeding ${counts.reduce((sum, count) => sum + count, 0).toLocaleString("en")} operations …`)
   const readers = yield* prepareDatabase(counts)
+  // It holds access tokens.
   if (file !== null) fs.writeFileSync(file, JSON.stringify(readers), { mode: 0o600 })
   return readers
 })
