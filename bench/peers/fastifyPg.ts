@@ -9,8 +9,7 @@ import { type Found, type OperationRow, type PeerConfig, refusalOf, separate, ty
 const { database, named, port, socketDirectory, username } = configuration<PeerConfig>()
 const pool = new Pool({ host: socketDirectory, port, user: username, database, max: 10 })
 
-const query = async <Row>(name: keyof typeof separate, values: ReadonlyArray<unknown>) => {
-  const text = separate[name]
+const query = async <Row>(name: string, text: string, values: ReadonlyArray<unknown>) => {
   const { rows } = await pool.query<Row>(named ? { name, text, values } : { text, values })
   return rows
 }
@@ -24,18 +23,21 @@ interface GrantRow extends Standing {
 /** Authorizes, and then reads the operations of the grant's owner. */
 const read = async (
   digest: Buffer,
-  statement: "find" | "first" | "after",
+  name: string,
+  text: string,
   values: ReadonlyArray<unknown>
 ): Promise<Found> => {
-  const [grant] = await query<GrantRow>("grant", [digest])
+  const [grant] = await query<GrantRow>("grant", separate.grant, [digest])
   const refusal = refusalOf(grant)
   if (refusal !== null) return { refusal }
   const { client_id, resource_owner, subject } = grant!
-  return { rows: await query<OperationRow>(statement, [client_id, resource_owner, subject, ...values]) }
+  return { rows: await query<OperationRow>(name, text, [client_id, resource_owner, subject, ...values]) }
 }
 
 await serve({
-  find: (digest, id) => read(digest, "find", [id]),
+  find: (digest, id) => read(digest, "find", separate.find, [id]),
   list: (digest, { after, limit }) =>
-    after === null ? read(digest, "first", [limit]) : read(digest, "after", [limit, ...after])
+    after === null
+      ? read(digest, `first-${limit}`, separate.first(limit), [])
+      : read(digest, `after-${limit}`, separate.after(limit), after)
 })

@@ -12,14 +12,14 @@ const sql = postgres({ host: socketDirectory, port, username, database, max: 4 }
 
 type JoinedRow = Standing & (OperationRow | { readonly id: null })
 
-const read = async (statement: keyof typeof joined, values: Array<string | number | Buffer>): Promise<Found> => {
-  const rows = await sql.unsafe<Array<JoinedRow>>(joined[statement], values, { prepare: true })
+const read = async (text: string, values: Array<string | Buffer>): Promise<Found> => {
+  const rows = await sql.unsafe<Array<JoinedRow>>(text, values, { prepare: true })
   const refusal = refusalOf(rows[0])
   return refusal === null ? { rows: rows.filter((row) => row.id !== null) } : { refusal }
 }
 
 await serve({
-  find: (digest, id) => read("find", [digest, id]),
+  find: (digest, id) => read(joined.find, [digest, id]),
   list: (digest, { after, limit }) =>
-    after === null ? read("first", [digest, limit]) : read("after", [digest, limit, ...after])
+    after === null ? read(joined.first(limit), [digest]) : read(joined.after(limit), [digest, ...after])
 })

@@ -75,29 +75,29 @@ const columns = `o.id, o.type, o.state, o.revision, o.under_review, o.created_at
 
 const newestFirst = "ORDER BY o.created_at DESC, o.id DESC"
 
+const owner = "o.client_id = $1 AND o.resource_owner = $2 AND o.subject = $3"
+
 /** Two statements for a request: one that authorizes, and one that reads. */
 export const separate = {
   grant: `SELECT g.client_id, g.resource_owner, g.subject, ${standing} FROM ${grants} WHERE t.digest = $1`,
-  find: `SELECT ${columns} FROM operations o
-    WHERE o.client_id = $1 AND o.resource_owner = $2 AND o.subject = $3 AND o.id = $4`,
-  first: `SELECT ${columns} FROM operations o
-    WHERE o.client_id = $1 AND o.resource_owner = $2 AND o.subject = $3 ${newestFirst} LIMIT $4`,
-  after: `SELECT ${columns} FROM operations o
-    WHERE o.client_id = $1 AND o.resource_owner = $2 AND o.subject = $3 AND (o.created_at, o.id) < ($5, $6)
-    ${newestFirst} LIMIT $4`
+  find: `SELECT ${columns} FROM operations o WHERE ${owner} AND o.id = $4`,
+  /** The limit is part of the text: with a parameter in its place, PostgreSQL would plan named statements each time. */
+  first: (limit: number) => `SELECT ${columns} FROM operations o WHERE ${owner} ${newestFirst} LIMIT ${limit}`,
+  after: (limit: number) =>
+    `SELECT ${columns} FROM operations o WHERE ${owner} AND (o.created_at, o.id) < ($4, $5) ${newestFirst} LIMIT ${limit}`
 }
 
 const owned = "o.client_id = g.client_id AND o.resource_owner = g.resource_owner AND o.subject = g.subject"
 
-const joinedPage = (condition: string) =>
+const joinedPage = (condition: string, limit: number) =>
   `SELECT ${standing}, ${columns} FROM ${grants}
-    LEFT JOIN LATERAL (SELECT * FROM operations o WHERE ${owned} ${condition} ${newestFirst} LIMIT $2) o ON true
+    LEFT JOIN LATERAL (SELECT * FROM operations o WHERE ${owned} ${condition} ${newestFirst} LIMIT ${limit}) o ON true
     WHERE t.digest = $1 ${newestFirst}`
 
 /** One statement for a request, as in the gateway. Without an operation, the row has a null id. */
 export const joined = {
   find: `SELECT ${standing}, ${columns} FROM ${grants}
     LEFT JOIN operations o ON o.id = $2 AND ${owned} WHERE t.digest = $1`,
-  first: joinedPage(""),
-  after: joinedPage("AND (o.created_at, o.id) < ($3, $4)")
+  first: (limit: number) => joinedPage("", limit),
+  after: (limit: number) => joinedPage("AND (o.created_at, o.id) < ($2, $3)", limit)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgtype"
@@ -28,10 +29,7 @@ const (
 
 	listFrom = `SELECT ` + standing + `, ` + columns + ` FROM ` + grants +
 		` LEFT JOIN LATERAL (SELECT * FROM operations o WHERE ` + owned
-	listTo = ` ` + newestFirst + ` LIMIT $2) o ON true WHERE t.digest = $1 ` + newestFirst
-
-	firstPage = listFrom + listTo
-	pageAfter = listFrom + ` AND (o.created_at, o.id) < ($3, $4)` + listTo
+	listTo = `) o ON true WHERE t.digest = $1 ` + newestFirst
 )
 
 // The milliseconds are always there, unlike in time.RFC3339Nano.
@@ -166,9 +164,11 @@ func (s store) find(ctx context.Context, digest []byte, id string) ([]operation,
 	return s.read(ctx, 1, findOne, digest, id)
 }
 
+// The limit is part of the text: with a parameter in its place, PostgreSQL would plan the statement each time.
 func (s store) list(ctx context.Context, digest []byte, limit int, after *cursor) ([]operation, *refusal, error) {
+	end := ` ` + newestFirst + ` LIMIT ` + strconv.Itoa(limit) + listTo
 	if after == nil {
-		return s.read(ctx, limit, firstPage, digest, limit)
+		return s.read(ctx, limit, listFrom+end, digest)
 	}
-	return s.read(ctx, limit, pageAfter, digest, limit, after.createdAt, after.id)
+	return s.read(ctx, limit, listFrom+` AND (o.created_at, o.id) < ($2, $3)`+end, digest, after.createdAt, after.id)
 }
