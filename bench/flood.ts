@@ -6,6 +6,7 @@
  *   --rate-limit X    RATE_LIMIT of the gateway; none by default
  *   --times N         multiplies the requests a second of the flood; 1 by default
  *   --json            the report as JSON on stdout
+ *   --help            this text
  *
  * Rounds without and with the flood alternate. Exits with 1 if the honest client's p99 in the flood is at least 3 times
  * the p99 without it, if one of its reads fails, or if `/readyz` is not 200. Linux only.
@@ -13,35 +14,29 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { spawn } from "node:child_process"
-import { once } from "node:events"
 import * as http from "node:http"
-import { createServer } from "node:net"
-import type { AddressInfo } from "node:net"
-import { fileURLToPath } from "node:url"
-import { parseArgs } from "node:util"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { Grants } from "../src/services/Grants.ts"
-import { nextMessage, startReady } from "./child.ts"
-import { BenchDatabase, grantFor, prepareDatabase } from "./database.ts"
 import type { Answers, FloodConfig } from "./flood/attackers.ts"
-import { median } from "./measure.ts"
-import { peakMemoryOf } from "./proc.ts"
-import { say } from "./run.ts"
+import { shippedCommand } from "./shared/command.ts"
+import { BenchDatabase, grantFor, prepareDatabase } from "./shared/database.ts"
+import { startGateway } from "./shared/gateway.ts"
+import { peakMemoryOf } from "./shared/proc.ts"
+import { nextMessage, startReady } from "./shared/processes.ts"
+import { say } from "./shared/progress.ts"
+import { median } from "./shared/statistics.ts"
+import { readNumber, readOptions } from "./shared/usage.ts"
 
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: "boolean", default: false },
-    json: { type: "boolean", default: false },
-    "rate-limit": { type: "string" },
-    times: { type: "string", default: "1" }
-  }
+const options = readOptions(import.meta.url, {
+  quick: { type: "boolean", default: false },
+  json: { type: "boolean", default: false },
+  "rate-limit": { type: "string" },
+  times: { type: "string", default: "1" }
 })
 
 const plan = options.quick ? { rounds: 1, seconds: 10 } : { rounds: 5, seconds: 20 }
 
-const times = Number(options.times)
-if (!(times > 0 && times <= 100)) throw new Error("--times must be a number from above 0 to 100")
+const times = readNumber("--times", options.times, 0.01, 100)
 
 /**
  * Connections: 1,000 send half requests, 400 do not read, 250 send lists, 250 forged tokens, 16 paths; the rest abort.
@@ -57,14 +52,6 @@ const mostRatio = 3
 /** Milliseconds between two reads of the honest client. */
 const pause = 10
 
-const freePort = Effect.promise(async () => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
-})
-
 const get = (port: number, path: string, agent: http.Agent, token?: string): Promise<number> =>
   new Promise((resolve, reject) => {
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
@@ -73,35 +60,14 @@ const get = (port: number, path: string, agent: http.Agent, token?: string): Pro
     }).once("error", reject)
   })
 
-/** `serve` as operators run it, on the benchmark's database. */
-const startGateway = Effect.fnUntraced(function*() {
+/** The shipped command on the benchmark's database. */
+const startServe = Effect.gen(function*() {
   const { database, port, socketDirectory, username } = yield* LocalPostgres
-  const listening = yield* freePort
-  const url = `postgres://${username}@localhost:${port}/${database}?host=${encodeURIComponent(socketDirectory)}`
-  const env = {
-    ...process.env,
-    DATABASE_URL: url,
-    PORT: String(listening),
-    LOG_LEVEL: "Error",
-    ...options["rate-limit"] === undefined ? {} : { RATE_LIMIT: options["rate-limit"] }
-  }
-  const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
-  const child = yield* Effect.acquireRelease(
-    Effect.sync(() => spawn(process.execPath, [main, "serve"], { env, stdio: ["ignore", "ignore", "inherit"] })),
-    (child) =>
-      Effect.promise(async () => {
-        if (child.exitCode !== null) return
-        child.kill("SIGTERM")
-        await once(child, "exit")
-      })
-  )
-  const agent = new http.Agent()
-  const isReady = Effect.promise(() => get(listening, "/readyz", agent).then((status) => status === 200, () => false))
-  while (!(yield* isReady)) {
-    if (child.exitCode !== null) return yield* Effect.die(new Error("the gateway ended while it started"))
-    yield* Effect.sleep("100 millis")
-  }
-  return { pid: child.pid!, port: listening }
+  return yield* startGateway({
+    database: { database, port, socketDirectory, username },
+    command: yield* shippedCommand,
+    environment: options["rate-limit"] === undefined ? {} : { RATE_LIMIT: options["rate-limit"] }
+  })
 })
 
 interface Phase {
@@ -165,7 +131,7 @@ const run = Effect.gen(function*() {
   const [greedy] = yield* prepareDatabase([600_000])
   const honest = yield* honestReader
   const middle = yield* middleOf
-  const { pid, port } = yield* startGateway()
+  const { pid, port } = yield* startServe
   const config: FloodConfig = { port, token: greedy!.token, middle, ...flood }
   const quiet: Array<Phase> = []
   const flooded: Array<Phase> = []

@@ -1,110 +1,91 @@
 /**
- * CPU and garbage of one statement on the pool of the readers, against the driver's own client with shared connections.
+ * `npm run bench`: the gateway's command `serve` against peers on the same database, in alternating rounds. Each server
+ * of each scenario is a fresh process.
  *
- * `node --expose-gc bench/reads.ts [concurrent reads] [statements per round]`. Rounds alternate between the clients. It
- * starts a PostgreSQL of its own. Each read starts in a callback of the event loop of its own, as requests do.
+ *   --quick           short rounds, for rough figures
+ *   --scenario NAME   only this one: read, list, healthz, jwt or growth; may be repeated
+ *   --go              also the Go peer; needs golang-go and golang-github-jackc-pgx-v4-dev of Debian
+ *   --check           exit with 1 when a goal fails
+ *   --json            the report as JSON on stdout
+ *   --sources         run src/main.ts instead of the shipped command, which is built first if its sources are newer
+ *   --command FILE    run this file instead
+ *   --keep DIRECTORY  keep the seeded database there, and use it again in the next run
+ *   --operations N    operations of the large owner; 1,000,000 by default
+ *   --connections N   64 by default
+ *   --rounds N, --seconds S, --warm-up S
+ *                     number and length of the rounds
+ *   --label TEXT      names the run in the ladder of docs/performance.md
+ *   --profile         also write CPU profiles of the gateway to the working directory
+ *   --help            this text
+ *
+ * Exits with 1 if a response was not 200. Linux only: memory and CPU time are read from /proc.
  */
 import { NodeRuntime } from "@effect/platform-node"
-import * as PgClient from "@effect/sql-pg/PgClient"
-import { Console, Context, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
-import * as fs from "node:fs"
-import * as os from "node:os"
+import { Effect } from "effect"
 import * as path from "node:path"
-import * as v8 from "node:v8"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
-import { readerParameters } from "../src/node/Pools.ts"
-import * as ReaderClient from "../src/node/ReaderClient.ts"
-import { findById } from "../src/services/sql/readStatements.ts"
+import { buildGoPeer, goInstallation, hasGo } from "./peers/goPeer.ts"
+import { compare, type Comparison } from "./reads/compare.ts"
+import { peersOn } from "./reads/contestants.ts"
+import { startIssuer } from "./reads/issuer.ts"
+import { readReadsOptions } from "./reads/options.ts"
+import { errorsOf, missedGoals, type Report, toJson, toTable } from "./reads/report.ts"
+import { scenariosFor } from "./reads/scenarios.ts"
+import { shippedCommand, sourceCommand } from "./shared/command.ts"
+import { benchDatabase, ownerOf, postmasterPid, prepareReaders } from "./shared/database.ts"
+import { startProcess } from "./shared/processes.ts"
+import { say } from "./shared/progress.ts"
+import { machine } from "./shared/table.ts"
+import { fail } from "./shared/usage.ts"
 
-const [width, count] = [Number(process.argv[2] ?? 64), Number(process.argv[3] ?? 30_000)]
-const rounds = 8
+const options = readReadsOptions(import.meta.url, sourceCommand)
+if (options.go && !hasGo()) fail(`--go needs Go and pgx: ${goInstallation}`)
 
-const grant = { grant_id: "", client_id: "", subject: "" } as unknown as Parameters<typeof findById>[0]
-const id = "" as Parameters<typeof findById>[1]
+/** Operations of each owner. */
+const counts = [options.operations, 100]
 
-/** As long as the statement that reads an operation, with as many parameters, but without tables. */
-const text = `SELECT $1::text AS a, $2::text AS b, $3::text AS c, now() AS d, $4::text AS e /* ${
-  findById(grant, id).text
-} */`
-  .replaceAll(/\$5/g, "")
-
-/** Waits for up to four turns, so that the requests of a turn differ. */
-const nextTurns = Effect.callback<void>((resume) => {
-  let left = 1 + Math.floor(Math.random() * 4)
-  const turn = () => {
-    if (left-- > 0) setImmediate(turn)
-    else resume(Effect.void)
-  }
-  turn()
-})
-
-const oldGeneration = () =>
-  v8.getHeapSpaceStatistics().filter(({ space_name }) => !space_name.startsWith("new")).reduce(
-    (sum, { space_used_size }) => sum + space_used_size,
-    0
-  )
-
-/** Microseconds of CPU, and bytes by which the old generation grew, per statement. */
-const round = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
-  let left = count
-  const reader = Effect.whileLoop({
-    while: () => left-- > 0,
-    body: () => Effect.andThen(nextTurns, sql.unsafe(text, ["client", "subject", "grant", `operation ${left}`])),
-    step: () => {}
+const benchmark = Effect.gen(function*() {
+  if (!options.go) yield* say(`No Go peer: add --go (${goInstallation})`)
+  const { connections, operations, rounds, warmUpSeconds } = options
+  const command = options.command ?? (yield* shippedCommand)
+  const goBinary = options.go ? yield* buildGoPeer : null
+  const [large, small] = yield* prepareReaders(options.keep, counts)
+  const { database, port, socketDirectory, username } = yield* LocalPostgres
+  const address = { database, port, socketDirectory, username }
+  const scenarios = scenariosFor(options.scenarios, {
+    database: address,
+    command: { command, flags: options.profile ? ["--cpu-prof"] : [] },
+    peers: peersOn(address, goBinary),
+    large: large!,
+    small: small!,
+    issuer: yield* startIssuer(ownerOf(operations)),
+    seconds: options.seconds
   })
-  globalThis.gc?.()
-  const [cpu, old] = [process.cpuUsage(), oldGeneration()]
-  yield* Effect.all(Array.from({ length: width }, () => reader), { concurrency: "unbounded", discard: true })
-  const { system, user } = process.cpuUsage(cpu)
-  return { cpu: (system + user) / count, grown: (oldGeneration() - old) / count }
+  // Pinned: on the CPU of a server it would slow that server down while another CPU idles.
+  const load = yield* startProcess("reads/load.ts", { pinned: true })
+  const plan = { rounds, connections, warmUpSeconds, postmaster: yield* postmasterPid }
+  const comparisons: Array<Comparison> = []
+  for (const scenario of scenarios) {
+    yield* say(`Measuring: ${scenario.name} …`)
+    comparisons.push(yield* compare(load, scenario, plan))
+  }
+  return {
+    label: options.label,
+    machine: machine(),
+    command: path.relative(process.cwd(), command),
+    operations,
+    connections,
+    rounds,
+    comparisons
+  } satisfies Report
 })
-
-const median = (values: ReadonlyArray<number>) => values.toSorted((a, b) => a - b)[values.length >> 1]!
 
 const main = Effect.gen(function*() {
-  const { database, port, socketDirectory, username } = yield* LocalPostgres
-  const config = {
-    host: socketDirectory,
-    port,
-    username,
-    database,
-    maxConnections: 4,
-    startupParameters: readerParameters
-  }
-  const clients = [
-    { name: "driver's client", layer: PgClient.layer({ ...config, multiplex: true }) },
-    { name: "ReaderClient", layer: ReaderClient.layer(config) }
-  ]
-  const results = yield* Effect.forEach(clients, ({ layer, name }) =>
-    Effect.map(Layer.build(layer), (context) => ({
-      name,
-      sql: Context.get(context, SqlClient.SqlClient),
-      cpu: Array.of<number>(),
-      grown: Array.of<number>()
-    })))
-  for (let n = 0; n <= rounds; n++) {
-    for (const result of results) {
-      const { cpu, grown } = yield* round(result.sql)
-      // The first round compiles.
-      if (n === 0) continue
-      result.cpu.push(cpu)
-      result.grown.push(grown)
-    }
-  }
-  for (const { cpu, grown, name } of results) {
-    const ratio = median(cpu) / median(results[0]!.cpu)
-    yield* Console.log(
-      `${name}: ${median(cpu).toFixed(1)} us (${ratio.toFixed(2)}), ${
-        median(grown).toFixed(0)
-      } bytes into the old generation`
-    )
-  }
+  const report = yield* Effect.provide(Effect.scoped(benchmark), benchDatabase(options.keep, counts))
+  process.stdout.write(options.json ? toJson(report) : toTable(report))
+  const errors = errorsOf(report)
+  for (const error of errors) yield* say(error)
+  if (errors.length > 0 || (options.check && missedGoals(report).length > 0)) process.exitCode = 1
 })
 
-const directory = fs.mkdtempSync(path.join(os.tmpdir(), "gateway-reads-"))
-Effect.scoped(main).pipe(
-  Effect.provide(LocalPostgres.layer({ dataDirectory: directory })),
-  Effect.ensuring(Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))),
-  NodeRuntime.runMain
-)
+NodeRuntime.runMain(Effect.scoped(main))

@@ -5,6 +5,7 @@
  *   --quick    short rounds, for rough figures
  *   --json     the report as JSON on stdout
  *   --profile  also write CPU profiles of the gateway's workers to the working directory
+ *   --help     this text
  *
  * Exits with 1 if an operation did not succeed, or if the provider did not receive it exactly once. Linux only: CPU time
  * is read from /proc.
@@ -12,14 +13,14 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import * as os from "node:os"
-import { parseArgs } from "node:util"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import * as PgAcceptanceSignal from "../src/node/PgAcceptanceSignal.ts"
 import { Grants } from "../src/services/Grants.ts"
 import { migrate } from "../src/services/Migrations.ts"
-import { BenchDatabase, grantFor, postmasterPid } from "./database.ts"
-import { median } from "./measure.ts"
-import { say } from "./run.ts"
+import { BenchDatabase, grantFor, postmasterPid } from "./shared/database.ts"
+import { say } from "./shared/progress.ts"
+import { median } from "./shared/statistics.ts"
+import { readOptions } from "./shared/usage.ts"
 import { distance } from "./submission/config.ts"
 import { ageLedger, makeLedgerQueue, makePeerQueue } from "./submission/queues.ts"
 import { errorsOf, type Rounds, toJson, toTable } from "./submission/report.ts"
@@ -32,12 +33,10 @@ import {
   throughputRound
 } from "./submission/rounds.ts"
 
-const { values: options } = parseArgs({
-  options: {
-    quick: { type: "boolean", default: false },
-    json: { type: "boolean", default: false },
-    profile: { type: "boolean", default: false }
-  }
+const options = readOptions(import.meta.url, {
+  quick: { type: "boolean", default: false },
+  json: { type: "boolean", default: false },
+  profile: { type: "boolean", default: false }
 })
 
 const plan = options.quick

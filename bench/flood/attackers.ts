@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto"
 import { connect, type Socket } from "node:net"
-import { configuration, report } from "../child.ts"
+import { configuration, report } from "../shared/processes.ts"
 
 export interface FloodConfig {
   /** On 127.0.0.1. */

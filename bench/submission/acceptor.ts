@@ -8,7 +8,7 @@ import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import * as PgAcceptanceSignal from "../../src/node/PgAcceptanceSignal.ts"
 import { WriterPool } from "../../src/node/Pools.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
-import { configuration, report } from "../child.ts"
+import { configuration, report } from "../shared/processes.ts"
 import { type AcceptorConfig, now, payloadOf, peerChannel, pgOptions } from "./config.ts"
 import { databaseAt } from "./pools.ts"
 

@@ -2,7 +2,7 @@
  * Configuration and messages of the processes of the submission benchmark.
  */
 import type { GrantIdentity } from "../../src/domain/Grant.ts"
-import type { DatabaseAddress } from "../child.ts"
+import type { DatabaseAddress } from "../shared/processes.ts"
 
 /** The upstream provider of the operations. */
 export const provider = "bank"

@@ -7,7 +7,7 @@
  */
 import { Agent, request } from "@effect/platform-node/Undici"
 import { Client } from "pg"
-import { configuration, report } from "../child.ts"
+import { configuration, report } from "../shared/processes.ts"
 import { concurrency, now, peerChannel, pgOptions, type WorkerConfig } from "./config.ts"
 
 const { database, listens, sandboxUrl, timed } = configuration<WorkerConfig>()

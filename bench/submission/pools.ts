@@ -3,7 +3,7 @@
  */
 import { Layer } from "effect"
 import { Database } from "../../src/node/Database.ts"
-import type { DatabaseAddress } from "../child.ts"
+import type { DatabaseAddress } from "../shared/processes.ts"
 
 export const databaseAt = ({ database, port, socketDirectory, username }: DatabaseAddress) =>
   Layer.succeed(Database, {

@@ -1,8 +1,8 @@
 /**
  * The report of the submission benchmark, as a table and as JSON.
  */
-import { median } from "../measure.ts"
-import { align, machine } from "../report.ts"
+import { median } from "../shared/statistics.ts"
+import { align, machine } from "../shared/table.ts"
 import { distance } from "./config.ts"
 import type { Latency, Throughput } from "./rounds.ts"
 

@@ -4,7 +4,7 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer, References } from "effect"
 import { Sandbox } from "../../src/sandbox/Sandbox.ts"
-import { configuration, report } from "../child.ts"
+import { configuration, report } from "../shared/processes.ts"
 import type { SandboxConfig } from "./config.ts"
 
 const { delay } = configuration<SandboxConfig>()

@@ -14,7 +14,7 @@ import { Providers } from "../../src/submission/Providers.ts"
 import * as SandboxProvider from "../../src/submission/SandboxProvider.ts"
 import { defaultPolicy } from "../../src/submission/SubmissionPolicy.ts"
 import * as Submission from "../../src/submission/SubmissionProcesses.ts"
-import { configuration, report } from "../child.ts"
+import { configuration, report } from "../shared/processes.ts"
 import { now, provider, type WorkerConfig } from "./config.ts"
 import { databaseAt } from "./pools.ts"
 

@@ -15,29 +15,11 @@ export interface DatabaseAddress {
   readonly database: string
 }
 
-/** Configuration of a server process, passed as JSON in the first argument. */
-export interface ServerConfig extends DatabaseAddress {
-  /** Whether the peer names its statements, so that PostgreSQL plans each once a connection. */
-  readonly preparedPeer: boolean
-  /** The issuer whose JWTs the gateway accepts besides its own tokens. */
-  readonly issuer?: {
-    readonly issuer: string
-    readonly jwksUri: string
-    /** Seconds for which a verified signature stays cached. */
-    readonly signatureCache: number
-  }
-}
-
-export interface ServerProcess {
-  readonly pid: number
-  /** On 127.0.0.1. */
-  readonly port: number
-}
-
 /** Milliseconds that a process has to end after SIGTERM, before SIGKILL. */
 const patience = 5000
 
-const stop = (child: ChildProcess) =>
+/** Ends a process, and waits for its end. */
+export const stopProcess = (child: ChildProcess) =>
   Effect.callback<void>((resume) => {
     if (child.exitCode !== null || child.signalCode !== null) return resume(Effect.void)
     const kill = setTimeout(() => child.kill("SIGKILL"), patience)
@@ -56,7 +38,7 @@ export interface ProcessOptions {
   readonly pinned?: boolean
 }
 
-/** Starts a script of this directory, and stops it when the scope closes. */
+/** Starts a script, given by its path within `bench`, and stops it when the scope closes. */
 export const startProcess = (script: string, options: ProcessOptions) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -64,9 +46,9 @@ export const startProcess = (script: string, options: ProcessOptions) =>
       const execution = pinned && spawnSync("taskset", ["--version"]).status === 0
         ? { execPath: "taskset", execArgv: ["-c", String(os.cpus().length - 1), process.execPath, ...flags] }
         : { execArgv: [...flags] }
-      return fork(fileURLToPath(new URL(script, import.meta.url)), args, execution)
+      return fork(fileURLToPath(new URL(`../${script}`, import.meta.url)), args, execution)
     }),
-    stop
+    stopProcess
   )
 
 /** The next message of a process. Dies when the process ends instead. */
@@ -91,13 +73,6 @@ export const startReady = Effect.fnUntraced(
     return { child, pid: child.pid!, message: yield* nextMessage<Message>(child) }
   }
 )
-
-/** Starts a server script and waits until it listens. */
-export const startServer = (script: string, config: ServerConfig, flags: ReadonlyArray<string> = []) =>
-  Effect.map(
-    startReady<{ readonly port: number }>(script, config, flags),
-    ({ message, pid }): ServerProcess => ({ pid, port: message.port })
-  )
 
 /** For the scripts: reads their configuration. The process ends when its parent ends. */
 export const configuration = <Config>(): Config => {

@@ -8,9 +8,10 @@ import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
-import { type GrantRequest, Grants, type IssuedGrant } from "../src/services/Grants.ts"
-import { migrate } from "../src/services/Migrations.ts"
+import { LocalPostgres } from "../../src/node/embedded/LocalPostgres.ts"
+import { type GrantRequest, Grants, type IssuedGrant } from "../../src/services/Grants.ts"
+import { migrate } from "../../src/services/Migrations.ts"
+import { say } from "./progress.ts"
 
 /** A million rows with their indexes take about 0.7 GB; the default of 128 MB would measure the disk. */
 const settings = { shared_buffers: "1GB", max_wal_size: "4GB", maintenance_work_mem: "256MB" }
@@ -35,8 +36,27 @@ const databaseOn = (dataDirectory: string) => {
   )
 }
 
+/** The directory of a kept database: one for each list of numbers of operations. */
+const keptDirectory = (keep: string, counts: ReadonlyArray<number>) => path.join(keep, `operations-${counts.join("-")}`)
+
+const readersFile = (keep: string, counts: ReadonlyArray<number>) =>
+  path.join(keptDirectory(keep, counts), "readers.json")
+
+/** The data directory of a kept database. What an interrupted seed left is removed. */
+const keptData = (keep: string, counts: ReadonlyArray<number>) =>
+  Effect.sync(() => {
+    const directory = keptDirectory(keep, counts)
+    if (!fs.existsSync(readersFile(keep, counts))) fs.rmSync(directory, { recursive: true, force: true })
+    fs.mkdirSync(directory, { recursive: true })
+    return path.join(directory, "data")
+  })
+
 /** PostgreSQL for as long as it is used, `SqlClient` as its superuser, and the services that issue grants. */
 export const BenchDatabase = Layer.unwrap(Effect.map(temporaryDirectory, databaseOn))
+
+/** The same. If `keep` is a directory, the database stays there for later runs with the same numbers of operations. */
+export const benchDatabase = (keep: string | null, counts: ReadonlyArray<number>) =>
+  keep === null ? BenchDatabase : Layer.unwrap(Effect.map(keptData(keep, counts), databaseOn))
 
 /** A reading client, and the operations that it can read. */
 export interface Reader {
@@ -45,7 +65,10 @@ export interface Reader {
   readonly ids: ReadonlyArray<string>
 }
 
-/** A grant of an owner at the provider `bank`. */
+/** The owner of this number of operations. */
+export const ownerOf = (count: number): string => `owner-of-${count}`
+
+/** A grant of an owner at the provider `bank`. It outlives a kept database's use. */
 export const grantFor = (owner: string) =>
   ({
     resource_owner: owner,
@@ -53,7 +76,7 @@ export const grantFor = (owner: string) =>
     client_id: "agent",
     provider: "bank",
     scopes: ["operations:read"],
-    expires_in: Duration.hours(1)
+    expires_in: Duration.days(365)
   }) as unknown as GrantRequest
 
 /**
@@ -108,7 +131,7 @@ export const prepareDatabase = Effect.fnUntraced(function*(counts: ReadonlyArray
   const grants = yield* Grants
   yield* migrate
   const issued: Array<readonly [IssuedGrant, number]> = []
-  for (const count of counts) issued.push([yield* grants.issue(grantFor(`owner-of-${count}`)), count])
+  for (const count of counts) issued.push([yield* grants.issue(grantFor(ownerOf(count))), count])
   yield* sql.withTransaction(withoutTriggers(
     Effect.forEach(issued, ([{ grant }, count]) => sql.unsafe(insertOperations, [grant.grant_id, count]))
   ))
@@ -118,6 +141,23 @@ export const prepareDatabase = Effect.fnUntraced(function*(counts: ReadonlyArray
       sql.unsafe<{ readonly id: string }>(sampleIds, [grant.grant_id, count <= 20_000]),
       (rows): Reader => ({ token: Redacted.value(access_token), ids: rows.map(({ id }) => id) })
     ))
+})
+
+/**
+ * The readers of a `benchDatabase` with one owner for each number of operations. A kept database is seeded once; later
+ * runs only apply new migrations.
+ */
+export const prepareReaders = Effect.fnUntraced(function*(keep: string | null, counts: ReadonlyArray<number>) {
+  const file = keep === null ? null : readersFile(keep, counts)
+  if (file !== null && fs.existsSync(file)) {
+    yield* migrate
+    return JSON.parse(fs.readFileSync(file, "utf8")) as ReadonlyArray<Reader>
+  }
+  yield* say(`Seeding ${counts.reduce((sum, count) => sum + count, 0).toLocaleString("en")} operations …`)
+  const readers = yield* prepareDatabase(counts)
+  // It holds access tokens.
+  if (file !== null) fs.writeFileSync(file, JSON.stringify(readers), { mode: 0o600 })
+  return readers
 })
 
 /** Process id of the PostgreSQL server: the first line of its `postmaster.pid`. */

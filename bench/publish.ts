@@ -1,0 +1,27 @@
+/**
+ * `npm run bench:publish`: writes the figures of recorded runs into README.md and docs/performance.md, and the plots
+ * into docs/performance. The runs are JSON reports in bench/results:
+ *
+ *   reads.json     of `npm run -s bench -- --go --json`
+ *   steps/*.json   of `npm run -s bench -- --label TEXT --command FILE --json`, in the order of their names
+ *   memory.json    of `npm run -s bench:memory -- --json`
+ *
+ *   --results DIRECTORY   reads them from another directory
+ *   --help                this text
+ */
+import * as fs from "node:fs"
+import { fileURLToPath } from "node:url"
+import { fillSections, plotsOf } from "./publish/documents.ts"
+import { readResults } from "./publish/results.ts"
+import { readOptions } from "./shared/usage.ts"
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+const options = readOptions(import.meta.url, { results: { type: "string", default: `${root}bench/results` } })
+const results = readResults(options.results)
+
+for (const file of ["README.md", "docs/performance.md"]) {
+  fs.writeFileSync(`${root}${file}`, fillSections(fs.readFileSync(`${root}${file}`, "utf8"), results))
+}
+const plots = plotsOf(results)
+if (plots.size > 0) fs.mkdirSync(`${root}docs/performance`, { recursive: true })
+for (const [name, plot] of plots) fs.writeFileSync(`${root}docs/performance/${name}`, plot)

@@ -1,0 +1,55 @@
+/**
+ * Puts the recorded figures into the documents, between markers.
+ */
+import { ladderPlot, memoryPlot, ratiosPlot } from "./plots.ts"
+import type { Results } from "./results.ts"
+import { ladderTable, machineLine, memoryTable, readsTables, summaryTable } from "./tables.ts"
+
+export type Section = "summary" | "reads" | "ladder" | "memory"
+
+/** The command that records what a section lacks. */
+const commands: Readonly<Record<Section, string>> = {
+  summary: "npm run -s bench -- --go --json > bench/results/reads.json",
+  reads: "npm run -s bench -- --go --json > bench/results/reads.json",
+  ladder: "npm run -s bench -- --label TEXT --command FILE --json > bench/results/steps/1.json",
+  memory: "npm run -s bench:memory -- --json > bench/results/memory.json"
+}
+
+const unmeasured = (section: Section) =>
+  `_Not measured yet: run \`${commands[section]}\`, then \`npm run bench:publish\`._`
+
+const image = (name: string, description: string) => `![${description}](performance/${name}.svg)`
+
+/** The text between the markers of each section. */
+const sectionsOf = ({ memory, reads, steps }: Results): Readonly<Record<Section, string>> => ({
+  summary: reads === null
+    ? unmeasured("summary")
+    : `${summaryTable(reads)}\n\nMeasured on ${machineLine(reads.machine)}.`,
+  reads: reads === null
+    ? unmeasured("reads")
+    : `${image("ratios", "Requests per second relative to Fastify + pg")}\n\n${readsTables(reads)}`,
+  ladder: steps.length === 0
+    ? unmeasured("ladder")
+    : `${image("ladder", "CPU time of a request after each step")}\n\n${ladderTable(steps)}`,
+  memory: memory === null
+    ? unmeasured("memory")
+    : `${image("memory", "Memory under a mixed load")}\n\n${memoryTable(memory)}`
+})
+
+/** Replaces the text between `<!-- bench:NAME -->` and `<!-- /bench -->`. */
+export const fillSections = (document: string, results: Results): string => {
+  const sections = sectionsOf(results)
+  return document.replaceAll(
+    /(<!-- bench:(\w+) -->\n).*?(<!-- \/bench -->)/gs,
+    (whole, start: string, name: string, end: string) =>
+      name in sections ? `${start}\n${sections[name as Section]}\n\n${end}` : whole
+  )
+}
+
+/** The plots by file name, for the results that there are. */
+export const plotsOf = ({ memory, reads, steps }: Results): ReadonlyMap<string, string> =>
+  new Map([
+    ...reads === null ? [] : [["ratios.svg", ratiosPlot(reads)] as const],
+    ...steps.length === 0 ? [] : [["ladder.svg", ladderPlot(steps)] as const],
+    ...memory === null ? [] : [["memory.svg", memoryPlot(memory)] as const]
+  ])

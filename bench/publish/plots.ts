@@ -1,0 +1,68 @@
+/**
+ * The plots of the documents.
+ */
+import type { MemoryReport } from "../memory/report.ts"
+import type { Comparison } from "../reads/compare.ts"
+import { peerNames } from "../reads/contestants.ts"
+import type { Report } from "../reads/report.ts"
+import { type Bar, drawBars, type Panel } from "./bars.ts"
+import { drawLines } from "./lines.ts"
+
+const shown = ["read", "list", "healthz"]
+
+const comparisonsOf = (report: Report): ReadonlyArray<Comparison> =>
+  report.comparisons.filter(({ key }) => shown.includes(key))
+
+/** Requests per second of each server, relative to the same peer. */
+const ratioBars = (comparison: Comparison): ReadonlyArray<Bar> => {
+  const ratioOf = (name: string) => comparison.ratios.find(({ to }) => to === name)
+  const toBase = ratioOf(peerNames.fastifyPg)?.requests ?? 1
+  return comparison.targets.map(({ name }, index) => {
+    // The gateway is `toBase` times as fast as the base, and `requests` times as fast as this server.
+    const value = index === 0 ? toBase : toBase / ratioOf(name)!.requests
+    return { label: name, value, shown: value.toFixed(2), isFirst: index === 0 }
+  })
+}
+
+export const ratiosPlot = (report: Report): string =>
+  drawBars(
+    "Requests per second of the gateway and its peers, relative to Fastify and pg",
+    comparisonsOf(report).map((comparison): Panel => ({
+      title: comparison.name,
+      unit: `requests per second, ${peerNames.fastifyPg} = 1`,
+      bars: ratioBars(comparison)
+    }))
+  )
+
+/** CPU time of the gateway for a request, for each step. */
+export const ladderPlot = (steps: ReadonlyArray<Report>): string =>
+  drawBars(
+    "CPU time of the gateway for a request, after each step of the work",
+    shown.map((key): Panel => ({
+      title: steps.flatMap(({ comparisons }) => comparisons).find((comparison) => comparison.key === key)?.name ?? key,
+      unit: "CPU time of the gateway's process for a request, µs",
+      bars: steps.flatMap((step, index) => {
+        const gateway = step.comparisons.find((comparison) => comparison.key === key)?.targets[0]
+        const bar = (cpu: number): Bar => ({
+          label: step.label!,
+          value: cpu,
+          shown: cpu.toFixed(0),
+          isFirst: index === steps.length - 1
+        })
+        return gateway === undefined ? [] : [bar(gateway.serverCpu)]
+      })
+    })).filter(({ bars }) => bars.length > 0)
+  )
+
+export const memoryPlot = ({ samples }: MemoryReport): string => {
+  const points = (of: (sample: MemoryReport["samples"][number]) => number) =>
+    samples.map((sample) => [sample.requests / 1_000_000, of(sample)] as const)
+  return drawLines(
+    "Memory of the gateway under a mixed load",
+    { x: "million requests", y: "MiB" },
+    [
+      { label: "resident memory", points: points(({ rss }) => rss), isFirst: true },
+      { label: "used heap", points: points(({ heapUsed }) => heapUsed), isFirst: false }
+    ]
+  )
+}

@@ -1,0 +1,38 @@
+/**
+ * The gateway's command as users run it: the file that `bin` in package.json names, built if it is missing or older
+ * than its sources.
+ */
+import { Effect } from "effect"
+import { spawnSync } from "node:child_process"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { fileURLToPath } from "node:url"
+import manifest from "../../package.json" with { type: "json" }
+import { say } from "./progress.ts"
+
+const root = fileURLToPath(new URL("../..", import.meta.url))
+
+/** What the build reads. */
+const inputs = ["src", "migrations", "scripts", "package.json", "package-lock.json", "tsconfig.build.json"]
+
+/** The last change of a file or of anything in a directory, in milliseconds. */
+const changedAt = (file: string): number => {
+  const stat = fs.statSync(file)
+  if (!stat.isDirectory()) return stat.mtimeMs
+  return Math.max(stat.mtimeMs, ...fs.readdirSync(file).map((name) => changedAt(path.join(file, name))))
+}
+
+/** `src/main.ts`, which Node runs without a build. */
+export const sourceCommand = path.join(root, "src/main.ts")
+
+/** Path of the shipped command. It is built first if the sources are newer. */
+export const shippedCommand: Effect.Effect<string> = Effect.gen(function*() {
+  const file = path.join(root, manifest.bin["financial-agents-gateway"])
+  const isFresh = fs.existsSync(file)
+    && inputs.every((input) => changedAt(path.join(root, input)) <= fs.statSync(file).mtimeMs)
+  if (isFresh) return file
+  yield* say("Building …")
+  const { status, stderr, stdout } = spawnSync("npm", ["run", "build"], { cwd: root, encoding: "utf8" })
+  if (status !== 0) return yield* Effect.die(new Error(`npm run build failed:\n${stdout}${stderr}`))
+  return file
+})

@@ -1,0 +1,25 @@
+/**
+ * The documents show the figures of the recorded runs, and no others: writing them again changes nothing.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as fs from "node:fs"
+import { fillSections, plotsOf } from "../../../bench/publish/documents.ts"
+import { readResults } from "../../../bench/publish/results.ts"
+
+const results = readResults("bench/results")
+
+describe("npm run bench:publish", () => {
+  for (const file of ["README.md", "docs/performance.md"]) {
+    it(`has written all figures of ${file}`, () => {
+      const document = fs.readFileSync(file, "utf8")
+      assert.match(document, /<!-- bench:/)
+      assert.strictEqual(fillSections(document, results), document)
+    })
+  }
+
+  it("has drawn all plots", () => {
+    for (const [name, plot] of plotsOf(results)) {
+      assert.strictEqual(fs.readFileSync(`docs/performance/${name}`, "utf8"), plot)
+    }
+  })
+})
