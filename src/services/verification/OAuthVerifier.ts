@@ -193,18 +193,38 @@ export const makeOAuthVerifier = Effect.fnUntraced(function*(options: IssuersOpt
     )
   )
   const introspected = [...issuers.values()].find(({ isIntrospected }) => isIntrospected)
+  const [first] = issuers.values()
+  const onlyJwt = issuers.size === 1 && introspected === undefined ? first : undefined
   const sender = yield* makeSenderCheck(options)
-  const digests = yield* Digest.Digest
+  const identityOf = yield* makeIdentities
+
+  /** A token of an unknown issuer is sent to no server, because it may be another service's secret. */
+  const issuerOf = (token: string) => {
+    // The verifier of JWTs refuses tokens of other issuers itself.
+    if (onlyJwt !== undefined) return onlyJwt
+    const claimed = claimedIssuer(token)
+    return claimed === null ? introspected : issuers.get(claimed)
+  }
 
   return Effect.fnUntraced(function*(credential: Credential, token: string) {
-    const claimed = claimedIssuer(token)
-    // A token of an unknown issuer is sent to no server, because it may be another service's secret.
-    const issuer = claimed === null ? introspected : issuers.get(claimed)
+    const issuer = issuerOf(token)
     if (issuer === undefined) return yield* new InvalidCredential()
     const verified = yield* issuer.verify(credential.token)
-    const client_id = gatewayClientId(issuer.clientPrefix, IssuerClientId.make(verified.client_id))
-    if (client_id === null) return yield* new InvalidCredential()
+    const identity = yield* identityOf(verified, issuer.clientPrefix)
     yield* sender.check(verified, credential)
+    yield* issuer.register(verified, identity)
+    return identity
+  })
+})
+
+/** Makes the mapping from verified tokens to the identities of their grants. A cached token is mapped once. */
+const makeIdentities = Effect.gen(function*() {
+  const digests = yield* Digest.Digest
+  const known = new WeakMap<VerifiedToken, GrantIdentity>()
+
+  const derive = Effect.fnUntraced(function*(verified: VerifiedToken, clientPrefix: string) {
+    const client_id = gatewayClientId(clientPrefix, IssuerClientId.make(verified.client_id))
+    if (client_id === null) return yield* new InvalidCredential()
     const subject = PairwiseSubject.make(verified.subject)
     const grant_id = yield* Effect.provideService(
       externalGrantId(Issuer.make(verified.issuer), client_id, ExternalId.make(verified.grant)),
@@ -212,7 +232,12 @@ export const makeOAuthVerifier = Effect.fnUntraced(function*(options: IssuersOpt
       digests
     )
     const identity: GrantIdentity = { grant_id, client_id, subject, limited_to: verified.scopes }
-    yield* issuer.register(verified, identity)
+    known.set(verified, identity)
     return identity
   })
+
+  return (verified: VerifiedToken, clientPrefix: string): Effect.Effect<GrantIdentity, InvalidCredential> => {
+    const identity = known.get(verified)
+    return identity === undefined ? derive(verified, clientPrefix) : Effect.succeed(identity)
+  }
 })
