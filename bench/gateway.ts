@@ -8,6 +8,7 @@ import { Effect, Layer, References } from "effect"
 import { FetchHttpClient, HttpServer } from "effect/http"
 import { randomUUID } from "node:crypto"
 import type { RequestId } from "../src/domain/RequestId.ts"
+import { allocateYoung } from "../src/node/allocateYoung.ts"
 import { Database } from "../src/node/Database.ts"
 import { createListener } from "../src/node/NodeListener.ts"
 import { ListPool, ProbePool, ReaderPool } from "../src/node/Pools.ts"
@@ -21,6 +22,7 @@ import { GrantVerifier } from "../src/services/verification/GrantVerifier.ts"
 import { ProofReplay } from "../src/services/verification/ProofReplay.ts"
 import { configuration, reportPort, type ServerConfig } from "./child.ts"
 
+allocateYoung()
 const { database, issuer, port, socketDirectory, username } = configuration<ServerConfig>()
 const baseUrl = "http://127.0.0.1"
 
