@@ -1,7 +1,7 @@
 /**
  * A shared connection that is never idle keeps few answered statements, and each statement gets its own answer.
  */
-import * as PgConnection from "@effect/sql-pg/PgConnection"
+import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as PgPool from "@effect/sql-pg/PgPool"
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Fiber, Schema } from "effect"

@@ -92,5 +92,10 @@ describe("A connection", () => {
       assert.isFalse(connection.isOverdue(103, 6000, 1000))
       assert.isFalse(connection.isOverdue(103, 6999, 1000))
       assert.isTrue(connection.isOverdue(103, 7000, 1000))
+      // The next request starts anew.
+      socket.write(get)
+      yield* received(socket, "answer")
+      assert.isFalse(connection.isOverdue(103, 9000, 1000))
+      assert.isFalse(connection.isOverdue(105, 11_000, 1000))
     }))
 })
