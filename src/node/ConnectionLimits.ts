@@ -10,23 +10,41 @@ const emptyLine = "\r\n".length
 
 /** An open connection, from one request to the next. */
 export class Connection {
-  /** The response to the latest request; undefined before the first one. */
+  /** The response to the latest request. Undefined before the first one, and from the end of an exchange to the next. */
   response: ServerResponse | undefined
-  #idleAfter: ServerResponse | undefined
+  #requests = 0
+  #idleAfter = 0
   #readBefore = 0
   /** When bytes first arrived that completed no request; in milliseconds of `performance.now()`. */
   #waitingSince: number | null = null
+
+  /** A client may send the next request before the response. */
+  start(response: ServerResponse): void {
+    this.response = response
+    this.#requests++
+    response.on("finish", this.#end)
+  }
+
+  /** An idle connection must not keep its last response: that refers to the fiber of its request, and to the body. */
+  readonly #end = (): void => {
+    if (this.#isIdle()) this.response = undefined
+  }
+
+  /** Whether the latest request was received and answered. Responses finish in the order of their requests. */
+  #isIdle(): boolean {
+    const { response } = this
+    return response === undefined || (response.writableFinished && response.req.complete)
+  }
 
   /**
    * Whether bytes since the latest response have formed no complete header section for `timeout` milliseconds. Node
    * times a request from its first byte. Empty lines belong to no request, but each one restarts `keepAliveTimeout`.
    */
   isOverdue(bytesRead: number, now: number, timeout: number): boolean {
-    const { response } = this
     // Before the first request, Node's own `headersTimeout` counts from the start of the connection.
-    if (response === undefined || !response.writableFinished || !response.req.complete) return false
-    if (this.#idleAfter !== response) {
-      this.#idleAfter = response
+    if (this.#requests === 0 || !this.#isIdle()) return false
+    if (this.#idleAfter !== this.#requests) {
+      this.#idleAfter = this.#requests
       this.#readBefore = bytesRead
       this.#waitingSince = null
     }

@@ -159,8 +159,7 @@ export const createListener = (options: ListenerOptions): Listener => {
   // After a declined upgrade, Node's parser reports no more errors on the connection, and the client would wait for a
   // response for ever.
   server.onRequest = (request, response) => {
-    const connection = connections.get(request.socket)
-    if (connection !== undefined) connection.response = response
+    connections.get(request.socket)?.start(response)
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false
   }
   // CONNECT is not supported. Node has released the socket, so this code handles its errors: an unhandled one would end

@@ -9,6 +9,7 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import { allocateYoung } from "./allocateYoung.ts"
 import { explain } from "./explain.ts"
 import { endWithSupervisor, leaveSupervisor } from "./SupervisedProcess.ts"
 import { ProcessNotStarted } from "./Supervisor.ts"
@@ -32,6 +33,7 @@ export const runProgram = <E>(
   program: Effect.Effect<unknown, E>,
   { isReported = () => false }: { readonly isReported?: (error: unknown) => boolean } = {}
 ): void => {
+  allocateYoung()
   // Closing a terminal stops the program like SIGTERM. Without a terminal, nohup or a supervisor sends SIGHUP.
   if (process.stdout.isTTY) process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"))
   endWithSupervisor()
