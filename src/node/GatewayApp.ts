@@ -37,6 +37,7 @@ import { MigrationPool, ProvisioningPool } from "./Pools.ts"
 import { type ProcessSettings, readSettings, type Setting } from "./ProcessSettings.ts"
 import * as ProviderHttpClient from "./ProviderHttpClient.ts"
 import { layerRateLimitOfEnvironment } from "./RateLimitSettings.ts"
+import * as ReadLane from "./ReadLane.ts"
 import { Platform, runProgram } from "./runProgram.ts"
 import { announce, processNumber } from "./SupervisedProcess.ts"
 import { supervise } from "./Supervisor.ts"
@@ -53,6 +54,11 @@ export interface GatewayAppOptions extends ProcessSettings, GatewayParts {
    * the first one, and other methods on their paths are 405.
    */
   readonly api?: HttpApi.Constraint | ReadonlyArray<HttpApi.Constraint>
+  /**
+   * Whether ordinary reads take the lane in front of the router (`ReadLane`). They then pass no middleware that `routes` adds to
+   * the router. Default: only without `routes`.
+   */
+  readonly readLane?: boolean
   /** Whether missing migrations are applied at the start. Default: true. */
   readonly migrate?: boolean
   /**
@@ -151,8 +157,9 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
     routes as Layer.Layer<never, unknown, HttpRouter.HttpRouter>,
     apisOf(options)
   )
+  const Lane = options.readLane ?? options.routes === undefined ? ReadLane.layer : Layer.empty
   return Layer.merge(Announced, started).pipe(
-    Layer.provide([Served, workersOf(options, adapters)]),
+    Layer.provide([Served, Lane, workersOf(options, adapters)]),
     Layer.provide([MutationEndpoints.layer, Problems.layer, listener]),
     Layer.provide(servicesOf(options, settings, adapters)),
     Layer.provide(migrationOf(options)),

@@ -33,7 +33,10 @@ type Part<A> = Layer.Layer<A, unknown, unknown>
 
 /** The parts, each a layer. A part without a layer has the default of the gateway. */
 export interface GatewayParts {
-  /** The routes of the application, such as `HttpApiBuilder.layer(api)` with its handlers. Default: none. */
+  /**
+   * The routes of the application, such as `HttpApiBuilder.layer(api)` with its handlers. Default: none. Middleware of the router
+   * (`HttpRouter.middleware` with `global`) sees the gateway's own requests too, unless `readLane` is set.
+   */
   readonly routes?: Part<never>
   /** Runs once the process listens and its workers run. Default: nothing. */
   readonly started?: Part<never>

@@ -12,6 +12,7 @@ import * as Exit from "effect/Exit"
 import { ClientAbort } from "effect/http/HttpServerError"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as References from "effect/References"
 import * as Schema from "effect/Schema"
@@ -155,18 +156,18 @@ const makeLane = Effect.gen(function*() {
 })
 
 /**
- * Serves the ordinary reads of the listener. It is off where a request needs more than it does: with quotas, with client
- * certificates, and while spans are created. Requests on it do not pass the middleware of a router.
+ * Serves the ordinary reads of `NodeListener`. It is off on any other listener, and where a request needs more than it does: with
+ * quotas, with client certificates, and while spans are created. Requests on it do not pass the middleware of a router.
  */
 export const layer: Layer.Layer<
   never,
   never,
-  NodeListener | BaseUrl | Digest.Digest | GrantVerifier | Lifecycle | OperationStore | Problems
+  BaseUrl | Digest.Digest | GrantVerifier | Lifecycle | OperationStore | Problems
 > = Layer.effectDiscard(Effect.gen(function*() {
-  const listener = yield* NodeListener
+  const listener = Option.getOrNull(yield* Effect.serviceOption(NodeListener))
   const isOff = (yield* RateLimits) !== null || (yield* AcceptedCredentials).certificates !== null
     || (yield* References.TracerEnabled)
-  if (isOff) return
+  if (listener === null || isOff) return
   const lane = yield* makeLane
   yield* Effect.acquireRelease(
     Effect.sync(() => {

@@ -11,6 +11,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { allocateYoung } from "./allocateYoung.ts"
 import { explain } from "./explain.ts"
+import * as OneShotDigest from "./OneShotDigest.ts"
 import { endWithSupervisor, leaveSupervisor } from "./SupervisedProcess.ts"
 import { ProcessNotStarted } from "./Supervisor.ts"
 
@@ -18,7 +19,7 @@ import { ProcessNotStarted } from "./Supervisor.ts"
 export const Platform = Layer.mergeAll(
   NodeHttpServer.layerHttpServices,
   NodeCrypto.layerAead,
-  NodeCrypto.layerDigest,
+  OneShotDigest.layer,
   NodeCrypto.layerSecureRandom
 )
 
