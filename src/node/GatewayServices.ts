@@ -9,16 +9,16 @@ import { Readiness } from "../services/Readiness.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
 import * as PgAcceptanceSignal from "./PgAcceptanceSignal.ts"
-import { ListPool, ProbePool, ReaderPool, WorkerPool, WriterPool } from "./Pools.ts"
+import { ListPool, OperationPool, ProbePool, WorkerPool, WriterPool } from "./Pools.ts"
 
 /** Reads of operations, and the readiness probe. */
 export const ReadServices = Layer.merge(
-  OperationStore.layer.pipe(Layer.provide([ReaderPool, ListPool])),
+  OperationStore.layer.pipe(Layer.provide([OperationPool, ListPool])),
   Readiness.layer.pipe(Layer.provide(ProbePool))
 )
 
 /** Verifies the access tokens that the gateway itself issued. */
-export const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(ReaderPool))
+export const OwnVerifier = GrantVerifier.layer.pipe(Layer.provide(OperationPool))
 
 /** Accepts operations and issues grants. Announces each acceptance to the workers. */
 export const WriteServices = Layer.merge(Grants.layer, OperationLedger.layer).pipe(

@@ -10,6 +10,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { ListClient } from "../services/sql/ListClient.ts"
 import { Database } from "./Database.ts"
+import { epochTimestamps } from "./epochTimestamps.ts"
 import * as ReaderClient from "./ReaderClient.ts"
 
 /** A client on the `Database`. All users of the same layer share one pool. */
@@ -73,6 +74,13 @@ export const readerParameters = {
 export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(ReaderClient.layer, {
   maxConnections: 4,
   startupParameters: readerParameters
+})
+
+/** The same for `OperationStore` and the gateway's own verifier: timestamps are milliseconds since the epoch. */
+export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(ReaderClient.layer, {
+  maxConnections: 4,
+  startupParameters: readerParameters,
+  types: epochTimestamps()
 })
 
 /**

@@ -27,18 +27,24 @@ export const columnAt = {
 /** The columns of the public form, of a table or subquery `o`. Reads select no private column, so none can leak. */
 export const publicColumns = Object.keys(columnAt).map((name) => `o.${name}`).join(", ")
 
+/** A timestamp as the connection yields it: as `Date`, or in milliseconds since the epoch. */
+export type Instant = Date | number
+
 export interface OperationRow {
   readonly id: string
   readonly type: string
   readonly state: OperationState
   readonly revision: number
   readonly under_review: boolean
-  readonly created_at: Date
-  readonly updated_at: Date
-  readonly completed_at: Date | null
+  readonly created_at: Instant
+  readonly updated_at: Instant
+  readonly completed_at: Instant | null
   readonly failure_code: string | null
   readonly failure_message: string | null
 }
+
+const instantOf = (instant: Instant): DateTime.Utc =>
+  DateTime.fromDateUnsafe(typeof instant === "number" ? new Date(instant) : instant)
 
 /** Does not validate: the encoder of a response checks each operation against the contract. */
 export const fromRow = (row: OperationRow): Operation => ({
@@ -49,9 +55,9 @@ export const fromRow = (row: OperationRow): Operation => ({
   submission_uncertain: submissionUncertain(row.state),
   under_review: row.under_review,
   revision: row.revision,
-  created_at: DateTime.fromDateUnsafe(row.created_at),
-  updated_at: DateTime.fromDateUnsafe(row.updated_at),
-  completed_at: row.completed_at === null ? null : DateTime.fromDateUnsafe(row.completed_at),
+  created_at: instantOf(row.created_at),
+  updated_at: instantOf(row.updated_at),
+  completed_at: row.completed_at === null ? null : instantOf(row.completed_at),
   failure: row.failure_code === null || row.failure_message === null
     ? null
     : { code: row.failure_code, message: row.failure_message }

@@ -49,14 +49,28 @@ const isRevision = (value: unknown): value is number => Number.isSafeInteger(val
 const isMessage = (value: unknown): value is string =>
   typeof value === "string" && value.length >= 1 && value.length <= maxMessageLength && isStorableText(value)
 
-/** Milliseconds since the epoch. NaN for infinity, for dates outside the range of `Date`, and for other values. */
-const millisOf = (value: unknown): number => value instanceof Date ? value.getTime() : Number.NaN
+/** The last instant of `Date`, and the distance of the first one. */
+const maxMillis = 8.64e15
 
-/** The member `completed_at`; null if it does not agree with the state. */
-const completionJson = (completed: unknown, { terminal }: KnownState): string | null => {
+/** Milliseconds since the epoch. NaN for infinity, for dates outside the range of `Date`, and for other values. */
+const millisOf = (value: unknown): number => {
+  // Whole, as `Date` counts.
+  if (typeof value === "number") return Math.abs(value) <= maxMillis ? Math.trunc(value) : Number.NaN
+  return value instanceof Date ? value.getTime() : Number.NaN
+}
+
+/** The last update, in milliseconds and as text. */
+interface Update {
+  readonly at: number
+  readonly text: string
+}
+
+/** The member `completed_at`; null if it does not agree with the state. Most operations complete with their last update. */
+const completionJson = (completed: unknown, { terminal }: KnownState, updated: Update): string | null => {
   if ((completed !== null) !== terminal) return null
   if (completed === null) return "null"
   const at = millisOf(completed)
+  if (at === updated.at) return `"${updated.text}"`
   return Number.isNaN(at) ? null : `"${formatTimestamp(at)}"`
 }
 
@@ -83,12 +97,13 @@ const rowJson = (row: Values): string | null => {
     state === undefined || !isId(id) || !isName(type, typePattern) || !isRevision(revision)
     || typeof review !== "boolean" || Number.isNaN(created) || Number.isNaN(updated)
   ) return null
-  const completion = completionJson(row[columnAt.completed_at], state)
+  const updatedAt = formatTimestamp(updated)
+  const completion = completionJson(row[columnAt.completed_at], state, { at: updated, text: updatedAt })
   const failure = failureJson(row[columnAt.failure_code], row[columnAt.failure_message], state)
   if (completion === null || failure === null) return null
   return `{"id":"${id}","type":"${type}",${state.json},"under_review":${review},"revision":${revision},"created_at":"${
     formatTimestamp(created)
-  }","updated_at":"${formatTimestamp(updated)}","completed_at":${completion},"failure":${failure}}`
+  }","updated_at":"${updatedAt}","completed_at":${completion},"failure":${failure}}`
 }
 
 const malformed = (row: Values): Effect.Effect<never, MalformedOperation> =>

@@ -1,0 +1,48 @@
+/**
+ * The pool of the operations reads timestamps as milliseconds: the same instants that the driver reads as `Date`.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { OperationPool, ReaderPool } from "../../../src/node/Pools.ts"
+import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
+import { TestDatabase } from "../../fixtures/TestDatabase.ts"
+
+class Dates extends Context.Service<Dates, SqlClient.SqlClient>()("test/Dates") {}
+
+/** Both pools, on one database. */
+const pools = Layer.mergeAll(
+  Layer.fresh(OperationPool),
+  Layer.effect(Dates, Effect.map(Layer.build(Layer.fresh(ReaderPool)), Context.get(SqlClient.SqlClient)))
+).pipe(Layer.provide(gatewayDatabase()), Layer.provide(TestDatabase))
+
+/** Milliseconds from 2000-01-01. PostgreSQL has dates from 4713 before Christ, and `Date` until the year 275760. */
+const Distance = Schema.Int.check(Schema.isBetween({ minimum: -211_000_000_000_000, maximum: 8_639_053_315_200_000 }))
+
+const timestamps =
+  "SELECT timestamptz '2000-01-01Z' + d * interval '1 millisecond' AS at FROM unnest($1::float8[]) AS t (d)"
+
+layer(pools, { excludeTestServices: true })("A timestamp", (it) => {
+  it.effect.prop(
+    "is the milliseconds of its Date",
+    [Schema.Array(Distance).check(Schema.isMaxLength(20))],
+    ([distances]) =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const dates = yield* (yield* Dates).unsafe<{ readonly at: Date }>(timestamps, [distances])
+        const numbers = yield* sql.unsafe<{ readonly at: number }>(timestamps, [distances])
+        assert.deepStrictEqual(numbers.map(({ at }) => at), dates.map(({ at }) => at.getTime()))
+      })
+  )
+
+  it.effect("at infinity is infinite, and a Date is a parameter as before", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const at = new Date("2026-01-31T12:00:00.001Z")
+      const rows = yield* sql.unsafe(
+        "SELECT timestamptz 'infinity' AS a, timestamptz '-infinity' AS b, $1::timestamptz AS c",
+        [at]
+      )
+      assert.deepStrictEqual(rows, [{ a: Infinity, b: -Infinity, c: at.getTime() }])
+    }))
+})
