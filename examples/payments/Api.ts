@@ -1,5 +1,5 @@
 /**
- * The contract of the application: its own mutation endpoint, behind the gateway's middleware.
+ * The contract of the application: its own mutation endpoint, behind the gateway's gate.
  */
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
