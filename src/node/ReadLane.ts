@@ -16,6 +16,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as References from "effect/References"
 import * as Schema from "effect/Schema"
+import * as Tracer from "effect/Tracer"
 import { randomUUID } from "node:crypto"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import type { Problem } from "../api/Problems.ts"
@@ -117,7 +118,13 @@ const makeLane = Effect.gen(function*() {
   const serve = (effect: Effect.Effect<PlainResponse>, response: ServerResponse, info: RequestInfo): void => {
     const fiber = Effect.runForkWith(withRequest(services, info))(effect, { uninterruptible: true })
     const answer = (exit: Exit.Exit<PlainResponse>) => {
-      if (Exit.isSuccess(exit)) send(response, exit.value, info.id)
+      if (Exit.isFailure(exit)) return
+      try {
+        send(response, exit.value, info.id)
+      } catch {
+        // An error would leave the fiber, and end the database connection whose answer resumed it.
+        response.destroy()
+      }
     }
     const exit = fiber.pollUnsafe()
     if (exit !== undefined) return answer(exit)
@@ -166,7 +173,7 @@ export const layer: Layer.Layer<
 > = Layer.effectDiscard(Effect.gen(function*() {
   const listener = Option.getOrNull(yield* Effect.serviceOption(NodeListener))
   const isOff = (yield* RateLimits) !== null || (yield* AcceptedCredentials).certificates !== null
-    || (yield* References.TracerEnabled)
+    || ((yield* References.TracerEnabled) && (yield* Effect.tracer) !== Tracer.nativeTracer)
   if (listener === null || isOff) return
   const lane = yield* makeLane
   yield* Effect.acquireRelease(

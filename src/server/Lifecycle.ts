@@ -77,6 +77,8 @@ export class Lifecycle extends Context.Service<Lifecycle, {
 
 const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
   const clock = yield* Clock.Clock
+  /** Milliseconds. A step of the wall clock would keep the oldest request, and with it all others, from its deadline. */
+  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   const running = new RunningRequests()
   const isBusy = Latch.makeUnsafe(false)
   const isIdle = Latch.makeUnsafe(false)
@@ -99,7 +101,7 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
         yield* isBusy.await
         continue
       }
-      const left = oldest.deadline - clock.currentTimeMillisUnsafe()
+      const left = oldest.deadline - now()
       if (left > 0) yield* Effect.sleep(left)
       else interrupt(oldest, deadlinePassed)
     }
@@ -118,7 +120,7 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
     admit: (fiber) => {
       if (draining || inFlight >= options.maxInFlight) return null
       inFlight++
-      const request = new RunningRequest(fiber, clock.currentTimeMillisUnsafe() + options.deadline)
+      const request = new RunningRequest(fiber, now() + options.deadline)
       running.add(request)
       isBusy.openUnsafe()
       return request

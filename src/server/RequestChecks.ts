@@ -34,7 +34,7 @@ export const acceptsJson = (headers: RequestHeaders): boolean => {
 const authorizationPattern = /^(bearer|dpop) +([^ ].*)$/i
 
 /** The scheme and the token of a request. */
-export interface ReadAuthorization {
+interface ReadAuthorization {
   readonly scheme: "Bearer" | "DPoP"
   readonly token: string
 }

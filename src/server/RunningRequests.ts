@@ -10,7 +10,7 @@ import type * as Fiber from "effect/Fiber"
 export class RunningRequest {
   /** Null once the request ended, or was interrupted. */
   fiber: Fiber.Fiber<unknown, unknown> | null
-  /** When its time is up, in milliseconds since the epoch. */
+  /** When its time is up, in milliseconds of the monotonic clock. */
   readonly deadline: number
   /** The client whose slot the request holds. */
   client: string | null = null

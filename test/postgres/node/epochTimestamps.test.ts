@@ -20,7 +20,7 @@ const pools = Layer.mergeAll(
 const Distance = Schema.Int.check(Schema.isBetween({ minimum: -211_000_000_000_000, maximum: 8_639_053_315_200_000 }))
 
 const timestamps =
-  "SELECT timestamptz '2000-01-01Z' + d * interval '1 millisecond' AS at FROM unnest($1::float8[]) AS t (d)"
+  "SELECT timestamptz '2000-01-01Z' + (d || ' milliseconds')::interval AS at FROM unnest($1::text[]) AS t (d)"
 
 layer(pools, { excludeTestServices: true })("A timestamp", (it) => {
   it.effect.prop(
@@ -29,8 +29,8 @@ layer(pools, { excludeTestServices: true })("A timestamp", (it) => {
     ([distances]) =>
       Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
-        const dates = yield* (yield* Dates).unsafe<{ readonly at: Date }>(timestamps, [distances])
-        const numbers = yield* sql.unsafe<{ readonly at: number }>(timestamps, [distances])
+        const dates = yield* (yield* Dates).unsafe<{ readonly at: Date }>(timestamps, [distances.map(String)])
+        const numbers = yield* sql.unsafe<{ readonly at: number }>(timestamps, [distances.map(String)])
         assert.deepStrictEqual(numbers.map(({ at }) => at), dates.map(({ at }) => at.getTime()))
       })
   )

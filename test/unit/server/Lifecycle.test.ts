@@ -2,7 +2,7 @@
  * Slots, deadlines and the shutdown of running requests, under a test clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Layer, Schema } from "effect"
+import { Clock, Context, Effect, Exit, Fiber, Layer, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { isOverdue, Lifecycle, type LifecycleOptions } from "../../../src/server/Lifecycle.ts"
 
@@ -52,6 +52,22 @@ describe("The deadline", () => {
         }
       })
   )
+
+  it.live("holds while the wall clock steps back", () =>
+    Effect.gen(function*() {
+      const clock = yield* Clock.Clock
+      let step = 0
+      const stepping: Clock.Clock = Object.assign(Object.create(clock), {
+        currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + step
+      })
+      const lifecycle = yield* Effect.provideService(make({ deadline: 20 }), Clock.Clock, stepping)
+      const before = yield* start(serve(lifecycle))
+      step = -3_600_000
+      const after = yield* start(serve(lifecycle))
+      yield* Fiber.await(before)
+      yield* Fiber.await(after)
+      assert.deepStrictEqual([before, after].map(isTimedOut), [true, true])
+    }))
 
   it.effect("interrupts no request that ended before", () =>
     Effect.gen(function*() {
