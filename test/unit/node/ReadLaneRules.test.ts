@@ -147,3 +147,52 @@ describe("A client that leaves before the answer of the lane", () => {
       }), { lifecycle: { maxInFlight: 2, maxInFlightPerClient: 2 } })
   })
 })
+
+describe("A read whose store answers at once", () => {
+  it.live("is answered in the turn of the event loop in which it arrived, because it needs no second fiber", () =>
+    withServices({}, ({ listener, send }) =>
+      Effect.gen(function*() {
+        const ended: Array<boolean> = []
+        const { lane } = listener
+        listener.lane = (request, response) => {
+          const isTaken = lane!(request, response)
+          if (isTaken) ended.push(response.writableEnded)
+          return isTaken
+        }
+        // Called after the listener of the router.
+        listener.on("request", (_, response) => ended.push(response.writableEnded))
+        for (const headers of [{}, { "content-length": "0" }]) {
+          for (const target of reads) {
+            assert.strictEqual((yield* send(target, { token: fixedToken, headers })).status, 200)
+          }
+        }
+        assert.deepStrictEqual(ended, [true, true, true, true])
+      })))
+})
+
+describe("Bytes that are no request", () => {
+  const before: Readonly<Record<string, string>> = {
+    "on the lane": readOf(read),
+    "on the router": routed(read),
+    "on the router, with an expectation": readOf(read, "Expect: 100-continue\r\n")
+  }
+  it.live.each(Object.keys(before))("get no answer before that of the read before them: %s", (name) => {
+    const held = makeHeld()
+    return withServices(heldStore(held), () =>
+      Effect.gen(function*() {
+        const wire = yield* ask(before[name]!)
+        yield* held.entered(1)
+        wire.send("nonsense\r\n\r\n")
+        // The listener has read the bytes before once it answers this connection.
+        const other = yield* ask("nonsense\r\n\r\n")
+        assertProblemOf((yield* Effect.promise(() => other.next()))!, "malformed_request")
+        held.release()
+        const answer = (yield* Effect.promise(() => wire.next()))!
+        assert.strictEqual(answer.status, 200)
+        const next = yield* Effect.promise(() => wire.next())
+        // Node closes the connection after a request whose expectation was not met.
+        if (answer.headers["connection"] === "close") assert.isNull(next)
+        else assertProblemOf(next!, "malformed_request")
+      }))
+  })
+})
