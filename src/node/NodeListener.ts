@@ -83,16 +83,17 @@ export type Lane = (request: IncomingMessage, response: ServerResponse) => boole
 class Listener extends Server {
   /** Sees each request before the listeners of the event `request`. Null: they get every request. */
   lane: Lane | null = null
-  /** Sees each request before the lane. */
+  /** Sees each request before the lane, and before the other listeners. */
   onRequest: (request: IncomingMessage, response: ServerResponse) => void = () => {}
 
   // oxlint-disable-next-line typescript/no-explicit-any -- Node declares the arguments of `emit` so
   override emit(event: string, ...args: Array<any>): boolean {
-    if (event === "request") {
-      // The cast: Node emits `request` with these two.
+    // Node announces a request that expects `100 Continue` by an event of its own.
+    if (event === "request" || event === "checkContinue") {
+      // The cast: Node emits both with these two.
       const [request, response] = args as [IncomingMessage, ServerResponse]
       this.onRequest(request, response)
-      if (this.lane?.(request, response) === true) return true
+      if (event === "request" && this.lane?.(request, response) === true) return true
     }
     return super.emit(event, ...args)
   }

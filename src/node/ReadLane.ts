@@ -107,9 +107,12 @@ const makeLane = Effect.gen(function*() {
     if (lifecycle.isDraining()) response.shouldKeepAlive = false
     const own = { ...headers, ...securityHeaders, "x-request-id": id }
     const length = Buffer.byteLength(body)
-    // In the order of the router's responses.
-    const head = { "content-type": headers["content-type"], "content-length": length, ...own }
-    response.writeHead(status, status === 304 ? own : head)
+    // In the order of the router's responses. A problem has its length already, and 304 has none.
+    const isWhole = status === 304 || "content-length" in headers
+    response.writeHead(
+      status,
+      isWhole ? own : { "content-type": headers["content-type"], "content-length": length, ...own }
+    )
     // Text of ASCII alone is the same in both encodings, and Node writes this one faster.
     response.end(body, length === body.length ? "latin1" : "utf8")
   }

@@ -4,32 +4,14 @@
  */
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
-import { SqlClient } from "effect/sql"
-import { Operation, type OperationId } from "../../../src/domain/Operation.ts"
+import { Operation } from "../../../src/domain/Operation.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { change, unprotect } from "../../fixtures/BrokenRows.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { Observer } from "../../fixtures/HttpObserver.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
 import { accept, acceptIn, issue } from "../../fixtures/HttpScene.ts"
 import { json } from "../../fixtures/HttpWire.ts"
-
-/** Drops the constraints of the table in this database. */
-const unprotect = Effect.gen(function*() {
-  const sql = yield* SqlClient.SqlClient
-  const checks = yield* sql<{ readonly name: string }>`
-    SELECT conname AS name FROM pg_constraint WHERE conrelid = 'operations'::regclass AND contype = 'c'`
-  for (const { name } of checks) yield* sql.unsafe(`ALTER TABLE operations DROP CONSTRAINT IF EXISTS ${name}`)
-})
-
-/** Changes an operation, which the trigger would refuse. */
-const change = (id: OperationId, assignments: string) =>
-  SqlClient.SqlClient.use((sql) =>
-    sql.withTransaction(Effect.gen(function*() {
-      yield* sql`ALTER TABLE operations DISABLE TRIGGER operations_transition`
-      yield* sql.unsafe(`UPDATE operations SET ${assignments} WHERE id = $1`, [id])
-      yield* sql`ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition`
-    }))
-  )
 
 /** What breaks a failed operation, with a text that neither a response nor a log line may hold. */
 const broken: Readonly<Record<string, readonly [assignments: string, secret?: string]>> = {

@@ -1,0 +1,198 @@
+/**
+ * The lane of ordinary reads has no rules of its own: it is off where a request needs more, hands over while the gateway
+ * drains, and shares its limits with the router.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Lifecycle, type LifecycleOptions } from "../../../src/server/Lifecycle.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { Readiness } from "../../../src/services/Readiness.ts"
+import { AcceptedCredentials } from "../../../src/services/verification/AcceptedCredentials.ts"
+import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { assertFreeSlots, recordLane } from "../../fixtures/BothWays.ts"
+import { heldStore, makeHeld, readOf, reads } from "../../fixtures/HeldRequests.ts"
+import { fixedGateway, fixedId, fixedIdentity, fixedToken, storeOf, withServices } from "../../fixtures/HttpFixed.ts"
+import { Gateway, gatewayOn, type GatewayOptions } from "../../fixtures/HttpGateway.ts"
+import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
+
+const read = `/v1/operations/${fixedId}`
+
+describe("The lane of ordinary reads", () => {
+  it.live("closes with the gateway", () =>
+    Effect.gen(function*() {
+      const scope = yield* Scope.make()
+      const context = yield* Layer.buildWithScope(fixedGateway({}), scope)
+      const { listener } = Context.get(context, Gateway)
+      assert.isNotNull(listener.lane)
+      yield* Scope.close(scope, Exit.void)
+      assert.isNull(listener.lane)
+    }))
+
+  const off: Readonly<Record<string, GatewayOptions>> = {
+    "with quotas": { rateLimits: { quota: { requests: 10, window: 1, burst: 10 } } },
+    "while spans are created": { spans: true }
+  }
+  it.live.each(Object.keys(off))(
+    "is off: %s",
+    (name) =>
+      withServices({}, ({ listener, send }) =>
+        Effect.gen(function*() {
+          assert.isNull(listener.lane)
+          assert.strictEqual((yield* send(read, { token: fixedToken })).status, 200)
+        }), off[name])
+  )
+
+  it.live("is off: with client certificates", () =>
+    Effect.gen(function*() {
+      const { listener } = yield* Gateway
+      assert.isNull(listener.lane)
+    }).pipe(Effect.provide(gatewayOn(Layer.mergeAll(
+      Layer.succeed(OperationStore, storeOf(heldStore(makeHeld()))),
+      GrantVerifier.layerFixed(new Map()),
+      Readiness.layerAlways,
+      Layer.succeed(AcceptedCredentials, {
+        authorizationServers: [],
+        dpopAlgorithms: null,
+        senderConstrained: "optional",
+        certificates: { header: "x-client-certificate", proxies: ["127.0.0.1"] }
+      })
+    )))))
+})
+
+/** Requests that the router must answer: the lane leaves them untouched. */
+const routed = (target: string) => readOf(target, "Content-Length: 0\r\n")
+
+/** Sends the bytes on a new connection. */
+const ask = (bytes: string) =>
+  Effect.gen(function*() {
+    const wire = yield* (yield* Gateway).wire
+    wire.send(bytes)
+    return wire
+  })
+
+describe("While the gateway drains, the lane", () => {
+  it.live("hands every request over, and each answer closes its connection", () => {
+    const held = makeHeld()
+    return withServices(heldStore(held), ({ listener, wire }) =>
+      Effect.gen(function*() {
+        const taken = recordLane(listener)
+        const lifecycle = yield* Lifecycle
+        const kept = yield* Effect.all(Array.from({ length: 3 }, () => wire))
+        for (const one of kept) {
+          one.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+          assert.strictEqual((yield* Effect.promise(() => one.next()))!.headers["connection"], "keep-alive")
+        }
+        const running = yield* ask(readOf(read))
+        yield* held.entered(1)
+        assert.deepStrictEqual(taken, [true, true, true, true])
+        const draining = yield* Effect.forkChild(lifecycle.drain, { startImmediately: true })
+        for (const [index, target] of ["/healthz", ...reads].entries()) {
+          kept[index]!.send(readOf(target))
+          const answer = (yield* Effect.promise(() => kept[index]!.next()))!
+          assert.strictEqual(answer.status, index === 0 ? 200 : 503, target)
+          assert.strictEqual(answer.headers["connection"], "close", target)
+          assert.strictEqual(yield* Effect.promise(() => kept[index]!.closed), "")
+        }
+        assert.deepStrictEqual(taken.slice(4), [false, false, false])
+        held.release()
+        const answer = (yield* Effect.promise(() => running.next()))!
+        assert.deepStrictEqual([answer.status, answer.headers["connection"]], [200, "close"])
+        assert.strictEqual(yield* Effect.promise(() => running.closed), "")
+        yield* Fiber.join(draining)
+      }), { lifecycle: { drainTimeout: 120_000 } })
+  })
+})
+
+describe("The lane and the router", () => {
+  const limits: Readonly<Record<string, readonly [Partial<LifecycleOptions>, detail: RegExp]>> = {
+    "of all requests": [{ maxInFlight: 4 }, /^Too many requests are running/],
+    "of one client": [{ maxInFlightPerClient: 4 }, /^The client has too many running requests/]
+  }
+  it.live.each(Object.keys(limits))("share the limit %s", (name) => {
+    const held = makeHeld()
+    const [lifecycle, detail] = limits[name]!
+    return withServices(heldStore(held), ({ listener }) =>
+      Effect.gen(function*() {
+        const taken = recordLane(listener)
+        const requests = reads.flatMap((target) => [readOf(target), routed(target)])
+        const running = yield* Effect.forEach(requests, ask)
+        yield* held.entered(4)
+        for (const request of requests) {
+          const refused = yield* ask(request)
+          const answer = yield* Effect.promise(() => refused.next())
+          assert.match(assertProblemOf(answer!, "service_unavailable").detail, detail)
+        }
+        assert.deepStrictEqual(taken, [true, false, true, false, true, false, true, false])
+        held.release()
+        for (const wire of running) assert.strictEqual((yield* Effect.promise(() => wire.next()))!.status, 200)
+        yield* assertFreeSlots(yield* Lifecycle, fixedIdentity.client_id, 4)
+      }), { lifecycle })
+  })
+})
+
+describe("A client that leaves before the answer of the lane", () => {
+  it.live("ends its read, also one behind an answer, and no log line tells of it", () => {
+    const held = makeHeld()
+    return withServices(heldStore(held), ({ listener }, { lines }) =>
+      Effect.gen(function*() {
+        const taken = recordLane(listener)
+        const wire = yield* ask(readOf("/healthz") + readOf(read))
+        assert.strictEqual((yield* Effect.promise(() => wire.next()))!.status, 200)
+        yield* held.entered(1)
+        wire.destroy()
+        yield* held.interrupted(1)
+        yield* assertFreeSlots(yield* Lifecycle, fixedIdentity.client_id, 2)
+        assert.deepStrictEqual(taken, [true, true])
+        assert.deepStrictEqual(lines, [])
+      }), { lifecycle: { maxInFlight: 2, maxInFlightPerClient: 2 } })
+  })
+})
+
+describe("A read whose store answers at once", () => {
+  it.live("is answered in the turn of the event loop in which it arrived, because it needs no second fiber", () =>
+    withServices({}, ({ listener, send }) =>
+      Effect.gen(function*() {
+        const ended: Array<boolean> = []
+        const { lane } = listener
+        listener.lane = (request, response) => {
+          const isTaken = lane!(request, response)
+          if (isTaken) ended.push(response.writableEnded)
+          return isTaken
+        }
+        // Called after the listener of the router.
+        listener.on("request", (_, response) => ended.push(response.writableEnded))
+        for (const headers of [{}, { "content-length": "0" }]) {
+          for (const target of reads) {
+            assert.strictEqual((yield* send(target, { token: fixedToken, headers })).status, 200)
+          }
+        }
+        assert.deepStrictEqual(ended, [true, true, true, true])
+      })))
+})
+
+describe("Bytes that are no request", () => {
+  const before: Readonly<Record<string, string>> = {
+    "on the lane": readOf(read),
+    "on the router": routed(read),
+    "on the router, with an expectation": readOf(read, "Expect: 100-continue\r\n")
+  }
+  it.live.each(Object.keys(before))("get no answer before that of the read before them: %s", (name) => {
+    const held = makeHeld()
+    return withServices(heldStore(held), () =>
+      Effect.gen(function*() {
+        const wire = yield* ask(before[name]!)
+        yield* held.entered(1)
+        wire.send("nonsense\r\n\r\n")
+        // The listener has read the bytes before once it answers this connection.
+        const other = yield* ask("nonsense\r\n\r\n")
+        assertProblemOf((yield* Effect.promise(() => other.next()))!, "malformed_request")
+        held.release()
+        const answer = (yield* Effect.promise(() => wire.next()))!
+        assert.strictEqual(answer.status, 200)
+        const next = yield* Effect.promise(() => wire.next())
+        // Node closes the connection after a request whose expectation was not met.
+        if (answer.headers["connection"] === "close") assert.isNull(next)
+        else assertProblemOf(next!, "malformed_request")
+      }))
+  })
+})
