@@ -22,6 +22,8 @@ export interface EncodedOperation {
 export interface EncodedPage {
   /** The array of the operations. */
   readonly json: string
+  /** Operations in the page. */
+  readonly count: number
   /** Null on the last page. */
   readonly next: OperationCursor | null
 }
@@ -61,5 +63,5 @@ export const encodeOperation = (operation: Operation): Effect.Effect<EncodedOper
 export const encodePage = ({ next, operations }: OperationPage): Effect.Effect<EncodedPage, MalformedOperation> =>
   Effect.map(
     Effect.forEach(operations, encodeOperation),
-    (encoded) => ({ json: `[${encoded.map(({ json }) => json).join(",")}]`, next })
+    (encoded) => ({ json: `[${encoded.map(({ json }) => json).join(",")}]`, count: encoded.length, next })
   )

@@ -66,7 +66,7 @@ export const readerParameters = {
 }
 
 /**
- * For reads by id, unfiltered lists and verification. Its connections have no `connectionTTL`: checking the age of a
+ * For verifiers of applications. `OperationPool` is the same for the gateway itself. Its connections have no `connectionTTL`: checking the age of a
  * connection with each statement would cost a quarter of the reads. Many statements share a connection, so no statement
  * may be slow or wait for a lock. Only migrations lock these tables. The other pools have nothing to join: each of their
  * statements has a connection of its own.

@@ -95,6 +95,8 @@ export const makeOperationReads = Effect.gen(function*() {
       const after = yield* startOf(query.page_token, filters)
       const list = Effect.catch(store.listEncoded(grant, { ...filters, after }), refuseList)
       const page = yield* isFiltered(filters) ? lifecycle.admitList(grant.client_id, list) : list
+      // The store may be that of an application.
+      if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
       return listResponse(page, page.next === null ? null : yield* withDigest(encodePageToken(page.next, filters)))
     })
   }

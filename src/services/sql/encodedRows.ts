@@ -135,7 +135,7 @@ export const encodeRows = (
     if (row === null) return malformed(rows[at]!)
     json += at === 0 ? row : `,${row}`
   }
-  return Effect.succeed({ json: `[${json}]`, next: rows.length > pageSize ? cursorOf(rows[count - 1]!) : null })
+  return Effect.succeed({ json: `[${json}]`, count, next: rows.length > pageSize ? cursorOf(rows[count - 1]!) : null })
 }
 
 /** The place of a row that `rowJson` has checked. */

@@ -122,6 +122,7 @@ conformance("an encoded read", (it) => {
             assert.isAtMost(operations.length, page_size)
             assert.deepStrictEqual(yield* store.listEncoded(identity, query), {
               json: `[${operations.map(jsonOf).join(",")}]`,
+              count: operations.length,
               next
             })
             after = next
@@ -140,7 +141,7 @@ conformance("an encoded read", (it) => {
         const error = yield* Effect.flip(store.findEncoded(grant, id))
         assert.deepStrictEqual(fieldsOf(error), { _tag: "OperationNotFound", id })
       }
-      assert.deepStrictEqual(yield* store.listEncoded(stranger, everything), { json: "[]", next: null })
+      assert.deepStrictEqual(yield* store.listEncoded(stranger, everything), { json: "[]", count: 0, next: null })
     }))
 
   it.effect("refuses each combination of the five facts of a standing as the domain does, with any limit of the token", () =>

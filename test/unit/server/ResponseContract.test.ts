@@ -86,6 +86,14 @@ describe("A response that breaks the contract", () => {
       })
   )
 
+  it.live("is withheld when a page is larger than the contract allows", () =>
+    withServices({
+      list: () => Effect.succeed({ operations: Array.from({ length: 101 }, () => operationWith()), next: null })
+    }, ({ send }) =>
+      Effect.gen(function*() {
+        assertProblemOf(yield* send(list, { token }), "response_contract_failed")
+      })))
+
   it.live("does not include members that a store adds: they are left out", () =>
     Effect.suspend(() => {
       const enriched = breaking({ resource_owner: "owner-1", payload: { amount: 1 }, evidence: null, client_id: "c" })

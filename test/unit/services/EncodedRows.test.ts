@@ -212,6 +212,7 @@ describe("The encoding of a page", () => {
         }
         assert.isUndefined(broken)
         assert.strictEqual(result.json, `[${encoded.join(",")}]`)
+        assert.strictEqual(result.count, page.length)
         const last = page.at(-1)
         assert.deepStrictEqual(
           result.next,
