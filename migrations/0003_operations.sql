@@ -89,8 +89,6 @@ CREATE INDEX operations_by_state
   ON operations (client_id, resource_owner, subject, state, created_at DESC, id DESC);
 CREATE INDEX operations_by_type
   ON operations (client_id, resource_owner, subject, type, state, created_at DESC, id DESC);
-CREATE INDEX operations_by_update
-  ON operations (client_id, resource_owner, subject, updated_at);
 
 -- One index for each kind of due work. They hold unsettled operations only, so their size does not grow with the ledger.
 --

@@ -55,7 +55,6 @@ export const ListQuery = Schema.Struct({
   type: Schema.optionalKey(OperationType),
   created_after: Schema.optionalKey(Bound("down")),
   created_before: Schema.optionalKey(Bound("up")),
-  updated_after: Schema.optionalKey(Bound("down")),
   page_size: Schema.optionalKey(
     PageSize
   ),

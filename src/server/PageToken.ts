@@ -27,8 +27,7 @@ const seal = (place: string, filters: Filters): Effect.Effect<string, never, Dig
     filters.states.toSorted(),
     filters.type,
     millis(filters.created_after),
-    millis(filters.created_before),
-    millis(filters.updated_after)
+    millis(filters.created_before)
   ])
   return Effect.map(
     Digest.Digest.use((digest) => digest.digestHex(Digest.sha256, encoder.encode(text))),

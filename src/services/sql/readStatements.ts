@@ -4,19 +4,18 @@
 import * as DateTime from "effect/DateTime"
 import { type GrantIdentity, operationsRead } from "../../domain/Grant.ts"
 import { type OperationId, operationStates } from "../../domain/Operation.ts"
-import { maxLookedAt, type OperationQuery } from "../../domain/OperationQuery.ts"
+import type { OperationQuery } from "../../domain/OperationQuery.ts"
 import { grantOfCredential, isGrantOfCredential, standingInteger } from "./grantStanding.ts"
 import { onPrimary } from "./onPrimary.ts"
 import { columnAt, publicColumns } from "./OperationRow.ts"
 
 const owned = "o.client_id = g.client_id AND o.resource_owner = g.resource_owner AND o.subject = g.subject"
 
-/** The columns of every read: an operation, if there is one, and the standing of the grant. Only some lists have `too_broad`. */
+/** The columns of every read: an operation, if there is one, and the standing of the grant. */
 const columns = `${publicColumns}, ${standingInteger("$4 = ANY (g.scopes)")} AS standing`
 
-/** The positions of the columns behind those of the operation. */
+/** The position of the column behind those of the operation. */
 export const standingAt = Object.keys(columnAt).length
-export const tooBroadAt = standingAt + 1
 
 /** A server in recovery fails here, before it looks for the grant: see `onPrimary`. */
 const condition = `${onPrimary} AND ${isGrantOfCredential}`
@@ -58,12 +57,10 @@ export const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
   }
   // A literal: PostgreSQL never keeps a plan for any limit, and would plan the statement anew each time.
   const limit = `LIMIT ${Math.trunc(query.page_size) + 1}`
-  const page = query.updated_after === null
-    ? orderedPage(query, range, limit, parameter)
-    : updatedPage(query, range, limit, parameter, parameter(DateTime.toDateUtc(query.updated_after)))
+  const page = orderedPage(query, range, limit, parameter)
   return {
     text: `
-  SELECT ${columns}${query.updated_after === null ? "" : ", o.too_broad"}
+  SELECT ${columns}
   ${grantOfCredential}
   LEFT JOIN LATERAL (${page}) o ON true
   WHERE ${condition}
@@ -91,43 +88,4 @@ const orderedPage = (
          SELECT ${publicColumns} FROM operations o WHERE ${where} AND o.state = wanted.state ${newestFirst} ${limit}
        ) o
        ${newestFirst} ${limit}`
-}
-
-/**
- * Reads the newest operations first. If they do not fill the page, it reads the operations that were updated after the
- * instant, and sorts them. Each read stops at `maxLookedAt`, before the filters without an index apply. The second read is left
- * out if the first one suffices. `too_broad`: both reads reached the limit.
- */
-const updatedPage = (
-  query: OperationQuery,
-  range: ReadonlyArray<string>,
-  limit: string,
-  parameter: Parameter,
-  updatedAfter: string
-): string => {
-  const filters = [
-    `o.updated_at > ${updatedAfter}`,
-    ...range,
-    ...query.type === null ? [] : [`o.type = ${parameter(query.type)}`],
-    ...query.states.length === 0 ? [] : [`o.state = ANY (${parameter([...new Set(query.states)])}::text[])`]
-  ].join(" AND ")
-  const page = (looked: string) => `SELECT o.* FROM ${looked} o WHERE ${filters} ${newestFirst} ${limit}`
-  return `
-    WITH newest AS MATERIALIZED (
-      SELECT ${publicColumns} FROM operations o WHERE ${[owned, ...range].join(" AND ")}
-      ${newestFirst} LIMIT ${maxLookedAt}
-    ), first_look AS MATERIALIZED (
-      ${page("newest")}
-    ), enough AS MATERIALIZED (
-      SELECT (SELECT count(*) FROM first_look) > ${Math.trunc(query.page_size)}
-        OR (SELECT count(*) FROM newest) < ${maxLookedAt} AS enough
-    ), updated AS MATERIALIZED (
-      SELECT ${publicColumns} FROM operations o
-      WHERE NOT (SELECT enough FROM enough) AND ${owned} AND o.updated_at > ${updatedAfter}
-      ORDER BY o.updated_at LIMIT ${maxLookedAt + 1}
-    )
-    SELECT o.*, t.too_broad FROM (SELECT count(*) > ${maxLookedAt} AS too_broad FROM updated) t
-    LEFT JOIN (
-      SELECT * FROM first_look WHERE (SELECT enough FROM enough) UNION ALL (${page("updated")})
-    ) o ON true`
 }

@@ -146,23 +146,6 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (i
       assert.deepStrictEqual(yield* listIds(holder, "?created_before=2020-01-01T00:00:00Z"), outside)
     }))
 
-  it.effect("selects operations that changed after an instant", () =>
-    Effect.gen(function*() {
-      const holder = yield* issue()
-      const [first, second] = yield* acceptMany(holder, 2)
-      const moved = yield* move(first!, "submitting")
-      const since = (instant: DateTime.Utc, micros: number) =>
-        listIds(holder, `?updated_after=${spell(instant, micros)}`)
-      assert.deepStrictEqual(yield* since(moved.updated_at, 0), [])
-      assert.include(yield* since(moved.updated_at, -1), first!.id)
-      assert.deepStrictEqual(yield* since(first!.created_at, -1), newestFirst([first!, second!]))
-      const again = yield* move(moved, "submitted")
-      assert.deepStrictEqual(
-        yield* since(moved.updated_at, 0),
-        again.updated_at.epochMilliseconds > moved.updated_at.epochMilliseconds ? [first!.id] : []
-      )
-    }))
-
   it.effect("combines all of its filters", () =>
     Effect.gen(function*() {
       const holder = yield* issue()
@@ -174,7 +157,6 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations", (i
         "type=payment",
         `created_after=${spell(operations[0]!.created_at, -1)}`,
         `created_before=${spell(operations.at(-1)!.created_at, 1)}`,
-        `updated_after=${spell(operations[0]!.created_at, -1)}`,
         "page_size=50"
       ].join("&")
       const expected = operations.filter(({ state }) => state === "indeterminate" || state === "failed")

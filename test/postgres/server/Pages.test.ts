@@ -110,7 +110,6 @@ layer(postgresGateway(), { excludeTestServices: true })("A page token", (it) => 
     "type=payment",
     "created_after=2020-01-01T00:00:00Z",
     "created_before=2100-01-01T00:00:00Z",
-    "updated_after=2020-01-01T00:00:00Z",
     "created_after=2020-01-01T00:00:00.001Z",
     "state=accepted&type=payment"
   ]

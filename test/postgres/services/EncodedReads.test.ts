@@ -110,7 +110,6 @@ conformance("an encoded read", (it) => {
         { type: "unknown" },
         { states: ["accepted"], type: "payment" },
         { created_before: newest!.created_at },
-        { updated_after: newest!.created_at },
         { created_after: newest!.created_at }
       ]
       for (const filter of filters) {

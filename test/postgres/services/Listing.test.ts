@@ -56,7 +56,6 @@ const Filters = Schema.Struct({
   type: Schema.NullOr(Schema.Literals([...types, "unknown"])),
   created_after: Schema.NullOr(Schema.Int),
   created_before: Schema.NullOr(Schema.Int),
-  updated_after: Schema.NullOr(Schema.Int),
   page_size: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })),
   small: Schema.Boolean
 })
@@ -77,7 +76,6 @@ const queryOf = (filters: Filters, all: ReadonlyArray<Operation>): OperationQuer
     type: filters.type,
     created_after: bound(filters.created_after, created),
     created_before: bound(filters.created_before, created),
-    updated_after: bound(filters.updated_after, all.map((operation) => operation.updated_at)),
     page_size: filters.small ? filters.page_size % 7 + 1 : filters.page_size,
     after: null
   }
@@ -91,7 +89,6 @@ const naive = (query: OperationQuery, all: ReadonlyArray<Operation>) => {
     && (query.type === null || operation.type === query.type)
     && operation.created_at.epochMilliseconds > millis(query.created_after, -Infinity)
     && operation.created_at.epochMilliseconds < millis(query.created_before, Infinity)
-    && operation.updated_at.epochMilliseconds > millis(query.updated_after, -Infinity)
   ))
 }
 
@@ -167,7 +164,6 @@ conformance("a list of operations", (it) => {
         { type: "unknown" },
         { created_after: middle.created_at },
         { created_before: middle.created_at },
-        { updated_after: middle.updated_at },
         { created_after: middle.created_at, created_before: middle.created_at }
       ]
       for (const filter of filters) {
@@ -178,20 +174,16 @@ conformance("a list of operations", (it) => {
       }
     }))
 
-  it.effect("has exclusive bounds: an operation created or updated at the bound is not selected", () =>
+  it.effect("has exclusive bounds: an operation created at the bound is not selected", () =>
     Effect.gen(function*() {
       const store = yield* OperationStore
       const { identity } = yield* issue()
       const operation = yield* operationIn(identity, "submitted")
-      const { created_at, updated_at } = operation
+      const { created_at } = operation
       const earlier = (time: DateTime.Utc) => DateTime.subtract(time, { milliseconds: 1 })
       const later = (time: DateTime.Utc) => DateTime.add(time, { milliseconds: 1 })
-      const without = [{ created_after: created_at }, { created_before: created_at }, { updated_after: updated_at }]
-      const having = [
-        { created_after: earlier(created_at) },
-        { created_before: later(created_at) },
-        { updated_after: earlier(updated_at) }
-      ]
+      const without = [{ created_after: created_at }, { created_before: created_at }]
+      const having = [{ created_after: earlier(created_at) }, { created_before: later(created_at) }]
       const list = (filter: Partial<OperationQuery>) => store.list(identity, { ...everything, ...filter })
       for (const filter of without) assert.deepStrictEqual((yield* list(filter)).operations, [])
       for (const filter of having) assert.deepStrictEqual((yield* list(filter)).operations, [operation])

@@ -30,7 +30,7 @@ layer(PostgresLedger, { excludeTestServices: true })("reads", (it) => {
         { ...everything, states: ["failed", "accepted"] as const },
         { ...everything, type: "payment" },
         { ...everything, after: { created_at, id: operation.id } },
-        { ...everything, created_after: created_at, created_before: created_at, updated_after: created_at }
+        { ...everything, created_after: created_at, created_before: created_at }
       ]
       for (const query of queries) yield* store.list(grant, query)
     })

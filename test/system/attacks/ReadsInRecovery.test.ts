@@ -46,7 +46,7 @@ describe("A server in recovery", () => {
             Effect.asVoid(store.find(identityOf(grant), operation.id)),
             Effect.asVoid(store.list(identityOf(grant), everything)),
             Effect.asVoid(store.list(identityOf(grant), { ...everything, states: ["accepted"] })),
-            Effect.asVoid(store.list(identityOf(grant), { ...everything, updated_after: operation.created_at })),
+            Effect.asVoid(store.list(identityOf(grant), { ...everything, created_before: operation.created_at })),
             Effect.asVoid(verify(access_token))
           ])
           for (const [n, read] of reads.entries()) {
