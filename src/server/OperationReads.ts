@@ -23,6 +23,7 @@ const toQuery = (query: ListQuery): OperationQuery => ({
   type: query.type ?? null,
   created_after: query.created_after ?? null,
   created_before: query.created_before ?? null,
+  key: query.idempotency_key ?? null,
   page_size: query.page_size ?? maxPageSize,
   after: null
 })

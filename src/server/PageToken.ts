@@ -27,7 +27,8 @@ const seal = (place: string, filters: Filters): Effect.Effect<string, never, Dig
     filters.states.toSorted(),
     filters.type,
     millis(filters.created_after),
-    millis(filters.created_before)
+    millis(filters.created_before),
+    filters.key
   ])
   return Effect.map(
     Digest.Digest.use((digest) => digest.digestHex(Digest.sha256, encoder.encode(text))),

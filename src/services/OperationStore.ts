@@ -26,7 +26,7 @@ export class OperationStore extends Context.Service<OperationStore, {
   ) => Effect.Effect<Operation, GrantRefusal | OperationNotFound | StoreUnavailable>
   /**
    * Lists by `created_at` descending, then `id` descending. The cost depends on the page, and not on the number of operations of
-   * the owner.
+   * the owner. With a key, it finds the operation of the grant's client and subject that was recorded under this key.
    */
   readonly list: (
     grant: GrantIdentity,

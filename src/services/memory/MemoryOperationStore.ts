@@ -39,7 +39,9 @@ export const makeMemory = Effect.gen(function*() {
 
   const list = (identity: GrantIdentity, query: OperationQuery) =>
     Effect.flatMap(grantOf(identity), (grant) => {
-      const owned = memory.ownedBy(grant).map((record) => record.operation)
+      const owned = memory.ownedBy(grant)
+        .filter((record) => query.key === null || record.key === query.key)
+        .map((record) => record.operation)
       const found = owned.toSorted(newestFirst).filter(matches(query)).slice(0, query.page_size + 1)
       return Effect.succeed(toPage(found, query.page_size))
     })

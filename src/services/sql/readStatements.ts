@@ -3,6 +3,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import { type GrantIdentity, operationsRead } from "../../domain/Grant.ts"
+import type { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { type OperationId, operationStates } from "../../domain/Operation.ts"
 import type { OperationQuery } from "../../domain/OperationQuery.ts"
 import { grantOfCredential, isGrantOfCredential, standingInteger } from "./grantStanding.ts"
@@ -55,16 +56,17 @@ export const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
     const { created_at, id } = query.after
     range.push(`(o.created_at, o.id) < (${parameter(DateTime.toDateUtc(created_at))}, ${parameter(id)})`)
   }
-  // A literal: PostgreSQL never keeps a plan for any limit, and would plan the statement anew each time.
-  const limit = `LIMIT ${Math.trunc(query.page_size) + 1}`
-  const page = orderedPage(query, range, limit, parameter)
+  // One operation needs no order.
+  const [page, order] = query.key === null
+    ? [orderedPage(query, range, parameter), newestFirst]
+    : [boundPage(query, query.key, range, parameter), ""]
   return {
     text: `
   SELECT ${columns}
   ${grantOfCredential}
   LEFT JOIN LATERAL (${page}) o ON true
   WHERE ${condition}
-  ${newestFirst}`,
+  ${order}`,
     parameters
   }
 }
@@ -75,9 +77,10 @@ type Parameter = (value: unknown) => string
 const orderedPage = (
   query: OperationQuery,
   range: ReadonlyArray<string>,
-  limit: string,
   parameter: Parameter
 ): string => {
+  // A literal: PostgreSQL never keeps a plan for any limit, and would plan the statement anew each time.
+  const limit = `LIMIT ${Math.trunc(query.page_size) + 1}`
   const ofType = query.type === null ? [] : [`o.type = ${parameter(query.type)}`]
   const where = [owned, ...ofType, ...range].join(" AND ")
   // No index on the type is in list order without a state. So a list by type names every state.
@@ -88,4 +91,32 @@ const orderedPage = (
          SELECT ${publicColumns} FROM operations o WHERE ${where} AND o.state = wanted.state ${newestFirst} ${limit}
        ) o
        ${newestFirst} ${limit}`
+}
+
+/**
+ * Reads the operation of a key from the index of the request binding. The other filters apply to the operation that was found.
+ *
+ * The range begins with the key, which no other index has. With `o.client_id = …`, PostgreSQL may choose an index in list order
+ * while its statistics are stale, and read all operations of the client.
+ */
+const boundPage = (
+  query: OperationQuery,
+  key: IdempotencyKey,
+  range: ReadonlyArray<string>,
+  parameter: Parameter
+): string => {
+  const binding = `(${parameter(key)}, g.client_id, g.subject)`
+  const where = [
+    owned,
+    ...query.type === null ? [] : [`o.type = ${parameter(query.type)}`],
+    ...query.states.length === 0 ? [] : [`o.state = ANY (${parameter([...new Set(query.states)])}::text[])`],
+    ...range
+  ].join(" AND ")
+  return `
+    WITH bound AS MATERIALIZED (
+      SELECT ${publicColumns}, o.client_id, o.resource_owner, o.subject FROM operations o
+      WHERE (o.idempotency_key, o.client_id, o.subject) >= ${binding}
+        AND (o.idempotency_key, o.client_id, o.subject) <= ${binding}
+    )
+    SELECT ${publicColumns} FROM bound o WHERE ${where}`
 }

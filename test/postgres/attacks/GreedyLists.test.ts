@@ -16,7 +16,7 @@ import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
 import { accept, type Holder, issue } from "../../fixtures/HttpScene.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
-/** Lists that sleep in the database for as long as a list may take, on the connections of the lists. */
+/** Lists that sleep in the database for as long as a list may take, on the connections of the lists. Those by key do not. */
 const SleepingLists = Layer.effect(
   OperationStore,
   Effect.gen(function*() {
@@ -24,7 +24,10 @@ const SleepingLists = Layer.effect(
     const lists = (yield* ListClient)!
     return OperationStore.of(storeOf({
       find: store.find,
-      list: () => Effect.orDie(Effect.as(lists`SELECT pg_sleep(600)`, { operations: [], next: null }))
+      list: (grant, query) =>
+        query.key === null
+          ? Effect.orDie(Effect.as(lists`SELECT pg_sleep(600)`, { operations: [], next: null }))
+          : store.list(grant, query)
     }))
   })
 )
@@ -81,6 +84,9 @@ layer(gatewayOn(Services, patient).pipe(Layer.provideMerge(Services)), { exclude
           yield* untilRunning(5)
           assert.strictEqual((yield* send(`/v1/operations/${id}`, { token: other.token })).status, 200)
           assert.strictEqual((yield* send("/readyz")).status, 200)
+          // A list by key reads one row, with any filters: it waits for no list.
+          const byKey = "/v1/operations?idempotency_key=rent-of-may&state=failed"
+          assert.strictEqual((yield* send(byKey, { token: greedy.token })).status, 200)
         }).pipe(Effect.scoped)
         // Both clients closed their connections. Running lists are cancelled, and waiting ones never start.
         yield* untilRunning(0)

@@ -53,11 +53,14 @@ const cases: ReadonlyArray<Case> = [
   ...["created_after", "created_before"].flatMap((name) =>
     wrongInstants.map((instant) => lists(`${name}=${instant}`, `query.${name}`))
   ),
+  ...["", "%20", "a+b", "a%20b", "%00", "%7F", "%C3%A4", "a".repeat(256)].map((key) =>
+    lists(`idempotency_key=${key}`, "query.idempotency_key")
+  ),
   ...["0", "101", "-1", "1.5", "1e1", "01", "%201", "+1", "", "ten", "0x10", "9".repeat(30), "%D9%A1"].map((size) =>
     lists(`page_size=${size}`, "query.page_size")
   ),
   lists(`page_token=${"a".repeat(513)}`, "query.page_token"),
-  ...["type", "created_after", "created_before", "page_size", "page_token"].map((name) =>
+  ...["type", "created_after", "created_before", "idempotency_key", "page_size", "page_token"].map((name) =>
     lists(`${name}=1&${name}=1`, `query.${name}`)
   ),
   lists("sort=asc", "query.sort"),
@@ -123,6 +126,9 @@ layer(postgresGateway(), { excludeTestServices: true })("A request that does not
         `${list}?type=${secret}-A&page_size=${secret}&state=${secret}&created_after=${secret}`,
         `${list}?page_token=${secret.repeat(50)}`,
         `${list}?x=${secret}`,
+        `${list}?idempotency_key=${secret}%20`,
+        `${list}?idempotency_key=${secret}&idempotency_key=${secret}`,
+        `${list}?idempotency_key=${secret}&page_size=0`,
         `/healthz?x=${secret}`
       ]
       for (const target of targets) {

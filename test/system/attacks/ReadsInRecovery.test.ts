@@ -9,7 +9,7 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { accept, everything, identityOf, issue, issueAgain } from "../../fixtures/Ledger.ts"
+import { accept, everything, identityOf, issue, issueAgain, newKey } from "../../fixtures/Ledger.ts"
 import { newLedger, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
@@ -47,6 +47,7 @@ describe("A server in recovery", () => {
             Effect.asVoid(store.list(identityOf(grant), everything)),
             Effect.asVoid(store.list(identityOf(grant), { ...everything, states: ["accepted"] })),
             Effect.asVoid(store.list(identityOf(grant), { ...everything, created_before: operation.created_at })),
+            Effect.asVoid(store.list(identityOf(grant), { ...everything, key: newKey() })),
             Effect.asVoid(verify(access_token))
           ])
           for (const [n, read] of reads.entries()) {
