@@ -99,6 +99,7 @@ const quotaHeadersOf = (status: string): Headers => ({
 const canonicalNames: Readonly<Record<string, string>> = {
   etag: "ETag",
   "cache-control": "Cache-Control",
+  "idempotent-replayed": "Idempotent-Replayed",
   location: "Location",
   "retry-after": "Retry-After",
   vary: "Vary"
