@@ -13,7 +13,7 @@ import type {
   Unauthorized,
   UnprocessableContent
 } from "../api/Problems.ts"
-import type { MalformedOperation } from "../domain/EncodedOperation.ts"
+import type { EncodedOperation, MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import type { OperationId, OperationNotFound } from "../domain/Operation.ts"
 import { isFiltered, maxLookedAt, type OperationQuery, type QueryTooBroad } from "../domain/OperationQuery.ts"
@@ -70,12 +70,16 @@ export const makeOperationReads = Effect.gen(function*() {
           })
           : Effect.succeed(cursor))
 
+  const find = (grant: GrantIdentity, id: OperationId) => Effect.catch(store.findEncoded(grant, id), refuseFind)
+
+  const respond = (operation: EncodedOperation, ifNoneMatch: string | undefined) =>
+    Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
+
   return {
+    find,
+    respond,
     get: (grant: GrantIdentity, id: OperationId, ifNoneMatch: string | undefined) =>
-      Effect.flatMap(
-        Effect.catch(store.findEncoded(grant, id), refuseFind),
-        (operation) => Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
-      ),
+      Effect.flatMap(find(grant, id), (operation) => respond(operation, ifNoneMatch)),
 
     list: Effect.fnUntraced(function*(grant: GrantIdentity, query: ListQuery) {
       const filters = toQuery(query)
