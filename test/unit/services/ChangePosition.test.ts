@@ -2,8 +2,8 @@
  * A reader that continues from token to token sees every change, with any transactions and any pages. The tests run random
  * histories of a model of the database: `ChangeModel.ts`.
  */
-import { assert, describe, it } from "vitest"
 import * as fc from "fast-check"
+import { assert, describe, it } from "vitest"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { type ChangePosition, maxPending, startOfLedger } from "../../../src/services/internal/changePosition.ts"
 import { Database, type PageTerms, readPage, type Row, type Snapshot } from "../../fixtures/ChangeModel.ts"
@@ -156,7 +156,7 @@ describe("A reader of changes", () => {
       fc.property(steps, fc.nat({ max: 10 }), (list, age) => {
         const database = new Database()
         let position = startOfLedger
-        let snapshots: Array<Snapshot> = []
+        let snapshots: ReadonlyArray<Snapshot> = []
         const seen = new Set<string>()
         const read = (snapshot: Snapshot, limit: number) => {
           const { next, page } = readPage(snapshot, position, { limit, look: Infinity, matches: () => true })
@@ -166,8 +166,11 @@ describe("A reader of changes", () => {
         for (const step of list) {
           run(database, step, [])
           // No snapshot outlives a crash.
-          snapshots = step.kind === "crash" ? [] : [...snapshots.slice(-age), database.snapshot()]
-          if (step.kind === "read") read(snapshots[0] ?? database.snapshot(), step.limit)
+          snapshots = step.kind === "crash" ? [] : [...snapshots.slice(-age - 1), database.snapshot()]
+          if (step.kind === "read") {
+            const oldest = snapshots[0] ?? database.snapshot()
+            read(step.look === 1 ? oldest : database.snapshot(), step.limit)
+          }
         }
         while (database.running > 0) database.commit(0)
         read(database.snapshot(), Infinity)
