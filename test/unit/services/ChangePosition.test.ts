@@ -111,7 +111,7 @@ describe("A reader of changes", () => {
         const odd = (row: Row) => row.revision % 2 === 1
         const [all, some] = [new Reader(), new Reader(odd)]
         for (const step of list) run(database, step, [all, some])
-        while (database.running > 0) commits ? database.commit(0) : database.rollBack(0)
+        while (database.running > 0) database[commits ? "commit" : "rollBack"](0)
         for (const reader of [all, some]) {
           reader.drain(database, { limit: 2, look: 3 })
           const { rows } = database.snapshot()
