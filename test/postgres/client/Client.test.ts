@@ -1,5 +1,5 @@
 /**
- * The client lists, watches and waits as the API prescribes, and reports problems by their code. The tests run it
+ * The client lists, follows and waits as the API prescribes, and reports problems by their code. The tests run it
  * against a gateway on PostgreSQL.
  */
 import { NodeHttpServer } from "@effect/platform-node"
@@ -103,13 +103,13 @@ describe("The client", () => {
       assert.deepStrictEqual(all.map(({ id }) => id).toSorted(), ids.toSorted())
     }).pipe(Effect.provide(Gateway)))
 
-  it.effect("watches an operation until it is final, and emits each change once", () =>
+  it.effect("follows an operation until it is final, and emits each change once", () =>
     Effect.gen(function*() {
       const { client, identity } = yield* setUp
       const ledger = yield* OperationLedger
       const { id } = yield* accept(identity, "key")
       const seen = yield* Queue.make<Operation>()
-      const watching = yield* Effect.forkChild(Stream.runForEach(client.watch(id), (found) => Queue.offer(seen, found)))
+      const following = yield* Effect.forkChild(Stream.runForEach(client.follow(id), (found) => Queue.offer(seen, found)))
       const next = whileTimePasses(Queue.take(seen))
       assert.strictEqual((yield* next).state, "accepted")
       yield* ledger.transition(id, 1, { state: "submitting" }, null)
@@ -118,11 +118,11 @@ describe("The client", () => {
       assert.isTrue((yield* next).submission_uncertain)
       yield* ledger.transition(id, 3, { state: "succeeded" }, { settled: true })
       assert.strictEqual((yield* next).state, "succeeded")
-      yield* whileTimePasses(Fiber.join(watching))
+      yield* whileTimePasses(Fiber.join(following))
       assert.strictEqual(yield* Queue.size(seen), 0)
     }).pipe(Effect.provide(Gateway)))
 
-  it.effect("waits as long as an exhausted quota demands, and then continues to watch", () =>
+  it.effect("waits as long as an exhausted quota demands, and then continues to follow", () =>
     Effect.gen(function*() {
       let requests = 0
       const { client, identity } = yield* setUpWith(() => requests++)
@@ -133,7 +133,7 @@ describe("The client", () => {
       const refused = yield* Effect.flip(client.list())
       assert.deepInclude(refused, { code: "rate_limited", status: 429, retryable: true })
       const seen = yield* Queue.make<Operation>()
-      yield* Effect.forkChild(Stream.runForEach(client.watch(id), (found) => Queue.offer(seen, found)))
+      yield* Effect.forkChild(Stream.runForEach(client.follow(id), (found) => Queue.offer(seen, found)))
       assert.strictEqual((yield* whileTimePasses(Queue.take(seen))).state, "accepted")
       assert.isAtLeast(yield* Clock.currentTimeMillis, 1_800_000)
       assert.strictEqual(requests, 3 + 2, "one refused request, and one half an hour later")
@@ -143,13 +143,13 @@ describe("The client", () => {
       Gateway.pipe(Layer.provide(layerRateLimits({ quota: { requests: 2, window: 3600, burst: 2 } })), Layer.fresh)
     )))
 
-  it.effect("stops watching when the grant is revoked", () =>
+  it.effect("stops following when the grant is revoked", () =>
     Effect.gen(function*() {
       const { client, identity } = yield* setUp
       const { id } = yield* accept(identity, "key")
-      const watching = yield* Effect.forkChild(Effect.flip(Stream.runDrain(client.watch(id))))
+      const following = yield* Effect.forkChild(Effect.flip(Stream.runDrain(client.follow(id))))
       yield* (yield* Grants).revoke(identity.grant_id)
-      const error = yield* whileTimePasses(Fiber.join(watching))
+      const error = yield* whileTimePasses(Fiber.join(following))
       assert.strictEqual("code" in error && error.code, "grant_revoked")
     }).pipe(Effect.provide(Gateway)))
 

@@ -51,15 +51,15 @@ describe("The examples", () => {
       assert.deepStrictEqual(operations.map(({ type }) => type), ["payment"])
     }).pipe(Effect.provide(Running)))
 
-  it.live("client: lists operations, and then watches those that are not settled", () =>
+  it.live("client: lists operations, and then follows those that are not settled", () =>
     Effect.gen(function*() {
-      const { console_, lines, seen } = yield* recorded(/^Watching/)
+      const { console_, lines, seen } = yield* recorded(/^Following/)
       const fiber = yield* Effect.forkChild(
         program.pipe(Effect.provide(clientWith("alice-session")), Effect.provideService(Console.Console, console_))
       )
       yield* seen
       assert.match(lines[0]!, /payment\s+accepted \(revision 1\)/)
-      assert.strictEqual(lines[1], "Watching 1 operations that are not settled")
+      assert.strictEqual(lines[1], "Following 1 operations that are not settled")
       assert.isUndefined(fiber.pollUnsafe())
     }).pipe(Effect.provide(Running)))
 
