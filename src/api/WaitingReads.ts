@@ -80,13 +80,8 @@ export const waitingReads = <State, Item, E, R>(
     const step = yield* repeatRead(read(state, prefer), wait)
     const took = ((yield* Clock.currentTimeMillis) - begun) / 1000
     const applied = /\bwait=\d/.test(step.applied ?? "")
-    const after = nextPace(pace, { isNew: step.isNew, applied, took, pollAfter: step.pollAfter })
-    return [
-      step.items,
-      step.isLast
-        ? Option.none()
-        : Option.some({ state: step.state, pace: step.hasMore ? { ...after, pause: 0 } : after })
-    ] as const
+    const after = nextPace(pace, { ...step, applied, took })
+    return [step.items, step.isLast ? Option.none() : Option.some({ state: step.state, pace: after })] as const
   })
   return Stream.paginate({ state: first, pace: firstPace(wait) }, ({ pace, state }) => next(state, pace))
 }

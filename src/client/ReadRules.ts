@@ -69,6 +69,8 @@ export interface Pace {
 export interface ReadResult {
   /** Whether the answer holds something that the client did not know. */
   readonly isNew: boolean
+  /** Whether the next read finds more at once. */
+  readonly hasMore: boolean
   /** Whether the answer names the wait in `Preference-Applied`. */
   readonly applied: boolean
   /** How long the answer took. */
@@ -84,7 +86,8 @@ export const firstPace = (wait: number): Pace => ({ waits: wait > 0, pause: 0 })
  * How the next read begins. A gateway waits if it says so. It does not if it answers without news, either at once or without
  * saying so. Then the client polls, and asks for the wait again in each read.
  */
-export const nextPace = (pace: Pace, { applied, isNew, pollAfter, took }: ReadResult): Pace => {
+export const nextPace = (pace: Pace, { applied, hasMore, isNew, pollAfter, took }: ReadResult): Pace => {
+  if (hasMore) return { ...pace, pause: 0 }
   const waits = isNew ? pace.waits || applied : applied && took >= shortestWait
   return { waits, pause: waits ? 0 : pollAfter }
 }

@@ -70,8 +70,7 @@ export const waitingReads = <State, Item>(
       const { hasMore, isLast, isNew, item, pollAfter, state: next } = step(state, answer)
       const took = (performance.now() - begun) / 1000
       const applied = /\bwait=\d/.test(answer.headers.get("preference-applied") ?? "")
-      pace = nextPace(pace, { isNew, applied, took, pollAfter })
-      if (hasMore) pace = { ...pace, pause: 0 }
+      pace = nextPace(pace, { isNew, hasMore, applied, took, pollAfter })
       state = next
       if (item !== null) yield item
       if (isLast) return

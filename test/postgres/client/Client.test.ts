@@ -109,7 +109,9 @@ describe("The client", () => {
       const ledger = yield* OperationLedger
       const { id } = yield* accept(identity, "key")
       const seen = yield* Queue.make<Operation>()
-      const following = yield* Effect.forkChild(Stream.runForEach(client.follow(id), (found) => Queue.offer(seen, found)))
+      const following = yield* Effect.forkChild(
+        Stream.runForEach(client.follow(id), (found) => Queue.offer(seen, found))
+      )
       const next = whileTimePasses(Queue.take(seen))
       assert.strictEqual((yield* next).state, "accepted")
       yield* ledger.transition(id, 1, { state: "submitting" }, null)
