@@ -36,6 +36,7 @@ import { Lifecycle } from "financial-agents-gateway/server/Lifecycle"
 import { Grants } from "financial-agents-gateway/services/Grants"
 import { GrantVerifier } from "financial-agents-gateway/services/GrantVerifier"
 import { MemoryLedger } from "financial-agents-gateway/services/MemoryLedger"
+import { OperationFeed } from "financial-agents-gateway/services/OperationFeed"
 import { OperationLedger } from "financial-agents-gateway/services/OperationLedger"
 import { OperationStore } from "financial-agents-gateway/services/OperationStore"
 import { Readiness } from "financial-agents-gateway/services/Readiness"
@@ -55,7 +56,12 @@ const Greetings = HttpApiBuilder.group(
 )
 
 // The ledger: in memory here, `.layer` with a SqlClient in production.
-const Ledger = Layer.mergeAll(Grants.layerMemory, OperationLedger.layerMemory, OperationStore.layerMemory).pipe(
+const Ledger = Layer.mergeAll(
+  Grants.layerMemory,
+  OperationLedger.layerMemory,
+  OperationStore.layerMemory,
+  OperationFeed.layerMemory
+).pipe(
   Layer.provideMerge(MemoryLedger.layer)
 )
 

@@ -4,7 +4,11 @@
 CREATE TABLE ledger_home (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   system_identifier bigint NOT NULL,
-  database oid NOT NULL
+  database oid NOT NULL,
+  -- The change position of a transaction is its id plus this number: see 0010_change_feed.sql.
+  change_offset bigint NOT NULL DEFAULT 0,
+  -- Changes with the home, and when an operator holds all operations because the server was put back to an earlier state.
+  history uuid NOT NULL DEFAULT gen_random_uuid()
 );
 INSERT INTO ledger_home (system_identifier, database)
   SELECT s.system_identifier, d.oid FROM pg_control_system() s, pg_database d WHERE d.datname = current_database();

@@ -30,6 +30,9 @@ CREATE TABLE operations (
   -- stays null, so that old evidence cannot justify a later transition.
   evidence json CHECK (evidence IS NULL),
 
+  -- The place of the last change of the public form in the change feed: see 0010_change_feed.sql. The triggers set it.
+  change_position bigint NOT NULL,
+
   -- The columns from here on are no part of the public form. They change without a transition and without a revision.
 
   -- When the next component acts: the worker claims, the rescuer rescues, the reconciler reads. Null once it is settled.
@@ -89,8 +92,11 @@ CREATE INDEX operations_by_state
   ON operations (client_id, resource_owner, subject, state, created_at DESC, id DESC);
 CREATE INDEX operations_by_type
   ON operations (client_id, resource_owner, subject, type, state, created_at DESC, id DESC);
-CREATE INDEX operations_by_update
-  ON operations (client_id, resource_owner, subject, updated_at);
+
+-- The change feed, of one owner and of the whole ledger.
+CREATE INDEX operations_by_owner_change
+  ON operations (client_id, resource_owner, subject, change_position, id);
+CREATE INDEX operations_by_change ON operations (change_position, id);
 
 -- One index for each kind of due work. They hold unsettled operations only, so their size does not grow with the ledger.
 --

@@ -22,8 +22,9 @@ BEGIN
   NEW.reads := 0;
   NEW.reviewed_at := NULL;
   EXECUTE format('SELECT %I.ledger_timeline()', TG_TABLE_SCHEMA) INTO NEW.timeline;
-  EXECUTE format('SELECT provider FROM %I.provider_connections WHERE id = $1', TG_TABLE_SCHEMA)
-    INTO NEW.provider USING NEW.provider_connection_id;
+  EXECUTE format('SELECT p.provider, h.change_offset + pg_current_xact_id()::text::bigint'
+    ' FROM %1$I.provider_connections p, %1$I.ledger_home h WHERE p.id = $1', TG_TABLE_SCHEMA)
+    INTO NEW.provider, NEW.change_position USING NEW.provider_connection_id;
   EXECUTE format('SELECT scopes FROM %I.grants WHERE id = $1 AND client_id = $2', TG_TABLE_SCHEMA)
     INTO NEW.scopes USING NEW.grant_id, NEW.client_id;
   RETURN NEW;
@@ -106,6 +107,11 @@ BEGIN
     THEN
       RAISE EXCEPTION 'operation % changes only by transitions', OLD.id USING ERRCODE = 'restrict_violation';
     END IF;
+    NEW.change_position := OLD.change_position;
+    IF NEW.under_review <> OLD.under_review THEN
+      EXECUTE format('SELECT change_offset + pg_current_xact_id()::text::bigint FROM %I.ledger_home', TG_TABLE_SCHEMA)
+        INTO NEW.change_position;
+    END IF;
     RETURN NEW;
   END IF;
   IF NOT (CASE OLD.state
@@ -149,8 +155,10 @@ BEGIN
       + CASE WHEN NEW.state = 'submitting' THEN interval '5 minutes' ELSE interval '0' END);
   END IF;
   EXECUTE format('INSERT INTO %I.operation_history (operation_id, client_id, revision, from_state, to_state, at, evidence)'
-    ' VALUES ($1, $2, $3, $4, $5, $6, $7)', TG_TABLE_SCHEMA)
-    USING NEW.id, NEW.client_id, NEW.revision, OLD.state, NEW.state, NEW.updated_at, NEW.evidence;
+    ' VALUES ($1, $2, $3, $4, $5, $6, $7)'
+    ' RETURNING (SELECT change_offset + pg_current_xact_id()::text::bigint FROM %I.ledger_home)',
+    TG_TABLE_SCHEMA, TG_TABLE_SCHEMA)
+    INTO NEW.change_position USING NEW.id, NEW.client_id, NEW.revision, OLD.state, NEW.state, NEW.updated_at, NEW.evidence;
   NEW.evidence := NULL;
   RETURN NEW;
 END $$;

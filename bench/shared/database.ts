@@ -86,7 +86,7 @@ export const grantFor = (owner: string) =>
 const insertOperations = `
   INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type, idempotency_key,
     request_digest, state, revision, created_at, updated_at, completed_at, failure_code, failure_message, provider,
-    due_at, timeline)
+    due_at, timeline, change_position)
   SELECT uuidv7(o.created_at - clock_timestamp()), g.client_id, g.resource_owner, g.subject, g.id, g.provider_connection_id,
     CASE n % 10 WHEN 0 THEN 'payment.refund' WHEN 1 THEN 'transfer' ELSE 'payment' END, 'key-' || n,
     sha256(convert_to(n::text, 'UTF8')), o.state,
@@ -96,7 +96,7 @@ const insertOperations = `
     CASE o.state WHEN 'failed' THEN 'account_closed' END,
     CASE o.state WHEN 'failed' THEN 'The account of the recipient is closed.' END,
     p.provider, CASE WHEN o.state NOT IN ('succeeded', 'failed', 'cancelled') THEN now() END,
-    (SELECT ledger_timeline())
+    (SELECT ledger_timeline()), 1
   FROM grants g
   JOIN provider_connections p ON p.id = g.provider_connection_id
   CROSS JOIN generate_series($2::int, 1, -1) AS n

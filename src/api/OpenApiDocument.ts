@@ -30,6 +30,7 @@ const refusals: ReadonlyArray<ProblemCode> = [
 /** The codes of single endpoints, besides the codes of all endpoints. */
 const codesOf: Readonly<Record<string, ReadonlyArray<ProblemCode>>> = {
   listOperations: [...refusals, "invalid_page_token"],
+  listChanges: [...refusals, "change_token_expired"],
   getOperation: [...refusals, "operation_not_found"],
   getReadiness: ["not_ready"],
   getProblem: ["route_not_found"]
@@ -100,6 +101,8 @@ const canonicalNames: Readonly<Record<string, string>> = {
   etag: "ETag",
   "cache-control": "Cache-Control",
   location: "Location",
+  prefer: "Prefer",
+  "preference-applied": "Preference-Applied",
   "retry-after": "Retry-After",
   vary: "Vary"
 }

@@ -50,6 +50,7 @@ export const exampleOf: Readonly<Record<string, unknown>> = {
   getHealth: { status: "ok" },
   getReadiness: { status: "ok" },
   getOperation: exampleOperation,
+  listChanges: { operations: [exampleOperation], next_change_token: "MS4wMTlhYTRmMA", has_more: false },
   listOperations: { operations: [exampleOperation], next_page_token: null },
   getProtectedResourceMetadata: {
     resource: "https://gateway.example",

@@ -9,6 +9,7 @@ import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { ChangeToken } from "../domain/ChangeFeed.ts"
 import { Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
 import { isInstant } from "../domain/Timestamp.ts"
 import { Gate } from "./Middleware.ts"
@@ -77,6 +78,33 @@ export const OperationList = Schema.Struct({
 }).annotate({ identifier: "OperationList", description: "One page of operations, newest first." })
 export type OperationList = typeof OperationList.Type
 
+/** The query parameters of `GET /v1/operations/changes`. */
+export const ChangesQuery = Schema.Struct({
+  after: Schema.optionalKey(
+    ChangeToken.annotate({
+      description:
+        "`next_change_token` of the page before, with the same filters. Without it the feed starts at the first "
+        + "operation of the ledger that the grant may see."
+    })
+  ),
+  state: Schema.optionalKey(UniqueStates.annotate({
+    description: "Only operations that are in this state now; repeat the parameter for several."
+  })),
+  type: Schema.optionalKey(OperationType),
+  page_size: Schema.optionalKey(PageSize)
+})
+export type ChangesQuery = typeof ChangesQuery.Type
+
+/** One page of the change feed. */
+export const OperationChanges = Schema.Struct({
+  operations: Schema.Array(Operation).check(Schema.isMaxLength(maxPageSize)).annotate({
+    description: "The current state of the operations that changed, in the order of the feed."
+  }),
+  next_change_token: Schema.String.annotate({ description: "Opaque token of the place after this page." }),
+  has_more: Schema.Boolean.annotate({ description: "Whether more changes are there already." })
+}).annotate({ identifier: "OperationChanges", description: "One page of the change feed." })
+export type OperationChanges = typeof OperationChanges.Type
+
 const commonHeaders = {
   "cache-control": Schema.String.annotate({
     description: "The response is for one grant and must be asked about anew."
@@ -84,10 +112,25 @@ const commonHeaders = {
   vary: Schema.String.annotate({ description: "Which request headers the response depends on." })
 }
 
+const waitHeaders = {
+  "preference-applied": Schema.optionalKey(Schema.String.annotate({
+    description: "`wait=N` if the gateway honoured the wait (RFC 7240 §3)."
+  }))
+}
+
+const preferHeader = {
+  prefer: Schema.optionalKey(Schema.String.annotate({
+    description: "`wait=N`: the answer may wait for a change, for at most N seconds, up to 60 (RFC 7240 §4.3)."
+  }))
+}
+
+const changesHeaders = { ...commonHeaders, ...waitHeaders }
+
 const readHeaders = {
   etag: Schema.String.annotate({ description: "Strong entity tag of this revision." }),
   "retry-after": Schema.optionalKey(Schema.Int),
-  ...commonHeaders
+  ...commonHeaders,
+  ...waitHeaders
 }
 
 /** Accepts `undefined` alone. `Empty(304)` accepts any value, so an invalid operation would be sent as a 304. */
@@ -111,12 +154,25 @@ export class OperationsApi extends HttpApiGroup.make("operations").add(
       "Returns up to 100 recent matching operations of the current grant's resource owner, subject and client, "
       + "newest first. Requires the scope `operations:read`."
   })),
+  HttpApiEndpoint.get("changes", "/v1/operations/changes", {
+    query: ChangesQuery,
+    headers: preferHeader,
+    success: HttpApiSchema.WithHeaders(OperationChanges, changesHeaders),
+    error: [responses.forbidden, responses.gone]
+  }).annotateMerge(OpenApi.annotations({
+    identifier: "listChanges",
+    summary: "Follow all operations",
+    description:
+      "Returns the current state of each operation that changed since the token, each change at least once, in an "
+      + "order that never skips. Requires the scope `operations:read`."
+  })),
   HttpApiEndpoint.get("get", "/v1/operations/:id", {
     params: { id: OperationId },
     headers: {
       "if-none-match": Schema.optionalKey(Schema.String.annotate({
         description: "Entity tags that the client holds (RFC 9110 §13.1.2)."
-      }))
+      })),
+      ...preferHeader
     },
     success: [
       HttpApiSchema.WithHeaders(Operation, readHeaders),

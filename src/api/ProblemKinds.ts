@@ -123,6 +123,15 @@ export const problemKinds = kinds({
     meaning: "The request did not arrive in full within the time that the gateway waits for it.",
     action: "Repeat the request on a new connection."
   },
+  change_token_expired: {
+    status: 410,
+    retryable: false,
+    title: "Change token expired",
+    meaning:
+      "The change token belongs to another history of the ledger. The ledger was restored, or its database failed over, "
+      + "and changes that the token counts as seen may have been lost.",
+    action: "Drop the token and start the feed anew without one. It returns every operation in its current state."
+  },
   payload_too_large: {
     status: 413,
     retryable: false,

@@ -88,6 +88,8 @@ export class MethodNotAllowed extends problem<MethodNotAllowed>()("MethodNotAllo
 export class NotAcceptable extends problem<NotAcceptable>()("NotAcceptable", 406, ["not_acceptable"]) {}
 /** 408: the request did not arrive in time. */
 export class RequestTimeout extends problem<RequestTimeout>()("RequestTimeout", 408, ["request_timeout"]) {}
+/** 410: the change token belongs to another history of the ledger. */
+export class Gone extends problem<Gone>()("Gone", 410, ["change_token_expired"]) {}
 /** 413: the body is too long. */
 export class PayloadTooLarge extends problem<PayloadTooLarge>()("PayloadTooLarge", 413, ["payload_too_large"]) {}
 /** 414: the request target is too long. */
@@ -151,6 +153,7 @@ export const problemClasses = {
   method_not_allowed: MethodNotAllowed,
   not_acceptable: NotAcceptable,
   request_timeout: RequestTimeout,
+  change_token_expired: Gone,
   payload_too_large: PayloadTooLarge,
   uri_too_long: UriTooLong,
   invalid_request: UnprocessableContent,
@@ -189,6 +192,7 @@ export const responses = {
   notFound: declare(NotFound),
   notAcceptable: declare(NotAcceptable),
   requestTimeout: declare(RequestTimeout),
+  gone: declare(Gone),
   payloadTooLarge: declare(PayloadTooLarge),
   uriTooLong: declare(UriTooLong),
   unprocessableContent: declare(UnprocessableContent),

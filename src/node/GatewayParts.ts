@@ -16,6 +16,7 @@ import type { Lifecycle } from "../server/Lifecycle.ts"
 import type { MutationEndpoints } from "../server/MutationEndpoints.ts"
 import type { Problems } from "../server/ProblemResponses.ts"
 import type { Grants } from "../services/Grants.ts"
+import type { OperationFeed } from "../services/OperationFeed.ts"
 import type { OperationLedger } from "../services/OperationLedger.ts"
 import type { OperationStore } from "../services/OperationStore.ts"
 import type { Readiness } from "../services/Readiness.ts"
@@ -48,7 +49,7 @@ export interface GatewayParts {
   /** Finds the grant of a credential. Default: the tokens that the gateway itself issued. */
   readonly verifier?: Part<GrantVerifier>
   /** Where operations are read. Default: PostgreSQL. */
-  readonly reads?: Part<OperationStore | Readiness>
+  readonly reads?: Part<OperationStore | OperationFeed | Readiness>
   /** Where operations are accepted and grants issued. Default: PostgreSQL. */
   readonly writes?: Part<Grants | OperationLedger>
   /** The queue of the workers. Default: PostgreSQL. */
@@ -86,6 +87,7 @@ type RouteServices =
   | MutationEndpoints
   | MutationRequest
   | OperationLedger
+  | OperationFeed
   | OperationStore
   | Problems
   | Readiness

@@ -3,6 +3,7 @@
  */
 import * as Layer from "effect/Layer"
 import { Grants } from "../services/Grants.ts"
+import { OperationFeed } from "../services/OperationFeed.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import { OperationStore } from "../services/OperationStore.ts"
 import { Readiness } from "../services/Readiness.ts"
@@ -11,9 +12,10 @@ import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
 import * as PgAcceptanceSignal from "./PgAcceptanceSignal.ts"
 import { ListPool, OperationPool, ProbePool, WorkerPool, WriterPool } from "./Pools.ts"
 
-/** Reads of operations, and the readiness probe. */
-export const ReadServices = Layer.merge(
+/** Reads of operations and of their changes, and the readiness probe. */
+export const ReadServices = Layer.mergeAll(
   OperationStore.layer.pipe(Layer.provide([OperationPool, ListPool])),
+  OperationFeed.layer.pipe(Layer.provide(OperationPool)),
   Readiness.layer.pipe(Layer.provide(ProbePool))
 )
 

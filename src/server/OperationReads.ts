@@ -23,7 +23,7 @@ import { Lifecycle } from "./Lifecycle.ts"
 import { listResponse, readResponse } from "./OperationResponses.ts"
 import { decodePageToken, encodePageToken } from "./PageToken.ts"
 import { Problems } from "./ProblemResponses.ts"
-import { refuseForNow, refuseGrant, withhold } from "./Refusals.ts"
+import { refuseRead, withhold } from "./Refusals.ts"
 
 const toQuery = (query: ListQuery): OperationQuery => ({
   states: [...new Set(query.state ?? [])],
@@ -42,19 +42,6 @@ export const makeOperationReads = Effect.gen(function*() {
   const problems = yield* Problems
   const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
 
-  const refuse = (
-    error: GrantRefusal | MalformedOperation | StoreUnavailable
-  ): Effect.Effect<never, Unauthorized | Forbidden | InternalError | ServiceUnavailable> => {
-    switch (error._tag) {
-      case "StoreUnavailable":
-        return refuseForNow(problems, error)
-      case "MalformedOperation":
-        return withhold(problems, error)
-      default:
-        return refuseGrant(problems, error)
-    }
-  }
-
   const refuseList = (
     error: GrantRefusal | QueryTooBroad | MalformedOperation | StoreUnavailable
   ): Effect.Effect<never, Unauthorized | Forbidden | UnprocessableContent | InternalError | ServiceUnavailable> =>
@@ -65,12 +52,12 @@ export const makeOperationReads = Effect.gen(function*() {
           message: `Expected a later instant: more than ${maxLookedAt} operations were updated after this one`
         }]
       })
-      : refuse(error)
+      : refuseRead(problems, error)
 
-  const refuseRead = (
+  const refuseFind = (
     error: GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable
   ): Effect.Effect<never, NotFound | Unauthorized | Forbidden | InternalError | ServiceUnavailable> =>
-    error._tag === "OperationNotFound" ? problems.fail("operation_not_found") : refuse(error)
+    error._tag === "OperationNotFound" ? problems.fail("operation_not_found") : refuseRead(problems, error)
 
   /** The start of the page that the query asks for. */
   const startOf = (token: string | undefined, filters: OperationQuery) =>
@@ -86,7 +73,7 @@ export const makeOperationReads = Effect.gen(function*() {
   return {
     get: (grant: GrantIdentity, id: OperationId, ifNoneMatch: string | undefined) =>
       Effect.flatMap(
-        Effect.catch(store.findEncoded(grant, id), refuseRead),
+        Effect.catch(store.findEncoded(grant, id), refuseFind),
         (operation) => Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
       ),
 

@@ -1,6 +1,7 @@
 /**
  * The responses of the operations endpoints, as functions of what was read.
  */
+import type { EncodedChanges } from "../domain/ChangeFeed.ts"
 import type { EncodedOperation, EncodedPage } from "../domain/EncodedOperation.ts"
 import { pollAfterAge } from "../domain/Operation.ts"
 
@@ -53,4 +54,11 @@ export const listResponse = ({ json }: EncodedPage, nextPageToken: string | null
   status: 200,
   headers: { "content-type": contentType, ...revalidated },
   body: `{"operations":${json},"next_page_token":${nextPageToken === null ? "null" : `"${nextPageToken}"`}}`
+})
+
+/** The response of the change feed. A token needs no escape in JSON. */
+export const changesResponse = ({ has_more, json, next }: EncodedChanges): OperationResponse => ({
+  status: 200,
+  headers: { "content-type": contentType, ...revalidated },
+  body: `{"operations":${json},"next_change_token":"${next}","has_more":${has_more}}`
 })

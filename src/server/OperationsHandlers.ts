@@ -1,11 +1,12 @@
 /**
- * Handlers of the operations endpoints: list, and read by id.
+ * Handlers of the operations endpoints: list, changes, and read by id.
  */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { Api } from "../api/Api.ts"
 import { CurrentGrant } from "../api/Middleware.ts"
+import { makeChangeReads } from "./ChangeReads.ts"
 import { makeOperationReads } from "./OperationReads.ts"
 import type { OperationResponse } from "./OperationResponses.ts"
 
@@ -24,10 +25,16 @@ export const OperationsLayer = HttpApiBuilder.group(
   "operations",
   Effect.fn(function*(handlers) {
     const reads = yield* makeOperationReads
+    const { changes } = yield* makeChangeReads
     return handlers
       .handle(
         "list",
         ({ query }) => Effect.flatMap(CurrentGrant, (grant) => Effect.map(reads.list(grant, query), send)),
+        admitted
+      )
+      .handle(
+        "changes",
+        ({ query }) => Effect.flatMap(CurrentGrant, (grant) => Effect.map(changes(grant, query), send)),
         admitted
       )
       .handle(

@@ -4,6 +4,7 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import type { BadRequest, Forbidden, InternalError, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
+import type { MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantRefusal } from "../domain/Grant.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { ProblemOptions, Problems } from "./ProblemResponses.ts"
@@ -53,3 +54,18 @@ export const withhold = (problems: Problems["Service"], cause: unknown): Effect.
     Effect.logError("Response withheld: it breaks the contract", Cause.fail(cause)),
     problems.fail("response_contract_failed")
   )
+
+/** Fails with the problem for a read that the services refused, or could not answer. */
+export const refuseRead = (
+  problems: Problems["Service"],
+  error: GrantRefusal | MalformedOperation | StoreUnavailable
+): Effect.Effect<never, Unauthorized | Forbidden | InternalError | ServiceUnavailable> => {
+  switch (error._tag) {
+    case "StoreUnavailable":
+      return refuseForNow(problems, error)
+    case "MalformedOperation":
+      return withhold(problems, error)
+    default:
+      return refuseGrant(problems, error)
+  }
+}

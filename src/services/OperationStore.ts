@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { EncodedOperation, EncodedPage, MalformedOperation } from "../domain/EncodedOperation.ts"
-import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
+import type { GrantId, GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import type { Operation, OperationId, OperationNotFound } from "../domain/Operation.ts"
 import type { OperationPage, OperationQuery, QueryTooBroad } from "../domain/OperationQuery.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
@@ -45,6 +45,10 @@ export class OperationStore extends Context.Service<OperationStore, {
     grant: GrantIdentity,
     query: OperationQuery
   ) => Effect.Effect<EncodedPage, GrantRefusal | QueryTooBroad | MalformedOperation | StoreUnavailable>
+  /** Which of these grants may not read now. For responses that wait: they end when their grant is refused. */
+  readonly refused: (
+    grants: ReadonlyArray<GrantIdentity>
+  ) => Effect.Effect<ReadonlyArray<GrantId>, StoreUnavailable>
 }>()("financial-agents-gateway/services/OperationStore") {
   static readonly layer: Layer.Layer<OperationStore, never, SqlClient.SqlClient> = Layer.effect(
     OperationStore,

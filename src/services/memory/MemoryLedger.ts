@@ -3,7 +3,9 @@
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Random from "effect/Random"
 import type {
   ClientId,
   ExternalId,
@@ -17,9 +19,10 @@ import type {
   ResourceOwner,
   Scope
 } from "../../domain/Grant.ts"
-import type { HistoryEntry, Operation, OperationId } from "../../domain/Operation.ts"
+import type { HistoryEntry, Operation } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
+import { MemoryRecords } from "./MemoryRecords.ts"
 
 /** An operation with the members that its public form omits. */
 export interface MemoryRecord {
@@ -89,46 +92,52 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly revocations: Map<string, MemoryRevocation>
   /** From the SHA-256 of a token, in hexadecimal, to the identity of its grant. */
   readonly tokens: Map<string, GrantIdentity>
-  readonly operations: Map<OperationId, MemoryRecord>
+  readonly operations: MemoryRecords
+  /** Tells the ledgers of several processes apart, whose change tokens look alike. */
+  readonly instance: string
   /** The timeline of the database, from 1. Tests add one for a failover. */
   readonly cluster: { timeline: number }
   readonly showGrant: (id: GrantId) => Grant | undefined
   readonly grantOf: (identity: GrantIdentity) => Grant | undefined
   readonly ownedBy: (grant: Grant) => ReadonlyArray<MemoryRecord>
 }>()("financial-agents-gateway/services/memory/MemoryLedger") {
-  static readonly layer: Layer.Layer<MemoryLedger> = Layer.sync(MemoryLedger, () => {
-    const clients = new Map<ClientId, boolean>()
-    const connections = new Map<ProviderConnectionId, MemoryProviderConnection>()
-    const grants = new Map<GrantId, MemoryGrant>()
-    const operations = new Map<OperationId, MemoryRecord>()
-    const showGrant = (id: GrantId): Grant | undefined => {
-      const grant = grants.get(id)
-      const connection = grant && connections.get(grant.provider_connection_id)
-      return grant && connection && {
-        ...grant,
-        client_active: clients.get(grant.client_id) ?? false,
-        provider: connection.provider,
-        provider_connected: connection.connected
+  static readonly layer: Layer.Layer<MemoryLedger> = Layer.effect(
+    MemoryLedger,
+    Effect.map(Random.nextInt, (instance) => {
+      const clients = new Map<ClientId, boolean>()
+      const connections = new Map<ProviderConnectionId, MemoryProviderConnection>()
+      const grants = new Map<GrantId, MemoryGrant>()
+      const operations = new MemoryRecords()
+      const showGrant = (id: GrantId): Grant | undefined => {
+        const grant = grants.get(id)
+        const connection = grant && connections.get(grant.provider_connection_id)
+        return grant && connection && {
+          ...grant,
+          client_active: clients.get(grant.client_id) ?? false,
+          provider: connection.provider,
+          provider_connected: connection.connected
+        }
       }
-    }
-    return {
-      clients,
-      connections,
-      grants,
-      revocations: new Map(),
-      tokens: new Map(),
-      operations,
-      cluster: { timeline: 1 },
-      showGrant,
-      grantOf: (identity) => {
-        const grant = showGrant(identity.grant_id)
-        return grant?.client_id === identity.client_id && grant.subject === identity.subject ? grant : undefined
-      },
-      ownedBy: (grant) =>
-        [...operations.values()].filter(({ owner }) =>
-          owner.resource_owner === grant.resource_owner && owner.subject === grant.subject
-          && owner.client_id === grant.client_id
-        )
-    }
-  })
+      return {
+        clients,
+        connections,
+        grants,
+        revocations: new Map(),
+        tokens: new Map(),
+        operations,
+        instance: String(instance),
+        cluster: { timeline: 1 },
+        showGrant,
+        grantOf: (identity) => {
+          const grant = showGrant(identity.grant_id)
+          return grant?.client_id === identity.client_id && grant.subject === identity.subject ? grant : undefined
+        },
+        ownedBy: (grant) =>
+          [...operations.values()].filter(({ owner }) =>
+            owner.resource_owner === grant.resource_owner && owner.subject === grant.subject
+            && owner.client_id === grant.client_id
+          )
+      }
+    })
+  )
 }

@@ -1,18 +1,10 @@
 /**
  * Reads of operations in memory.
  */
-import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import { encodeOperation, encodePage } from "../../domain/EncodedOperation.ts"
-import {
-  type GrantIdentity,
-  GrantUnknown,
-  operationsRead,
-  refusal,
-  standingAt,
-  standingFor
-} from "../../domain/Grant.ts"
+import type { GrantIdentity } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import {
   maxLookedAt,
@@ -21,21 +13,12 @@ import {
   QueryTooBroad,
   toPage
 } from "../../domain/OperationQuery.ts"
+import { makeGrantOf } from "./grantOf.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
-  const clock = yield* Clock.Clock
-
-  const grantOf = (identity: GrantIdentity) =>
-    Effect.suspend(() => {
-      const grant = memory.grantOf(identity)
-      if (grant === undefined) return Effect.fail(new GrantUnknown())
-      const now = DateTime.makeUnsafe(clock.currentTimeMillisUnsafe())
-      const standing = standingFor(identity, standingAt(grant, operationsRead, now), operationsRead)
-      const refused = refusal(standing, operationsRead)
-      return refused === null ? Effect.succeed(grant) : Effect.fail(refused)
-    })
+  const grantOf = yield* makeGrantOf
 
   const find = (identity: GrantIdentity, id: OperationId) =>
     Effect.flatMap(grantOf(identity), (grant) => {
@@ -52,7 +35,17 @@ export const makeMemory = Effect.gen(function*() {
         : Effect.succeed(toPage(found, query.page_size))
     })
 
+  /** The identities of refused grants. A token's own limit is no part of the standing. */
+  const refused = (grants: ReadonlyArray<GrantIdentity>) =>
+    Effect.map(
+      Effect.forEach(grants, ({ client_id, grant_id, subject }) =>
+        Effect.match(grantOf({ client_id, grant_id, subject }), { onFailure: () => [grant_id], onSuccess: () => [] })),
+      (found) =>
+        found.flat()
+    )
+
   return {
+    refused,
     find,
     list,
     findEncoded: (identity: GrantIdentity, id: OperationId) => Effect.flatMap(find(identity, id), encodeOperation),

@@ -43,6 +43,11 @@ export interface OperationRow {
   readonly failure_message: string | null
 }
 
+/** The record of a row's values, which begin with `publicColumns`. */
+export const rowOf = (values: ReadonlyArray<unknown>): OperationRow =>
+  // The columns of the table have the types of `OperationRow`.
+  Object.fromEntries(Object.entries(columnAt).map(([name, at]) => [name, values[at]])) as unknown as OperationRow
+
 const instantOf = (instant: Instant): DateTime.Utc =>
   DateTime.fromDateUnsafe(typeof instant === "number" ? new Date(instant) : instant)
 

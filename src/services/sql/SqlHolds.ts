@@ -95,8 +95,11 @@ const moveHomeStatement = `
   ), ${afterRollback("$1", "EXISTS (SELECT 1 FROM home)")}
   SELECT 1 FROM home`
 
+/** The state before may be an earlier one, put back, so change tokens end: see `ledger_history`. */
 const holdAllStatement = `
-  WITH ${afterRollback("$1", "true")}
+  WITH history AS (
+    UPDATE ledger_home SET history = gen_random_uuid()
+  ), ${afterRollback("$1", "true")}
   UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
 
 const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),

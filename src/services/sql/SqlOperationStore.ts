@@ -4,14 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { EncodedOperation, EncodedPage, MalformedOperation } from "../../domain/EncodedOperation.ts"
-import {
-  type GrantIdentity,
-  type GrantRefusal,
-  GrantUnknown,
-  operationsRead,
-  refusal,
-  standingFor
-} from "../../domain/Grant.ts"
+import { type GrantId, type GrantIdentity, type GrantRefusal, operationsRead } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import {
   isFiltered,
@@ -22,23 +15,15 @@ import {
 } from "../../domain/OperationQuery.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { encodeRow, encodeRows } from "./encodedRows.ts"
-import { goodStanding, standingOf } from "./grantStanding.ts"
 import { ListClient } from "./ListClient.ts"
 import { columnAt, fromRow, type OperationRow } from "./OperationRow.ts"
-import { findById, listStatement, standingAt, tooBroadAt } from "./readStatements.ts"
+import { findById, listStatement, refusedStatement, standingAt, tooBroadAt } from "./readStatements.ts"
+import { refusalOf } from "./refusalOf.ts"
 
 /** The standing of the grant, beside an operation if there is one. */
 type JoinedRow = { readonly standing: number } & (OperationRow | { readonly id: null })
 
 type ListedRow = JoinedRow & { readonly too_broad?: boolean }
-
-/** `standing` is that of the first row; undefined if the statement returned none. */
-const refusalOf = (identity: GrantIdentity, standing: unknown): GrantRefusal | null => {
-  if (standing === goodStanding && identity.limited_to === undefined) return null
-  return typeof standing === "number"
-    ? refusal(standingFor(identity, standingOf(standing), operationsRead), operationsRead)
-    : new GrantUnknown()
-}
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -108,5 +93,16 @@ export const makeSql = Effect.gen(function*() {
     )
   }
 
-  return { find, findEncoded, list, listEncoded }
+  const refused = (grants: ReadonlyArray<GrantIdentity>) =>
+    Effect.map(
+      orUnavailable(sql.unsafe<{ readonly id: GrantId }>(refusedStatement, [
+        grants.map(({ grant_id }) => grant_id),
+        grants.map(({ client_id }) => client_id),
+        grants.map(({ subject }) => subject),
+        operationsRead
+      ])),
+      (rows) => rows.map(({ id }) => id)
+    )
+
+  return { find, findEncoded, list, listEncoded, refused }
 })

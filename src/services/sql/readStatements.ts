@@ -5,11 +5,12 @@ import * as DateTime from "effect/DateTime"
 import { type GrantIdentity, operationsRead } from "../../domain/Grant.ts"
 import { type OperationId, operationStates } from "../../domain/Operation.ts"
 import { maxLookedAt, type OperationQuery } from "../../domain/OperationQuery.ts"
-import { grantOfCredential, isGrantOfCredential, standingInteger } from "./grantStanding.ts"
+import { goodStanding, grantOfCredential, isGrantOfCredential, standingInteger } from "./grantStanding.ts"
 import { onPrimary } from "./onPrimary.ts"
 import { columnAt, publicColumns } from "./OperationRow.ts"
 
-const owned = "o.client_id = g.client_id AND o.resource_owner = g.resource_owner AND o.subject = g.subject"
+/** Whether the operation `o` belongs to the grant `g`. */
+export const owned = "o.client_id = g.client_id AND o.resource_owner = g.resource_owner AND o.subject = g.subject"
 
 /** The columns of every read: an operation, if there is one, and the standing of the grant. Only some lists have `too_broad`. */
 const columns = `${publicColumns}, ${standingInteger("$4 = ANY (g.scopes)")} AS standing`
@@ -32,6 +33,15 @@ export const findById = (grant: GrantIdentity, id: OperationId) => ({
   text: findStatement,
   parameters: [grant.grant_id, grant.client_id, grant.subject, operationsRead, id]
 })
+
+/** The grants of `$1` ids, `$2` clients and `$3` subjects that may not read now. */
+export const refusedStatement = `
+  SELECT w.id FROM unnest($1::uuid[], $2::text[], $3::text[]) AS w (id, client_id, subject)
+  WHERE ${onPrimary} AND NOT EXISTS (
+    SELECT ${grantOfCredential}
+    WHERE g.id = w.id AND g.client_id = w.client_id AND g.subject = w.subject
+      AND ${standingInteger("$4 = ANY (g.scopes)")} = ${goodStanding}
+  )`
 
 const newestFirst = "ORDER BY o.created_at DESC, o.id DESC"
 

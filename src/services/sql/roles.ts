@@ -48,9 +48,11 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           "updated_at",
           "completed_at",
           "failure_code",
-          "failure_message"
+          "failure_message",
+          "change_position"
         ]
       },
+      ledger_home: { SELECT: ["system_identifier", "database", "change_offset", "history"] },
       [migrationsTable]: { SELECT: ["migration_id"] }
     },
     functions: []
@@ -98,7 +100,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       },
       operation_history: { SELECT: "all" },
       operation_payloads: { SELECT: "all", INSERT: "all" },
-      ledger_home: { SELECT: "all", UPDATE: ["system_identifier", "database"] },
+      ledger_home: { SELECT: "all", UPDATE: ["system_identifier", "database", "history"] },
       [migrationsTable]: { SELECT: "all" }
     },
     functions: ["provision_grant", "register_grant", "revoke_grants", "change_standing"]

@@ -6,6 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Grants } from "../../../src/services/Grants.ts"
+import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
@@ -39,6 +40,7 @@ const Services = Layer.unwrap(Effect.map(createDatabase(), (database) => {
   )
   return Layer.mergeAll(
     SleepingLists.pipe(Layer.provide(OperationStore.layer), Layer.provide(Lists)),
+    OperationFeed.layer,
     GrantVerifier.layer,
     Readiness.layer,
     Grants.layer,

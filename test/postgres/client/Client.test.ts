@@ -25,6 +25,7 @@ import { Lifecycle } from "../../../src/server/Lifecycle.ts"
 import { layerRateLimits } from "../../../src/server/RateLimits.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
@@ -35,6 +36,7 @@ const Ledger = Layer.mergeAll(
   Grants.layerMemory,
   OperationLedger.layerMemory,
   OperationStore.layerMemory,
+  OperationFeed.layerMemory,
   GrantVerifier.layerMemory
 ).pipe(Layer.provide(MemoryLedger.layer), Layer.provideMerge(Platform))
 

@@ -8,6 +8,7 @@ import { once } from "node:events"
 import * as net from "node:net"
 import { inject } from "vitest"
 import { Grants } from "../../../src/services/Grants.ts"
+import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
@@ -59,9 +60,10 @@ describe("An unreachable database", () => {
       const way = yield* makeWay
       const database = yield* createDatabase()
       const reader = Layer.fresh(layerFor(database, { host: "127.0.0.1", port: way.port, maxConnections: 2 }))
-      const reads = Layer.mergeAll(OperationStore.layer, GrantVerifier.layer, Readiness.layer).pipe(
-        Layer.provide(reader)
-      )
+      const reads = Layer.mergeAll(OperationStore.layer, OperationFeed.layer, GrantVerifier.layer, Readiness.layer)
+        .pipe(
+          Layer.provide(reader)
+        )
       const scene = Layer.mergeAll(Grants.layer, OperationLedger.layer).pipe(
         Layer.provide(Layer.fresh(layerFor(database, { maxConnections: 1 })))
       )

@@ -7,6 +7,7 @@ import { Effect, Layer } from "effect"
 import * as fc from "fast-check"
 import { Scope } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
+import type { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import type { OperationStore } from "../../../src/services/OperationStore.ts"
 import type { Readiness } from "../../../src/services/Readiness.ts"
 import type { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
@@ -54,7 +55,7 @@ layer(PostgresServices, { excludeTestServices: true })("The lane of ordinary rea
   it.effect("answers and logs as the router does", () =>
     Effect.gen(function*() {
       const scene = yield* setScene
-      const services = yield* Effect.context<OperationStore | GrantVerifier | Readiness>()
+      const services = yield* Effect.context<OperationStore | OperationFeed | GrantVerifier | Readiness>()
       const ways = yield* openBothWays(Layer.succeedContext(services))
       const statuses = new Set<number>()
       const property = fc.asyncProperty(conversations(scene), async (conversation) => {

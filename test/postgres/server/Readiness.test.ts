@@ -7,6 +7,7 @@ import { Context, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { inject } from "vitest"
 import { migrate } from "../../../src/services/Migrations.ts"
+import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { NotReady, Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
@@ -22,10 +23,11 @@ const onEmptyDatabase = <A, E, R>(
   test: (database: string) => Effect.Effect<A, E, R>
 ) =>
   Effect.scoped(Effect.flatMap(createDatabase({ empty: true }), (database) => {
-    const services = Layer.mergeAll(OperationStore.layer, GrantVerifier.layer, Readiness.layer).pipe(
-      Layer.provide(Layer.fresh(layerFor(database, { maxConnections: 2 }))),
-      Layer.provide(Platform)
-    )
+    const services = Layer.mergeAll(OperationStore.layer, OperationFeed.layer, GrantVerifier.layer, Readiness.layer)
+      .pipe(
+        Layer.provide(Layer.fresh(layerFor(database, { maxConnections: 2 }))),
+        Layer.provide(Platform)
+      )
     const client = Layer.fresh(layerFor(database, { maxConnections: 2 }))
     return Effect.provide(test(database), Layer.mergeAll(gatewayOn(services), client, Platform))
   }))

@@ -15,6 +15,7 @@ import { explain } from "../../../src/node/explain.ts"
 import * as GatewayApp from "../../../src/node/GatewayApp.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
@@ -48,7 +49,9 @@ const SessionVerifier = Layer.effect(
 )
 
 const inMemory = {
-  reads: Layer.merge(OperationStore.layerMemory, Readiness.layerAlways).pipe(Layer.provide(MemoryLedger.layer)),
+  reads: Layer.mergeAll(OperationStore.layerMemory, OperationFeed.layerMemory, Readiness.layerAlways).pipe(
+    Layer.provide(MemoryLedger.layer)
+  ),
   writes: Layer.merge(Grants.layerMemory, OperationLedger.layerMemory).pipe(Layer.provide(MemoryLedger.layer)),
   verifier: SessionVerifier,
   database: Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection: {} }),

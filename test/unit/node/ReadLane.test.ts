@@ -29,7 +29,7 @@ import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { compare, frozenAt, openBothWays } from "../../fixtures/BothWays.ts"
 import { rounds } from "../../fixtures/Effort.ts"
-import { fixedIdentity, operationWith, storeOf } from "../../fixtures/HttpFixed.ts"
+import { emptyFeed, fixedIdentity, operationWith, storeOf } from "../../fixtures/HttpFixed.ts"
 import { conversations } from "../../fixtures/HttpReads.ts"
 
 const internals = new Error("postgres://gateway:hunter2@10.0.0.7/ledger")
@@ -141,6 +141,7 @@ const verify: GrantVerifier["Service"]["verify"] = ({ proof, token }) => {
 
 const Services = Layer.mergeAll(
   Layer.succeed(OperationStore, storeOf({ find, list })),
+  emptyFeed,
   Layer.succeed(GrantVerifier, { verify }),
   Readiness.layerAlways
 )

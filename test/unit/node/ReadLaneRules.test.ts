@@ -11,7 +11,15 @@ import { AcceptedCredentials } from "../../../src/services/verification/Accepted
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { assertFreeSlots, recordLane } from "../../fixtures/BothWays.ts"
 import { heldStore, makeHeld, readOf, reads } from "../../fixtures/HeldRequests.ts"
-import { fixedGateway, fixedId, fixedIdentity, fixedToken, storeOf, withServices } from "../../fixtures/HttpFixed.ts"
+import {
+  emptyFeed,
+  fixedGateway,
+  fixedId,
+  fixedIdentity,
+  fixedToken,
+  storeOf,
+  withServices
+} from "../../fixtures/HttpFixed.ts"
 import { Gateway, gatewayOn, type GatewayOptions } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
 
@@ -48,6 +56,7 @@ describe("The lane of ordinary reads", () => {
       assert.isNull(listener.lane)
     }).pipe(Effect.provide(gatewayOn(Layer.mergeAll(
       Layer.succeed(OperationStore, storeOf(heldStore(makeHeld()))),
+      emptyFeed,
       GrantVerifier.layerFixed(new Map()),
       Readiness.layerAlways,
       Layer.succeed(AcceptedCredentials, {

@@ -15,7 +15,7 @@ import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { checkAny } from "../../fixtures/HttpConformance.ts"
-import { fixedId, fixedIdentity, fixedToken, operationWith, storeOf } from "../../fixtures/HttpFixed.ts"
+import { emptyFeed, fixedId, fixedIdentity, fixedToken, operationWith, storeOf } from "../../fixtures/HttpFixed.ts"
 import { Observer } from "../../fixtures/HttpObserver.ts"
 import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
 import { type Answer, toHeaders } from "../../fixtures/HttpWire.ts"
@@ -34,6 +34,7 @@ const Application = Layer.mergeAll(
         list: () => Effect.succeed({ operations: [], next: null })
       })
     ),
+    emptyFeed,
     GrantVerifier.layerFixed(new Map([[fixedToken, fixedIdentity]])),
     Readiness.layerAlways,
     Lifecycle.layer(),

@@ -1,0 +1,69 @@
+/**
+ * The change feed: what changed since a token, for one grant and for the whole ledger.
+ */
+import * as Context from "effect/Context"
+import type * as Digest from "effect/crypto/Digest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as SqlClient from "effect/sql/SqlClient"
+import type {
+  ChangePage,
+  ChangeQuery,
+  ChangeToken,
+  ChangeTokenExpired,
+  EncodedChanges,
+  InvalidChangeToken,
+  LedgerChanges
+} from "../domain/ChangeFeed.ts"
+import type { MalformedOperation } from "../domain/EncodedOperation.ts"
+import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
+import type { MemoryLedger } from "./memory/MemoryLedger.ts"
+import { makeMemory } from "./memory/MemoryOperationFeed.ts"
+import { makeSql } from "./sql/SqlOperationFeed.ts"
+import type { StoreUnavailable } from "./StoreUnavailable.ts"
+
+/** Why a token cannot be used. */
+export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken
+
+/**
+ * Reads of changes. Each call returns the current state of the operations that changed since the token, and the next token. A
+ * reader that continues from token to token sees each change at least once, and the revision of an operation never goes back.
+ * A later change replaces an earlier one that was not read yet.
+ *
+ * Concurrent transactions commit in any order. The feed never skips one, and waits for none: docs/operations.md tells how.
+ */
+export class OperationFeed extends Context.Service<OperationFeed, {
+  /**
+   * The changes of the operations that the grant may see. One statement checks the grant as every read does, and its cost
+   * depends on the page alone.
+   */
+  readonly since: (
+    grant: GrantIdentity,
+    query: ChangeQuery
+  ) => Effect.Effect<ChangePage, GrantRefusal | ChangeTokenError | StoreUnavailable>
+  /** As `since`, in the form of a response. Fails with `MalformedOperation` if an operation of the page breaks the contract. */
+  readonly sinceEncoded: (
+    grant: GrantIdentity,
+    query: ChangeQuery
+  ) => Effect.Effect<EncodedChanges, GrantRefusal | ChangeTokenError | MalformedOperation | StoreUnavailable>
+  /**
+   * The changes of all operations, for an outbox: no HTTP client reaches it. `limit` is the largest number of changes in the
+   * page. Null is the start of the ledger.
+   */
+  readonly sinceInLedger: (
+    after: ChangeToken | null,
+    limit: number
+  ) => Effect.Effect<LedgerChanges, ChangeTokenError | StoreUnavailable>
+  /** The token for `sinceInLedger` after which only later changes follow. */
+  readonly now: Effect.Effect<ChangeToken, StoreUnavailable>
+}>()("financial-agents-gateway/services/OperationFeed") {
+  static readonly layer: Layer.Layer<OperationFeed, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
+    OperationFeed,
+    Effect.suspend(() => Effect.map(makeSql, (feed) => OperationFeed.of(feed)))
+  )
+
+  static readonly layerMemory: Layer.Layer<OperationFeed, never, MemoryLedger | Digest.Digest> = Layer.effect(
+    OperationFeed,
+    Effect.suspend(() => Effect.map(makeMemory, (feed) => OperationFeed.of(feed)))
+  )
+}

@@ -1,0 +1,80 @@
+/**
+ * Places in the order of changes, and how a reader moves on from one.
+ *
+ * A transaction gives its changes a position when it makes them, and commits later, in any order. So "all up to here" is never
+ * enough: a reader also keeps the positions below its place that were unfinished, and reads them when they have finished.
+ */
+import type { OperationId } from "../../domain/Operation.ts"
+
+/** A change: the position of its transaction, then the id of the operation. */
+export interface ChangePlace {
+  readonly position: number
+  readonly id: OperationId
+}
+
+/** The first id in the order of ids. Every change of a position comes after it. */
+export const beforeAllIds = "00000000-0000-0000-0000-000000000000" as OperationId
+
+/** The last id. Every change of a position comes before it. */
+export const afterAllIds = "ffffffff-ffff-ffff-ffff-ffffffffffff" as OperationId
+
+/**
+ * How far a reader has come. It has seen every change up to `high`, except the later ids of each `pending` position. All of those
+ * are below `high`, and in ascending order.
+ */
+export interface ChangePosition {
+  readonly high: ChangePlace
+  readonly pending: ReadonlyArray<ChangePlace>
+}
+
+/** Before every change. */
+export const startOfLedger: ChangePosition = { high: { position: 0, id: beforeAllIds }, pending: [] }
+
+/** Which transactions had not finished when the changes were read. */
+export interface Unfinished {
+  /** The positions of the running transactions, ascending. */
+  readonly running: ReadonlyArray<number>
+  /** Positions from here on belong to later transactions. */
+  readonly upcoming: number
+}
+
+/**
+ * Most positions that a token keeps: PostgreSQL with its default settings runs fewer transactions. If more are running, the feed
+ * waits for the oldest of them.
+ */
+export const maxPending = 200
+
+/**
+ * The position before which the feed may read now. The other unfinished positions then fit into a token.
+ */
+export const ceilingOf = ({ running, upcoming }: Unfinished): number => running[maxPending] ?? upcoming
+
+/** What a page has read. */
+export interface PageRead {
+  /** The last place that the page looked at, in the order of changes. Null: it found nothing new. */
+  readonly last: ChangePlace | null
+  /** Whether the page has looked at every new change. Otherwise it ends at `last`. */
+  readonly isWhole: boolean
+  readonly unfinished: Unfinished
+}
+
+/** The position after a page that was read from this position. */
+export const advance = (from: ChangePosition, { isWhole, last, unfinished }: PageRead): ChangePosition => {
+  const running = new Set(unfinished.running)
+  const isUnfinished = ({ position }: ChangePlace) => running.has(position) || position >= unfinished.upcoming
+  if (last === null || last.position < from.high.position) {
+    const end = isWhole ? from.high.position : last?.position ?? 0
+    // The positions behind the end were not read yet, and at the end itself the ids up to `last`.
+    const behind = from.pending.filter(({ position }) => position > end)
+    const atEnd = isWhole || last === null ? [] : [last]
+    return {
+      high: from.high,
+      pending: [...from.pending.filter((at) => at.position < end && isUnfinished(at)), ...atEnd, ...behind]
+    }
+  }
+  const passed = unfinished.running.filter((position) => position > from.high.position && position < last.position)
+  return {
+    high: last,
+    pending: [...from.pending.filter(isUnfinished), ...passed.map((position) => ({ position, id: beforeAllIds }))]
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * The change feed in memory. No transaction is ever unfinished, and each change has a position of its own.
+ */
+import * as Digest from "effect/crypto/Digest"
+import * as Effect from "effect/Effect"
+import { type ChangePage, type ChangeQuery, type ChangeToken, ChangeTokenExpired } from "../../domain/ChangeFeed.ts"
+import { encodePage } from "../../domain/EncodedOperation.ts"
+import type { GrantIdentity } from "../../domain/Grant.ts"
+import { afterAllIds, type ChangePlace, startOfLedger } from "../internal/changePosition.ts"
+import {
+  type ChangeReader,
+  decodeChangeToken,
+  encodeChangeToken,
+  grantReader,
+  ledgerReader
+} from "../internal/changeToken.ts"
+import { makeGrantOf } from "./grantOf.ts"
+import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
+
+export const makeMemory = Effect.gen(function*() {
+  const memory = yield* MemoryLedger
+  const grantOf = yield* makeGrantOf
+  const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
+
+  const history = () => `${memory.instance}/${memory.cluster.timeline}`
+
+  const positionOf = ({ operation }: MemoryRecord) => memory.operations.positionOf(operation.id)
+
+  const encode = (high: ChangePlace, reader: ChangeReader) =>
+    withDigest(encodeChangeToken({ history: history(), position: { high, pending: [] } }, reader))
+
+  /** The place of a token. Null is the start. */
+  const placeOf = Effect.fnUntraced(function*(token: ChangeToken | null, reader: ChangeReader) {
+    if (token === null) return startOfLedger.high
+    const content = yield* withDigest(decodeChangeToken(token, reader))
+    return content.history === history() ? content.position.high : yield* new ChangeTokenExpired()
+  })
+
+  /** The records that changed after a place. */
+  const changedAfter = (records: ReadonlyArray<MemoryRecord>, { position }: ChangePlace, limit: number) => {
+    const changed = records.filter((record) => positionOf(record) > position)
+      .toSorted((a, b) => positionOf(a) - positionOf(b))
+    return { page: changed.slice(0, limit), has_more: changed.length > limit }
+  }
+
+  /** The place behind a page: that of its last record, else the end of what it looked at. */
+  const placeBehind = (page: ReadonlyArray<MemoryRecord>, from: ChangePlace): ChangePlace => {
+    const last = page.at(-1)
+    return last === undefined ? from : { position: positionOf(last), id: last.operation.id }
+  }
+
+  const since = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery) {
+    const reader = grantReader(grant, query)
+    const { states, type } = query
+    const matches = ({ operation }: MemoryRecord) =>
+      (states.length === 0 || states.includes(operation.state)) && (type === null || operation.type === type)
+    // A malformed token is refused before the grant, and an expired one after it: see `SqlOperationFeed`.
+    const place = yield* Effect.result(placeOf(query.after, reader))
+    if (place._tag === "Failure" && place.failure._tag === "InvalidChangeToken") return yield* place.failure
+    const owned = memory.ownedBy(yield* grantOf(grant))
+    const from = yield* Effect.fromResult(place)
+    const { has_more, page } = changedAfter(owned.filter(matches), from, query.page_size)
+    const next = yield* encode(placeBehind(page, from), reader)
+    return { operations: page.map(({ operation }) => operation), next, has_more } satisfies ChangePage
+  })
+
+  return {
+    since,
+    sinceEncoded: Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery) {
+      const { has_more, next, operations } = yield* since(grant, query)
+      const { count, json } = yield* encodePage({ operations, next: null })
+      return { json, count, next, has_more }
+    }),
+    sinceInLedger: Effect.fnUntraced(function*(after: ChangeToken | null, limit: number) {
+      const from = yield* placeOf(after, ledgerReader)
+      const { has_more, page } = changedAfter([...memory.operations.values()], from, limit)
+      const changes = page.map(({ operation, owner: { client_id, resource_owner, subject } }) => ({
+        operation,
+        client_id,
+        resource_owner,
+        subject
+      }))
+      return { changes, next: yield* encode(placeBehind(page, from), ledgerReader), has_more }
+    }),
+    now: Effect.suspend(() => {
+      const positions = [...memory.operations.values()].map(positionOf)
+      return encode({ position: Math.max(0, ...positions), id: afterAllIds }, ledgerReader)
+    })
+  }
+})

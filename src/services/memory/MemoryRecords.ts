@@ -1,0 +1,23 @@
+/**
+ * The operations in memory, with the order of their changes.
+ */
+import type { OperationId } from "../../domain/Operation.ts"
+import type { MemoryRecord } from "./MemoryLedger.ts"
+
+/** A change of the public form gets the next position, as the triggers of PostgreSQL give it. */
+export class MemoryRecords extends Map<OperationId, MemoryRecord> {
+  #position = 0
+  readonly #positions = new Map<OperationId, number>()
+
+  override set(id: OperationId, record: MemoryRecord): this {
+    const known = this.get(id)?.operation
+    const { revision, under_review } = record.operation
+    if (known?.revision !== revision || known.under_review !== under_review) this.#positions.set(id, ++this.#position)
+    return super.set(id, record)
+  }
+
+  /** The position of the last change of an operation; 0 for an unknown one. */
+  positionOf(id: OperationId): number {
+    return this.#positions.get(id) ?? 0
+  }
+}

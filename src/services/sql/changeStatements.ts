@@ -1,0 +1,161 @@
+/**
+ * The statements of the change feed. Each reads the changes, the transactions that have not finished, and the history of the
+ * ledger in one snapshot.
+ */
+import type { ChangeQuery } from "../../domain/ChangeFeed.ts"
+import { type GrantIdentity, operationsRead } from "../../domain/Grant.ts"
+import { type ChangePosition, maxPending } from "../internal/changePosition.ts"
+import { grantOfCredential, isGrantOfCredential, standingInteger } from "./grantStanding.ts"
+import { onPrimary } from "./onPrimary.ts"
+import { columnAt, publicColumns } from "./OperationRow.ts"
+import { owned } from "./readStatements.ts"
+
+/** A statement with filters looks at this many changes at most, and returns the matching ones among them. */
+export const maxLookedAt = 1000
+
+/** The facts of a row, behind the columns of its operation. A float8 holds every position exactly. */
+const facts = {
+  /** Of the change. Null: there is none, and the row has the other facts alone. */
+  position: "o.change_position::float8",
+  /** The last row that the statement looked at may not match the filters. */
+  matches: "o.matches",
+  /** How many changes a statement with filters looked at. */
+  looked: "o.looked",
+  history: "l.history",
+  running: "l.running",
+  upcoming: "l.upcoming"
+} as const
+
+const factColumns = Object.values(facts).join(", ")
+
+const at = (name: keyof typeof facts) => Object.keys(columnAt).length + Object.keys(facts).indexOf(name)
+
+const behindFacts = Object.keys(columnAt).length + Object.keys(facts).length
+
+/** The position of each fact in a row. The standing is that of the grant; the names of the owner are in rows of the ledger. */
+export const factAt = {
+  position: at("position"),
+  matches: at("matches"),
+  looked: at("looked"),
+  history: at("history"),
+  running: at("running"),
+  upcoming: at("upcoming"),
+  standing: behindFacts,
+  client_id: behindFacts,
+  resource_owner: behindFacts + 1,
+  subject: behindFacts + 2
+} as const
+
+/** The ledger in the snapshot of the statement: `running` and `upcoming` are `Unfinished`, and `ceiling` is `ceilingOf`. */
+const ledger = `(
+    SELECT ledger_history() AS history,
+      ARRAY(
+        SELECT (x::text::bigint + h.change_offset)::float8 FROM pg_snapshot_xip(pg_current_snapshot()) x ORDER BY x
+      ) AS running,
+      (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + h.change_offset)::float8 AS upcoming,
+      h.change_offset + coalesce(
+        (SELECT x FROM pg_snapshot_xip(pg_current_snapshot()) x ORDER BY x OFFSET ${maxPending} LIMIT 1),
+        pg_snapshot_xmax(pg_current_snapshot())
+      )::text::bigint AS ceiling
+    FROM ledger_home h
+  ) l`
+
+type Parameter = (value: unknown) => string
+
+interface Selection {
+  /** Which operations, as a condition on `o`. */
+  readonly where: string
+  /** The condition of the filters on `o`. Null: none. */
+  readonly filter: string | null
+  readonly limit: number
+}
+
+const inOrder = "ORDER BY o.change_position, o.id"
+
+/**
+ * The changes after the position: those of its pending places, then those behind it, up to one more than the page holds.
+ * PostgreSQL reads each part in the order of an index.
+ */
+const changesAfter = (
+  { high, pending }: ChangePosition,
+  { filter, limit, where }: Selection,
+  parameter: Parameter
+): string => {
+  // A literal: PostgreSQL never keeps a plan for any limit, and would plan the statement anew each time.
+  const page = `LIMIT ${Math.trunc(limit) + 1}`
+  const rows = filter === null ? page : `LIMIT ${maxLookedAt}`
+  const select = `SELECT ${publicColumns}, o.client_id, o.resource_owner, o.subject, o.change_position,
+         ${filter ?? "true"} AS matches FROM operations o WHERE ${where}`
+  const behind = `(${select}
+         AND (o.change_position, o.id) > (${parameter(high.position)}::bigint, ${parameter(high.id)}::uuid)
+         AND o.change_position < l.ceiling ${inOrder} ${rows})`
+  const positions = pending.map(({ position }) => position)
+  const ids = pending.map(({ id }) => id)
+  const all = pending.length === 0 ? behind : `(
+       SELECT o.* FROM unnest(${parameter(positions)}::bigint[], ${parameter(ids)}::uuid[]) AS p (position, seen)
+       CROSS JOIN LATERAL (${select} AND o.change_position = p.position AND o.id > p.seen ${inOrder} ${rows}) o
+       ${inOrder} ${rows}
+     ) UNION ALL ${behind}`
+  if (filter === null) return `SELECT o.*, 0 AS looked FROM (${all}) o ${inOrder} ${rows}`
+  return `SELECT o.* FROM (
+       SELECT o.*, (count(*) OVER ())::int AS looked, row_number() OVER (${inOrder}) AS number
+       FROM (SELECT o.* FROM (${all}) o ${inOrder} ${rows}) o
+     ) o
+     WHERE o.matches OR o.number = o.looked ${inOrder} ${page}`
+}
+
+const parametersFrom = (parameters: Array<unknown>): Parameter => (value) => `$${parameters.push(value)}`
+
+const filterOf = ({ states, type }: ChangeQuery, parameter: Parameter): string | null => {
+  const filters = [
+    ...states.length === 0 ? [] : [`o.state = ANY (${parameter([...new Set(states)])}::text[])`],
+    ...type === null ? [] : [`o.type = ${parameter(type)}`]
+  ]
+  return filters.length === 0 ? null : `(${filters.join(" AND ")})`
+}
+
+/** The changes of the operations of a grant. A row has the columns of the operation, the facts, and the standing of the grant. */
+export const changesOfGrant = (
+  { client_id, grant_id, subject }: GrantIdentity,
+  from: ChangePosition,
+  query: ChangeQuery
+) => {
+  const parameters: Array<unknown> = [grant_id, client_id, subject, operationsRead]
+  const parameter = parametersFrom(parameters)
+  const filter = filterOf(query, parameter)
+  const changes = changesAfter(from, { where: owned, filter, limit: query.page_size }, parameter)
+  return {
+    text: `
+  SELECT ${publicColumns}, ${factColumns}, ${standingInteger("$4 = ANY (g.scopes)")} AS standing
+  ${grantOfCredential}
+  CROSS JOIN ${ledger}
+  LEFT JOIN LATERAL (${changes}) o ON true
+  WHERE ${onPrimary} AND ${isGrantOfCredential}
+  ${inOrder}`,
+    parameters
+  }
+}
+
+/** The changes of all operations. A row has the columns of the operation, the facts, and the names of the owner. */
+export const changesOfLedger = (from: ChangePosition, limit: number) => {
+  const parameters: Array<unknown> = []
+  const changes = changesAfter(from, { where: "true", filter: null, limit }, parametersFrom(parameters))
+  return {
+    text: `
+  SELECT ${publicColumns}, ${factColumns}, o.client_id, o.resource_owner, o.subject
+  FROM ${ledger}
+  LEFT JOIN LATERAL (${changes}) o ON true
+  WHERE ${onPrimary}
+  ${inOrder}`,
+    parameters
+  }
+}
+
+/** The last change of the ledger. A row has the position and the facts of the ledger. */
+export const lastChange = `
+  SELECT o.change_position::float8 AS position, l.history, l.running, l.upcoming
+  FROM ${ledger}
+  LEFT JOIN LATERAL (
+    SELECT o.change_position FROM operations o WHERE o.change_position < l.ceiling ORDER BY o.change_position DESC LIMIT 1
+  ) o ON true
+  WHERE ${onPrimary}`

@@ -1,0 +1,156 @@
+/** The change feed: each change at least once, in an order that never skips. Both stores keep the same rules. */
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import type { ChangeQuery, ChangeToken } from "../../../src/domain/ChangeFeed.ts"
+import type { GrantIdentity } from "../../../src/domain/Grant.ts"
+import type { Operation } from "../../../src/domain/Operation.ts"
+import { Grants } from "../../../src/services/Grants.ts"
+import { OperationFeed } from "../../../src/services/OperationFeed.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { accept, conformance, drive, issue, issueAgain, operationIn } from "../../fixtures/Ledger.ts"
+
+const anything: ChangeQuery = { states: [], type: null, page_size: 100, after: null }
+
+/** The changes since a token, page by page, until there are no more. */
+const drain = Effect.fnUntraced(function*(grant: GrantIdentity, query: Partial<ChangeQuery> = {}) {
+  const feed = yield* OperationFeed
+  const operations: Array<Operation> = []
+  let after = query.after ?? null
+  while (true) {
+    const page = yield* feed.since(grant, { ...anything, ...query, after })
+    operations.push(...page.operations)
+    after = page.next
+    if (!page.has_more) return { operations, next: page.next }
+  }
+})
+
+const summary = (operations: ReadonlyArray<Operation>) => operations.map(({ id, revision }) => `${id} ${revision}`)
+
+conformance("The change feed", (it) => {
+  it.effect("starts at the first operation, and returns each in its current state", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const first = yield* operationIn(identity, "submitted")
+      const second = yield* operationIn(identity, "accepted")
+      const { next, operations } = yield* drain(identity)
+      assert.deepStrictEqual(summary(operations), summary([first, second]))
+      assert.deepStrictEqual((yield* drain(identity, { after: next })).operations, [])
+    }))
+
+  it.effect("returns what changed since the token: acceptances, transitions and reviews", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const { identity } = yield* issue()
+      const { operation: moved } = yield* accept(identity)
+      const { operation: reviewed } = yield* accept(identity)
+      yield* accept(identity)
+      const { next } = yield* drain(identity)
+      yield* ledger.review(reviewed.id, true)
+      const submitting = yield* drive(moved, ["submitting"])
+      const { operation: created } = yield* accept(identity)
+      const { operations } = yield* drain(identity, { after: next })
+      assert.deepStrictEqual(summary(operations), summary([reviewed, submitting, created]))
+      assert.isTrue(operations[0]!.under_review)
+    }))
+
+  it.effect("returns pages of the wanted size, and says whether more follow", () =>
+    Effect.gen(function*() {
+      const feed = yield* OperationFeed
+      const { identity } = yield* issue()
+      const accepted = yield* Effect.forEach([1, 2, 3, 4, 5], () => accept(identity))
+      const pages: Array<ReadonlyArray<string>> = []
+      let after: ChangeToken | null = null
+      let more = true
+      while (more) {
+        const page: Effect.Success<ReturnType<typeof feed.since>> = yield* feed.since(identity, {
+          ...anything,
+          page_size: 2,
+          after
+        })
+        pages.push(page.operations.map(({ id }) => id))
+        after = page.next
+        more = page.has_more
+      }
+      const ids = accepted.map(({ operation }) => operation.id)
+      assert.deepStrictEqual(pages, [ids.slice(0, 2), ids.slice(2, 4), ids.slice(4)])
+    }))
+
+  it.effect("filters by the current state and by type", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      yield* operationIn(identity, "accepted")
+      const settled = yield* operationIn(identity, "succeeded")
+      const { operation: transfer } = yield* accept(identity, { type: "transfer" })
+      assert.deepStrictEqual(
+        summary((yield* drain(identity, { states: ["succeeded"] })).operations),
+        summary([settled])
+      )
+      assert.deepStrictEqual(summary((yield* drain(identity, { type: "transfer" })).operations), summary([transfer]))
+      assert.deepStrictEqual((yield* drain(identity, { type: "transfer", states: ["succeeded"] })).operations, [])
+    }))
+
+  it.effect("shows a grant the operations of its owner, subject and client alone", () =>
+    Effect.gen(function*() {
+      const { grant, identity } = yield* issue()
+      const { operation } = yield* accept(identity)
+      for (const other of [{ client_id: undefined }, { subject: undefined }, { resource_owner: undefined }]) {
+        const { identity: stranger } = yield* issue(
+          Object.fromEntries(
+            Object.entries({ client_id: grant.client_id, subject: grant.subject, resource_owner: grant.resource_owner })
+              .filter(([name]) => !(name in other))
+          )
+        )
+        assert.deepStrictEqual((yield* drain(stranger)).operations, [])
+      }
+      const { identity: again } = yield* issueAgain(grant)
+      assert.deepStrictEqual(summary((yield* drain(again)).operations), summary([operation]))
+    }))
+
+  it.effect("refuses a grant that may not read", () =>
+    Effect.gen(function*() {
+      const feed = yield* OperationFeed
+      const grants = yield* Grants
+      const { grant, identity } = yield* issue()
+      yield* grants.revoke(grant.grant_id)
+      assert.strictEqual((yield* Effect.flip(feed.since(identity, anything)))._tag, "GrantRevoked")
+    }))
+
+  it.effect("refuses the token of another reader, of other filters, and a forged one", () =>
+    Effect.gen(function*() {
+      const feed = yield* OperationFeed
+      const { grant, identity } = yield* issue()
+      const { next } = yield* drain(identity)
+      const { identity: other } = yield* issue({ client_id: grant.client_id })
+      const refused: ReadonlyArray<Effect.Effect<unknown, { readonly _tag: string }>> = [
+        feed.since(other, { ...anything, after: next }),
+        feed.since(identity, { ...anything, type: "payment", after: next }),
+        feed.since(identity, { ...anything, states: ["failed"], after: next }),
+        feed.since(identity, { ...anything, after: `${next.slice(0, -2)}AA` as ChangeToken }),
+        feed.since(identity, { ...anything, after: yield* feed.now }),
+        feed.sinceInLedger(next, 10)
+      ]
+      for (const call of refused) assert.strictEqual((yield* Effect.flip(call))._tag, "InvalidChangeToken")
+    }))
+
+  it.effect("of the whole ledger has the changes of every owner, and can start now", () =>
+    Effect.gen(function*() {
+      const feed = yield* OperationFeed
+      const now = yield* feed.now
+      const { grant, identity } = yield* issue()
+      const { operation } = yield* accept(identity)
+      const { grant: otherGrant, identity: other } = yield* issue()
+      const { operation: second } = yield* accept(other)
+      const { changes, has_more } = yield* feed.sinceInLedger(now, 10)
+      assert.isFalse(has_more)
+      const { client_id, resource_owner, subject } = grant
+      assert.deepStrictEqual(changes, [
+        { operation, client_id, resource_owner, subject },
+        {
+          operation: second,
+          client_id: otherGrant.client_id,
+          resource_owner: otherGrant.resource_owner,
+          subject: otherGrant.subject
+        }
+      ])
+    }))
+})
