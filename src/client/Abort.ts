@@ -22,9 +22,12 @@ const following = async <A>(
 export const unlessAborted = async <A>(signal: AbortSignal, start: () => Promise<A>): Promise<A> => {
   signal.throwIfAborted()
   return await new Promise<A>((resolve, reject) => {
-    const abort = () => reject(signal.reason)
-    signal.addEventListener("abort", abort)
     const leave = () => signal.removeEventListener("abort", abort)
+    const abort = () => {
+      leave()
+      reject(signal.reason)
+    }
+    signal.addEventListener("abort", abort)
     start().then(resolve, reject).finally(leave)
   })
 }
