@@ -100,6 +100,7 @@ const quotaHeadersOf = (status: string): Headers => ({
 const canonicalNames: Readonly<Record<string, string>> = {
   etag: "ETag",
   "cache-control": "Cache-Control",
+  "idempotent-replayed": "Idempotent-Replayed",
   location: "Location",
   prefer: "Prefer",
   "preference-applied": "Preference-Applied",
@@ -153,8 +154,7 @@ const completeResponses = (responses: Responses, completion: Completion): void =
 
 const boundDescriptions: Readonly<Record<string, string>> = {
   created_after: "Only operations created after this instant, exclusive. RFC 3339 with any offset.",
-  created_before: "Only operations created before this instant, exclusive. RFC 3339 with any offset.",
-  updated_after: "Only operations whose state changed after this instant, exclusive. RFC 3339 with any offset."
+  created_before: "Only operations created before this instant, exclusive. RFC 3339 with any offset."
 }
 
 const completeParameters = (operation: OpenAPISpecOperation): void => {

@@ -189,7 +189,7 @@ describe("The API description", () => {
       "query type?",
       "query created_after?",
       "query created_before?",
-      "query updated_after?",
+      "query idempotency_key?",
       "query page_size?",
       "query page_token?",
       requestId

@@ -30,6 +30,7 @@ import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { everything } from "../../fixtures/Ledger.ts"
 import { claimTerms, readTerms, recording, reference, returnTerms, takeOverSoon } from "../../fixtures/Queue.ts"
 import { denied, rolesWith } from "../../fixtures/Roles.ts"
 import { makeWorld } from "../../fixtures/submission/World.ts"
@@ -140,6 +141,12 @@ describe("The generated roles", () => {
         const identity = yield* (yield* GrantVerifier).verify(bearer(token))
         const store = yield* OperationStore
         assert.strictEqual((yield* store.find(identity, id)).state, "submitting")
+        for (
+          const filter of [{}, { states: ["submitting"] as const, type: "payment" }, { key: IdempotencyKey.make("k") }]
+        ) {
+          const { operations } = yield* store.list(identity, { ...everything, ...filter })
+          assert.include(operations.map((operation) => operation.id), id)
+        }
       }).pipe(
         Effect.provide(
           Layer.mergeAll(Readiness.layer, GrantVerifier.layer, OperationStore.layer).pipe(
