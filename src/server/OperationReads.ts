@@ -6,7 +6,7 @@ import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
 import { type ListQuery, maxPageSize } from "../api/OperationsApi.ts"
 import type { Forbidden, InternalError, NotFound, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
-import type { MalformedOperation } from "../domain/EncodedOperation.ts"
+import type { EncodedOperation, MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import type { OperationId, OperationNotFound } from "../domain/Operation.ts"
 import { isFiltered, type OperationQuery } from "../domain/OperationQuery.ts"
@@ -51,12 +51,16 @@ export const makeOperationReads = Effect.gen(function*() {
           })
           : Effect.succeed(cursor))
 
+  const find = (grant: GrantIdentity, id: OperationId) => Effect.catch(store.findEncoded(grant, id), refuseFind)
+
+  const respond = (operation: EncodedOperation, ifNoneMatch: string | undefined) =>
+    Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
+
   return {
+    find,
+    respond,
     get: (grant: GrantIdentity, id: OperationId, ifNoneMatch: string | undefined) =>
-      Effect.flatMap(
-        Effect.catch(store.findEncoded(grant, id), refuseFind),
-        (operation) => Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
-      ),
+      Effect.flatMap(find(grant, id), (operation) => respond(operation, ifNoneMatch)),
 
     list: Effect.fnUntraced(function*(grant: GrantIdentity, query: ListQuery) {
       const filters = toQuery(query)
