@@ -17,7 +17,7 @@ import { Api } from "./Api.ts"
 import { type ClientOptions, makeClient } from "./ApiClient.ts"
 import type { ChangesQuery, ListQuery, OperationChanges, OperationList } from "./OperationsApi.ts"
 import type { Problem } from "./Problems.ts"
-import { repeatRead, type Step, waitingReads } from "./WaitingReads.ts"
+import { repeatRead, type Step, waitingReads } from "./RepeatedReads.ts"
 
 export type { ClientOptions }
 

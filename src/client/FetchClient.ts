@@ -19,8 +19,8 @@ import { checkChanges, checkList, checkOperation } from "./Answers.ts"
 import type { Operation, OperationChanges, OperationList } from "./Answers.ts"
 import { ContractError } from "./ClientErrors.ts"
 import { type Answer, exchange, type Gateway, type Query, type ReadRequest } from "./Exchange.ts"
+import { repeatRead, waitingReads } from "./FetchReads.ts"
 import { checkWait, defaultWait, pollFeedAfter, pollOperationAfter, retryAfterSeconds } from "./ReadRules.ts"
-import { repeatRead, waitingReads } from "./RepeatedReads.ts"
 
 export { ConnectionError, ContractError, ProblemError } from "./ClientErrors.ts"
 export type { Operation, OperationChanges, OperationList }
