@@ -233,7 +233,8 @@ describe("A watcher that fails", () => {
 
   it.effect("lets effects start: their reads tell what is wrong", () =>
     Effect.gen(function*() {
-      const ledger = Object.assign(makeLedger(), { failure: unavailable })
+      const ledger = makeLedger()
+      ledger.failure = unavailable
       const watcher = yield* watch(ledger)
       const waiter = yield* enter(watcher, ofOperation(1))
       yield* TestClock.adjust(1)
