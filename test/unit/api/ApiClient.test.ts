@@ -115,6 +115,18 @@ describe("A financial request of the client", () => {
       assert.deepStrictEqual(yield* Ref.get(sent), [request, request])
     }))
 
+  it.effect("is repeated a second later if Retry-After names no time", () =>
+    Effect.gen(function*() {
+      for (const headers of [{}, { "retry-after": "0" }, { "retry-after": "soon" }]) {
+        const { pay, sent } = yield* scripted([refused("service_unavailable", headers), accepted])
+        const fiber = yield* Effect.forkChild(submit(pay))
+        yield* TestClock.adjust("999 millis")
+        assert.lengthOf(yield* Ref.get(sent), 1)
+        yield* TestClock.adjust("1 millis")
+        assert.strictEqual((yield* Fiber.join(fiber)).body.id, id)
+      }
+    }))
+
   it.effect("is not repeated after a problem that is not retryable", () =>
     Effect.gen(function*() {
       const { pay, sent } = yield* scripted([refused("idempotency_key_reused"), accepted])
