@@ -162,6 +162,7 @@ const completeParameters = (operation: OpenAPISpecOperation): void => {
     // The schema says text, like every query parameter; clients should see a number.
     const description = boundDescriptions[parameter.name]
     if (description !== undefined) Object.assign(parameter, { description })
+    if (parameter.name === "prefer") Object.assign(parameter, { name: canonicalNames["prefer"], example: "wait=30" })
     if (parameter.name === "page_size") {
       parameter.schema = { type: "integer", minimum: 1, maximum: 100, default: 100 }
       Object.assign(parameter, { description: "Operations a page." })
