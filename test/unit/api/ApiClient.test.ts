@@ -3,7 +3,7 @@
  * under a test clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Redacted, Ref, Schema } from "effect"
+import { Cause, Effect, Fiber, Redacted, Ref, Schema } from "effect"
 import { HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
 import { HttpApi, HttpApiGroup } from "effect/http-api"
 import { TestClock } from "effect/testing"
@@ -54,7 +54,10 @@ const refused = (code: ProblemCode, headers: Readonly<Record<string, string>> = 
 const lost = "lost" as const
 
 /** A client whose answers are scripted, and the requests that it sent: key, token and body. */
-const scripted = Effect.fnUntraced(function*(answers: ReadonlyArray<(() => Response) | typeof lost>) {
+const scripted = Effect.fnUntraced(function*(
+  answers: ReadonlyArray<(() => Response) | typeof lost>,
+  token = "token"
+) {
   const sent = yield* Ref.make<ReadonlyArray<unknown>>([])
   const httpClient = HttpClient.make((request) =>
     Effect.gen(function*() {
@@ -74,7 +77,7 @@ const scripted = Effect.fnUntraced(function*(answers: ReadonlyArray<(() => Respo
   )
   const client = yield* makeClient(Payments, {
     baseUrl: "https://pay.test",
-    accessToken: Redacted.make("token")
+    accessToken: Redacted.make(token)
   }).pipe(Effect.provideService(HttpClient.HttpClient, httpClient))
   return { pay: client.payments.pay({ headers: { "idempotency-key": "rent" }, payload: { amount: "1.00" } }), sent }
 })
@@ -93,6 +96,17 @@ describe("A financial request of the client", () => {
       const { body, headers } = yield* pay
       assert.deepStrictEqual([body.id, headers.location], [id, `https://pay.test/v1/operations/${id}`])
       assert.deepStrictEqual(yield* Ref.get(sent), [request])
+    }))
+
+  it.effect("is not sent with a token that no header can carry: the platform would quote it", () =>
+    Effect.gen(function*() {
+      for (const token of ["secret\ntoken", "secret-tökén", ""]) {
+        const { pay, sent } = yield* scripted([accepted], token)
+        const cause = yield* Effect.flip(Effect.sandbox(submit(pay)))
+        assert.include(Cause.pretty(cause), "the access token is empty, or has characters that no header can carry")
+        assert.notInclude(Cause.pretty(cause), "secret")
+        assert.lengthOf(yield* Ref.get(sent), 0)
+      }
     }))
 
   it.effect("is repeated as the same request after a retryable problem, when Retry-After has passed", () =>
