@@ -13,7 +13,7 @@ import { Gateway, type Request } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf, type Code } from "../../fixtures/HttpProblem.ts"
 import { accept, type Holder, issue, issueAgain, move } from "../../fixtures/HttpScene.ts"
 import { type Answer, json } from "../../fixtures/HttpWire.ts"
-import { countOf, more, recordedGateway } from "../../fixtures/RecordedGateway.ts"
+import { countOf, more, parametersOf, recordedGateway } from "../../fixtures/RecordedGateway.ts"
 
 interface Page {
   readonly operations: ReadonlyArray<{ readonly id: string; readonly state: string }>
@@ -111,9 +111,12 @@ layer(recordedGateway(), { excludeTestServices: true })("A read that waits", (it
       ]])
       yield* more("tick", 2)
       assert.isUndefined(waiting.pollUnsafe())
+      const [before] = yield* parametersOf("feed")
       yield* move(submitting, "submitted")
       const { has_more, operations } = pageOf(yield* Fiber.join(waiting))
       assert.deepStrictEqual([operations.map(({ id }) => id), has_more], [[operation.id], false])
+      // It continued behind the change that did not match.
+      assert.notDeepEqual((yield* parametersOf("feed"))[0], before)
     }))
 
   it.effect("sees the change of a transaction that began before others, once it commits", () =>
