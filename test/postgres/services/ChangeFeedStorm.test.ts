@@ -131,7 +131,6 @@ layer(PostgresLedger, { excludeTestServices: true })("A reader that is killed ag
         const expected = new Map(rows.map(({ id, revision }) => [id, revision]))
         assert.isAtLeast([...expected.values()].reduce((sum, revision) => sum + revision, 0), changes)
         for (const { copy, counts } of consumers) {
-          console.log(counts(), expected.size)
           assert.deepStrictEqual(new Map([...copy].toSorted()), new Map([...expected].toSorted()))
           assert.isAtLeast(counts().lives, kills)
         }
