@@ -18,11 +18,12 @@ import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { maxLookedAt } from "../../../src/services/sql/changeStatements.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { feedReader } from "../../fixtures/Changes.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import { fill, type Filled, touched } from "../../fixtures/FilledLedger.ts"
 import { issue, operationIn, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool, openTransaction } from "../../fixtures/Pools.ts"
 
-const size = 100_000
+const size = rounds(20_000, 100_000)
 
 const placeAt = (position: number) => ({ position, id: beforeAllIds })
 
@@ -32,7 +33,7 @@ const places: Readonly<Record<string, ChangePosition>> = {
   "to the end": { high: placeAt(size - 5), pending: [] },
   "with pending transactions": {
     high: placeAt(size / 2),
-    pending: [10, 11, 500, 40_000].map(placeAt)
+    pending: [10, 11, 500, size / 4].map(placeAt)
   },
   "with as many pending transactions as a token can name": {
     high: placeAt(size / 2),
