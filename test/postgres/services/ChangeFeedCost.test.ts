@@ -21,7 +21,7 @@ import { feedReader } from "../../fixtures/Changes.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { fill, type Filled, touched } from "../../fixtures/FilledLedger.ts"
 import { issue, operationIn, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { anotherPool, openTransaction } from "../../fixtures/Pools.ts"
+import { anotherPool, isSuperuser, openTransaction } from "../../fixtures/Pools.ts"
 
 const size = rounds(20_000, 100_000)
 
@@ -149,4 +149,25 @@ layer(PostgresLedger, { excludeTestServices: true })("A page of changes beside a
         }).pipe(Effect.provide(Reader))
       }
     }).pipe(Effect.scoped))
+
+  it.effect("computes the history of the ledger once", ({ skip }) =>
+    Effect.gen(function*() {
+      skip(!(yield* isSuperuser), "only a superuser may count calls")
+      const { identity } = yield* issue()
+      yield* Effect.all(Array.from({ length: 20 }, () => operationIn(identity, "accepted")), { concurrency: 4 })
+      yield* Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const calls = Effect.gen(function*() {
+          yield* sql`SELECT pg_stat_force_next_flush()`
+          const [row] = yield* sql<{ readonly calls: number }>`
+            SELECT coalesce(sum(calls), 0)::int AS calls FROM pg_stat_user_functions WHERE funcname = 'ledger_history'`
+          return row!.calls
+        })
+        for (const read of [feedReader(identity).page(20), feedReader(null).page(20)]) {
+          const before = yield* calls
+          assert.lengthOf((yield* read).operations, 20)
+          assert.strictEqual((yield* calls) - before, 1)
+        }
+      }).pipe(Effect.provide(session({ ...readerParameters, track_functions: "pl" })))
+    }))
 })
