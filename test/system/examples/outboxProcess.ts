@@ -26,6 +26,8 @@ export const startOutbox = (environment: Readonly<Record<string, string>>) =>
         env: { HOME, NODE_COMPILE_CACHE, PATH, WEBHOOK_SECRET: secret, ...environment }
       })
       const closed = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>
+      let ended = false
+      child.once("close", () => ended = true)
       let log = ""
       for (const stream of [child.stdout, child.stderr]) {
         stream.setEncoding("utf8").on("data", (chunk: string) => log += chunk)
@@ -35,7 +37,7 @@ export const startOutbox = (environment: Readonly<Record<string, string>>) =>
         logs: (pattern) =>
           Effect.promise(async () => {
             while (!pattern.test(log)) {
-              if (child.exitCode !== null) throw new Error(`the outbox ended: ${log}`)
+              if (ended) throw new Error(`the outbox ended: ${log}`)
               await Promise.race([once(child.stderr, "data"), closed])
             }
           }),
