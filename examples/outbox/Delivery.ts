@@ -49,9 +49,10 @@ const backoff = Schedule.min([Schedule.exponential("500 millis"), Schedule.space
   )
 )
 
-/** Reads the body to its end, so that the connection serves the next attempt. Any status 2xx is an acknowledgement. */
+/** Any status 2xx is an acknowledgement, with any body or none. */
 const receive = Effect.fnUntraced(function*(response: HttpClientResponse) {
-  yield* Stream.runDrain(response.stream)
+  // Reads the body to its end, so that the connection serves the next attempt.
+  yield* Effect.ignore(Stream.runDrain(response.stream))
   if (response.status >= 200 && response.status < 300) return
   const now = yield* Clock.currentTimeMillis
   yield* NotAcknowledged.because(`status ${response.status}`, retryAfterOf(response, now))
