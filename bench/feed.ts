@@ -4,6 +4,7 @@
  *
  *   --rounds N      rounds of each contestant (default 7)
  *   --operations N  operations in a round (default 1500)
+ *   --age N         settled operations of each ledger before the first round (default 20000)
  *   --quick         3 rounds of 500 operations, for rough figures
  *   --json          the report as JSON on stdout
  *   --help          this text
@@ -23,16 +24,18 @@ import { readNumber, readOptions } from "./shared/usage.ts"
 const options = readOptions(import.meta.url, {
   rounds: { type: "string", default: "7" },
   operations: { type: "string", default: "1500" },
+  age: { type: "string", default: "20000" },
   quick: { type: "boolean", default: false },
   json: { type: "boolean", default: false }
 })
 
 const rounds = options.quick ? 3 : readNumber("--rounds", options.rounds, 1, 1000)
 const operations = options.quick ? 500 : readNumber("--operations", options.operations, 10, 1_000_000)
+const age = readNumber("--age", options.age, 0, 10_000_000)
 
 const benchmark = Effect.gen(function*() {
   yield* say("Preparing two ledgers …")
-  const { withFeed, without } = yield* makeLedgers
+  const { withFeed, without } = yield* makeLedgers(age)
   const postmaster = yield* postmasterPid
   const contestants: ReadonlyArray<Contestant> = [
     { name: "without the feed", ledger: without, isRead: false },

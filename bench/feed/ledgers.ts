@@ -15,9 +15,6 @@ import { grantFor } from "../shared/database.ts"
 /** Writers at the same time, each with a connection. */
 export const writers = 8
 
-/** Settled operations of a ledger before the first round. */
-const age = 20_000
-
 export interface BenchLedger {
   readonly sql: SqlClient.SqlClient
   readonly ledger: OperationLedger["Service"]
@@ -69,11 +66,11 @@ const fill = `
   FROM grants g CROSS JOIN generate_series(1, $3::int) AS n
   WHERE g.id = $1`
 
-/** Adds settled operations, each batch in a transaction of its own, so that the positions differ. */
-const ageLedger = Effect.fnUntraced(function*(grant: GrantIdentity) {
+/** Adds this many settled operations, each batch in a transaction of its own, so that the positions differ. */
+const ageLedger = Effect.fnUntraced(function*(grant: GrantIdentity, age: number) {
   const sql = yield* SqlClient.SqlClient
   for (let batch = 0; batch < 20; batch++) {
-    yield* sql.unsafe(fill, [grant.grant_id, `old-${batch}-`, age / 20])
+    yield* sql.unsafe(fill, [grant.grant_id, `old-${batch}-`, Math.ceil(age / 20)])
     yield* sql`UPDATE operations SET state = 'cancelled', revision = 2 WHERE state = 'accepted'`
   }
   yield* sql.unsafe("VACUUM (ANALYZE)").unprepared
@@ -88,14 +85,18 @@ const servicesOn = (database: string) =>
     )))
   )
 
-const makeLedger = Effect.fnUntraced(function*(database: string, prepare: typeof removeFeed | Effect.Effect<void>) {
+const makeLedger = Effect.fnUntraced(function*<E>(
+  database: string,
+  age: number,
+  prepare: Effect.Effect<void, E, SqlClient.SqlClient>
+) {
   const services = yield* Layer.build(servicesOn(database))
   return yield* Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     yield* migrate
     yield* prepare
     const { grant } = yield* (yield* Grants).issue(grantFor("payer"))
-    yield* ageLedger(grant)
+    yield* ageLedger(grant, age)
     const { client_id, grant_id, subject } = grant
     const found: BenchLedger = {
       sql,
@@ -107,13 +108,13 @@ const makeLedger = Effect.fnUntraced(function*(database: string, prepare: typeof
   }).pipe(Effect.provide(services))
 })
 
-/** Both ledgers, with an age. They run for as long as the scope. */
-export const makeLedgers = Effect.gen(function*() {
+/** Both ledgers, with this many settled operations. They run for as long as the scope. */
+export const makeLedgers = Effect.fnUntraced(function*(age: number) {
   const { database } = yield* LocalPostgres
   const sql = yield* SqlClient.SqlClient
   yield* sql.unsafe("CREATE DATABASE without_feed").unprepared
   return {
-    withFeed: yield* makeLedger(database, Effect.void),
-    without: yield* makeLedger("without_feed", removeFeed)
+    withFeed: yield* makeLedger(database, age, Effect.void),
+    without: yield* makeLedger("without_feed", age, removeFeed)
   }
 })
