@@ -122,7 +122,7 @@ const make = Effect.gen(function*() {
 
   const take = Effect.gen(function*() {
     const holder = randomUUID()
-    yield* Effect.addFinalizer(() => Effect.ignore(statements.release(holder)))
+    yield* Effect.addFinalizer(() => Effect.ignore(Effect.timeout(statements.release(holder), lease / 4)))
     let held = yield* tryTake(holder)
     if (held === null) yield* Effect.logInfo("Waiting for the lease of another publisher", { name })
     while (held === null) {
