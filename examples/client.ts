@@ -23,10 +23,10 @@ export const program = Effect.gen(function*() {
   const operations = yield* Stream.runCollect(gateway.listAll({ page_size: 50 }))
   yield* Effect.forEach(operations, (operation) => Console.log(line(operation)))
   const open = operations.filter(({ terminal }) => !terminal)
-  yield* Console.log(`Watching ${open.length} operations that are not settled`)
+  yield* Console.log(`Following ${open.length} operations that are not settled`)
   yield* Effect.forEach(
     open,
-    ({ id }) => Stream.runForEach(Stream.drop(gateway.watch(id), 1), (operation) => Console.log(line(operation))),
+    ({ id }) => Stream.runForEach(Stream.drop(gateway.follow(id), 1), (operation) => Console.log(line(operation))),
     { concurrency: "unbounded", discard: true }
   )
 }).pipe(

@@ -66,8 +66,9 @@ CREATE TABLE operations (
 
   -- client_id is part of the key for sharding. id comes first, so that the ledger finds an operation by its id alone.
   PRIMARY KEY (id, client_id),
-  -- The request binding. It is never released.
-  UNIQUE (client_id, subject, idempotency_key),
+  -- The request binding. It is never released. The key comes first, because no other index has it: so no plan can find a
+  -- binding by reading all operations of its client.
+  UNIQUE (idempotency_key, client_id, subject),
   -- Client, owner, subject and provider connection are those of the accepting grant.
   FOREIGN KEY (grant_id, client_id, resource_owner, subject, provider_connection_id)
     REFERENCES grants (id, client_id, resource_owner, subject, provider_connection_id),

@@ -19,7 +19,8 @@ BEGIN
 END $$;
 
 -- Before the home of the ledger changes. The new cluster counts transactions from another number, so the offset puts new
--- changes behind the restored ones. The lock waits for transactions that use the old offset.
+-- changes behind the restored ones, also those of transactions that are running now. The lock waits for transactions that use
+-- the old offset.
 CREATE FUNCTION ledger_home_moved() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
@@ -28,7 +29,8 @@ BEGIN
     NEW.history := gen_random_uuid();
     NEW.change_offset := greatest(
       OLD.change_offset,
-      coalesce((SELECT max(change_position) FROM operations), 0) + 1 - pg_current_xact_id()::text::bigint
+      coalesce((SELECT max(change_position) FROM operations), 0) + 1
+        - pg_snapshot_xmin(pg_current_snapshot())::text::bigint
     );
   ELSIF NEW.change_offset <> OLD.change_offset THEN
     RAISE EXCEPTION 'the change offset changes only with the home of the ledger' USING ERRCODE = 'restrict_violation';
@@ -50,3 +52,8 @@ REVOKE ALL ON FUNCTION ledger_home_moved() FROM PUBLIC;
 
 CREATE TRIGGER ledger_home_moved BEFORE UPDATE ON ledger_home FOR EACH ROW EXECUTE FUNCTION ledger_home_moved();
 ALTER TABLE ledger_home ENABLE ALWAYS TRIGGER ledger_home_moved;
+
+-- Otherwise a new row could start with another offset, and put new changes in front of those that readers have seen.
+CREATE TRIGGER ledger_home_permanent BEFORE DELETE OR TRUNCATE ON ledger_home
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('the ledger keeps its place in the change feed');
+ALTER TABLE ledger_home ENABLE ALWAYS TRIGGER ledger_home_permanent;

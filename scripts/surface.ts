@@ -3,7 +3,7 @@
  *
  * The keys of `exports` in package.json are the list of public modules. A key is the room and the name of a file:
  * `./submission/HttpProvider` is `src/submission/http/HttpProvider.ts`. The folders inside of a room are not public, so
- * that files can move between them. This script finds the files, writes their paths into `exports`, and writes the
+ * that files can move between them. A room with one public module has a key without a name: `./client`. This script finds the files, writes their paths into `exports`, and writes the
  * exported names of each module into `test/unit/package/surface.txt`. To add or remove a module, change the keys
  * (`"./room/Name": {}`) and run the script. It also writes the index of the API (`docs/api.md`).
  */
@@ -29,11 +29,16 @@ interface Manifest {
 
 const readManifest = (): Manifest => JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8")) as Manifest
 
+/** The source of each room with one public module. */
+const roomModules: Readonly<Record<string, string>> = { "./client": "client/FetchClient" }
+
 /** Public modules, such as `./api/Client`. The other keys name files that are no modules. */
-const isModule = (key: string): boolean => /^\.\/[a-z]+\/[A-Z][A-Za-z]*$/.test(key)
+const isModule = (key: string): boolean => key in roomModules || /^\.\/[a-z]+\/[A-Z][A-Za-z]*$/.test(key)
 
 /** The source of a public module, such as `submission/http/HttpProvider`. */
 const sourceOf = (key: string): string => {
+  const only = roomModules[key]
+  if (only !== undefined) return only
   const room = path.dirname(key)
   const found = fs.globSync(`${room}/**/${path.basename(key)}.ts`, { cwd: path.join(root, "src") })
   if (found.length !== 1) throw new Error(`${key} in package.json: ${found.length} such files in src, instead of one`)

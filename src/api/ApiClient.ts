@@ -1,7 +1,6 @@
 /**
  * A typed client of any API behind the gateway's middleware: the gateway's own, or that of an application.
  */
-import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as HttpApi from "effect/http-api/HttpApi"
@@ -13,6 +12,7 @@ import type { HttpClientError } from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as Redacted from "effect/Redacted"
 import { Gate } from "./Middleware.ts"
+import { noteAdvice, withAdvice } from "./RetryAdvice.ts"
 
 /** The address of the service, and the access token. */
 export interface ClientOptions {
@@ -31,19 +31,6 @@ const bearer = (accessToken: ClientOptions["accessToken"]) =>
         (token) => next(HttpClientRequest.bearerToken(request, token))
       )
   )
-
-/** Receives the seconds of `Retry-After` during a call; null if the caller does not need them. */
-const Advice = Context.Reference<{ seconds: number } | null>("financial-agents-gateway/api/ApiClient/Advice", {
-  defaultValue: () => null
-})
-
-/** Notes `Retry-After` in seconds (RFC 9110 §10.2.3), the form that the gateway sends. Any other value counts as 1. */
-const noteAdvice = HttpClient.tap((response) =>
-  Effect.map(Advice, (advice) => {
-    const text = response.headers["retry-after"] ?? ""
-    if (advice !== null) advice.seconds = /^[1-9][0-9]{0,5}$/.test(text) ? Number(text) : 1
-  })
-)
 
 /**
  * Makes typed calls from a contract: `client.payments.pay({ headers, payload })`. Each call carries the access token.
@@ -75,12 +62,13 @@ export const repeatAfterAdvice = <A, E, R>(
   call: Effect.Effect<A, E, R>,
   again: (error: E, seconds: number) => boolean
 ): Effect.Effect<A, E, R> =>
-  Effect.suspend(() => {
-    const advice = { seconds: 1 }
+  withAdvice(call, (noted, seconds) => {
+    // Without a pause it would repeat as fast as the network allows.
+    const pause = () => Math.max(seconds() ?? 1, 1)
     return Effect.catchIf(
-      Effect.provideService(call, Advice, advice),
-      (error: E) => again(error, advice.seconds),
-      () => Effect.delay(repeatAfterAdvice(call, again), Duration.seconds(advice.seconds))
+      noted,
+      (error: E) => again(error, pause()),
+      () => Effect.delay(repeatAfterAdvice(call, again), Duration.seconds(pause()))
     )
   })
 

@@ -9,11 +9,15 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { checkWait, defaultWait, pollFeedAfter, pollOperationAfter } from "../client/ReadRules.ts"
+import type { ChangeToken } from "../domain/ChangeFeed.ts"
+import type { IdempotencyKey } from "../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { Api } from "./Api.ts"
-import { type ClientOptions, isRetryable, makeClient, repeatAfterAdvice } from "./ApiClient.ts"
-import type { ListQuery, OperationList } from "./OperationsApi.ts"
+import { type ClientOptions, makeClient } from "./ApiClient.ts"
+import type { ChangesQuery, ListQuery, OperationChanges, OperationList } from "./OperationsApi.ts"
 import type { Problem } from "./Problems.ts"
+import { repeatRead, type Step, waitingReads } from "./RepeatedReads.ts"
 
 export type { ClientOptions }
 
@@ -23,14 +27,41 @@ export type { ClientOptions }
  */
 export type ClientError = Problem | HttpClientError.HttpClientError | Schema.SchemaError
 
-/** The latest answer for an operation, and the seconds to wait before the next read. */
+/** The filters of the change feed, and the token after which to read. */
+export interface ChangesFrom extends Omit<ChangesQuery, "after"> {
+  /** Null or undefined: from the first operation that the grant may see. */
+  readonly after?: string | null | undefined
+}
+
+/** The settings of the client. */
+export interface GatewayClientOptions extends ClientOptions {
+  /**
+   * Seconds that a read may wait for a change, 0 to 60; 50 by default. Choose less than the time after which proxies between
+   * the client and the gateway cut an idle connection. With 0 the client polls.
+   */
+  readonly wait?: number
+}
+
+/** The latest answer for an operation. */
 interface Reading {
   readonly operation: Operation
   readonly etag: string
-  readonly retryAfter: number
 }
 
-/** Typed calls of the gateway, made from the contract that the server implements. Provide an `HttpClient`. */
+/**
+ * Typed calls of the gateway, made from the contract that the server implements. Provide an `HttpClient`.
+ *
+ * `get`, `list` and `listAll` send each request once. The other calls repeat their reads, and never a mutation:
+ *
+ * - After a retryable problem, a lost connection or a read without an answer, the read is repeated. The pause is never shorter than
+ *   `Retry-After`. It has a random part, up to 1 second at first, which doubles up to 30 seconds while reads fail.
+ * - Any other problem ends the call with that problem. After `grant_revoked`, `client_inactive` or `provider_disconnected`,
+ *   further reads fail, too. After `change_token_expired`, start the feed anew.
+ * - Reads ask the gateway to wait for a change (`Prefer: wait=50`). If it does not wait, the client polls as `Retry-After` says,
+ *   and the change feed every 5 seconds.
+ * - No call sets itself an end: use `Effect.timeout` or `Stream.timeout`. A limit of your `HttpClient` for one request must be
+ *   longer than the wait.
+ */
 export class GatewayClient extends Context.Service<GatewayClient, {
   /** One page, newest first. */
   readonly list: (query?: ListQuery) => Effect.Effect<OperationList, ClientError>
@@ -38,19 +69,30 @@ export class GatewayClient extends Context.Service<GatewayClient, {
   readonly listAll: (query?: Omit<ListQuery, "page_token">) => Stream.Stream<Operation, ClientError>
   readonly get: (id: OperationId) => Effect.Effect<Operation, ClientError>
   /**
-   * Reads an operation at the intervals that the gateway advises, and emits each change, until the operation is final.
-   * After a retryable problem it waits for `Retry-After`. Other problems end the stream: with a revoked grant or a
-   * disconnected provider, further reads fail, too. It does not end while an operation stays indeterminate: set a limit
-   * of your own.
+   * The operation that this client and subject bound to an idempotency key; null if the gateway has accepted none so far. A
+   * request that is still under way may be accepted later.
    */
-  readonly watch: (id: OperationId) => Stream.Stream<Operation, ClientError>
+  readonly findByKey: (key: IdempotencyKey) => Effect.Effect<Operation | null, ClientError>
+  /** The operation as it is, and then each change of it, until it is final. */
+  readonly follow: (id: OperationId) => Stream.Stream<Operation, ClientError>
+  /** The operation when it is final. */
+  readonly settled: (id: OperationId) => Effect.Effect<Operation, ClientError>
+  /**
+   * The pages of the change feed, without end. Each change is in a page at least once, and an operation is in its current state.
+   * Store `next_change_token` after you handled the page, and pass it as `after` to resume with the same filters. A page may be
+   * empty: its token is later all the same. `has_more` is false when the reader has caught up.
+   */
+  readonly changes: (query?: ChangesFrom) => Stream.Stream<OperationChanges, ClientError>
 }>()("financial-agents-gateway/api/Client") {
-  static readonly layer = (options: ClientOptions): Layer.Layer<GatewayClient, never, HttpClient.HttpClient> =>
-    Layer.effect(GatewayClient, make(options))
+  /** The client. A `wait` out of range is a defect. */
+  static readonly layer = (
+    options: GatewayClientOptions
+  ): Layer.Layer<GatewayClient, never, HttpClient.HttpClient> => Layer.effect(GatewayClient, make(options))
 }
 
-const make = Effect.fnUntraced(function*(options: ClientOptions) {
+const make = Effect.fnUntraced(function*(options: GatewayClientOptions) {
   const api = yield* makeClient(Api, options)
+  const wait = yield* Effect.sync(() => checkWait(options.wait ?? defaultWait))
 
   const list = (query: ListQuery = {}) => Effect.map(api.operations.list({ query }), ({ body }): OperationList => body)
 
@@ -65,33 +107,64 @@ const make = Effect.fnUntraced(function*(options: ClientOptions) {
           ] as const
       ))
 
-  const read = (id: OperationId, known: Reading | null) =>
+  const read = (id: OperationId, known: Reading | null, prefer: { readonly prefer?: string }) =>
     Effect.map(
-      api.operations.get({ params: { id }, headers: known === null ? {} : { "if-none-match": known.etag } }),
-      ({ body, headers }): Reading => ({
+      api.operations.get({
+        params: { id },
+        // The first read does not wait: the caller knows nothing yet.
+        headers: known === null ? {} : { "if-none-match": known.etag, ...prefer }
+      }),
+      ({ body, headers }) => ({
         // A 304 has no body: the operation has not changed.
-        operation: body ?? known!.operation,
-        etag: headers.etag,
-        retryAfter: headers["retry-after"] ?? 1
+        state: { operation: body ?? known!.operation, etag: headers.etag },
+        applied: headers["preference-applied"],
+        pollAfter: headers["retry-after"] ?? pollOperationAfter
       })
     )
 
-  const get = (id: OperationId) => Effect.map(read(id, null), ({ operation }) => operation)
-
-  /** The reading after a known one. It retries retryable problems; other errors end the watch. */
-  const readNext = (id: OperationId, known: Reading | null): Effect.Effect<Reading, ClientError> =>
-    repeatAfterAdvice(
-      known === null ? read(id, null) : Effect.delay(read(id, known), `${known.retryAfter} seconds`),
-      isRetryable
+  const follow = (id: OperationId): Stream.Stream<Operation, ClientError> =>
+    waitingReads(
+      wait,
+      null as Reading | null,
+      (known, prefer) =>
+        Effect.map(read(id, known, prefer), ({ state, ...advice }): Step<Reading | null, Operation> => {
+          const isNew = state.etag !== known?.etag
+          const items = isNew ? [state.operation] : []
+          return { ...advice, state, items, isNew, hasMore: false, isLast: state.operation.terminal }
+        })
     )
 
-  const watch = (id: OperationId): Stream.Stream<Operation, ClientError> =>
-    Stream.paginate(null as Reading | null, (known) =>
-      Effect.map(readNext(id, known), (reading) =>
-        [
-          reading.etag === known?.etag ? [] : [reading.operation],
-          reading.operation.terminal ? Option.none() : Option.some<Reading | null>(reading)
-        ] as const))
+  const changes = ({ after = null, ...filters }: ChangesFrom = {}): Stream.Stream<OperationChanges, ClientError> =>
+    waitingReads(wait, after, (token, headers) =>
+      Effect.map(
+        // The encoding of the query checks the token.
+        api.operations.changes({
+          query: token === null ? filters : { ...filters, after: token as ChangeToken },
+          headers
+        }),
+        ({ body, headers }): Step<string | null, OperationChanges> => {
+          const isNew = body.operations.length > 0
+          return {
+            state: body.next_change_token,
+            items: isNew || body.next_change_token !== token ? [body] : [],
+            isNew,
+            hasMore: body.has_more,
+            isLast: false,
+            applied: headers["preference-applied"],
+            pollAfter: pollFeedAfter
+          }
+        }
+      ))
 
-  return GatewayClient.of({ list, listAll, get, watch })
+  return GatewayClient.of({
+    list,
+    listAll,
+    get: (id) => Effect.map(read(id, null, {}), ({ state }) => state.operation),
+    findByKey: (key) =>
+      Effect.map(repeatRead(list({ idempotency_key: key }), 0), ({ operations: [operation = null] }) => operation),
+    follow,
+    // The stream ends with a final operation, or fails.
+    settled: (id) => Effect.map(Stream.runLast(follow(id)), Option.getOrThrow),
+    changes
+  })
 })

@@ -63,14 +63,22 @@ export const mutationHeaders = {
   })
 }
 
+/** The name of the header that marks the answer to a repetition, in lower case. Its only value is `true`, as for Stripe. */
+export const idempotentReplayedHeader = "idempotent-replayed"
+
 /**
  * 202, for the first request and for every repetition: the current operation, where to read it, and after how many
- * seconds. There is no `retry-after` once the state is final.
+ * seconds. There is no `retry-after` once the state is final. Answers to repetitions have `idempotent-replayed`.
  */
 export const AcceptedOperation = HttpApiSchema.WithHeaders(Operation.pipe(HttpApiSchema.status(202)), {
   location: Schema.String.annotate({ description: "Where to read the operation." }),
   "retry-after": Schema.optionalKey(
     Schema.Int.annotate({ description: "Seconds to wait before the first read. Absent once the state is final." })
+  ),
+  [idempotentReplayedHeader]: Schema.optionalKey(
+    Schema.Literal("true").annotate({
+      description: "The request was recorded before, and this is its operation. Absent if this request was the first."
+    })
   )
 })
 export type AcceptedOperation = typeof AcceptedOperation.Type

@@ -100,6 +100,7 @@ const quotaHeadersOf = (status: string): Headers => ({
 const canonicalNames: Readonly<Record<string, string>> = {
   etag: "ETag",
   "cache-control": "Cache-Control",
+  "idempotent-replayed": "Idempotent-Replayed",
   location: "Location",
   prefer: "Prefer",
   "preference-applied": "Preference-Applied",
@@ -153,8 +154,7 @@ const completeResponses = (responses: Responses, completion: Completion): void =
 
 const boundDescriptions: Readonly<Record<string, string>> = {
   created_after: "Only operations created after this instant, exclusive. RFC 3339 with any offset.",
-  created_before: "Only operations created before this instant, exclusive. RFC 3339 with any offset.",
-  updated_after: "Only operations whose state changed after this instant, exclusive. RFC 3339 with any offset."
+  created_before: "Only operations created before this instant, exclusive. RFC 3339 with any offset."
 }
 
 const completeParameters = (operation: OpenAPISpecOperation): void => {
@@ -162,6 +162,7 @@ const completeParameters = (operation: OpenAPISpecOperation): void => {
     // The schema says text, like every query parameter; clients should see a number.
     const description = boundDescriptions[parameter.name]
     if (description !== undefined) Object.assign(parameter, { description })
+    if (parameter.name === "prefer") Object.assign(parameter, { name: canonicalNames["prefer"], example: "wait=30" })
     if (parameter.name === "page_size") {
       parameter.schema = { type: "integer", minimum: 1, maximum: 100, default: 100 }
       Object.assign(parameter, { description: "Operations a page." })

@@ -10,6 +10,7 @@ import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { ChangeToken } from "../domain/ChangeFeed.ts"
+import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
 import { isInstant } from "../domain/Timestamp.ts"
 import { Gate } from "./Middleware.ts"
@@ -56,7 +57,12 @@ export const ListQuery = Schema.Struct({
   type: Schema.optionalKey(OperationType),
   created_after: Schema.optionalKey(Bound("down")),
   created_before: Schema.optionalKey(Bound("up")),
-  updated_after: Schema.optionalKey(Bound("down")),
+  idempotency_key: Schema.optionalKey(IdempotencyKey.annotate({
+    description:
+      "Only the operation of the request with this `Idempotency-Key`: one at most. None means that the ledger has recorded no "
+      + "request under this key so far, for this client and subject. A request that is still on its way may be recorded "
+      + "later. So do not choose another key: repeat the same request with the same key."
+  })),
   page_size: Schema.optionalKey(
     PageSize
   ),

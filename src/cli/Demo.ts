@@ -32,6 +32,8 @@ interface DemoOperation {
   readonly isCancelled?: true
   /** The sandbox loses the submission without a trace: the operation stays indeterminate for ever. */
   readonly isLost?: true
+  /** The provider takes seconds to settle it. */
+  readonly isSlow?: true
 }
 
 const demoOperations: ReadonlyArray<DemoOperation> = [
@@ -57,7 +59,8 @@ const demoOperations: ReadonlyArray<DemoOperation> = [
   {
     type: "payment",
     payload: { amount: "42.00", currency: "EUR", to: "Library" },
-    sandbox: { outcome: "succeeded", faults: { slow: { ms: 8000 } } }
+    sandbox: { outcome: "succeeded", faults: { slow: { ms: 8000 } } },
+    isSlow: true
   },
   {
     type: "payment.refund",
@@ -100,6 +103,8 @@ export interface Demo {
   readonly operations: ReadonlyArray<OperationId>
   /** The operation whose outcome stays unknown. */
   readonly uncertain: OperationId
+  /** An operation that takes seconds to settle. */
+  readonly slow: OperationId
 }
 
 const owner = {
@@ -128,7 +133,8 @@ const accept = Effect.fn(function*(grant: GrantIdentity, index: number, demo: De
 
 const toDemo = ({ access_token, grant }: IssuedGrant, operations: ReadonlyArray<OperationId>): Demo => {
   const uncertain = operations[demoOperations.findIndex(({ isLost }) => isLost)]!
-  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain }
+  const slow = operations[demoOperations.findIndex(({ isSlow }) => isSlow)]!
+  return { grantId: grant.grant_id, accessToken: access_token, operations, uncertain, slow }
 }
 
 /** Fills an empty ledger. Returns null and changes nothing if there is an operation already. */
@@ -197,6 +203,14 @@ Read its operations, and then the one whose outcome stays unknown:
 
   ${curl} ${address}/v1/operations
   ${curl} ${address}/v1/operations/${demo.uncertain}
+
+Wait until a payment is settled, for up to 30 seconds:
+
+  ${curl} -H 'Prefer: wait=30' ${address}/v1/operations/${demo.slow}
+
+Read the change feed. Its next_change_token, as after=…, waits for later changes:
+
+  ${curl} -H 'Prefer: wait=30' ${address}/v1/operations/changes
 
 Revoke the grant in another terminal. Then read again: the gateway refuses the token.
 

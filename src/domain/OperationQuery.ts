@@ -2,7 +2,7 @@
  * Lists of operations: what to list, and the pages of the result.
  */
 import type * as DateTime from "effect/DateTime"
-import * as Schema from "effect/Schema"
+import type { IdempotencyKey } from "./Idempotency.ts"
 import type { Operation, OperationId, OperationState, OperationType } from "./Operation.ts"
 
 /** The end of a page: the sort values of its last operation. It names a place in the order, not a row. */
@@ -17,7 +17,8 @@ export interface OperationQuery {
   readonly type: OperationType | null
   readonly created_after: DateTime.Utc | null
   readonly created_before: DateTime.Utc | null
-  readonly updated_after: DateTime.Utc | null
+  /** Only the operation of this key: one at most. */
+  readonly key: IdempotencyKey | null
   /** Operations in a page, 1 to 100. */
   readonly page_size: number
   readonly after: OperationCursor | null
@@ -29,26 +30,13 @@ export interface OperationPage {
   readonly next: OperationCursor | null
 }
 
-/** Whether a list may read more rows than it returns. PostgreSQL then plans it with its values. */
+/**
+ * Whether a list may read more rows than it returns. PostgreSQL then plans it with its values. A list by key reads one row, with
+ * any other filters.
+ */
 export const isFiltered = (query: OperationQuery): boolean =>
-  query.states.length > 0 || query.type !== null || query.created_after !== null || query.created_before !== null
-  || query.updated_after !== null
-
-/**
- * Most operations that a list with `updated_after` reads in each order, by creation and by update. No index has both orders.
- * Without a limit, a list with few results would read all operations of its owner.
- */
-export const maxLookedAt = 5000
-
-/**
- * More than `maxLookedAt` operations were updated after the given instant, and too few of the newest ones match the other
- * filters. A list with a later instant, or without one, is cheap.
- */
-export class QueryTooBroad extends Schema.TaggedError<QueryTooBroad>()("QueryTooBroad", {}) {
-  override get message() {
-    return `more than ${maxLookedAt} operations were updated after that instant, and few of them match the other filters`
-  }
-}
+  query.key === null
+  && (query.states.length > 0 || query.type !== null || query.created_after !== null || query.created_before !== null)
 
 /** Makes a page from up to one operation more than it holds, newest first. */
 export const toPage = (operations: ReadonlyArray<Operation>, pageSize: number): OperationPage => {

@@ -61,7 +61,7 @@ const targetOf = (url: string): Target | null => {
 }
 
 /** Headers with which a request is unusual. */
-const unusual = ["content-length", "transfer-encoding", "expect", "upgrade", "dpop"]
+const unusual = ["content-length", "transfer-encoding", "expect", "upgrade", "dpop", "prefer"]
 
 const isOrdinary = ({ httpVersion, method }: IncomingMessage, headers: RequestHeaders): boolean =>
   method === "GET" && httpVersion === "1.1" && !lacksHost(headers) && asksForJson(headers)

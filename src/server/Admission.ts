@@ -1,14 +1,22 @@
 /**
  * The step of the gate that gives a request a slot and a deadline.
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type { ServiceUnavailable } from "../api/Problems.ts"
 import { Lifecycle, type RunningRequest } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 
+/** The slot of the current request, for handlers that wait without it. Null outside of the gate. */
+export const CurrentSlot: Context.Reference<RunningRequest | null> = Context.Reference<RunningRequest | null>(
+  "financial-agents-gateway/server/Admission/CurrentSlot",
+  { defaultValue: () => null }
+)
+
 /** A request that has a slot. */
 export interface Admitted {
+  readonly slot: RunningRequest
   /** Runs the effect in a slot of the client. Fails with a problem if too many requests of the client run. */
   readonly forClient: <A, E, R>(
     client: string,
@@ -41,7 +49,7 @@ export const makeAdmit = Effect.gen(function*() {
       const running = lifecycle.admit(fiber)
       if (running === null) return saturated
       return Effect.ensuring(
-        Effect.interruptible(Effect.suspend(() => run({ forClient: clientOf(running) }))),
+        Effect.interruptible(Effect.suspend(() => run({ slot: running, forClient: clientOf(running) }))),
         Effect.sync(() => lifecycle.leave(running))
       )
     }

@@ -1,5 +1,5 @@
 /**
- * The reads of the change feed, from a grant and checked parameters to a response.
+ * The reads of the change feed, from a grant and checked parameters to a page.
  */
 import * as Effect from "effect/Effect"
 import { type ChangesQuery, maxPageSize } from "../api/OperationsApi.ts"
@@ -16,7 +16,6 @@ import type { MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import { type ChangeTokenError, OperationFeed } from "../services/OperationFeed.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import { changesResponse } from "./OperationResponses.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseRead, withhold } from "./Refusals.ts"
 
@@ -54,10 +53,10 @@ export const makeChangeReads = Effect.gen(function*() {
   }
 
   return {
-    changes: Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangesQuery) {
+    read: Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangesQuery) {
       const page = yield* Effect.catch(feed.sinceEncoded(grant, toChangeQuery(query)), refuse)
       if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
-      return changesResponse(page)
+      return page
     })
   }
 })

@@ -22,7 +22,7 @@ import type { unhandled } from "effect/Types"
 import { type CurrentGrant, Gate, OpenGate } from "../api/Middleware.ts"
 import type { UnprocessableContent } from "../api/Problems.ts"
 import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
-import { makeAdmit } from "./Admission.ts"
+import { CurrentSlot, makeAdmit } from "./Admission.ts"
 import { makeAuthorize } from "./Authorization.ts"
 import type { BaseUrl } from "./BaseUrl.ts"
 import { answerEndpointFailure, respond } from "./FailureResponses.ts"
@@ -78,7 +78,10 @@ const make = Effect.gen(function*() {
   const gate = (httpEffect: Responding<unhandled, CurrentGrant>, options: Options) => {
     const strict = refuseSurplus(httpEffect, options)
     const admitted = admit((admitted) =>
-      Effect.flatMap(HttpServerRequest, (request) => authorize(admitted, request, strict))
+      Effect.flatMap(
+        HttpServerRequest,
+        (request) => authorize(admitted, request, Effect.provideService(strict, CurrentSlot, admitted.slot))
+      )
     )
     return guard(admitted, options)
   }

@@ -7,7 +7,7 @@
  *       GatewayRoutes          the endpoints of the contract
  *         GateLayer            failures become complete problems; slot and deadline; from the credential to the grant; no
  *                              body, no unknown parameters
- *           OperationsLayer    handlers of /v1/operations
+ *           OperationsLayer    handlers of /v1/operations, with the `ChangeWatcher` of the requests that wait
  *           SystemLayer        handlers of health, readiness, problems and resource metadata, behind the open gate
  */
 import * as Effect from "effect/Effect"
@@ -16,6 +16,7 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
+import { ChangeWatcher } from "./ChangeWatcher.ts"
 import { documentationPaths, DocumentationRoutes } from "./Documentation.ts"
 import { edge, pathsOf, routerConfig } from "./Edge.ts"
 import { GateLayer } from "./Gate.ts"
@@ -25,7 +26,7 @@ import { OperationsLayer } from "./OperationsHandlers.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { SystemLayer } from "./SystemHandlers.ts"
 
-const Handlers = Layer.mergeAll(OperationsLayer, SystemLayer)
+const Handlers = Layer.mergeAll(Layer.provide(OperationsLayer, ChangeWatcher.layer), SystemLayer)
 
 /**
  * The endpoints of the contract, for the router of any application. They keep the contract wherever they are mounted.

@@ -1,5 +1,6 @@
 /**
- * Limits of running requests, and the shutdown: the gateway refuses new requests and lets running ones finish.
+ * Limits of running and of waiting requests, and the shutdown: the gateway refuses new requests, lets running ones finish, and
+ * ends the waits.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -9,6 +10,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Semaphore from "effect/Semaphore"
+import { ClientCounts } from "./ClientCounts.ts"
 import { RunningRequest, RunningRequests } from "./RunningRequests.ts"
 
 /** How many requests may run at once, and for how long. */
@@ -19,7 +21,11 @@ export interface LifecycleOptions {
   readonly maxInFlightPerClient: number
   /** Filtered lists of one client that may run at once. Further ones wait for their turn within their deadline. */
   readonly maxListsPerClient: number
-  /** Milliseconds within which such a request is answered. The answer is a 503 if the store is too slow. */
+  /** Requests that may wait for a change at once (`Prefer: wait`). Further ones are answered without waiting. */
+  readonly maxWaiting: number
+  /** The same for one client. */
+  readonly maxWaitingPerClient: number
+  /** Milliseconds within which such a request is answered, apart from its wait. The answer is a 503 if the store is too slow. */
   readonly deadline: number
   /** Milliseconds for which a shutdown waits for running requests. */
   readonly drainTimeout: number
@@ -29,6 +35,8 @@ const defaults: LifecycleOptions = {
   maxInFlight: 1024,
   maxInFlightPerClient: 256,
   maxListsPerClient: 4,
+  maxWaiting: 4096,
+  maxWaitingPerClient: 1024,
   deadline: 1800,
   drainTimeout: 10_000
 }
@@ -58,7 +66,18 @@ export class Lifecycle extends Context.Service<Lifecycle, {
   readonly admit: (fiber: Fiber.Fiber<unknown, unknown>) => RunningRequest | null
   /** Takes a slot of the client for the request as well. False if `maxInFlightPerClient` of its requests run. */
   readonly admitClient: (request: RunningRequest, client: string) => boolean
-  /** Frees the slots of the request. */
+  /**
+   * Frees the slots of a running request, which waits from now on without a deadline. False, and the request keeps them, if
+   * `maxWaiting` requests wait or `maxWaitingPerClient` of its client. A request counts as waiting until it ends, so it can wait
+   * again between its reads. The shutdown calls `wake`; `park` itself calls it if the shutdown has begun.
+   */
+  readonly park: (request: RunningRequest, wake: () => void) => boolean
+  /**
+   * Gives a parked request its slots and a new deadline. It gets them also if none is free: its client was admitted already, and
+   * must not lose the answer. So the caller limits how many requests resume at once.
+   */
+  readonly resume: (request: RunningRequest) => void
+  /** Frees the slots of the request, whether it runs or is parked. */
   readonly leave: (request: RunningRequest) => void
   /**
    * Runs the effect as a filtered list of a client. It waits while the client runs `maxListsPerClient` lists, because a
@@ -66,8 +85,8 @@ export class Lifecycle extends Context.Service<Lifecycle, {
    */
   readonly admitList: <A, E, R>(client: string, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /**
-   * Refuses new requests from now on. Waits until the last running request ends. After the drain timeout, interrupts the
-   * running requests.
+   * Refuses new requests from now on, and ends the waits. Waits until the last request ends. After the drain timeout, interrupts
+   * the others.
    */
   readonly drain: Effect.Effect<void>
 }>()("financial-agents-gateway/server/Lifecycle") {
@@ -80,10 +99,15 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
   /** Milliseconds. A step of the wall clock would keep the oldest request, and with it all others, from its deadline. */
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   const running = new RunningRequests()
+  const parked = new RunningRequests()
   const isBusy = Latch.makeUnsafe(false)
   const isIdle = Latch.makeUnsafe(false)
-  const inFlightOf = new Map<string, number>()
+  const inFlightOf = new ClientCounts()
+  const waitingOf = new ClientCounts()
   let inFlight = 0
+  let waiting = 0
+  /** Requests that hold a slot, or are parked. */
+  let present = 0
   let draining = false
 
   const interrupt = (request: RunningRequest, annotations?: Context.Context<never>) => {
@@ -108,10 +132,30 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
   })
   yield* Effect.forkScoped(interruptOverdue)
 
-  const leaveClient = (client: string) => {
-    const others = inFlightOf.get(client)! - 1
-    if (others === 0) inFlightOf.delete(client)
-    else inFlightOf.set(client, others)
+  const takeSlots = ({ client }: RunningRequest) => {
+    inFlight++
+    if (client !== null) inFlightOf.add(client)
+  }
+
+  const freeSlots = ({ client }: RunningRequest) => {
+    inFlight--
+    if (client !== null) inFlightOf.remove(client)
+  }
+
+  /** Counts the request as waiting. False if too many wait. */
+  const startWaiting = ({ client }: RunningRequest) => {
+    if (waiting >= options.maxWaiting) return false
+    if (client !== null) {
+      if (waitingOf.of(client) >= options.maxWaitingPerClient) return false
+      waitingOf.add(client)
+    }
+    waiting++
+    return true
+  }
+
+  const stopWaiting = ({ client }: RunningRequest) => {
+    waiting--
+    if (client !== null) waitingOf.remove(client)
   }
 
   return Lifecycle.of({
@@ -119,34 +163,55 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
     isDraining: () => draining,
     admit: (fiber) => {
       if (draining || inFlight >= options.maxInFlight) return null
-      inFlight++
       const request = new RunningRequest(fiber, now() + options.deadline)
+      takeSlots(request)
+      present++
       running.add(request)
       isBusy.openUnsafe()
       return request
     },
     admitClient: (request, client) => {
-      const others = inFlightOf.get(client) ?? 0
-      if (others >= options.maxInFlightPerClient) return false
-      inFlightOf.set(client, others + 1)
+      if (inFlightOf.of(client) >= options.maxInFlightPerClient) return false
+      inFlightOf.add(client)
       request.client = client
       return true
     },
+    park: (request, wake) => {
+      if (request.wake === null) {
+        if (!startWaiting(request)) return false
+        request.wake = wake
+      }
+      freeSlots(request)
+      request.isParked = true
+      parked.take(request)
+      if (draining) request.wake()
+      return true
+    },
+    resume: (request) => {
+      takeSlots(request)
+      request.isParked = false
+      request.deadline = now() + options.deadline
+      running.take(request)
+      isBusy.openUnsafe()
+    },
     leave: (request) => {
       running.remove(request)
-      if (request.client !== null) leaveClient(request.client)
-      inFlight--
-      if (draining && inFlight === 0) isIdle.openUnsafe()
+      if (!request.isParked) freeSlots(request)
+      if (request.wake !== null) stopWaiting(request)
+      request.wake = null
+      present--
+      if (draining && present === 0) isIdle.openUnsafe()
     },
     admitList: makeTurns(options.maxListsPerClient),
     drain: Effect.suspend(() => {
       draining = true
-      if (inFlight === 0) return Effect.void
+      for (const request of parked.all()) request.wake?.()
+      if (present === 0) return Effect.void
       return Effect.timeoutOrElse(isIdle.await, {
         duration: options.drainTimeout,
         orElse: () =>
           Effect.sync(() => {
-            while (running.oldest !== null) interrupt(running.oldest)
+            for (const request of [...running.all(), ...parked.all()]) interrupt(request)
           })
       })
     })

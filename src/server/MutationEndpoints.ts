@@ -20,6 +20,7 @@ import {
   type AcceptedOperation,
   CurrentKey,
   idempotencyKeyHeader,
+  idempotentReplayedHeader,
   MutationRequest,
   parseIdempotencyKey
 } from "../api/MutationRequest.ts"
@@ -41,9 +42,9 @@ import {
   type InvalidFinancialRequest,
   maxPayloadLevels
 } from "../domain/Idempotency.ts"
-import { type Operation, type OperationType, pollAfterSeconds } from "../domain/Operation.ts"
+import { type OperationType, pollAfterSeconds } from "../domain/Operation.ts"
 import type { InvalidMember } from "../domain/PayloadSchemas.ts"
-import { OperationLedger } from "../services/OperationLedger.ts"
+import { type Accepted, OperationLedger } from "../services/OperationLedger.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
 import { BaseUrl } from "./BaseUrl.ts"
@@ -152,7 +153,7 @@ type Refused = Unauthorized | Forbidden | UnprocessableContent | IdempotencyKeyR
 export class MutationEndpoints extends Context.Service<MutationEndpoints, {
   /**
    * Accepts the work under the grant and the idempotency key of the request, and returns the operation. A repetition of
-   * the same request returns the operation of the first, at any later time.
+   * the same request returns the operation of the first, at any later time, with `Idempotent-Replayed: true`.
    *
    * If the provider of the grant cannot carry out the payload (`ProviderPayloads`), fails with `invalid_request` (422). Its
    * `fields` name members of the payload below `body`. Those paths are right for an endpoint whose body is the payload.
@@ -199,19 +200,22 @@ const make = Effect.gen(function*() {
     }
   }
 
-  const answer = (operation: Operation, now: DateTime.Utc): AcceptedOperation => {
-    const location = `${baseUrl}/v1/operations/${operation.id}`
+  const answer = ({ created, operation }: Accepted, now: DateTime.Utc): AcceptedOperation => {
     const retryAfter = pollAfterSeconds(operation, now)
     return withHeaders({
       body: operation,
-      headers: retryAfter === null ? { location } : { location, "retry-after": retryAfter }
+      headers: {
+        location: `${baseUrl}/v1/operations/${operation.id}`,
+        ...retryAfter === null ? {} : { "retry-after": retryAfter },
+        ...created ? {} : { [idempotentReplayedHeader]: "true" as const }
+      }
     })
   }
 
   const acceptAs = Effect.fn("MutationEndpoints.accept")(
     function*(grant: GrantIdentity, key: IdempotencyKey, { payload, scope, type }: Work) {
-      const { operation } = yield* ledger.accept(grant, { type, key, payload }, scope)
-      return answer(operation, yield* DateTime.now)
+      const accepted = yield* ledger.accept(grant, { type, key, payload }, scope)
+      return answer(accepted, yield* DateTime.now)
     },
     Effect.catch(refuse)
   )

@@ -5,18 +5,11 @@ import * as Clock from "effect/Clock"
 import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
 import { type ListQuery, maxPageSize } from "../api/OperationsApi.ts"
-import type {
-  Forbidden,
-  InternalError,
-  NotFound,
-  ServiceUnavailable,
-  Unauthorized,
-  UnprocessableContent
-} from "../api/Problems.ts"
-import type { MalformedOperation } from "../domain/EncodedOperation.ts"
+import type { Forbidden, InternalError, NotFound, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
+import type { EncodedOperation, MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import type { OperationId, OperationNotFound } from "../domain/Operation.ts"
-import { isFiltered, maxLookedAt, type OperationQuery, type QueryTooBroad } from "../domain/OperationQuery.ts"
+import { isFiltered, type OperationQuery } from "../domain/OperationQuery.ts"
 import { OperationStore } from "../services/OperationStore.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { Lifecycle } from "./Lifecycle.ts"
@@ -30,7 +23,7 @@ const toQuery = (query: ListQuery): OperationQuery => ({
   type: query.type ?? null,
   created_after: query.created_after ?? null,
   created_before: query.created_before ?? null,
-  updated_after: query.updated_after ?? null,
+  key: query.idempotency_key ?? null,
   page_size: query.page_size ?? maxPageSize,
   after: null
 })
@@ -41,18 +34,6 @@ export const makeOperationReads = Effect.gen(function*() {
   const store = yield* OperationStore
   const problems = yield* Problems
   const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
-
-  const refuseList = (
-    error: GrantRefusal | QueryTooBroad | MalformedOperation | StoreUnavailable
-  ): Effect.Effect<never, Unauthorized | Forbidden | UnprocessableContent | InternalError | ServiceUnavailable> =>
-    error._tag === "QueryTooBroad"
-      ? problems.fail("invalid_request", {
-        fields: [{
-          path: "query.updated_after",
-          message: `Expected a later instant: more than ${maxLookedAt} operations were updated after this one`
-        }]
-      })
-      : refuseRead(problems, error)
 
   const refuseFind = (
     error: GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable
@@ -70,17 +51,21 @@ export const makeOperationReads = Effect.gen(function*() {
           })
           : Effect.succeed(cursor))
 
+  const find = (grant: GrantIdentity, id: OperationId) => Effect.catch(store.findEncoded(grant, id), refuseFind)
+
+  const respond = (operation: EncodedOperation, ifNoneMatch: string | undefined) =>
+    Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
+
   return {
+    find,
+    respond,
     get: (grant: GrantIdentity, id: OperationId, ifNoneMatch: string | undefined) =>
-      Effect.flatMap(
-        Effect.catch(store.findEncoded(grant, id), refuseFind),
-        (operation) => Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
-      ),
+      Effect.flatMap(find(grant, id), (operation) => respond(operation, ifNoneMatch)),
 
     list: Effect.fnUntraced(function*(grant: GrantIdentity, query: ListQuery) {
       const filters = toQuery(query)
       const after = yield* startOf(query.page_token, filters)
-      const list = Effect.catch(store.listEncoded(grant, { ...filters, after }), refuseList)
+      const list = Effect.catch(store.listEncoded(grant, { ...filters, after }), (error) => refuseRead(problems, error))
       const page = yield* isFiltered(filters) ? lifecycle.admitList(grant.client_id, list) : list
       // The store may be that of an application.
       if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)

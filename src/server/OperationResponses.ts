@@ -16,6 +16,9 @@ export interface OperationResponse {
 /** A response is for one grant, and caches must revalidate it: a revocation applies to the very next read. */
 const revalidated = { "cache-control": "private, no-cache", vary: "Accept, Authorization" }
 
+/** A response that `Prefer: wait` may delay depends on that header, also if it has not come (RFC 7240 §2). */
+const awaitable = { ...revalidated, vary: `${revalidated.vary}, Prefer` }
+
 const contentType = "application/json"
 
 /** Raise it when the public form changes, so that no client keeps a body of the old form. */
@@ -31,6 +34,10 @@ const entityTag = ({ revision, under_review }: EncodedOperation): string =>
 const matchesTag = (ifNoneMatch: string, tag: string): boolean =>
   ifNoneMatch.trim() === "*" || ifNoneMatch.matchAll(/"[^"]*"/g).some(([candidate]) => candidate === tag)
 
+/** Whether the client has this form of the operation already. */
+export const isHeld = (operation: EncodedOperation, ifNoneMatch: string): boolean =>
+  matchesTag(ifNoneMatch, entityTag(operation))
+
 /**
  * The response of a read by id: the operation, or 304 if the client holds it. `now` is in milliseconds since the epoch. A
  * state that is not final has `Retry-After` (RFC 9110 §10.2.3).
@@ -42,8 +49,8 @@ export const readResponse = (
 ): OperationResponse => {
   const etag = entityTag(operation)
   const headers = operation.terminal
-    ? { etag, ...revalidated }
-    : { etag, "retry-after": String(pollAfterAge(now - operation.updated_at)), ...revalidated }
+    ? { etag, ...awaitable }
+    : { etag, "retry-after": String(pollAfterAge(now - operation.updated_at)), ...awaitable }
   return ifNoneMatch !== undefined && matchesTag(ifNoneMatch, etag)
     ? { status: 304, headers, body: "" }
     : { status: 200, headers: { "content-type": contentType, ...headers }, body: operation.json }
@@ -59,6 +66,6 @@ export const listResponse = ({ json }: EncodedPage, nextPageToken: string | null
 /** The response of the change feed. A token needs no escape in JSON. */
 export const changesResponse = ({ has_more, json, next }: EncodedChanges): OperationResponse => ({
   status: 200,
-  headers: { "content-type": contentType, ...revalidated },
+  headers: { "content-type": contentType, ...awaitable },
   body: `{"operations":${json},"next_change_token":"${next}","has_more":${has_more}}`
 })

@@ -6,9 +6,9 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { Api } from "../api/Api.ts"
 import { CurrentGrant } from "../api/Middleware.ts"
-import { makeChangeReads } from "./ChangeReads.ts"
 import { makeOperationReads } from "./OperationReads.ts"
 import type { OperationResponse } from "./OperationResponses.ts"
+import { makeWaitingReads } from "./WaitingReads.ts"
 
 const send = ({ body, headers, status }: OperationResponse): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.setHeaders(
@@ -25,7 +25,7 @@ export const OperationsLayer = HttpApiBuilder.group(
   "operations",
   Effect.fn(function*(handlers) {
     const reads = yield* makeOperationReads
-    const { changes } = yield* makeChangeReads
+    const waiting = yield* makeWaitingReads
     return handlers
       .handle(
         "list",
@@ -34,16 +34,14 @@ export const OperationsLayer = HttpApiBuilder.group(
       )
       .handle(
         "changes",
-        ({ query }) => Effect.flatMap(CurrentGrant, (grant) => Effect.map(changes(grant, query), send)),
+        ({ headers, query }) =>
+          Effect.flatMap(CurrentGrant, (grant) => Effect.map(waiting.changes(grant, query, headers.prefer), send)),
         admitted
       )
       .handle(
         "get",
         ({ headers, params }) =>
-          Effect.flatMap(
-            CurrentGrant,
-            (grant) => Effect.map(reads.get(grant, params.id, headers["if-none-match"]), send)
-          ),
+          Effect.flatMap(CurrentGrant, (grant) => Effect.map(waiting.get(grant, params.id, headers), send)),
         admitted
       )
   })

@@ -28,7 +28,7 @@ const seal = (place: string, filters: Filters): Effect.Effect<string, never, Dig
     filters.type,
     millis(filters.created_after),
     millis(filters.created_before),
-    millis(filters.updated_after)
+    filters.key
   ])
   return Effect.map(
     Digest.Digest.use((digest) => digest.digestHex(Digest.sha256, encoder.encode(text))),

@@ -10,10 +10,14 @@ import type * as Fiber from "effect/Fiber"
 export class RunningRequest {
   /** Null once the request ended, or was interrupted. */
   fiber: Fiber.Fiber<unknown, unknown> | null
-  /** When its time is up, in milliseconds of the monotonic clock. */
-  readonly deadline: number
-  /** The client whose slot the request holds. */
+  /** When its time is up, in milliseconds of the monotonic clock. It does not apply to a parked request. */
+  deadline: number
+  /** The client whose slot the request holds, unless it is parked. */
   client: string | null = null
+  /** Ends the wait of the request. Null if it never waited. */
+  wake: (() => void) | null = null
+  /** Whether the request waits without a slot. */
+  isParked = false
   older: RunningRequest | null = null
   younger: RunningRequest | null = null
 
@@ -23,7 +27,7 @@ export class RunningRequest {
   }
 }
 
-/** The requests that run and were not interrupted. */
+/** Requests that were not interrupted: those that run, or those that are parked. A request is in one of these lists. */
 export class RunningRequests {
   /** Both ends of the ring. */
   readonly #end: RunningRequest = new RunningRequest(null, 0)
@@ -46,13 +50,31 @@ export class RunningRequests {
     this.#end.older = request
   }
 
-  /** Does nothing if the request is not in the list. */
+  /** All of them, oldest first. */
+  all(): ReadonlyArray<RunningRequest> {
+    const requests: Array<RunningRequest> = []
+    for (let at = this.oldest; at !== null && at !== this.#end; at = at.younger) requests.push(at)
+    return requests
+  }
+
+  /** Does nothing if the request is in no list. */
   remove(request: RunningRequest): void {
     if (request.older === null) return
-    request.older.younger = request.younger
-    request.younger!.older = request.older
-    request.older = null
-    request.younger = null
+    unlink(request)
     request.fiber = null
   }
+
+  /** Takes the request from its list into this one, as the youngest. Does nothing if it was interrupted. */
+  take(request: RunningRequest): void {
+    if (request.older === null) return
+    unlink(request)
+    this.add(request)
+  }
+}
+
+const unlink = (request: RunningRequest): void => {
+  request.older!.younger = request.younger
+  request.younger!.older = request.older
+  request.older = null
+  request.younger = null
 }

@@ -8,7 +8,7 @@ import type * as SqlClient from "effect/sql/SqlClient"
 import type { EncodedOperation, EncodedPage, MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantId, GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
 import type { Operation, OperationId, OperationNotFound } from "../domain/Operation.ts"
-import type { OperationPage, OperationQuery, QueryTooBroad } from "../domain/OperationQuery.ts"
+import type { OperationPage, OperationQuery } from "../domain/OperationQuery.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationStore.ts"
 import { makeSql } from "./sql/SqlOperationStore.ts"
@@ -26,12 +26,12 @@ export class OperationStore extends Context.Service<OperationStore, {
   ) => Effect.Effect<Operation, GrantRefusal | OperationNotFound | StoreUnavailable>
   /**
    * Lists by `created_at` descending, then `id` descending. The cost depends on the page, and not on the number of operations of
-   * the owner. Fails with `QueryTooBroad` if `updated_after` would make it read more than `maxLookedAt`.
+   * the owner. With a key, it finds the operation of the grant's client and subject that was recorded under this key.
    */
   readonly list: (
     grant: GrantIdentity,
     query: OperationQuery
-  ) => Effect.Effect<OperationPage, GrantRefusal | QueryTooBroad | StoreUnavailable>
+  ) => Effect.Effect<OperationPage, GrantRefusal | StoreUnavailable>
   /**
    * As `find`, in the form of a response. Fails with `MalformedOperation` if the stored operation breaks the contract, which
    * `find` does not check.
@@ -44,7 +44,7 @@ export class OperationStore extends Context.Service<OperationStore, {
   readonly listEncoded: (
     grant: GrantIdentity,
     query: OperationQuery
-  ) => Effect.Effect<EncodedPage, GrantRefusal | QueryTooBroad | MalformedOperation | StoreUnavailable>
+  ) => Effect.Effect<EncodedPage, GrantRefusal | MalformedOperation | StoreUnavailable>
   /** Which of these grants may not read now. For responses that wait: they end when their grant is refused. */
   readonly refused: (
     grants: ReadonlyArray<GrantIdentity>

@@ -172,6 +172,8 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    *
    * It moves returned claims to `indeterminate`, because the restored ledger may lack take-overs. Held claims keep their
    * holders. They lose their worker id, and are rescued after five minutes or more: until then a lost take-over may be sent.
+   *
+   * All change tokens expire: see `OperationFeed`.
    */
   readonly holdAll: Effect.Effect<number, StoreUnavailable>
   /**

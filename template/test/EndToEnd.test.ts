@@ -10,7 +10,6 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import * as Stream from "effect/Stream"
 import { makeClient, submit } from "financial-agents-gateway/api/ApiClient"
 import { GatewayClient } from "financial-agents-gateway/api/Client"
 import { Database } from "financial-agents-gateway/node/Database"
@@ -73,8 +72,7 @@ describe("The application", () => {
         headers: { "idempotency-key": "rent-of-may" },
         payload: { amount: "750.00", currency: "EUR", iban: "DE89370400440532013000" }
       }))
-      const states = yield* Stream.runCollect(Stream.map(gateway.watch(body.id), ({ state }) => state))
-      assert.strictEqual(states.at(-1), "succeeded")
+      assert.strictEqual((yield* gateway.settled(body.id)).state, "succeeded")
       assert.strictEqual(bank.count(), 1)
     }).pipe(Effect.provide([FetchHttpClient.layer, Logger.layer([])])), 60_000)
 })

@@ -7,9 +7,11 @@ import { build } from "esbuild"
 import * as fs from "node:fs"
 import * as path from "node:path"
 
+const importLine = /^(?:import|export)[^"]*?from "([^"]+)"|^import "([^"]+)"/gms
+
 /** Every import of every source file, as [file, module]. Relative modules are named by their path below src. */
 const imports = fs.globSync("src/**/*.ts").flatMap((file) =>
-  [...fs.readFileSync(file, "utf8").matchAll(/^(?:import|export)[^"]*?from "([^"]+)"|^import "([^"]+)"/gms)]
+  [...fs.readFileSync(file, "utf8").matchAll(importLine)]
     .map(([, from, bare]) => from ?? bare!)
     .map((module) => [
       path.relative("src", file),
@@ -48,13 +50,31 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("api imports domain, effect/http and effect/http-api: a browser can import it", () => {
+  it("api imports domain, effect/http, effect/http-api and the rules of the small client: a browser can import it", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "api",
         (module) =>
           ["api", "domain"].includes(room(module)) || isPure(module) || /^effect\/http(?:-api)?\//.test(module)
+          || module === "client/ReadRules.ts"
       ),
+      []
+    )
+  })
+
+  it("client imports only types from elsewhere, and only api imports it", () => {
+    const values = fs.globSync("src/client/**/*.ts").flatMap((file) =>
+      [...fs.readFileSync(file, "utf8").matchAll(importLine)].filter(([line]) => !/^(?:import|export) type /.test(line))
+        .map(([, from, bare]) => `${file}: ${from ?? bare}`)
+    )
+    assert.isAbove(values.length, 5)
+    assert.deepStrictEqual(values.filter((value) => !/: \.\/[A-Za-z]+\.ts$/.test(value)), [])
+    assert.deepStrictEqual(
+      violations((file) => room(file) === "client", (module) => /^(?:client|api|domain)\//.test(module)),
+      []
+    )
+    assert.deepStrictEqual(
+      violations((file) => !["client", "api"].includes(room(file)), (module) => room(module) !== "client"),
       []
     )
   })
@@ -231,7 +251,8 @@ describe("The rooms of the source", () => {
       assert.isTrue(inputs.some((input) => input.endsWith(`src/api/${name}.ts`)))
       assert.deepStrictEqual(
         inputs.filter((input) =>
-          /^src\/(?!api\/|domain\/)/.test(input) || /node:|\/sql\/|@effect\/|platform-node|\/cli\//.test(input)
+          /^src\/(?!api\/|domain\/|client\/ReadRules\.ts$)/.test(input) ||
+          /node:|\/sql\/|@effect\/|platform-node|\/cli\//.test(input)
         ),
         []
       )

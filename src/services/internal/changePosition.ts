@@ -72,9 +72,11 @@ export const advance = (from: ChangePosition, { isWhole, last, unfinished }: Pag
       pending: [...from.pending.filter((at) => at.position < end && isUnfinished(at)), ...atEnd, ...behind]
     }
   }
+  // A page in an older snapshot than that of the token does not show all of the old place.
+  const left = last.position > from.high.position ? [...from.pending, from.high] : from.pending
   const passed = unfinished.running.filter((position) => position > from.high.position && position < last.position)
   return {
     high: last,
-    pending: [...from.pending.filter(isUnfinished), ...passed.map((position) => ({ position, id: beforeAllIds }))]
+    pending: [...left.filter(isUnfinished), ...passed.map((position) => ({ position, id: beforeAllIds }))]
   }
 }

@@ -64,6 +64,10 @@ const placeOf = (text: string): ChangePlace | null => {
   return Number.isSafeInteger(number) ? { position: number, id: id as OperationId } : null
 }
 
+/** A forged token could name one position many times, and each time costs a read. */
+const isAscending = (places: ReadonlyArray<ChangePlace>) =>
+  places.every(({ position }, n) => n === 0 || places[n - 1]!.position < position)
+
 /** What the token says. Fails if no feed issued it, or another reader or other filters use it. */
 export const decodeChangeToken = (
   token: ChangeToken,
@@ -74,7 +78,7 @@ export const decodeChangeToken = (
   const places = pending.filter((place) => place !== null)
   if (
     known !== version || high === undefined || high === null || places.length < pending.length
-    || places.length > maxPending
+    || places.length > maxPending || !isAscending([...places, high])
   ) return Effect.fail(new InvalidChangeToken())
   const content: ChangeTokenContent = { history, position: { high, pending: places } }
   // Encoded again and compared as a whole, so that each place has exactly one valid token.

@@ -60,6 +60,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
 
   /** See `afterRollback` of the SQL queue. */
   const holdAll = Effect.sync(() => {
+    memory.cluster.holds++
     for (const record of records()) {
       if (isReturnedClaim(record)) rescueRecord(table, record, rollbackEvidence, true)
       else if (isHeldClaim(record)) {

@@ -95,8 +95,8 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly operations: MemoryRecords
   /** Tells the ledgers of several processes apart, whose change tokens look alike. */
   readonly instance: string
-  /** The timeline of the database, from 1. Tests add one for a failover. */
-  readonly cluster: { timeline: number }
+  /** The timeline of the database, from 1. Tests add one for a failover. `holds`: how often `holdAll` ended the change tokens. */
+  readonly cluster: { timeline: number; holds: number }
   readonly showGrant: (id: GrantId) => Grant | undefined
   readonly grantOf: (identity: GrantIdentity) => Grant | undefined
   readonly ownedBy: (grant: Grant) => ReadonlyArray<MemoryRecord>
@@ -126,7 +126,7 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
         tokens: new Map(),
         operations,
         instance: String(instance),
-        cluster: { timeline: 1 },
+        cluster: { timeline: 1, holds: 0 },
         showGrant,
         grantOf: (identity) => {
           const grant = showGrant(identity.grant_id)

@@ -22,7 +22,7 @@ export const makeMemory = Effect.gen(function*() {
   const grantOf = yield* makeGrantOf
   const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
 
-  const history = () => `${memory.instance}/${memory.cluster.timeline}`
+  const history = () => `${memory.instance}/${memory.cluster.timeline}/${memory.cluster.holds}`
 
   const positionOf = ({ operation }: MemoryRecord) => memory.operations.positionOf(operation.id)
 
@@ -80,7 +80,7 @@ export const makeMemory = Effect.gen(function*() {
         resource_owner,
         subject
       }))
-      return { changes, next: yield* encode(placeBehind(page, from), ledgerReader), has_more }
+      return { changes, unfinished: null, next: yield* encode(placeBehind(page, from), ledgerReader), has_more }
     }),
     now: Effect.suspend(() => {
       const positions = [...memory.operations.values()].map(positionOf)

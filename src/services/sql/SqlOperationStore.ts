@@ -6,24 +6,16 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { EncodedOperation, EncodedPage, MalformedOperation } from "../../domain/EncodedOperation.ts"
 import { type GrantId, type GrantIdentity, type GrantRefusal, operationsRead } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
-import {
-  isFiltered,
-  type OperationPage,
-  type OperationQuery,
-  QueryTooBroad,
-  toPage
-} from "../../domain/OperationQuery.ts"
+import { isFiltered, type OperationPage, type OperationQuery, toPage } from "../../domain/OperationQuery.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { encodeRow, encodeRows } from "./encodedRows.ts"
 import { ListClient } from "./ListClient.ts"
 import { columnAt, fromRow, type OperationRow } from "./OperationRow.ts"
-import { findById, listStatement, refusedStatement, standingAt, tooBroadAt } from "./readStatements.ts"
+import { findById, listStatement, refusedStatement, standingAt } from "./readStatements.ts"
 import { refusalOf } from "./refusalOf.ts"
 
 /** The standing of the grant, beside an operation if there is one. */
 type JoinedRow = { readonly standing: number } & (OperationRow | { readonly id: null })
-
-type ListedRow = JoinedRow & { readonly too_broad?: boolean }
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -63,17 +55,16 @@ export const makeSql = Effect.gen(function*() {
   const selecting = (grant: GrantIdentity, query: OperationQuery) => {
     const { parameters, text } = listStatement(grant, query)
     const planned = isFiltered(query)
-    return { planned, statement: (planned ? listing : sql).unsafe<ListedRow>(text, parameters) }
+    return { planned, statement: (planned ? listing : sql).unsafe<JoinedRow>(text, parameters) }
   }
 
   const list = (grant: GrantIdentity, query: OperationQuery) => {
     const { planned, statement } = selecting(grant, query)
     return Effect.flatMap(
       orUnavailable(planned ? statement.unprepared : statement),
-      (rows): Effect.Effect<OperationPage, GrantRefusal | QueryTooBroad> => {
+      (rows): Effect.Effect<OperationPage, GrantRefusal> => {
         const refused = refusalOf(grant, rows[0]?.standing)
         if (refused !== null) return Effect.fail(refused)
-        if (rows[0]?.too_broad === true) return Effect.fail(new QueryTooBroad())
         return Effect.succeed(toPage(rows.flatMap((row) => row.id === null ? [] : [fromRow(row)]), query.page_size))
       }
     )
@@ -83,10 +74,9 @@ export const makeSql = Effect.gen(function*() {
     const { planned, statement } = selecting(grant, query)
     return Effect.flatMap(
       orUnavailable(planned ? statement.valuesUnprepared : statement.values),
-      (rows): Effect.Effect<EncodedPage, GrantRefusal | QueryTooBroad | MalformedOperation> => {
+      (rows): Effect.Effect<EncodedPage, GrantRefusal | MalformedOperation> => {
         const refused = refusalOf(grant, rows[0]?.[standingAt])
         if (refused !== null) return Effect.fail(refused)
-        if (rows[0]?.[tooBroadAt] === true) return Effect.fail(new QueryTooBroad())
         // Without an operation, the statement returns one row for the standing alone.
         return encodeRows(rows[0]?.[columnAt.id] === null ? [] : rows, query.page_size)
       }

@@ -46,19 +46,29 @@ export const factAt = {
   subject: behindFacts + 2
 } as const
 
-/** The ledger in the snapshot of the statement: `running` and `upcoming` are `Unfinished`, and `ceiling` is `ceilingOf`. */
+/**
+ * The ledger in the snapshot of the statement: `running` and `upcoming` are `Unfinished`, and `ceiling` is `ceilingOf`. The limits
+ * keep PostgreSQL from computing the facts again for each row.
+ *
+ * The transaction of the statement itself runs as well, if it has written: it may still be rolled back, or write more. The changes
+ * of `own` are left out, as those of every other running transaction are.
+ */
 const ledger = `(
-    SELECT ledger_history() AS history,
-      ARRAY(
-        SELECT (x::text::bigint + h.change_offset)::float8 FROM pg_snapshot_xip(pg_current_snapshot()) x ORDER BY x
-      ) AS running,
-      (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + h.change_offset)::float8 AS upcoming,
-      h.change_offset + coalesce(
-        (SELECT x FROM pg_snapshot_xip(pg_current_snapshot()) x ORDER BY x OFFSET ${maxPending} LIMIT 1),
-        pg_snapshot_xmax(pg_current_snapshot())
-      )::text::bigint AS ceiling
-    FROM ledger_home h
+    SELECT ledger_history() AS history, s.running, s.upcoming, s.own,
+      coalesce(s.running[${maxPending + 1}], s.upcoming)::bigint AS ceiling
+    FROM (
+      SELECT ARRAY(
+          SELECT (x::text::bigint + h.change_offset)::float8 FROM (
+            SELECT pg_snapshot_xip(pg_current_snapshot()) UNION SELECT pg_current_xact_id_if_assigned()
+          ) AS t (x) WHERE x IS NOT NULL ORDER BY x
+        ) AS running,
+        (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + h.change_offset)::float8 AS upcoming,
+        pg_current_xact_id_if_assigned()::text::bigint + h.change_offset AS own
+      FROM ledger_home h LIMIT 1
+    ) s LIMIT 1
   ) l`
+
+const isFinished = "o.change_position IS DISTINCT FROM l.own"
 
 type Parameter = (value: unknown) => string
 
@@ -85,7 +95,7 @@ const changesAfter = (
   const page = `LIMIT ${Math.trunc(limit) + 1}`
   const rows = filter === null ? page : `LIMIT ${maxLookedAt}`
   const select = `SELECT ${publicColumns}, o.client_id, o.resource_owner, o.subject, o.change_position,
-         ${filter ?? "true"} AS matches FROM operations o WHERE ${where}`
+         ${filter ?? "true"} AS matches FROM operations o WHERE ${where} AND ${isFinished}`
   const behind = `(${select}
          AND (o.change_position, o.id) > (${parameter(high.position)}::bigint, ${parameter(high.id)}::uuid)
          AND o.change_position < l.ceiling ${inOrder} ${rows})`
@@ -156,6 +166,7 @@ export const lastChange = `
   SELECT o.change_position::float8 AS position, l.history, l.running, l.upcoming
   FROM ${ledger}
   LEFT JOIN LATERAL (
-    SELECT o.change_position FROM operations o WHERE o.change_position < l.ceiling ORDER BY o.change_position DESC LIMIT 1
+    SELECT o.change_position FROM operations o WHERE o.change_position < l.ceiling AND ${isFinished}
+    ORDER BY o.change_position DESC LIMIT 1
   ) o ON true
   WHERE ${onPrimary}`

@@ -3,8 +3,9 @@
  */
 import * as DateTime from "effect/DateTime"
 import { type GrantIdentity, operationsRead } from "../../domain/Grant.ts"
+import type { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { type OperationId, operationStates } from "../../domain/Operation.ts"
-import { maxLookedAt, type OperationQuery } from "../../domain/OperationQuery.ts"
+import type { OperationQuery } from "../../domain/OperationQuery.ts"
 import { goodStanding, grantOfCredential, isGrantOfCredential, standingInteger } from "./grantStanding.ts"
 import { onPrimary } from "./onPrimary.ts"
 import { columnAt, publicColumns } from "./OperationRow.ts"
@@ -12,12 +13,11 @@ import { columnAt, publicColumns } from "./OperationRow.ts"
 /** Whether the operation `o` belongs to the grant `g`. */
 export const owned = "o.client_id = g.client_id AND o.resource_owner = g.resource_owner AND o.subject = g.subject"
 
-/** The columns of every read: an operation, if there is one, and the standing of the grant. Only some lists have `too_broad`. */
+/** The columns of every read: an operation, if there is one, and the standing of the grant. */
 const columns = `${publicColumns}, ${standingInteger("$4 = ANY (g.scopes)")} AS standing`
 
-/** The positions of the columns behind those of the operation. */
+/** The position of the column behind those of the operation. */
 export const standingAt = Object.keys(columnAt).length
-export const tooBroadAt = standingAt + 1
 
 /** A server in recovery fails here, before it looks for the grant: see `onPrimary`. */
 const condition = `${onPrimary} AND ${isGrantOfCredential}`
@@ -66,18 +66,17 @@ export const listStatement = (grant: GrantIdentity, query: OperationQuery) => {
     const { created_at, id } = query.after
     range.push(`(o.created_at, o.id) < (${parameter(DateTime.toDateUtc(created_at))}, ${parameter(id)})`)
   }
-  // A literal: PostgreSQL never keeps a plan for any limit, and would plan the statement anew each time.
-  const limit = `LIMIT ${Math.trunc(query.page_size) + 1}`
-  const page = query.updated_after === null
-    ? orderedPage(query, range, limit, parameter)
-    : updatedPage(query, range, limit, parameter, parameter(DateTime.toDateUtc(query.updated_after)))
+  // One operation needs no order.
+  const [page, order] = query.key === null
+    ? [orderedPage(query, range, parameter), newestFirst]
+    : [boundPage(query, query.key, range, parameter), ""]
   return {
     text: `
-  SELECT ${columns}${query.updated_after === null ? "" : ", o.too_broad"}
+  SELECT ${columns}
   ${grantOfCredential}
   LEFT JOIN LATERAL (${page}) o ON true
   WHERE ${condition}
-  ${newestFirst}`,
+  ${order}`,
     parameters
   }
 }
@@ -88,9 +87,10 @@ type Parameter = (value: unknown) => string
 const orderedPage = (
   query: OperationQuery,
   range: ReadonlyArray<string>,
-  limit: string,
   parameter: Parameter
 ): string => {
+  // A literal: PostgreSQL never keeps a plan for any limit, and would plan the statement anew each time.
+  const limit = `LIMIT ${Math.trunc(query.page_size) + 1}`
   const ofType = query.type === null ? [] : [`o.type = ${parameter(query.type)}`]
   const where = [owned, ...ofType, ...range].join(" AND ")
   // No index on the type is in list order without a state. So a list by type names every state.
@@ -104,40 +104,29 @@ const orderedPage = (
 }
 
 /**
- * Reads the newest operations first. If they do not fill the page, it reads the operations that were updated after the
- * instant, and sorts them. Each read stops at `maxLookedAt`, before the filters without an index apply. The second read is left
- * out if the first one suffices. `too_broad`: both reads reached the limit.
+ * Reads the operation of a key from the index of the request binding. The other filters apply to the operation that was found.
+ *
+ * The range begins with the key, which no other index has. With `o.client_id = …`, PostgreSQL may choose an index in list order
+ * while its statistics are stale, and read all operations of the client.
  */
-const updatedPage = (
+const boundPage = (
   query: OperationQuery,
+  key: IdempotencyKey,
   range: ReadonlyArray<string>,
-  limit: string,
-  parameter: Parameter,
-  updatedAfter: string
+  parameter: Parameter
 ): string => {
-  const filters = [
-    `o.updated_at > ${updatedAfter}`,
-    ...range,
+  const binding = `(${parameter(key)}, g.client_id, g.subject)`
+  const where = [
+    owned,
     ...query.type === null ? [] : [`o.type = ${parameter(query.type)}`],
-    ...query.states.length === 0 ? [] : [`o.state = ANY (${parameter([...new Set(query.states)])}::text[])`]
+    ...query.states.length === 0 ? [] : [`o.state = ANY (${parameter([...new Set(query.states)])}::text[])`],
+    ...range
   ].join(" AND ")
-  const page = (looked: string) => `SELECT o.* FROM ${looked} o WHERE ${filters} ${newestFirst} ${limit}`
   return `
-    WITH newest AS MATERIALIZED (
-      SELECT ${publicColumns} FROM operations o WHERE ${[owned, ...range].join(" AND ")}
-      ${newestFirst} LIMIT ${maxLookedAt}
-    ), first_look AS MATERIALIZED (
-      ${page("newest")}
-    ), enough AS MATERIALIZED (
-      SELECT (SELECT count(*) FROM first_look) > ${Math.trunc(query.page_size)}
-        OR (SELECT count(*) FROM newest) < ${maxLookedAt} AS enough
-    ), updated AS MATERIALIZED (
-      SELECT ${publicColumns} FROM operations o
-      WHERE NOT (SELECT enough FROM enough) AND ${owned} AND o.updated_at > ${updatedAfter}
-      ORDER BY o.updated_at LIMIT ${maxLookedAt + 1}
+    WITH bound AS MATERIALIZED (
+      SELECT ${publicColumns}, o.client_id, o.resource_owner, o.subject FROM operations o
+      WHERE (o.idempotency_key, o.client_id, o.subject) >= ${binding}
+        AND (o.idempotency_key, o.client_id, o.subject) <= ${binding}
     )
-    SELECT o.*, t.too_broad FROM (SELECT count(*) > ${maxLookedAt} AS too_broad FROM updated) t
-    LEFT JOIN (
-      SELECT * FROM first_look WHERE (SELECT enough FROM enough) UNION ALL (${page("updated")})
-    ) o ON true`
+    SELECT ${publicColumns} FROM bound o WHERE ${where}`
 }

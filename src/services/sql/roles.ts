@@ -40,6 +40,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           "client_id",
           "resource_owner",
           "subject",
+          "idempotency_key",
           "type",
           "state",
           "revision",

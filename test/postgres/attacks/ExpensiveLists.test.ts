@@ -6,7 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { operationStates } from "../../../src/domain/Operation.ts"
-import { maxLookedAt, type OperationQuery } from "../../../src/domain/OperationQuery.ts"
+import type { OperationQuery } from "../../../src/domain/OperationQuery.ts"
 import { readerParameters } from "../../../src/node/Pools.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { rounds } from "../../fixtures/Effort.ts"
@@ -25,7 +25,6 @@ const choices: ReadonlyArray<ReadonlyArray<Filters>> = [
   [{}, { type: "payment" }, { type: "refund" }, { type: "unknown" }],
   [{}, { created_after: second(size - 20) }],
   [{}, { created_before: second(size / 2) }, { created_before: second(20) }],
-  [{}, ...[size / 2, size - 20, size * 2].map((n) => ({ updated_after: second(n) }))],
   [{}, { after: { created_at: second(size / 3), id: "ffffffff-ffff-7fff-bfff-ffffffffffff" as never } }]
 ]
 
@@ -39,10 +38,10 @@ const look = Effect.fnUntraced(function*({ identity }: Filled, filters: Filters)
   const store = yield* OperationStore
   const name = JSON.stringify(filters)
   const before = yield* touched
-  const result = yield* Effect.result(store.list(identity, { ...everything, ...filters, page_size: 100 }))
+  yield* store.list(identity, { ...everything, ...filters, page_size: 100 })
   const after = yield* touched
   assert.strictEqual(after.scans, before.scans, name)
-  return { name, result, rows: after.rows - before.rows }
+  return { name, rows: after.rows - before.rows }
 })
 
 /** One connection with the gateway's settings: its counters include every statement of the test. */
@@ -81,17 +80,9 @@ layer(PostgresLedger, { excludeTestServices: true, timeout: "5 minutes" })(
         Effect.gen(function*() {
           yield* SqlClient.SqlClient.use((sql) => sql`ANALYZE operations`)
           yield* Effect.gen(function*() {
-            const store = yield* OperationStore
             for (const filters of combinations) {
-              const { name, result, rows } = yield* look(filled!, filters)
-              const bound = filters.updated_after == null ? operationStates.length * 101 : 2 * maxLookedAt + 1
-              assert.isAtMost(rows, bound, name)
-              if (result._tag === "Success") continue
-              // Only if neither order helps.
-              assert.strictEqual(result.failure._tag, "QueryTooBroad", name)
-              const encoded = yield* Effect.flip(store.listEncoded(filled!.identity, { ...everything, ...filters }))
-              assert.strictEqual(encoded._tag, "QueryTooBroad", name)
-              assert.strictEqual(rows, bound, name)
+              const { name, rows } = yield* look(filled!, filters)
+              assert.isAtMost(rows, operationStates.length * 101, name)
             }
           }).pipe(Effect.provide(Reader))
         }),

@@ -17,7 +17,7 @@ import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
 import { accept, type Holder, issue } from "../../fixtures/HttpScene.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
-/** Lists that sleep in the database for as long as a list may take, on the connections of the lists. */
+/** Lists that sleep in the database for as long as a list may take, on the connections of the lists. Those by key do not. */
 const SleepingLists = Layer.effect(
   OperationStore,
   Effect.gen(function*() {
@@ -25,7 +25,10 @@ const SleepingLists = Layer.effect(
     const lists = (yield* ListClient)!
     return OperationStore.of(storeOf({
       find: store.find,
-      list: () => Effect.orDie(Effect.as(lists`SELECT pg_sleep(600)`, { operations: [], next: null }))
+      list: (grant, query) =>
+        query.key === null
+          ? Effect.orDie(Effect.as(lists`SELECT pg_sleep(600)`, { operations: [], next: null }))
+          : store.list(grant, query)
     }))
   })
 )
@@ -50,16 +53,16 @@ const Services = Layer.unwrap(Effect.map(createDatabase(), (database) => {
 
 const patient = { lifecycle: { deadline: 600_000 }, quiet: true }
 
+/** When each running list began. */
+const running = SqlClient.SqlClient.use((sql) =>
+  sql`
+    SELECT query_start::text FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'lists' AND state = 'active' ORDER BY query_start`
+)
+
 /** Waits until `count` lists run in the database. */
 const untilRunning = Effect.fnUntraced(function*(count: number) {
-  const sql = yield* SqlClient.SqlClient
-  let running = -1
-  while (running !== count) {
-    const [row] = yield* sql<{ readonly running: number }>`
-      SELECT count(*)::int AS running FROM pg_stat_activity
-      WHERE datname = current_database() AND application_name = 'lists' AND state = 'active'`
-    running = row!.running
-  }
+  while ((yield* running).length !== count);
 })
 
 /** Sends a filtered list on a connection of its own, which stays open until the scope closes. */
@@ -83,6 +86,11 @@ layer(gatewayOn(Services, patient).pipe(Layer.provideMerge(Services)), { exclude
           yield* untilRunning(5)
           assert.strictEqual((yield* send(`/v1/operations/${id}`, { token: other.token })).status, 200)
           assert.strictEqual((yield* send("/readyz")).status, 200)
+          // A list by key reads one row, with any filters: it is answered while no list has ended.
+          const before = yield* running
+          const byKey = "/v1/operations?idempotency_key=rent-of-may&state=failed"
+          assert.strictEqual((yield* send(byKey, { token: greedy.token })).status, 200)
+          assert.deepStrictEqual(yield* running, before)
         }).pipe(Effect.scoped)
         // Both clients closed their connections. Running lists are cancelled, and waiting ones never start.
         yield* untilRunning(0)

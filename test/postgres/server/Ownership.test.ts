@@ -8,8 +8,9 @@ import { randomUUID } from "node:crypto"
 import { ClientId, PairwiseSubject, ResourceOwner } from "../../../src/domain/Grant.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
-import { accept, acceptMany, issue, issueAgain } from "../../fixtures/HttpScene.ts"
+import { accept, acceptMany, type Holder, issue, issueAgain } from "../../fixtures/HttpScene.ts"
 import { type Answer, json } from "../../fixtures/HttpWire.ts"
+import * as Ledger from "../../fixtures/Ledger.ts"
 
 const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 
@@ -33,7 +34,8 @@ layer(postgresGateway(), { excludeTestServices: true })("An operation", (it) => 
       Effect.gen(function*() {
         const { send } = yield* Gateway
         const owner = yield* issue()
-        const { id } = yield* accept(owner)
+        const key = Ledger.newKey()
+        const { operation: { id } } = yield* Ledger.accept(owner.identity, { key })
         const stranger = yield* issueAgain(owner, differs)
         const own = yield* accept(stranger)
         const foreign = yield* send(`/v1/operations/${id}`, { token: stranger.token })
@@ -45,6 +47,11 @@ layer(postgresGateway(), { excludeTestServices: true })("An operation", (it) => 
           headers: { "if-none-match": "*" }
         })
         assert.deepStrictEqual(observable(conditional), observable(missing))
+        const byKey = (key: string, { token }: Holder) => send(`/v1/operations?idempotency_key=${key}`, { token })
+        const foreignKey = yield* byKey(key, stranger)
+        assert.deepStrictEqual(idsOf(foreignKey), [])
+        assert.deepStrictEqual(observable(foreignKey), observable(yield* byKey(Ledger.newKey(), stranger)))
+        assert.deepStrictEqual(idsOf(yield* byKey(key, owner)), [id])
         assert.deepStrictEqual(idsOf(yield* send("/v1/operations", { token: stranger.token })), [own.id])
         assert.deepStrictEqual(idsOf(yield* send("/v1/operations", { token: owner.token })), [id])
       })

@@ -1,10 +1,11 @@
 /**
- * Logs and traces hold no token, owner or subject. The tests record both while a gateway on PostgreSQL refuses, fails
+ * Logs and traces hold no token, owner, subject or idempotency key. The tests record both while a gateway on PostgreSQL refuses, fails
  * and breaks in every way.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { randomUUID } from "node:crypto"
 import { Grants } from "../../../src/services/Grants.ts"
 import { Gateway, postgresGateway } from "../../fixtures/HttpGateway.ts"
 import { Observer } from "../../fixtures/HttpObserver.ts"
@@ -31,8 +32,12 @@ const provoke = Effect.gen(function*() {
   const grants = yield* Grants
   const holder = yield* issue()
   const { id } = yield* accept(holder)
+  const key = `key-${randomUUID()}`
+  secrets.add(key)
+  const byKey = `/v1/operations?idempotency_key=${key}`
   const targets = ["/v1/operations", `/v1/operations/${id}`]
-  const read = ({ token }: Holder) => Effect.forEach(targets, (target) => send(target, { token }), { concurrency: 2 })
+  const read = ({ token }: Holder) =>
+    Effect.forEach([...targets, byKey], (target) => send(target, { token }), { concurrency: 3 })
 
   for (const target of targets) {
     yield* send(target)
@@ -49,6 +54,10 @@ const provoke = Effect.gen(function*() {
     )
   }
   yield* sendBytes(`Authorization: Bearer ${holder.token}\r\n\r\n`)
+  for (const flaw of ["", "%20", `&idempotency_key=${key}`, "&page_size=0", `&page_token=${key}`]) {
+    yield* send(`${byKey}${flaw}`, { token: holder.token })
+    yield* send(`${byKey}${flaw}`)
+  }
 
   const revoked = yield* issueAgain(holder)
   yield* grants.revoke(revoked.grant.grant_id)
@@ -84,7 +93,7 @@ const assertSilence = (texts: ReadonlyArray<string>) => {
 }
 
 layer(postgresGateway(), { excludeTestServices: true })("Log lines", (it) => {
-  it.effect("hold no token, no Authorization header, no owner and no subject, in any failure", () =>
+  it.effect("hold no token, no Authorization header, no owner, subject or idempotency key, in any failure", () =>
     Effect.gen(function*() {
       yield* provoke
       const { lines } = yield* Observer
@@ -95,7 +104,7 @@ layer(postgresGateway(), { excludeTestServices: true })("Log lines", (it) => {
 })
 
 layer(postgresGateway({ spans: true }), { excludeTestServices: true })("Trace spans", (it) => {
-  it.effect("hold no token, no Authorization header, no owner and no subject, in any failure", () =>
+  it.effect("hold no token, no Authorization header, no owner, subject or idempotency key, in any failure", () =>
     Effect.gen(function*() {
       yield* provoke
       const { spans } = yield* Observer

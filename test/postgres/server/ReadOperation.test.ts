@@ -50,10 +50,15 @@ layer(postgresGateway(), { excludeTestServices: true })("GET /v1/operations/{id}
       const { send } = yield* Gateway
       const holder = yield* issue()
       const { id } = yield* accept(holder)
-      for (const target of [`/v1/operations/${id}`, "/v1/operations"]) {
+      const varyOf = {
+        [`/v1/operations/${id}`]: "Accept, Authorization, Prefer",
+        "/v1/operations/changes": "Accept, Authorization, Prefer",
+        "/v1/operations": "Accept, Authorization"
+      }
+      for (const [target, vary] of Object.entries(varyOf)) {
         const { headers } = yield* send(target, { token: holder.token })
         assert.strictEqual(headers["cache-control"], "private, no-cache")
-        assert.strictEqual(headers["vary"], "Accept, Authorization")
+        assert.strictEqual(headers["vary"], vary)
         assert.strictEqual(headers["content-type"], "application/json")
       }
     }))

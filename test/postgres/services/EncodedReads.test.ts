@@ -26,6 +26,7 @@ import {
   fieldsOf,
   issue,
   issueAgain,
+  newKey,
   operationIn
 } from "../../fixtures/Ledger.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
@@ -63,14 +64,16 @@ const inStanding = Effect.fnUntraced(function*(standing: GrantStanding) {
   return { identity, operation }
 })
 
-/** The refusals of all four reads, null for a success. */
+/** The refusals of all reads, null for a success. */
 const refusals = Effect.fnUntraced(function*(grant: GrantIdentity, id: OperationId) {
   const store = yield* OperationStore
   const reads: ReadonlyArray<Effect.Effect<unknown, object>> = [
     store.find(grant, id),
     store.findEncoded(grant, id),
     store.list(grant, everything),
-    store.listEncoded(grant, everything)
+    store.listEncoded(grant, everything),
+    store.list(grant, { ...everything, key: newKey() }),
+    store.listEncoded(grant, { ...everything, key: newKey() })
   ]
   return yield* Effect.forEach(reads, (read) => Effect.match(read, { onFailure: fieldsOf, onSuccess: () => null }))
 })
@@ -97,6 +100,8 @@ conformance("an encoded read", (it) => {
     Effect.gen(function*() {
       const store = yield* OperationStore
       const { identity } = yield* issue()
+      const key = newKey()
+      yield* accept(identity, { key })
       for (const type of ["payment", "transfer"]) {
         for (const states of [[], ["submitting"], ["submitting", "failed"], ["cancelled"]] as const) {
           yield* drive((yield* accept(identity, { type })).operation, states)
@@ -110,8 +115,10 @@ conformance("an encoded read", (it) => {
         { type: "unknown" },
         { states: ["accepted"], type: "payment" },
         { created_before: newest!.created_at },
-        { updated_after: newest!.created_at },
-        { created_after: newest!.created_at }
+        { created_after: newest!.created_at },
+        { key },
+        { key, type: "transfer" },
+        { key: newKey() }
       ]
       for (const filter of filters) {
         for (const page_size of [1, 3, 100]) {
@@ -155,7 +162,7 @@ conformance("an encoded read", (it) => {
           const fields = expected === null ? null : fieldsOf(expected)
           assert.deepStrictEqual(
             yield* refusals(grant, operation.id),
-            [fields, fields, fields, fields],
+            Array.from({ length: 6 }, () => fields),
             JSON.stringify({ standing, limited_to })
           )
         }
@@ -174,8 +181,8 @@ conformance("an encoded read", (it) => {
           { ...identity, grant_id: stranger.grant_id }
         ]
       ) {
-        const unknown = { _tag: "GrantUnknown" }
-        assert.deepStrictEqual(yield* refusals(grant, operation.id), [unknown, unknown, unknown, unknown])
+        const unknown = Array.from({ length: 6 }, () => ({ _tag: "GrantUnknown" }))
+        assert.deepStrictEqual(yield* refusals(grant, operation.id), unknown)
       }
     }))
 })

@@ -173,6 +173,12 @@ const forbidden: Readonly<Record<string, string>> = {
   "delete a token": "DELETE FROM access_tokens WHERE grant_id = :grant",
   "empty the table of tokens": "TRUNCATE access_tokens",
   "change a token": "UPDATE access_tokens SET digest = sha256('other') WHERE grant_id = :grant",
+  "change the offset of the change feed": "UPDATE ledger_home SET change_offset = change_offset + 1",
+  "lower the offset of the change feed": "UPDATE ledger_home SET change_offset = -1, history = gen_random_uuid()",
+  "forget the offset of the change feed": "DELETE FROM ledger_home",
+  "empty the home of the ledger": "TRUNCATE ledger_home",
+  "give the ledger a second home":
+    "INSERT INTO ledger_home (system_identifier, database, change_offset) VALUES (1, 1, 1)",
   "store a token that is not a SHA-256":
     "INSERT INTO access_tokens (digest, grant_id, client_id) VALUES ('fingw_', :grant, :client)"
 }

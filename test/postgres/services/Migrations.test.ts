@@ -18,7 +18,8 @@ const all = [
   "0006_operation_rules",
   "0007_grant_revocations",
   "0008_grant_functions",
-  "0009_dpop_proofs"
+  "0009_dpop_proofs",
+  "0010_change_feed"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

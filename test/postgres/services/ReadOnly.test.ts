@@ -8,7 +8,7 @@ import { bearer } from "../../../src/domain/Credential.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { accept, everything, issue, operationIn, PostgresLedger } from "../../fixtures/Ledger.ts"
+import { accept, everything, issue, newKey, operationIn, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool, anotherProcess } from "../../fixtures/Pools.ts"
 import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
 
@@ -30,7 +30,9 @@ layer(PostgresLedger, { excludeTestServices: true })("reads", (it) => {
         { ...everything, states: ["failed", "accepted"] as const },
         { ...everything, type: "payment" },
         { ...everything, after: { created_at, id: operation.id } },
-        { ...everything, created_after: created_at, created_before: created_at, updated_after: created_at }
+        { ...everything, created_after: created_at, created_before: created_at },
+        { ...everything, key: newKey() },
+        { ...everything, key: newKey(), states: ["failed"] as const, type: "payment", created_after: created_at }
       ]
       for (const query of queries) yield* store.list(grant, query)
     })
@@ -65,6 +67,8 @@ layer(PostgresLedger, { excludeTestServices: true })("reads", (it) => {
         assert.lengthOf(statements, 2)
         yield* store.list(identity, { ...everything, states: ["failed"], type: "payment" })
         assert.lengthOf(statements, 3)
+        yield* store.list(identity, { ...everything, key: newKey() })
+        assert.lengthOf(statements, 4)
         for (const { text } of statements) assert.match(text, /^\s*SELECT\b[^;]*$/)
       }).pipe(Effect.provide(Layer.fresh(OperationStore.layer.pipe(Layer.provideMerge(layerRecorded)))))
     }))

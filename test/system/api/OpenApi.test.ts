@@ -87,6 +87,7 @@ const more: Readonly<Record<string, ReadonlyArray<Code>>> = {
   "/.well-known/oauth-protected-resource": [],
   "/problems/{code}": ["route_not_found"],
   "/v1/operations": [...refusals, "invalid_page_token"],
+  "/v1/operations/changes": [...refusals, "change_token_expired"],
   "/v1/operations/{id}": [...refusals, "operation_not_found"]
 }
 const successes: Readonly<Record<string, ReadonlyArray<string>>> = { "/v1/operations/{id}": ["200", "304"] }
@@ -183,13 +184,26 @@ describe("The API description", () => {
       assert.deepStrictEqual(named(template), [requestId])
     }
     assert.sameMembers(named("/problems/{code}"), ["path code", requestId])
-    assert.sameMembers(named("/v1/operations/{id}"), ["path id", "header if-none-match?", requestId])
+    assert.sameMembers(named("/v1/operations/{id}"), [
+      "path id",
+      "header if-none-match?",
+      "header Prefer?",
+      requestId
+    ])
+    assert.sameMembers(named("/v1/operations/changes"), [
+      "query after?",
+      "query state?",
+      "query type?",
+      "query page_size?",
+      "header Prefer?",
+      requestId
+    ])
     assert.sameMembers(named("/v1/operations"), [
       "query state?",
       "query type?",
       "query created_after?",
       "query created_before?",
-      "query updated_after?",
+      "query idempotency_key?",
       "query page_size?",
       "query page_token?",
       requestId
@@ -198,6 +212,16 @@ describe("The API description", () => {
       document.paths["/v1/operations"]!.get.parameters.find((parameter) => parameter.name === name)!.schema
     assert.deepStrictEqual(schemaOf("page_size"), { type: "integer", minimum: 1, maximum: 100, default: 100 })
     assert.deepStrictEqual(schemaOf("X-Request-Id"), { type: "string", pattern: "^[A-Za-z0-9._~-]{8,128}$" })
+  })
+
+  it("declares the header of an honoured wait where a client may wait, and only there", () => {
+    for (const { parameters, responses, template } of operations) {
+      const mayWait = parameters.some(({ name }) => name === "Prefer")
+      for (const [status, { headers }] of Object.entries(responses)) {
+        const isAnswer = Number(status) < 400
+        assert.strictEqual("Preference-Applied" in headers, mayWait && isAnswer, `${template} ${status}`)
+      }
+    }
   })
 
   it("has only closed objects, and problems with exactly the specified members, all required", () => {

@@ -9,7 +9,7 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { accept, everything, identityOf, issue, issueAgain } from "../../fixtures/Ledger.ts"
+import { accept, everything, identityOf, issue, issueAgain, newKey } from "../../fixtures/Ledger.ts"
 import { newLedger, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
@@ -46,7 +46,8 @@ describe("A server in recovery", () => {
             Effect.asVoid(store.find(identityOf(grant), operation.id)),
             Effect.asVoid(store.list(identityOf(grant), everything)),
             Effect.asVoid(store.list(identityOf(grant), { ...everything, states: ["accepted"] })),
-            Effect.asVoid(store.list(identityOf(grant), { ...everything, updated_after: operation.created_at })),
+            Effect.asVoid(store.list(identityOf(grant), { ...everything, created_before: operation.created_at })),
+            Effect.asVoid(store.list(identityOf(grant), { ...everything, key: newKey() })),
             Effect.asVoid(verify(access_token))
           ])
           for (const [n, read] of reads.entries()) {

@@ -284,7 +284,8 @@ describe("The command line", () => {
             "0006_operation_rules",
             "0007_grant_revocations",
             "0008_grant_functions",
-            "0009_dpop_proofs"
+            "0009_dpop_proofs",
+            "0010_change_feed"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

@@ -1,5 +1,5 @@
 /**
- * The example programs `application` and `client` work together. The tests run them in process and read their output.
+ * The example programs `application`, `client` and `fetch` work together. The tests run them in process and read their output.
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
@@ -8,7 +8,9 @@ import { FetchHttpClient, HttpClient, HttpServer } from "effect/http"
 import { createServer } from "node:http"
 import { Application } from "../../../examples/application.ts"
 import { program } from "../../../examples/client.ts"
+import { copyOperations, type TokenStore } from "../../../examples/fetch.ts"
 import { GatewayClient } from "../../../src/api/Client.ts"
+import { createClient } from "../../../src/client/FetchClient.ts"
 
 const Running = Application.pipe(
   Layer.provideMerge(HttpServer.layerTestClient.pipe(Layer.provide(FetchHttpClient.layer))),
@@ -51,15 +53,15 @@ describe("The examples", () => {
       assert.deepStrictEqual(operations.map(({ type }) => type), ["payment"])
     }).pipe(Effect.provide(Running)))
 
-  it.live("client: lists operations, and then watches those that are not settled", () =>
+  it.live("client: lists operations, and then follows those that are not settled", () =>
     Effect.gen(function*() {
-      const { console_, lines, seen } = yield* recorded(/^Watching/)
+      const { console_, lines, seen } = yield* recorded(/^Following/)
       const fiber = yield* Effect.forkChild(
         program.pipe(Effect.provide(clientWith("alice-session")), Effect.provideService(Console.Console, console_))
       )
       yield* seen
       assert.match(lines[0]!, /payment\s+accepted \(revision 1\)/)
-      assert.strictEqual(lines[1], "Watching 1 operations that are not settled")
+      assert.strictEqual(lines[1], "Following 1 operations that are not settled")
       assert.isUndefined(fiber.pollUnsafe())
     }).pipe(Effect.provide(Running)))
 
@@ -68,5 +70,31 @@ describe("The examples", () => {
       const { console_, lines } = yield* recorded(/invalid_token/)
       yield* program.pipe(Effect.provide(clientWith("nobody")), Effect.provideService(Console.Console, console_))
       assert.match(lines.join("\n"), /^Invalid token: .*\(invalid_token, request [0-9a-f-]{36}\)$/)
+    }).pipe(Effect.provide(Running)))
+
+  it.live("fetch: prints the changes, keeps its place in the feed, and stops at a problem with its code", () =>
+    Effect.gen(function*() {
+      const { address } = yield* HttpServer.HttpServer
+      const kept: Array<string | null> = [null]
+      const tokens: TokenStore = { read: () => kept.at(-1)!, write: (token) => kept.push(token) }
+      const runUntil = (accessToken: string, isLast: (line: string) => boolean) =>
+        Effect.promise(async () => {
+          const lines: Array<string> = []
+          const enough = new AbortController()
+          const print = (line: string) => {
+            lines.push(line)
+            if (isLast(line)) enough.abort()
+          }
+          const client = createClient({ baseUrl: HttpServer.formatAddress(address), accessToken })
+          await copyOperations(client, tokens, print, enough.signal).catch((error: unknown) => {
+            if (error !== enough.signal.reason) throw error
+          })
+          return lines
+        })
+      const first = yield* runUntil("alice-session", (line) => line === "Up to date")
+      assert.match(first[0]!, /payment\s+accepted \(revision 1\)/)
+      const refused = yield* runUntil("nobody", () => false)
+      assert.match(refused.join("\n"), /^Invalid token: .*\(invalid_token, request [0-9a-f-]{36}\)$/)
+      assert.deepStrictEqual(kept.map((token) => typeof token), ["object", "string"])
     }).pipe(Effect.provide(Running)))
 })

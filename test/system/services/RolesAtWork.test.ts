@@ -23,6 +23,7 @@ import * as PgAcceptanceSignal from "../../../src/node/PgAcceptanceSignal.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import { GrantBlockers } from "../../../src/services/GrantBlockers.ts"
 import { Grants } from "../../../src/services/Grants.ts"
+import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
@@ -30,6 +31,7 @@ import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { everything } from "../../fixtures/Ledger.ts"
 import { claimTerms, readTerms, recording, reference, returnTerms, takeOverSoon } from "../../fixtures/Queue.ts"
 import { denied, rolesWith } from "../../fixtures/Roles.ts"
 import { makeWorld } from "../../fixtures/submission/World.ts"
@@ -54,6 +56,7 @@ const registration = {
 
 /** All work of workers and operators, until each operation is settled and its payload erased. */
 const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
+  const feed = yield* OperationFeed
   const ledger = yield* OperationLedger
   const queue = yield* SubmissionQueue
   const sql = yield* SqlClient.SqlClient
@@ -83,8 +86,11 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
 
   const { operation: held } = yield* acceptNext("held")
   const { operation: released } = yield* acceptNext("released")
+  const token = yield* feed.now
   yield* sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`
+  assert.strictEqual((yield* Effect.flip(feed.sinceInLedger(token, 10)))._tag, "StoreUnavailable")
   assert.deepStrictEqual(yield* queue.prepare, { moved: true })
+  assert.strictEqual((yield* Effect.flip(feed.sinceInLedger(token, 10)))._tag, "ChangeTokenExpired")
   assert.lengthOf(yield* queue.takeHeld(provider, 10, readTerms), 2)
   yield* queue.recordHeld(held.id, 1, { state: "succeeded" }, recording())
   assert.strictEqual((yield* Effect.flip(queue.release(released.id)))._tag, "StillHeld")
@@ -92,6 +98,9 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   assert.strictEqual(yield* queue.releaseAll, 1)
   yield* ledger.review(released.id, true)
   yield* ledger.cancel(released.id, null)
+  const before = yield* feed.now
+  assert.isAtLeast(yield* queue.holdAll, 0)
+  assert.strictEqual((yield* Effect.flip(feed.sinceInLedger(before, 10)))._tag, "ChangeTokenExpired")
   for (const settled of [id, held.id, released.id]) {
     assert.isEmpty(yield* sql`SELECT 1 FROM operation_payloads WHERE operation_id = ${settled}`)
   }
@@ -129,9 +138,13 @@ describe("The generated roles", () => {
         return { id: operation.id, token: access_token, grant }
       }).pipe(
         Effect.provide(
-          Layer.mergeAll(Grants.layer, GrantBlockers.layer, OperationLedger.layer, SubmissionQueue.layer).pipe(
-            Layer.provideMerge(as("writer"))
-          )
+          Layer.mergeAll(
+            Grants.layer,
+            GrantBlockers.layer,
+            OperationFeed.layer,
+            OperationLedger.layer,
+            SubmissionQueue.layer
+          ).pipe(Layer.provideMerge(as("writer")))
         )
       )
 
@@ -140,9 +153,22 @@ describe("The generated roles", () => {
         const identity = yield* (yield* GrantVerifier).verify(bearer(token))
         const store = yield* OperationStore
         assert.strictEqual((yield* store.find(identity, id)).state, "submitting")
+        for (
+          const filter of [{}, { states: ["submitting"] as const, type: "payment" }, { key: IdempotencyKey.make("k") }]
+        ) {
+          const { operations } = yield* store.list(identity, { ...everything, ...filter })
+          assert.include(operations.map((operation) => operation.id), id)
+        }
+        const feed = yield* OperationFeed
+        const changes = yield* feed.since(identity, { states: [], type: null, page_size: 100, after: null })
+        assert.lengthOf(changes.operations, 4)
+        const query = { states: ["submitting"], type: "payment", page_size: 1, after: null } as const
+        assert.strictEqual((yield* feed.sinceEncoded(identity, query)).count, 1)
+        assert.lengthOf((yield* feed.sinceInLedger(null, 100)).changes, 4)
+        assert.lengthOf((yield* feed.sinceInLedger(yield* feed.now, 100)).changes, 0)
       }).pipe(
         Effect.provide(
-          Layer.mergeAll(Readiness.layer, GrantVerifier.layer, OperationStore.layer).pipe(
+          Layer.mergeAll(Readiness.layer, GrantVerifier.layer, OperationFeed.layer, OperationStore.layer).pipe(
             Layer.provide(as("reader", { startupParameters: { default_transaction_read_only: "on" } }))
           )
         )

@@ -101,7 +101,14 @@ describe("A declared mutation endpoint", () => {
     assert.deepStrictEqual(required, [["Idempotency-Key", true], ["X-Request-Id", false]])
     const answers: Readonly<Record<string, { readonly headers?: object }>> = responses
     const namesOf = (status: string) => Object.keys(answers[status]?.headers ?? {})
-    assert.sameMembers(namesOf("202"), ["Location", "Retry-After", "X-Request-Id", "RateLimit", "RateLimit-Policy"])
+    assert.sameMembers(namesOf("202"), [
+      "Location",
+      "Retry-After",
+      "Idempotent-Replayed",
+      "X-Request-Id",
+      "RateLimit",
+      "RateLimit-Policy"
+    ])
     assert.includeMembers(namesOf("401"), ["WWW-Authenticate", "X-Request-Id"])
     assert.includeMembers(namesOf("503"), ["Retry-After", "X-Request-Id"])
   })

@@ -98,6 +98,9 @@ layer(tracing(), { excludeTestServices: true })("Spans of refused requests", (it
         "http://gateway.test/v1/accounts/fingw_…/operations?state=REDACTED"
       )
       assert.strictEqual(span?.attributes.get("url.query"), "state=REDACTED")
+      yield* send("GET", "/v1/operations?idempotency_key=rent-of-may")
+      const { attributes } = (yield* serverSpans).at(-1)!
+      assert.strictEqual(attributes.get("url.query"), "idempotency_key=REDACTED")
     }))
 })
 

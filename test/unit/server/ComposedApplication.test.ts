@@ -192,6 +192,26 @@ layer(Application, { excludeTestServices: true })("A composed application", (it)
       assert.strictEqual(refused, "invalid_token")
     }))
 
+  it.effect("marks the answer to a repetition, and neither the first answer nor a problem", () =>
+    Effect.gen(function*() {
+      const { access_token } = yield* issue(mayPay)
+      const pay = (amount: string) =>
+        send(
+          HttpClientRequest.post("/v1/accounts/a-1/payments").pipe(
+            HttpClientRequest.bearerToken(access_token),
+            HttpClientRequest.setHeader("idempotency-key", "order-20"),
+            HttpClientRequest.bodyJsonUnsafe({ amount })
+          )
+        )
+      const answers = yield* Effect.forEach(["1.00", "1.00", "2.00", "1.00"], pay)
+      const marks = answers.map(({ headers, status }) => [status, headers["idempotent-replayed"]])
+      assert.deepStrictEqual(marks, [[202, undefined], [202, "true"], [422, undefined], [202, "true"]])
+      const team = yield* client(access_token)
+      const typed = yield* team.payments.pay(payment("order-21"))
+      assert.isUndefined(typed.headers["idempotent-replayed"])
+      assert.strictEqual((yield* team.payments.pay(payment("order-21"))).headers["idempotent-replayed"], "true")
+    }))
+
   it.effect("refuses members that the payload does not have, and sends no tag of a problem", () =>
     Effect.gen(function*() {
       const { access_token } = yield* issue(mayPay)

@@ -57,7 +57,7 @@ layer(memoryGateway(), { excludeTestServices: true })("The limits", (it) => {
         `type=${"a".repeat(64)}`,
         `created_after=${instant}`,
         `created_before=${instant}`,
-        `updated_after=${instant}`,
+        `idempotency_key=${"%7E".repeat(255)}`,
         "page_size=100"
       ].join("&")
       assert.strictEqual((yield* send(`${list}?${query}`, { token: holder.token })).status, 200)

@@ -27,6 +27,8 @@ const linesOf = (headerLines: ReadonlyArray<readonly [string, string]>) =>
   headerLines.slice(0, headerLines.findIndex(([name]) => name === "content-security-policy"))
 
 const revalidated = [["cache-control", "private, no-cache"], ["vary", "Accept, Authorization"]]
+/** Of responses that `Prefer: wait` may delay. */
+const awaitable = [["cache-control", "private, no-cache"], ["vary", "Accept, Authorization, Prefer"]]
 const json = (
   text: string
 ) => [["content-type", "application/json"], ["content-length", String(Buffer.byteLength(text))]]
@@ -36,7 +38,7 @@ describe("The response of a read", () => {
     withServices({ find: () => Effect.succeed(operation) }, ({ send }) =>
       Effect.gen(function*() {
         const body = JSON.stringify(Schema.encodeSync(Operation)(operation))
-        const metadata = [["etag", "\"1-1\""], ["retry-after", "300"], ...revalidated]
+        const metadata = [["etag", "\"1-1\""], ["retry-after", "300"], ...awaitable]
         for (const method of ["GET", "HEAD"]) {
           const fresh = yield* send(target, { token, method })
           assert.deepStrictEqual([fresh.status, linesOf(fresh.headerLines)], [200, [...json(body), ...metadata]])
@@ -53,7 +55,7 @@ describe("The response of a read", () => {
         assert.deepStrictEqual<unknown>(linesOf(headerLines), [
           ...json(text),
           ["etag", "\"1-3-review\""],
-          ...revalidated
+          ...awaitable
         ])
       })))
 

@@ -1,0 +1,103 @@
+/**
+ * Signals, timers and iterators that clean up after themselves.
+ */
+
+/** Runs with a signal that also follows the outer one. The listener leaves when the run ends. */
+const following = async <A>(
+  outer: AbortSignal | undefined,
+  run: (controller: AbortController) => Promise<A>
+): Promise<A> => {
+  const controller = new AbortController()
+  const abort = () => controller.abort(outer?.reason)
+  if (outer?.aborted === true) abort()
+  outer?.addEventListener("abort", abort)
+  try {
+    return await run(controller)
+  } finally {
+    outer?.removeEventListener("abort", abort)
+  }
+}
+
+/** The result, or the reason of the signal if that comes first. A `fetch` of the caller may ignore its signal. */
+export const unlessAborted = async <A>(signal: AbortSignal, start: () => Promise<A>): Promise<A> => {
+  signal.throwIfAborted()
+  return await new Promise<A>((resolve, reject) => {
+    const leave = () => signal.removeEventListener("abort", abort)
+    const abort = () => {
+      leave()
+      reject(signal.reason)
+    }
+    signal.addEventListener("abort", abort)
+    start().then(resolve, reject).finally(leave)
+  })
+}
+
+/** Waits, unless the signal aborts. */
+export const sleep = async (seconds: number, signal: AbortSignal): Promise<void> => {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  try {
+    await unlessAborted(signal, () =>
+      new Promise((resolve) => {
+        timer = setTimeout(resolve, seconds * 1000)
+      }))
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Runs for at most a time. Then it aborts with an error of the caller. */
+export const within = <A>(
+  seconds: number,
+  signal: AbortSignal,
+  late: () => Error,
+  run: (signal: AbortSignal) => Promise<A>
+): Promise<A> =>
+  following(signal, async (controller) => {
+    const timer = setTimeout(() => controller.abort(late()), seconds * 1000)
+    try {
+      return await run(controller.signal)
+    } finally {
+      clearTimeout(timer)
+    }
+  })
+
+/**
+ * An iterator over a generator that needs a signal. It ends with the reason of the caller's signal. `return()` aborts what runs:
+ * a generator alone would first finish its request.
+ */
+export const abortable = <A>(
+  outer: AbortSignal | undefined,
+  generate: (signal: AbortSignal) => AsyncGenerator<A, void, undefined>
+): AsyncIterableIterator<A, void, undefined> => {
+  const controller = new AbortController()
+  const abort = () => controller.abort(outer?.reason)
+  const run = async function*() {
+    if (outer?.aborted === true) abort()
+    outer?.addEventListener("abort", abort)
+    try {
+      controller.signal.throwIfAborted()
+      yield* generate(controller.signal)
+    } finally {
+      outer?.removeEventListener("abort", abort)
+    }
+  }
+  const generator = run()
+  let isLeft = false
+  return {
+    [Symbol.asyncIterator]() {
+      return this
+    },
+    next: () =>
+      generator.next().catch((error: unknown) => {
+        if (isLeft) return { done: true, value: undefined }
+        throw error
+      }),
+    return: async () => {
+      isLeft = true
+      controller.abort()
+      // A request that runs fails now. Its `next` has taken the error.
+      await generator.return()
+      return { done: true, value: undefined }
+    }
+  }
+}

@@ -1,0 +1,208 @@
+/**
+ * A client of the gateway on `fetch`, for programs without Effect, in browsers and in Node: promises and async iterables.
+ *
+ * `get`, `list` and `listAll` send each request once. The other calls repeat their reads, and never a mutation:
+ *
+ * - After a retryable problem, a lost connection or a read without an answer, the read is repeated. The pause is never shorter than
+ *   `Retry-After`. It has a random part, up to 1 second at first, which doubles up to 30 seconds while reads fail.
+ * - Any other problem ends the call with that problem. After `grant_revoked`, `client_inactive` or `provider_disconnected`,
+ *   further reads fail, too. After `change_token_expired`, start the feed anew.
+ * - Reads ask the gateway to wait for a change (`Prefer: wait=50`). If it does not wait, the client polls as `Retry-After` says,
+ *   and the change feed every 5 seconds.
+ * - No call sets itself an end: give it an `AbortSignal`, such as `AbortSignal.timeout(60_000)`.
+ *
+ * A waiting read holds a connection, and browsers open six to a host over HTTP/1.1. Follow many operations by `changes`.
+ */
+import type { ChangesQuery as ChangesSchema, ListQuery as ListSchema } from "../api/OperationsApi.ts"
+import { abortable } from "./Abort.ts"
+import { checkChanges, checkList, checkOperation } from "./Answers.ts"
+import type { Operation, OperationChanges, OperationList } from "./Answers.ts"
+import { ContractError } from "./ClientErrors.ts"
+import { type Answer, exchange, type Gateway, type Query, type ReadRequest } from "./Exchange.ts"
+import { repeatRead, waitingReads } from "./FetchReads.ts"
+import { checkWait, defaultWait, pollFeedAfter, pollOperationAfter, retryAfterSeconds } from "./ReadRules.ts"
+
+export { ConnectionError, ContractError, ProblemError } from "./ClientErrors.ts"
+export type { Operation, OperationChanges, OperationList }
+
+/** The address of the gateway, and the access token. */
+export interface ClientOptions {
+  /** Base URL of the service, such as `https://gateway.example`. */
+  readonly baseUrl: string
+  /** The access token. A function runs for each request, so that it can renew an expired token. Its errors end the call. */
+  readonly accessToken: string | (() => string | Promise<string>)
+  /** Sends the requests instead of the global `fetch`. */
+  readonly fetch?: typeof globalThis.fetch
+  /**
+   * Seconds that a read may wait for a change, 0 to 60; 50 by default. Choose less than the time after which proxies between
+   * the client and the gateway cut an idle connection. With 0 the client polls.
+   */
+  readonly wait?: number
+}
+
+/** What every call takes. */
+export interface CallOptions {
+  /** Ends the call with the reason of the signal. */
+  readonly signal?: AbortSignal
+}
+
+type Filters<Encoded> =
+  & { readonly [Name in Exclude<keyof Encoded, "page_size">]?: Encoded[Name] | undefined }
+  & { readonly page_size?: number | undefined }
+
+/** The filters of a list. Bounds are exclusive, as RFC 3339 texts. */
+export type ListQuery = Filters<typeof ListSchema.Encoded>
+
+/** The filters of the change feed, and the token after which to read. */
+export type ChangesQuery = Filters<Omit<typeof ChangesSchema.Encoded, "after">> & {
+  /** Null or undefined: from the first operation that the grant may see. */
+  readonly after?: string | null | undefined
+}
+
+/** Typed calls of the gateway. */
+export interface Client {
+  readonly get: (id: string, options?: CallOptions) => Promise<Operation>
+  /** One page, newest first. */
+  readonly list: (query?: ListQuery, options?: CallOptions) => Promise<OperationList>
+  /** All matching operations, newest first. It reads each page when the iteration needs it. */
+  readonly listAll: (
+    query?: Omit<ListQuery, "page_token">,
+    options?: CallOptions
+  ) => AsyncIterableIterator<Operation, void, undefined>
+  /**
+   * The operation that this client and subject bound to an idempotency key; null if the gateway has accepted none so far. A
+   * request that is still under way may be accepted later.
+   */
+  readonly findByKey: (key: string, options?: CallOptions) => Promise<Operation | null>
+  /** The operation as it is, and then each change of it, until it is final. */
+  readonly follow: (id: string, options?: CallOptions) => AsyncIterableIterator<Operation, void, undefined>
+  /** The operation when it is final. */
+  readonly settled: (id: string, options?: CallOptions) => Promise<Operation>
+  /**
+   * The pages of the change feed, without end. Each change is in a page at least once, and an operation is in its current state.
+   * Store `next_change_token` after you handled the page, and pass it as `after` to resume with the same filters. A page may be
+   * empty: its token is later all the same. `has_more` is false when the reader has caught up.
+   */
+  readonly changes: (
+    query?: ChangesQuery,
+    options?: CallOptions
+  ) => AsyncIterableIterator<OperationChanges, void, undefined>
+}
+
+const gatewayOf = ({ accessToken, baseUrl, fetch }: ClientOptions): Gateway => {
+  if (!URL.canParse(baseUrl)) throw new TypeError("baseUrl must be a URL such as https://gateway.example")
+  return {
+    baseUrl: baseUrl.replace(/\/+$/, ""),
+    accessToken: typeof accessToken === "function" ? accessToken : () => accessToken,
+    // Browsers refuse `fetch` as a method of another object.
+    fetch: fetch ?? ((...request) => globalThis.fetch(...request))
+  }
+}
+
+const pathOf = (id: string): string => {
+  // Another text would name another resource, such as the list.
+  if (!/^[0-9a-f-]{36}$/.test(id)) throw new TypeError("id must be the id of an operation")
+  return `/v1/operations/${id}`
+}
+
+const listRequest = (query: Query): ReadRequest => ({ path: "/v1/operations", query, check: checkList })
+
+interface KnownState {
+  readonly operation: Operation
+  readonly etag: string
+}
+
+/** The operation of an answer. After a 304 it is the known one. */
+const operationIn = (known: KnownState | null, { body, headers, status }: Answer): KnownState => {
+  const etag = headers.get("etag")
+  if (etag === null) {
+    throw new ContractError("the answer has no ETag. For pages of another origin, expose ETag by CORS", status)
+  }
+  if (body === undefined && known === null) throw new ContractError("the answer has no operation", status)
+  // `exchange` has checked the body.
+  return { etag, operation: (body ?? known!.operation) as Operation }
+}
+
+const follow = (gateway: Gateway, wait: number, id: string, { signal }: CallOptions = {}) =>
+  waitingReads<KnownState | null, Operation>(gateway, wait, signal, {
+    first: null,
+    request: (known, prefer) => ({
+      path: pathOf(id),
+      // The first read does not wait: the caller knows nothing yet.
+      headers: known === null ? {} : { ...prefer, "if-none-match": known.etag },
+      check: checkOperation
+    }),
+    step: (known, answer) => {
+      const state = operationIn(known, answer)
+      const { operation } = state
+      const isNew = state.etag !== known?.etag
+      return {
+        state,
+        item: isNew ? operation : null,
+        isNew,
+        hasMore: false,
+        isLast: operation.terminal,
+        pollAfter: retryAfterSeconds(answer.headers.get("retry-after")) ?? pollOperationAfter
+      }
+    }
+  })
+
+const changes = (gateway: Gateway, wait: number, { after, ...filters }: ChangesQuery, { signal }: CallOptions = {}) =>
+  waitingReads<string | null, OperationChanges>(gateway, wait, signal, {
+    first: after ?? null,
+    request: (token, prefer) => ({
+      path: "/v1/operations/changes",
+      query: { ...filters, after: token },
+      headers: prefer,
+      check: checkChanges
+    }),
+    step: (token, { body }) => {
+      // `exchange` has checked the body.
+      const page = body as OperationChanges
+      const isNew = page.operations.length > 0
+      return {
+        state: page.next_change_token,
+        item: isNew || page.next_change_token !== token ? page : null,
+        isNew,
+        hasMore: page.has_more,
+        isLast: false,
+        pollAfter: pollFeedAfter
+      }
+    }
+  })
+
+/** Makes a client. It throws `TypeError` or `RangeError` if an option is malformed. */
+export const createClient = (options: ClientOptions): Client => {
+  const gateway = gatewayOf(options)
+  const wait = checkWait(options.wait ?? defaultWait)
+  const once = async (request: ReadRequest, { signal = new AbortController().signal }: CallOptions = {}) =>
+    (await exchange(gateway, request, signal)).body
+  const client: Client = {
+    // `exchange` checks the body, here and in the other calls.
+    get: async (id, call) => await once({ path: pathOf(id), check: checkOperation }, call) as Operation,
+    list: async (query = {}, call) => await once(listRequest(query), call) as OperationList,
+    listAll: (query = {}, { signal: outer } = {}) =>
+      abortable(outer, async function*(signal) {
+        for (let page_token: string | null | undefined; page_token !== null;) {
+          const page: OperationList = await client.list({ ...query, page_token }, { signal })
+          yield* page.operations
+          page_token = page.next_page_token
+        }
+      }),
+    findByKey: async (key, { signal = new AbortController().signal } = {}) => {
+      // Without a key the gateway would list all operations.
+      if (typeof key !== "string" || key === "") throw new TypeError("key must be an idempotency key")
+      const { body } = await repeatRead(gateway, listRequest({ idempotency_key: key }), 0, signal)
+      return (body as OperationList).operations[0] ?? null
+    },
+    follow: (id, call) => follow(gateway, wait, id, call),
+    settled: async (id, call) => {
+      let last: Operation | null = null
+      for await (const operation of follow(gateway, wait, id, call)) last = operation
+      // The iteration ends with a final operation, or throws.
+      return last!
+    },
+    changes: (query = {}, call) => changes(gateway, wait, query, call)
+  }
+  return client
+}

@@ -1,0 +1,92 @@
+/**
+ * Reads that wait until their answer meets a condition, or their time is over.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Latch from "effect/Latch"
+import * as Semaphore from "effect/Semaphore"
+import type { ServiceUnavailable } from "../api/Problems.ts"
+import type { GrantIdentity } from "../domain/Grant.ts"
+import { CurrentSlot } from "./Admission.ts"
+import { ChangeWatcher } from "./ChangeWatcher.ts"
+import { Lifecycle } from "./Lifecycle.ts"
+import { Problems } from "./ProblemResponses.ts"
+import type { RunningRequest } from "./RunningRequests.ts"
+import type { Topic } from "./Waiters.ts"
+
+/** Reads of woken requests that run at once. One change may wake thousands, and ordinary reads need the pool as well. */
+const maxReads = 64
+
+/** How long a woken request waits for its read. */
+const longestTurn = Duration.seconds(10)
+
+/** What a request waits for. */
+export interface Wait {
+  readonly grant: GrantIdentity
+  readonly topic: Topic
+  /** The longest wait. */
+  readonly seconds: number
+}
+
+/** What a read returned last. */
+export interface Awaited<A> {
+  readonly answer: A
+  /** Whether the wait was honoured, also if the condition held at once. */
+  readonly isHonoured: boolean
+}
+
+/** Makes the waits. A request has no slot while it waits, and no deadline. Each read has both. */
+export const makeWaits = Effect.gen(function*() {
+  const lifecycle = yield* Lifecycle
+  const watcher = yield* ChangeWatcher
+  const problems = yield* Problems
+  const clock = yield* Clock.Clock
+  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const turns = Semaphore.makeUnsafe(maxReads)
+  const tooLate = problems.fail("service_unavailable", { detail: "The store did not answer in time." })
+
+  /** Waits for its turn, and reads with a slot. */
+  const readInTurn = <A, E, R>(slot: RunningRequest, read: Effect.Effect<A, E, R>) =>
+    Effect.timeoutOrElse(
+      turns.withPermit(Effect.suspend(() => {
+        lifecycle.resume(slot)
+        return read
+      })),
+      { duration: longestTurn, orElse: () => tooLate }
+    )
+
+  /**
+   * Runs the read until the answer meets the condition, the time is over, or the shutdown begins. The answer is that of the last
+   * read, which has checked the grant.
+   */
+  const until = <A, E, R>(
+    { grant, seconds, topic }: Wait,
+    read: Effect.Effect<A, E, R>,
+    isMet: (answer: A) => boolean
+  ): Effect.Effect<Awaited<A>, E | ServiceUnavailable, R> =>
+    Effect.withFiber((fiber) => {
+      const slot = Context.get(fiber.context, CurrentSlot)
+      if (slot === null) return Effect.map(read, (answer) => ({ answer, isHonoured: false }))
+      const woken = Latch.makeUnsafe(false)
+      const wake = () => void woken.openUnsafe()
+      const end = now() + seconds * 1000
+      const waiting = Effect.gen(function*() {
+        let answer = yield* read
+        let isOver = false
+        while (!isMet(answer) && !isOver) {
+          if (!lifecycle.park(slot, wake)) return { answer, isHonoured: false }
+          yield* Effect.timeoutOption(woken.await, Math.max(0, end - now()))
+          // Closed before the read: a change during the read wakes it again.
+          woken.closeUnsafe()
+          isOver = now() >= end || lifecycle.isDraining()
+          answer = yield* readInTurn(slot, read)
+        }
+        return { answer, isHonoured: true }
+      })
+      return watcher.during({ topic, grant, wake }, waiting)
+    })
+
+  return { until }
+})

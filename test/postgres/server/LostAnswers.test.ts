@@ -1,0 +1,113 @@
+/**
+ * A client whose connection is cut after the commit finds its operation by the key, and a repetition returns the same one. The
+ * test pays 1,000 times over TCP, and loses each first answer, to an application on PostgreSQL.
+ */
+import { NodeHttpServer } from "@effect/platform-node"
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer, Logger, Redacted, Schema } from "effect"
+import { FetchHttpClient, HttpServer } from "effect/http"
+import { HttpApi, HttpApiBuilder, HttpApiGroup } from "effect/http-api"
+import { isInetAddress } from "effect/net/NetAddress"
+import { SqlClient } from "effect/sql"
+import { createServer } from "node:http"
+import { makeClient } from "../../../src/api/ApiClient.ts"
+import { GatewayClient } from "../../../src/api/Client.ts"
+import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
+import { operationsRead, Scope } from "../../../src/domain/Grant.ts"
+import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
+import { BaseUrl } from "../../../src/server/BaseUrl.ts"
+import { layerServer } from "../../../src/server/Gateway.ts"
+import { Lifecycle } from "../../../src/server/Lifecycle.ts"
+import { MutationEndpoints } from "../../../src/server/MutationEndpoints.ts"
+import { makeCuttingNetwork, sendUntilCut } from "../../fixtures/CutAnswers.ts"
+import { PostgresServices } from "../../fixtures/HttpGateway.ts"
+import { baseUrl } from "../../fixtures/HttpProblem.ts"
+import { issue } from "../../fixtures/Ledger.ts"
+import { Platform } from "../../fixtures/TestDatabase.ts"
+
+const rounds = 1000
+const clients = 16
+
+const paymentsWrite = Scope.make("payments:write")
+
+class TeamApi extends HttpApi.make("team").add(
+  HttpApiGroup.make("payments").add(
+    mutationEndpoint("pay", "/v1/payments", { payload: Schema.Struct({ amount: Schema.String }), summary: "Pay" })
+  )
+) {}
+
+const Handlers = HttpApiBuilder.group(
+  TeamApi,
+  "payments",
+  Effect.fn(function*(handlers) {
+    const mutations = yield* MutationEndpoints
+    return handlers.handle("pay", ({ payload }) => mutations.accept({ type: "payment", scope: paymentsWrite, payload }))
+  })
+)
+
+const TeamRoutes = HttpApiBuilder.layer(TeamApi).pipe(Layer.provide(Handlers), Layer.provide(MutationEndpoints.layer))
+
+const Application = layerServer(TeamRoutes, [TeamApi]).pipe(
+  Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" })),
+  Layer.provide([Lifecycle.layer({ deadline: 60_000 }), BaseUrl.layer(baseUrl)]),
+  Layer.provideMerge(PostgresServices),
+  Layer.provideMerge(Platform),
+  Layer.provideMerge(Logger.layer([]))
+)
+
+const payload = { amount: "12.00" }
+
+const payment = (token: string, key: string) => {
+  const body = JSON.stringify(payload)
+  return `POST /v1/payments HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\nIdempotency-Key: ${key}\r\n`
+    + `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+}
+
+/** The port of the application, and its typed calls for a new grant that may pay. */
+const open = Effect.gen(function*() {
+  const { address } = yield* HttpServer.HttpServer
+  assert(isInetAddress(address))
+  const { access_token } = yield* issue({ scopes: [operationsRead, paymentsWrite] })
+  const options = { baseUrl: HttpServer.formatAddress(address), accessToken: access_token }
+  const team = yield* makeClient(TeamApi, options)
+  const gateway = yield* Effect.provide(GatewayClient, GatewayClient.layer(options))
+  return {
+    port: address.port,
+    token: Redacted.value(access_token),
+    find: (key: IdempotencyKey) => gateway.list({ idempotency_key: key }),
+    pay: (key: IdempotencyKey) => team.payments.pay({ headers: { "idempotency-key": key }, payload })
+  }
+})
+
+layer(Application, { excludeTestServices: true })("A client that loses an answer after the commit", (it) => {
+  it.effect(
+    `finds exactly one operation by its key, and a repetition returns that one: ${rounds} times`,
+    () =>
+      Effect.gen(function*() {
+        const { find, pay, port, token } = yield* open
+        const network = yield* makeCuttingNetwork(port)
+        const round = Effect.fnUntraced(function*(n: number) {
+          const key = IdempotencyKey.make(`payment-${n}`)
+          assert.isEmpty((yield* find(key)).operations)
+          assert.strictEqual(yield* sendUntilCut(network.port, payment(token, key)), "", "the answer was lost")
+          const { next_page_token, operations } = yield* find(key)
+          assert.lengthOf(operations, 1)
+          assert.isNull(next_page_token)
+          const again = yield* pay(key)
+          assert.strictEqual(again.headers["idempotent-replayed"], "true")
+          assert.deepStrictEqual(again.body, operations[0])
+          return again.body.id
+        })
+        const ids = yield* Effect.forEach(Array.from({ length: rounds }, (_, n) => n), round, { concurrency: clients })
+        assert.deepStrictEqual(new Set(network.cut), new Set(["HTTP/1.1 202"]))
+        assert.lengthOf(network.cut, rounds)
+        assert.strictEqual(new Set(ids).size, rounds)
+        const [stored] = yield* SqlClient.SqlClient.use((sql) =>
+          sql`
+          SELECT count(*)::int AS operations, count(DISTINCT idempotency_key)::int AS keys FROM operations`
+        )
+        assert.deepStrictEqual(stored, { operations: rounds, keys: rounds })
+      }).pipe(Effect.scoped, Effect.provide(FetchHttpClient.layer)),
+    300_000
+  )
+})
