@@ -29,13 +29,15 @@ const placeAt = (position: number) => ({ position, id: beforeAllIds })
 
 const places: Readonly<Record<string, ChangePosition>> = {
   "from the start": startOfLedger,
-  "from the middle": { high: placeAt(size / 2), pending: [] },
-  "to the end": { high: placeAt(size - 5), pending: [] },
+  "from the middle": { ...startOfLedger, high: placeAt(size / 2) },
+  "to the end": { ...startOfLedger, high: placeAt(size - 5) },
   "with pending transactions": {
+    ...startOfLedger,
     high: placeAt(size / 2),
     pending: [10, 11, 500, size / 4].map(placeAt)
   },
   "with as many pending transactions as a token can name": {
+    ...startOfLedger,
     high: placeAt(size / 2),
     pending: Array.from({ length: 200 }, (_, n) => placeAt(n + 1))
   }
