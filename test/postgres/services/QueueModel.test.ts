@@ -121,14 +121,18 @@ const perform = (list: ReadonlyArray<Command>) =>
   }).pipe(Effect.ensuring(Effect.orDie(settleAll)), Effect.scoped)
 
 layer(PostgresLedger, { excludeTestServices: true })("the queue in PostgreSQL and the queue in memory", (it) => {
-  it.effect("give the same answers, store the same rows and return the same changes for any sequence of calls", () =>
-    Effect.gen(function*() {
-      const context = yield* Effect.context<Services | SqlClient.SqlClient>()
-      const run = Effect.runPromiseExitWith(context)
-      const property = fc.asyncProperty(commands, async (list) => {
-        const exit = await run(perform(list))
-        if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
-      })
-      yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40), interruptAfterTimeLimit: 90_000 }))
-    }), 120_000)
+  it.effect(
+    "give the same answers, store the same rows and return the same changes for any sequence of calls",
+    () =>
+      Effect.gen(function*() {
+        const context = yield* Effect.context<Services | SqlClient.SqlClient>()
+        const run = Effect.runPromiseExitWith(context)
+        const property = fc.asyncProperty(commands, async (list) => {
+          const exit = await run(perform(list))
+          if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
+        })
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40), interruptAfterTimeLimit: 90_000 }))
+      }),
+    120_000
+  )
 })
