@@ -137,7 +137,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A page of changes beside a
     Effect.gen(function*() {
       const { identity } = yield* issue()
       const run = yield* openTransaction
-      yield* run("SELECT pg_current_xact_id()")
+      yield* run("SELECT pg_current_xact_id()::text")
       const readers = [feedReader(identity), feedReader(null)]
       const change = operationIn(identity, "succeeded")
       const changes = Effect.all(Array.from({ length: 100 }, () => change), { concurrency: 4 })

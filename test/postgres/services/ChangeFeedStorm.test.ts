@@ -66,6 +66,7 @@ const consumer = (reader: FeedReader) => {
   const copy = new Map<string, number>()
   let token: ReturnType<FeedReader["token"]> = null
   let lives = 0
+  let mostPending = 0
 
   const step = Effect.gen(function*() {
     const { has_more, operations } = yield* reader.page(1 + Math.floor(Math.random() * 100))
@@ -76,6 +77,7 @@ const consumer = (reader: FeedReader) => {
       if (Math.random() < 0.05) yield* Effect.yieldNow
     }
     token = reader.token()
+    mostPending = Math.max(mostPending, (yield* Effect.orDie(reader.position)).pending.length)
     return has_more
   })
 
@@ -91,6 +93,7 @@ const consumer = (reader: FeedReader) => {
 
   return {
     copy,
+    mostPending: () => mostPending,
     /** Lives again and again until the effect has ended, and then reads the rest. */
     during: Effect.fnUntraced(function*<A, E>(writing: Fiber.Fiber<A, E>) {
       while (writing.pollUnsafe() === undefined || lives < kills) {
@@ -111,7 +114,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A reader that is killed ag
         const sql = yield* SqlClient.SqlClient
         const { grant, identity } = yield* issue()
         const pool = yield* Layer.build(
-          anotherPool({ maxConnections: writers, startupParameters: { synchronous_commit: "off" } })
+          anotherPool({ maxConnections: writers, multiplex: false, startupParameters: { synchronous_commit: "off" } })
         )
         const write = Effect.flatMap(
           Effect.provideContext(SqlClient.SqlClient, pool),
@@ -130,7 +133,8 @@ layer(PostgresLedger, { excludeTestServices: true })("A reader that is killed ag
         const rows = yield* sql<{ readonly id: string; readonly revision: number }>`SELECT id, revision FROM operations`
         const expected = new Map(rows.map(({ id, revision }) => [id, revision]))
         assert.isAtLeast([...expected.values()].reduce((sum, revision) => sum + revision, 0), changes)
-        for (const { copy } of consumers) {
+        for (const { copy, mostPending } of consumers) {
+          assert.isAbove(mostPending(), 0, "the transactions of the writers did not overlap")
           assert.deepStrictEqual(new Map([...copy].toSorted()), new Map([...expected].toSorted()))
         }
       }).pipe(Effect.scoped),

@@ -83,7 +83,7 @@ layer(PostgresLedger, { excludeTestServices: true })("The change feed of a moved
       }))
       // It has its id before the move, and changes the ledger after it.
       const running = yield* openTransaction
-      yield* running("SELECT pg_current_xact_id()")
+      yield* running("SELECT pg_current_xact_id()::text")
       yield* move
       yield* prepare
       const readers = [feedReader(identity), feedReader(null)]

@@ -10,6 +10,10 @@ import { allows, attempt, fill, modes, sevenOperations, type World } from "../..
 
 const position = "change_position = pg_current_xact_id()::text::bigint + (SELECT change_offset FROM ledger_home)"
 
+/** A subquery sees the row as it was before the statement. */
+const isAsBefore = `
+  change_position IS NOT DISTINCT FROM (SELECT b.change_position FROM operations b WHERE b.id = operations.id)`
+
 const insert = `
   INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
     idempotency_key, request_digest, state, revision, change_position)
@@ -56,8 +60,9 @@ layer(PostgresLedger, { excludeTestServices: true })("A change position", (it) =
       it.effect(`${isSet ? "is that of the transaction of" : "is kept by a statement that sets"} ${name} (${mode})`, ({ skip }) =>
         Effect.gen(function*() {
           skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
-          const rows = yield* attempt(mode, `${fill(text, yield* world)} RETURNING ${position} AS is_own`)
-          assert.deepStrictEqual(rows, [{ is_own: isSet }])
+          const result = `${position} AS is_own, ${isAsBefore} AS is_as_before`
+          const rows = yield* attempt(mode, `${fill(text, yield* world)} RETURNING ${result}`)
+          assert.deepStrictEqual(rows, [{ is_own: isSet, is_as_before: !isSet }])
         }))
     }
 
