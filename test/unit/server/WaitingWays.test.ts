@@ -3,6 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import type { Lifecycle } from "../../../src/server/Lifecycle.ts"
 import { assertFreeSlots } from "../../fixtures/BothWays.ts"
 import { makeHeld, readOf, ways } from "../../fixtures/HeldRequests.ts"
 import { fixedId, fixedIdentity } from "../../fixtures/HttpFixed.ts"
@@ -29,6 +30,19 @@ const released = () => {
   return held
 }
 
+/** What another request would get now. */
+const roomFor = (lifecycle: Lifecycle["Service"]) =>
+  Effect.delay(
+    Effect.withFiber((fiber) => {
+      const request = lifecycle.admit(fiber)
+      if (request === null) return Effect.succeed("nothing")
+      const room = lifecycle.park(request, () => {}) ? "a slot and a wait" : "a slot"
+      lifecycle.leave(request)
+      return Effect.succeed(room)
+    }),
+    5
+  )
+
 describe("A request that waits", () => {
   it.live.each(names)(
     "is answered after its time, beyond the deadline of a read: %s",
@@ -52,17 +66,10 @@ describe("A request that waits", () => {
         for (let round = 0; round < 3; round++) {
           const wire = yield* open(port)
           wire.send(waiting(60))
-          // The only slot is free again, and the only place of a waiting request is taken.
-          const other = yield* open(port)
-          const isFull = Effect.promise(async () => {
-            other.send(waiting(1))
-            const answer = (await other.next())!
-            return answer.status === 200 && answer.headers["preference-applied"] === undefined
-          })
-          yield* Effect.repeat(isFull, { until: (full) => full })
+          yield* Effect.repeat(roomFor(lifecycle), { until: (room) => room === "a slot" })
           wire.destroy()
+          yield* Effect.repeat(roomFor(lifecycle), { until: (room) => room === "a slot and a wait" })
           yield* assertFreeSlots(lifecycle, fixedIdentity.client_id, limits.maxInFlight)
-          yield* Effect.repeat(isFull, { until: (full) => !full })
         }
       })
   )
