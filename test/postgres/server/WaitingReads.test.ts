@@ -268,6 +268,8 @@ layer(recordedGateway({ lifecycle: bounded }), { excludeTestServices: true })(
           assert.deepStrictEqual([answer.status, answer.headers["preference-applied"]], [304, undefined])
           assert.strictEqual(answer.headers["vary"], "Accept, Authorization, Prefer")
         }
+        const page = yield* get(`${feed}?after=${three.after}`, three.holder, { prefer: "wait=60" })
+        assert.deepStrictEqual([pageOf(page).operations, page.headers["preference-applied"]], [[], undefined])
         yield* move(one.operation, "cancelled")
         yield* move(two.operation, "cancelled")
         for (const fiber of waiting) assertHonoured(yield* Fiber.join(fiber), 200)
