@@ -33,6 +33,14 @@ export const checkWait = (seconds: number): number => {
   return seconds
 }
 
+/** Fails unless the base URL begins with `http://` or `https://`. Of `localhost:3000`, each read would fail and be repeated. */
+export const checkBaseUrl = (baseUrl: string): string => {
+  if (!/^https?:\/\//i.test(baseUrl) || !URL.canParse(baseUrl)) {
+    throw new TypeError("baseUrl must be a URL such as https://gateway.example")
+  }
+  return baseUrl
+}
+
 /** When a read without an answer is given up, so that a dead connection does not hold the client for ever. */
 export const attemptLimit = (wait: number): number => wait + answerTime
 
