@@ -10,7 +10,8 @@ import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpClient from "effect/http/HttpClient"
 import type { HttpClientError } from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
-import type * as Redacted from "effect/Redacted"
+import * as Redacted from "effect/Redacted"
+import { checkAccessToken } from "../client/ReadRules.ts"
 import { Gate } from "./Middleware.ts"
 import { noteAdvice, withAdvice } from "./RetryAdvice.ts"
 
@@ -18,7 +19,10 @@ import { noteAdvice, withAdvice } from "./RetryAdvice.ts"
 export interface ClientOptions {
   /** Base URL of the service, such as `https://gateway.example`. */
   readonly baseUrl: string
-  /** The access token. An effect runs for each request, so that it can renew an expired token. */
+  /**
+   * The access token. An effect runs for each request, so that it can renew an expired token. A token that no header can carry
+   * is a defect.
+   */
   readonly accessToken: Redacted.Redacted<string> | Effect.Effect<Redacted.Redacted<string>>
 }
 
@@ -28,7 +32,10 @@ const bearer = (accessToken: ClientOptions["accessToken"]) =>
     ({ next, request }) =>
       Effect.flatMap(
         Effect.isEffect(accessToken) ? accessToken : Effect.succeed(accessToken),
-        (token) => next(HttpClientRequest.bearerToken(request, token))
+        (token) => {
+          checkAccessToken(Redacted.value(token))
+          return next(HttpClientRequest.bearerToken(request, token))
+        }
       )
   )
 

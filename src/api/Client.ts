@@ -69,13 +69,14 @@ export class GatewayClient extends Context.Service<GatewayClient, {
   readonly listAll: (query?: Omit<ListQuery, "page_token">) => Stream.Stream<Operation, ClientError>
   readonly get: (id: OperationId) => Effect.Effect<Operation, ClientError>
   /**
-   * The operation that this client and subject bound to an idempotency key; null if the gateway has accepted none so far. A
-   * request that is still under way may be accepted later.
+   * The operation that this client and subject requested under an idempotency key. Null if the gateway has recorded no such
+   * request so far: one that is still on its way may be recorded later. So repeat that request with the same key, and never
+   * with another one.
    */
   readonly findByKey: (key: IdempotencyKey) => Effect.Effect<Operation | null, ClientError>
   /** The operation as it is, and then each change of it, until it is final. */
   readonly follow: (id: OperationId) => Stream.Stream<Operation, ClientError>
-  /** The operation when it is final. */
+  /** The operation when it is final. An indeterminate operation may stay so for long: set a limit of your own. */
   readonly settled: (id: OperationId) => Effect.Effect<Operation, ClientError>
   /**
    * The pages of the change feed, without end. Each change is in a page at least once, and an operation is in its current state.

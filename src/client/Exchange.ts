@@ -4,7 +4,7 @@
 import { unlessAborted } from "./Abort.ts"
 import { type Check, isProblem } from "./Answers.ts"
 import { ConnectionError, ContractError, ProblemError } from "./ClientErrors.ts"
-import { isProxyFailure, retryAfterSeconds } from "./ReadRules.ts"
+import { checkAccessToken, isProxyFailure, retryAfterSeconds } from "./ReadRules.ts"
 
 /** The gateway, and how to reach it. */
 export interface Gateway {
@@ -48,15 +48,6 @@ const textOf = (error: unknown, token: string): string => {
   return texts.join(": ").replaceAll(token, "<token>")
 }
 
-const authorizationOf = async ({ accessToken }: Gateway): Promise<string> => {
-  const token = await accessToken()
-  // The platform would quote such a token in its error.
-  if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) {
-    throw new TypeError("the access token is empty, or has characters that no header can carry")
-  }
-  return token
-}
-
 const jsonOf = (text: string): unknown => {
   try {
     return JSON.parse(text) as unknown
@@ -76,7 +67,7 @@ const refusal = (path: string, { body, headers, status }: Answer): Error => {
 /** Sends a request once. It throws `ProblemError`, `ConnectionError`, `ContractError`, or the reason of the signal. */
 export const exchange = async (gateway: Gateway, request: ReadRequest, signal: AbortSignal): Promise<Answer> => {
   const { path } = request
-  const token = await unlessAborted(signal, () => authorizationOf(gateway))
+  const token = checkAccessToken(await unlessAborted(signal, async () => await gateway.accessToken()))
   const receive = async (): Promise<Omit<Answer, "body"> & { readonly text: string }> => {
     const response = await gateway.fetch(`${gateway.baseUrl}${targetOf(request)}`, {
       headers: { ...request.headers, accept: "application/json", authorization: `Bearer ${token}` },

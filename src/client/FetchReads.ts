@@ -25,7 +25,6 @@ export const repeatRead = async (
     try {
       return await within(limit, signal, late, (inner) => exchange(gateway, request, inner))
     } catch (error) {
-      signal.throwIfAborted()
       await sleep(pauseAfterFailure(failures, adviceOf(error), Math.random()), signal)
     }
   }

@@ -1,5 +1,5 @@
 /**
- * The rules by which both clients repeat reads: how long they wait, when they ask again, and after which failures. This module
+ * The rules of both clients: what they accept, how long they wait, when they ask again, and after which failures. This module
  * imports nothing, so that the client on `fetch` stays small. All times are in seconds.
  */
 
@@ -39,6 +39,13 @@ export const checkBaseUrl = (baseUrl: string): string => {
     throw new TypeError("baseUrl must be a URL such as https://gateway.example")
   }
   return baseUrl
+
+/** Fails unless a header can carry the access token. Platforms quote another one in their errors, and it never arrives. */
+export const checkAccessToken = (token: string): string => {
+  if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) {
+    throw new TypeError("the access token is empty, or has characters that no header can carry")
+  }
+  return token
 }
 
 /** When a read without an answer is given up, so that a dead connection does not hold the client for ever. */

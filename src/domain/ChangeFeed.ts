@@ -57,6 +57,11 @@ export interface LedgerChange {
 /** One page of changes of the whole ledger. */
 export interface LedgerChanges {
   readonly changes: ReadonlyArray<LedgerChange>
+  /**
+   * Names the oldest transaction that had not finished when later changes were read. Null: none. The same name for minutes means
+   * that a transaction hangs.
+   */
+  readonly unfinished: number | null
   readonly next: ChangeToken
   readonly has_more: boolean
 }

@@ -13,6 +13,7 @@ import { type ChangeToken, ChangeTokenExpired } from "../domain/ChangeFeed.ts"
 import { OperationFeed } from "../services/OperationFeed.ts"
 import { OperationStore } from "../services/OperationStore.ts"
 import { storeFailure, StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { makeLongTransactions } from "./LongTransactions.ts"
 import { type Waiter, Waiters } from "./Waiters.ts"
 
 /** How often the watcher reads the changes. A waiter learns of a change within this time and the time of a statement. */
@@ -80,12 +81,15 @@ const make = Effect.gen(function*() {
   const changesReport = makeReport("Changes cannot be read for waiting requests; the watcher tries again")
   const grantsReport = makeReport("Grants of waiting requests cannot be checked; the watcher tries again")
 
+  const reportUnfinished = makeLongTransactions()
+
   /** Wakes the waiters for the changes after the token, and returns the next one. */
   const readChanges = Effect.fnUntraced(function*(after: ChangeToken) {
     let token = after
     while (true) {
-      const { changes, has_more, next } = yield* inTime(feed.sinceInLedger(token, pageSize))
+      const { changes, has_more, next, unfinished } = yield* inTime(feed.sinceInLedger(token, pageSize))
       waiters.wakeFor(changes)
+      yield* reportUnfinished(unfinished)
       if (!has_more) return next
       token = next
     }

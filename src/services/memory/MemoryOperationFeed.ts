@@ -80,7 +80,7 @@ export const makeMemory = Effect.gen(function*() {
         resource_owner,
         subject
       }))
-      return { changes, next: yield* encode(placeBehind(page, from), ledgerReader), has_more }
+      return { changes, unfinished: null, next: yield* encode(placeBehind(page, from), ledgerReader), has_more }
     }),
     now: Effect.suspend(() => {
       const positions = [...memory.operations.values()].map(positionOf)

@@ -135,6 +135,7 @@ export const makeSql = Effect.gen(function*() {
     )
     return {
       changes: rows.map(toLedgerChange),
+      unfinished: next.position.pending[0]?.position ?? null,
       next: yield* encode(next, ledgerReader),
       has_more
     } satisfies LedgerChanges

@@ -3,7 +3,7 @@
  * under a test clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Redacted, Ref, Schema } from "effect"
+import { Cause, Effect, Fiber, Redacted, Ref, Schema } from "effect"
 import { HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
 import { HttpApi, HttpApiGroup } from "effect/http-api"
 import { TestClock } from "effect/testing"
@@ -54,7 +54,10 @@ const refused = (code: ProblemCode, headers: Readonly<Record<string, string>> = 
 const lost = "lost" as const
 
 /** A client whose answers are scripted, and the requests that it sent: key, token and body. */
-const scripted = Effect.fnUntraced(function*(answers: ReadonlyArray<(() => Response) | typeof lost>) {
+const scripted = Effect.fnUntraced(function*(
+  answers: ReadonlyArray<(() => Response) | typeof lost>,
+  token = "token"
+) {
   const sent = yield* Ref.make<ReadonlyArray<unknown>>([])
   const httpClient = HttpClient.make((request) =>
     Effect.gen(function*() {
@@ -74,7 +77,7 @@ const scripted = Effect.fnUntraced(function*(answers: ReadonlyArray<(() => Respo
   )
   const client = yield* makeClient(Payments, {
     baseUrl: "https://pay.test",
-    accessToken: Redacted.make("token")
+    accessToken: Redacted.make(token)
   }).pipe(Effect.provideService(HttpClient.HttpClient, httpClient))
   return { pay: client.payments.pay({ headers: { "idempotency-key": "rent" }, payload: { amount: "1.00" } }), sent }
 })
@@ -95,6 +98,17 @@ describe("A financial request of the client", () => {
       assert.deepStrictEqual(yield* Ref.get(sent), [request])
     }))
 
+  it.effect("is not sent with a token that no header can carry: the platform would quote it", () =>
+    Effect.gen(function*() {
+      for (const token of ["secret\ntoken", "secret-tökén", ""]) {
+        const { pay, sent } = yield* scripted([accepted], token)
+        const cause = yield* Effect.flip(Effect.sandbox(submit(pay)))
+        assert.include(Cause.pretty(cause), "the access token is empty, or has characters that no header can carry")
+        assert.notInclude(Cause.pretty(cause), "secret")
+        assert.lengthOf(yield* Ref.get(sent), 0)
+      }
+    }))
+
   it.effect("is repeated as the same request after a retryable problem, when Retry-After has passed", () =>
     Effect.gen(function*() {
       const { pay, sent } = yield* scripted([refused("service_unavailable", { "retry-after": "7" }), accepted])
@@ -113,6 +127,18 @@ describe("A financial request of the client", () => {
       yield* TestClock.adjust("1 second")
       assert.strictEqual((yield* Fiber.join(fiber)).body.id, id)
       assert.deepStrictEqual(yield* Ref.get(sent), [request, request])
+    }))
+
+  it.effect("is repeated a second later if Retry-After names no time", () =>
+    Effect.gen(function*() {
+      for (const headers of [{}, { "retry-after": "0" }, { "retry-after": "soon" }]) {
+        const { pay, sent } = yield* scripted([refused("service_unavailable", headers), accepted])
+        const fiber = yield* Effect.forkChild(submit(pay))
+        yield* TestClock.adjust("999 millis")
+        assert.lengthOf(yield* Ref.get(sent), 1)
+        yield* TestClock.adjust("1 millis")
+        assert.strictEqual((yield* Fiber.join(fiber)).body.id, id)
+      }
     }))
 
   it.effect("is not repeated after a problem that is not retryable", () =>

@@ -3,6 +3,7 @@
  */
 import { describe } from "@effect/vitest"
 import { effectDriver, fetchDriver } from "../../fixtures/client/ClientDrivers.ts"
+import { faultProperties } from "../../fixtures/client/faultProperties.ts"
 import { feedRules } from "../../fixtures/client/feedRules.ts"
 import { followRules } from "../../fixtures/client/followRules.ts"
 import { repetitionRules } from "../../fixtures/client/repetitionRules.ts"
@@ -11,4 +12,5 @@ describe.each([["the Effect client", effectDriver], ["the client on fetch", fetc
   followRules(driver)
   feedRules(driver)
   repetitionRules(driver)
+  faultProperties(driver)
 })

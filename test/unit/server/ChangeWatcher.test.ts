@@ -46,7 +46,7 @@ const makeLedger = () => {
         const from = Number(after)
         const changes = ledger.changes.slice(from, from + ledger.pageSize)
         const next = from + changes.length
-        return { changes, next: String(next) as ChangeToken, has_more: next < ledger.changes.length }
+        return { changes, unfinished: null, next: String(next) as ChangeToken, has_more: next < ledger.changes.length }
       })
   }
   const store: OperationStore["Service"] = {

@@ -1,0 +1,109 @@
+/**
+ * Change tokens survive a crash of the server and end with a failover. The tests kill a real PostgreSQL, and promote a real
+ * standby.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit } from "effect"
+import { SqlClient } from "effect/sql"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import type { OperationId } from "../../../src/domain/Operation.ts"
+import { OperationFeed } from "../../../src/services/OperationFeed.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { feedReader, revisions, submittingStatement } from "../../fixtures/Changes.ts"
+import { accept, issue, outcome } from "../../fixtures/Ledger.ts"
+import { newLedger, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
+import { openTransaction } from "../../fixtures/Pools.ts"
+
+/** The id of a new transaction. */
+const newId = Effect.map(
+  SqlClient.SqlClient.use((sql) => sql<{ readonly id: number }>`SELECT pg_current_xact_id()::text::float8 AS id`),
+  ([row]) => row!.id
+)
+
+const move = (id: OperationId, state: "submitting" | "cancelled") =>
+  OperationLedger.use((ledger) => ledger.transition(id, 1, outcome(state), null))
+
+describe("The change feed", () => {
+  it.live("continues after a crash of the server, which gives ids of lost transactions again", () =>
+    Effect.gen(function*() {
+      const cluster = yield* newLedger
+      const { identity } = yield* whileRunning(cluster, issue())
+      const readers = [feedReader(identity), feedReader(null)]
+      const accepted = yield* whileRunning(cluster, Effect.forEach([1, 2, 3, 4], () => accept(identity)))
+      const [lost, seen, unread, later] = accepted.map(({ operation }) => operation.id)
+      let idBefore = 0
+      // The connections fail with the server.
+      yield* Effect.exit(whileRunning(
+        cluster,
+        Effect.scoped(Effect.gen(function*() {
+          for (const reader of readers) yield* reader.drain()
+          const run = yield* openTransaction
+          yield* run(submittingStatement, [lost])
+          yield* move(seen!, "submitting")
+          for (const reader of readers) assert.deepStrictEqual(revisions(yield* reader.drain()), [`${seen} 2`])
+          yield* move(unread!, "submitting")
+          // The log has no trace of these ids.
+          yield* Effect.forEach(Array.from({ length: 20 }), () => newId)
+          idBefore = yield* newId
+          process.kill(
+            Number(fs.readFileSync(path.join(cluster.pgdata, "postmaster.pid"), "utf8").split("\n")[0]),
+            "SIGKILL"
+          )
+        }))
+      ))
+      assert.isAbove(idBefore, 0)
+      // The children of a killed server may hold the data briefly.
+      while (Exit.isFailure(yield* Effect.exit(whileRunning(cluster, Effect.void))));
+
+      yield* whileRunning(
+        cluster,
+        Effect.gen(function*() {
+          assert.isBelow(yield* newId, idBefore, "ids are given again")
+          yield* move(later!, "submitting")
+          yield* move(lost!, "cancelled")
+          const expected = [`${unread} 2`, `${later} 2`, `${lost} 2`]
+          for (const reader of readers) {
+            assert.deepStrictEqual(revisions(yield* reader.drain()), expected)
+            assert.deepStrictEqual((yield* reader.position).pending, [])
+          }
+        })
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("ends all tokens when a standby is promoted, and serves none before", () =>
+    Effect.gen(function*() {
+      const primary = yield* newLedger
+      const { identity } = yield* whileRunning(primary, issue())
+      const tokens = Effect.gen(function*() {
+        const readers = [feedReader(identity), feedReader(null)]
+        for (const reader of readers) yield* reader.drain()
+        return readers.map((reader) => reader.token()!)
+      })
+      const { id } = yield* whileRunning(primary, Effect.map(accept(identity), ({ operation }) => operation))
+      const early = yield* whileRunning(primary, tokens)
+      const standby = yield* standbyOf(primary)
+      // The standby lacks this change.
+      yield* whileRunning(primary, move(id, "submitting"))
+      const late = yield* whileRunning(primary, tokens)
+
+      yield* whileRunning(
+        standby,
+        Effect.gen(function*() {
+          const sql = yield* SqlClient.SqlClient
+          const feed = yield* OperationFeed
+          const reads = [early, late].flatMap(([ofGrant, ofLedger]) => [
+            Effect.asVoid(feed.since(identity, { states: [], type: null, page_size: 10, after: ofGrant! })),
+            Effect.asVoid(feed.sinceInLedger(ofLedger!, 10))
+          ])
+          for (const read of reads) assert.strictEqual((yield* Effect.flip(read))._tag, "StoreUnavailable")
+          assert.strictEqual((yield* Effect.flip(feed.now))._tag, "StoreUnavailable")
+          yield* sql`SELECT pg_promote()`
+          for (const read of reads) assert.strictEqual((yield* Effect.flip(read))._tag, "ChangeTokenExpired")
+          for (const reader of [feedReader(identity), feedReader(null)]) {
+            assert.deepStrictEqual(revisions(yield* reader.drain()), [`${id} 1`])
+          }
+        })
+      )
+    }).pipe(Effect.scoped))
+})
