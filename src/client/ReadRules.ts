@@ -39,6 +39,7 @@ export const checkBaseUrl = (baseUrl: string): string => {
     throw new TypeError("baseUrl must be a URL such as https://gateway.example")
   }
   return baseUrl
+}
 
 /** Fails unless a header can carry the access token. Platforms quote another one in their errors, and it never arrives. */
 export const checkAccessToken = (token: string): string => {
