@@ -1,20 +1,36 @@
 -- The order of the change feed.
 --
 -- Each change of the public form gets the id of its transaction, plus an offset, as its change position. Transactions commit in
--- any order, so a reader notes which older ones were not finished, and reads those later. `services/internal/changePosition.ts` has the
--- rules. No writer waits for another, and an unfinished transaction delays only itself.
+-- any order, so a reader notes which older ones were not finished, and reads those later. The rules are in
+-- `services/internal/changePosition.ts`. No writer waits for another, and an unfinished transaction delays only itself.
 
--- Names the history of the ledger. A change token belongs to one history: in another one, changes that the token counts as seen
--- may never have happened. A history ends with the timeline, with the home, with a restored table and with `hold --all`. Null
--- until a worker has recorded the present home: before that, new positions may be lower than those of restored rows.
-CREATE FUNCTION ledger_history() RETURNS text
+-- How far the changes had come on each timeline, as a worker last recorded it: the highest position that it saw, and the lower
+-- ones that were unfinished then. A mark that is there after a failover proves that everything it saw is there, because all of it
+-- was committed before the mark. Change tokens that saw no more stay valid.
+CREATE TABLE change_marks (
+  timeline integer PRIMARY KEY,
+  -- Tells timelines of the same number apart, which two failovers from one backup can begin.
+  id uuid NOT NULL DEFAULT gen_random_uuid(),
+  high bigint NOT NULL,
+  pending bigint[] NOT NULL,
+  marked_at timestamptz(3) NOT NULL DEFAULT now()
+);
+INSERT INTO change_marks (timeline, high, pending) VALUES (ledger_timeline(), 0, '{}');
+
+-- Names the history of the ledger on a timeline. A change token belongs to one history: in another one, changes that the token
+-- counts as seen may never have happened. A history ends with the timeline, with the home, with a restored table and with
+-- `hold --all`. Null until a worker has recorded the present home, and the first mark of the timeline: before that, new positions
+-- may be lower than those of restored rows.
+CREATE FUNCTION ledger_history(p_timeline integer) RETURNS text
   LANGUAGE plpgsql STABLE AS $$
 DECLARE
   v_history text;
 BEGIN
-  SELECT concat_ws('.', h.history, h.system_identifier, h.database, 'operations'::regclass::oid, ledger_timeline()) INTO v_history
-  FROM ledger_home h, pg_control_system() s, pg_database d
-  WHERE d.datname = current_database() AND h.system_identifier = s.system_identifier AND h.database = d.oid;
+  SELECT concat_ws('.', h.history, h.system_identifier, h.database, 'operations'::regclass::oid, m.timeline, m.id)
+  INTO v_history
+  FROM change_marks m, ledger_home h, pg_control_system() s, pg_database d
+  WHERE m.timeline = p_timeline AND d.datname = current_database() AND h.system_identifier = s.system_identifier
+    AND h.database = d.oid;
   RETURN encode(substring(sha256(convert_to(v_history, 'UTF8')) FOR 9), 'base64');
 END $$;
 

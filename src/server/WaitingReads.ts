@@ -39,7 +39,11 @@ export const makeWaitingReads = Effect.gen(function*() {
       const isMet = (operation: EncodedOperation) =>
         ifNoneMatch === undefined ? operation.terminal : !isHeld(operation, ifNoneMatch)
       return Effect.flatMap(
-        waits.until({ grant, seconds, topic: topicOfOperation(id) }, operations.find(grant, id), isMet),
+        waits.until(
+          { grant, seconds, topic: topicOfOperation(id) },
+          Effect.suspend(() => operations.find(grant, id)),
+          isMet
+        ),
         ({ answer, isHonoured }) =>
           Effect.map(
             operations.respond(answer, ifNoneMatch),

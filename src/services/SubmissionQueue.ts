@@ -177,6 +177,11 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    */
   readonly holdAll: Effect.Effect<number, StoreUnavailable>
   /**
+   * Records how far the changes have come, at most once a second. So the tokens of `OperationFeed` stay valid after a failover
+   * that lost nothing of it. The feed of a new timeline begins with its first mark.
+   */
+  readonly markChanges: Effect.Effect<void, StoreUnavailable>
+  /**
    * Releases a held operation for the next claim, after an operator made sure that it was never sent. The operator cannot be
    * sure while the claim holder from before the failover may still send it. Until then the call fails with `StillHeld`. An
    * operation that is not held stays as it is.

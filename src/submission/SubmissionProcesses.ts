@@ -1,10 +1,12 @@
 /**
- * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome.
+ * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome. Beside them, the change marker
+ * keeps change tokens valid.
  */
 import * as Layer from "effect/Layer"
 import { UnsafeDatabase } from "../domain/Submission.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import * as ChangeMarker from "./ChangeMarker.ts"
 import { layerCircuitBreaker } from "./Circuit.ts"
 import type { Providers } from "./Providers.ts"
 import { Reconciler } from "./Reconciler.ts"
@@ -21,5 +23,6 @@ export { UnsafeDatabase }
 export const layer: Layer.Layer<never, UnsafeDatabase | StoreUnavailable, SubmissionQueue | Providers> = Layer.mergeAll(
   SubmissionWorker.layer,
   Rescuer.layer,
-  Reconciler.layer
+  Reconciler.layer,
+  ChangeMarker.layer
 ).pipe(Layer.provide(layerCircuitBreaker))

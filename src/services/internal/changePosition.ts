@@ -25,10 +25,15 @@ export const afterAllIds = "ffffffff-ffff-ffff-ffff-ffffffffffff" as OperationId
 export interface ChangePosition {
   readonly high: ChangePlace
   readonly pending: ReadonlyArray<ChangePlace>
+  /**
+   * Whether the reader had seen every change that was visible. Otherwise it has passed operations whose next change is still to
+   * come.
+   */
+  readonly isWhole: boolean
 }
 
 /** Before every change. */
-export const startOfLedger: ChangePosition = { high: { position: 0, id: beforeAllIds }, pending: [] }
+export const startOfLedger: ChangePosition = { high: { position: 0, id: beforeAllIds }, pending: [], isWhole: true }
 
 /** Which transactions had not finished when the changes were read. */
 export interface Unfinished {
@@ -59,7 +64,16 @@ export interface PageRead {
 }
 
 /** The position after a page that was read from this position. */
-export const advance = (from: ChangePosition, { isWhole, last, unfinished }: PageRead): ChangePosition => {
+export const advance = (from: ChangePosition, page: PageRead): ChangePosition => ({
+  ...placesAfter(from, page),
+  // Behind the ceiling there may be more.
+  isWhole: page.isWhole && page.unfinished.running.length <= maxPending
+})
+
+const placesAfter = (
+  from: ChangePosition,
+  { isWhole, last, unfinished }: PageRead
+): Pick<ChangePosition, "high" | "pending"> => {
   const running = new Set(unfinished.running)
   const isUnfinished = ({ position }: ChangePlace) => running.has(position) || position >= unfinished.upcoming
   if (last === null || last.position < from.high.position) {
@@ -79,4 +93,20 @@ export const advance = (from: ChangePosition, { isWhole, last, unfinished }: Pag
     high: last,
     pending: [...left.filter(isUnfinished), ...passed.map((position) => ({ position, id: beforeAllIds }))]
   }
+}
+
+/**
+ * Whether everything that a reader has seen was there when the mark was recorded. Each position below the `high` of the mark was
+ * finished then, except its `pending` ones. Those must be pending for the reader, too.
+ *
+ * A reader between two pages is never covered. It may have passed an operation because of a later change, which it was still to
+ * read. If the failover lost that change, the operation would be back behind the reader.
+ */
+export const isCovered = (
+  { high, isWhole, pending }: ChangePosition,
+  mark: { readonly high: number; readonly pending: ReadonlyArray<number> }
+): boolean => {
+  const unseen = new Set(pending.map(({ position }) => position))
+  return isWhole && high.position <= mark.high
+    && mark.pending.every((position) => position > high.position || unseen.has(position))
 }

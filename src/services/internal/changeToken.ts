@@ -47,7 +47,7 @@ export const encodeChangeToken = (
   reader: ChangeReader
 ): Effect.Effect<ChangeToken, never, Digest.Digest> => {
   const places = [position.high, ...position.pending].map(placeText)
-  const text = [version, history, ...places].join(".")
+  const text = [version, history, position.isWhole ? "whole" : "part", ...places].join(".")
   return Effect.map(
     Digest.Digest.use((digest) => digest.digestHex(Digest.sha256, encoder.encode(JSON.stringify([text, ...reader])))),
     // Only characters of a token.
@@ -73,14 +73,14 @@ export const decodeChangeToken = (
   token: ChangeToken,
   reader: ChangeReader
 ): Effect.Effect<ChangeTokenContent, InvalidChangeToken, Digest.Digest> => {
-  const [known, history = "", ...rest] = Result.getOrElse(Base64Url.decodeString(token), () => "").split(".")
+  const [known, history = "", extent, ...rest] = Result.getOrElse(Base64Url.decodeString(token), () => "").split(".")
   const [high, ...pending] = rest.slice(0, -1).map(placeOf)
   const places = pending.filter((place) => place !== null)
   if (
     known !== version || high === undefined || high === null || places.length < pending.length
     || places.length > maxPending || !isAscending([...places, high])
   ) return Effect.fail(new InvalidChangeToken())
-  const content: ChangeTokenContent = { history, position: { high, pending: places } }
+  const content: ChangeTokenContent = { history, position: { high, pending: places, isWhole: extent === "whole" } }
   // Encoded again and compared as a whole, so that each place has exactly one valid token.
   return Effect.flatMap(
     encodeChangeToken(content, reader),

@@ -27,7 +27,7 @@ export const makeMemory = Effect.gen(function*() {
   const positionOf = ({ operation }: MemoryRecord) => memory.operations.positionOf(operation.id)
 
   const encode = (high: ChangePlace, reader: ChangeReader) =>
-    withDigest(encodeChangeToken({ history: history(), position: { high, pending: [] } }, reader))
+    withDigest(encodeChangeToken({ history: history(), position: { ...startOfLedger, high } }, reader))
 
   /** The place of a token. Null is the start. */
   const placeOf = Effect.fnUntraced(function*(token: ChangeToken | null, reader: ChangeReader) {

@@ -15,6 +15,8 @@ export const makeMemory = Effect.gen(function*() {
   const table = yield* makeQueueTable
   const payloads = yield* makePayloads
   return {
+    // A failover in memory ends every token.
+    markChanges: Effect.void,
     ...makeClaims(table, payloads),
     ...makeReturnedClaims(table, payloads),
     ...makeOutcomes(table),

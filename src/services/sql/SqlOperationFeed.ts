@@ -15,7 +15,15 @@ import {
 } from "../../domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import { advance, afterAllIds, type ChangePlace, startOfLedger, type Unfinished } from "../internal/changePosition.ts"
+import {
+  advance,
+  afterAllIds,
+  type ChangePlace,
+  type ChangePosition,
+  isCovered,
+  startOfLedger,
+  type Unfinished
+} from "../internal/changePosition.ts"
 import {
   type ChangeReader,
   type ChangeTokenContent,
@@ -25,7 +33,7 @@ import {
   ledgerReader
 } from "../internal/changeToken.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
-import { changesOfGrant, changesOfLedger, factAt, lastChange, maxLookedAt } from "./changeStatements.ts"
+import { changesOfGrant, changesOfLedger, factAt, lastChange, markOf, maxLookedAt } from "./changeStatements.ts"
 import { encodeRows, type Values } from "./encodedRows.ts"
 import { columnAt, fromRow, rowOf } from "./OperationRow.ts"
 import { refusalOf } from "./refusalOf.ts"
@@ -38,17 +46,10 @@ interface RowPage {
 }
 
 const notAtHome = new StoreUnavailable({
-  cause: new Error("The ledger was moved or restored. Start a worker: it records the new place of the ledger")
+  cause: new Error(
+    "The ledger was moved, restored or failed over. Start a worker: it records the new place of the ledger"
+  )
 })
-
-/** Fails unless the history of the ledger is that of the token. */
-const checkHistory = (
-  history: unknown,
-  token: ChangeTokenContent | null
-): Effect.Effect<string, ChangeTokenExpired | StoreUnavailable> => {
-  if (typeof history !== "string") return Effect.fail(notAtHome)
-  return token === null || token.history === history ? Effect.succeed(history) : Effect.fail(new ChangeTokenExpired())
-}
 
 const placeAt = (row: Values): ChangePlace => ({
   // The columns of the statement have these types.
@@ -59,25 +60,22 @@ const placeAt = (row: Values): ChangePlace => ({
 /** The rows of a page, from the rows of its statement: one more than the page shows that more follow. */
 const toPage = (
   rows: ReadonlyArray<Values>,
-  from: ChangeTokenContent | null,
-  limit: number
-): Effect.Effect<RowPage, ChangeTokenExpired | StoreUnavailable> => {
+  { from, history, limit }: { readonly from: ChangePosition; readonly history: string; readonly limit: number }
+): RowPage => {
   // The statement returns at least one row.
   const first = rows[0]!
-  return Effect.map(checkHistory(first[factAt.history], from), (history) => {
-    const changes = first[factAt.position] === null ? [] : rows
-    const matching = changes.filter((row) => row[factAt.matches] === true)
-    const page = matching.slice(0, limit)
-    const isCut = matching.length > limit
-    const last = isCut ? page.at(-1) : changes.at(-1)
-    const isWhole = !isCut && (first[factAt.looked] as number | null ?? 0) < maxLookedAt
-    const position = advance(from?.position ?? startOfLedger, {
-      last: last === undefined ? null : placeAt(last),
-      isWhole,
-      unfinished: unfinishedOf(first[factAt.running], first[factAt.upcoming])
-    })
-    return { rows: page, next: { history, position }, has_more: !isWhole }
+  const changes = first[factAt.position] === null ? [] : rows
+  const matching = changes.filter((row) => row[factAt.matches] === true)
+  const page = matching.slice(0, limit)
+  const isCut = matching.length > limit
+  const last = isCut ? page.at(-1) : changes.at(-1)
+  const isWhole = !isCut && (first[factAt.looked] as number | null ?? 0) < maxLookedAt
+  const position = advance(from, {
+    last: last === undefined ? null : placeAt(last),
+    isWhole,
+    unfinished: unfinishedOf(first[factAt.running], first[factAt.upcoming])
   })
+  return { rows: page, next: { history, position }, has_more: !isWhole }
 }
 
 const unfinishedOf = (running: unknown, upcoming: unknown): Unfinished => ({
@@ -103,14 +101,30 @@ export const makeSql = Effect.gen(function*() {
 
   const encode = (content: ChangeTokenContent, reader: ChangeReader) => withDigest(encodeChangeToken(content, reader))
 
+  /** Whether the present history has all that the reader of the token has seen, in an earlier one. */
+  const isContinued = ({ history, position }: ChangeTokenContent) =>
+    Effect.map(
+      orUnavailable(sql.unsafe<ChangeMark>(markOf, [history])),
+      (marks) => marks.some((mark) => isCovered(position, mark))
+    )
+
+  /** The present history. Fails if the token belongs to another one. */
+  const checkHistory = Effect.fnUntraced(function*(history: unknown, token: ChangeTokenContent | null) {
+    if (typeof history !== "string") return yield* notAtHome
+    if (token === null || token.history === history || (yield* isContinued(token))) return history
+    return yield* new ChangeTokenExpired()
+  })
+
   const pageOfGrant = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery) {
     const reader = grantReader(grant, query)
     const from = yield* decode(query.after, reader)
-    const { parameters, text } = changesOfGrant(grant, from?.position ?? startOfLedger, query)
+    const position = from?.position ?? startOfLedger
+    const { parameters, text } = changesOfGrant(grant, position, query)
     const rows = yield* orUnavailable(sql.unsafe(text, parameters).values)
     const refused = refusalOf(grant, rows[0]?.[factAt.standing])
     if (refused !== null) return yield* refused
-    const page = yield* toPage(rows, from, query.page_size)
+    const history = yield* checkHistory(rows[0]![factAt.history], from)
+    const page = toPage(rows, { from: position, history, limit: query.page_size })
     return { ...page, token: yield* encode(page.next, reader) }
   })
 
@@ -127,12 +141,11 @@ export const makeSql = Effect.gen(function*() {
 
   const sinceInLedger = Effect.fn("OperationFeed.sinceInLedger")(function*(after: ChangeToken | null, limit: number) {
     const from = yield* decode(after, ledgerReader)
-    const { parameters, text } = changesOfLedger(from?.position ?? startOfLedger, limit)
-    const { has_more, next, rows } = yield* toPage(
-      yield* orUnavailable(sql.unsafe(text, parameters).values),
-      from,
-      limit
-    )
+    const position = from?.position ?? startOfLedger
+    const { parameters, text } = changesOfLedger(position, limit)
+    const read = yield* orUnavailable(sql.unsafe(text, parameters).values)
+    const history = yield* checkHistory(read[0]![factAt.history], from)
+    const { has_more, next, rows } = toPage(read, { from: position, history, limit })
     return {
       changes: rows.map(toLedgerChange),
       unfinished: next.position.pending[0]?.position ?? null,
@@ -143,7 +156,8 @@ export const makeSql = Effect.gen(function*() {
 
   const now = Effect.gen(function*() {
     const [row] = yield* orUnavailable(sql.unsafe<LastChange>(lastChange))
-    const history = yield* Effect.catchTag(checkHistory(row!.history, null), "ChangeTokenExpired", Effect.die)
+    const { history } = row!
+    if (history === null) return yield* notAtHome
     const unfinished = unfinishedOf(row!.running, row!.upcoming)
     const last = row!.position === null ? null : { position: row!.position, id: afterAllIds }
     const position = advance(startOfLedger, { last, isWhole: true, unfinished })
@@ -152,6 +166,11 @@ export const makeSql = Effect.gen(function*() {
 
   return { since, sinceEncoded, sinceInLedger, now }
 })
+
+interface ChangeMark {
+  readonly high: number
+  readonly pending: ReadonlyArray<number>
+}
 
 interface LastChange {
   readonly position: number | null

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ReviewTerms } from "../../domain/Submission.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
+import { recordMark } from "./changeStatements.ts"
 import { millis } from "./queueFragments.ts"
 import { makeClaims } from "./SqlClaims.ts"
 import { makeHolds } from "./SqlHolds.ts"
@@ -30,7 +31,12 @@ export const makeSql = Effect.gen(function*() {
     )
   )
 
+  const markChanges = Effect.asVoid(orUnavailable(sql.unsafe(recordMark))).pipe(
+    Effect.withSpan("SubmissionQueue.markChanges")
+  )
+
   return {
+    markChanges,
     ...yield* makeClaims,
     ...yield* makeReturnedClaims,
     ...yield* makeOutcomes,

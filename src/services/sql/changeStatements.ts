@@ -54,7 +54,7 @@ export const factAt = {
  * of `own` are left out, as those of every other running transaction are.
  */
 const ledger = `(
-    SELECT ledger_history() AS history, s.running, s.upcoming, s.own,
+    SELECT ledger_history(ledger_timeline()) AS history, s.running, s.upcoming, s.own,
       coalesce(s.running[${maxPending + 1}], s.upcoming)::bigint AS ceiling
     FROM (
       SELECT ARRAY(
@@ -170,3 +170,29 @@ export const lastChange = `
     ORDER BY o.change_position DESC LIMIT 1
   ) o ON true
   WHERE ${onPrimary}`
+
+/** The mark of an earlier timeline, for a token of its history. */
+export const markOf = `
+  SELECT m.high::float8 AS high, m.pending::float8[] AS pending FROM change_marks m
+  WHERE m.timeline <> ledger_timeline() AND ledger_history(m.timeline) = $1`
+
+/** Records how far the changes have come: at most each second, and only if they have come further. */
+export const recordMark = `
+  INSERT INTO change_marks AS m (timeline, high, pending)
+  SELECT t.timeline, n.high, n.pending
+  FROM ${ledger}
+  LEFT JOIN LATERAL (
+    SELECT o.change_position FROM operations o WHERE o.change_position < l.ceiling AND ${isFinished}
+    ORDER BY o.change_position DESC LIMIT 1
+  ) o ON true
+  CROSS JOIN LATERAL (SELECT ledger_timeline() AS timeline) t
+  CROSS JOIN LATERAL (
+    SELECT coalesce(o.change_position, 0) AS high,
+      ARRAY(SELECT p::bigint FROM unnest(l.running) p WHERE p < o.change_position) AS pending
+  ) n
+  WHERE NOT EXISTS (
+    SELECT FROM change_marks k
+    WHERE k.timeline = t.timeline AND ((k.high, k.pending) = (n.high, n.pending) OR k.marked_at > now() - interval '900 ms')
+  )
+  ON CONFLICT (timeline) DO UPDATE SET high = excluded.high, pending = excluded.pending, marked_at = now()
+  WHERE m.high <= excluded.high`

@@ -54,6 +54,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         ]
       },
       ledger_home: { SELECT: ["system_identifier", "database", "change_offset", "history"] },
+      change_marks: { SELECT: ["timeline", "id", "high", "pending"] },
       [migrationsTable]: { SELECT: ["migration_id"] }
     },
     functions: []
@@ -102,6 +103,11 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       operation_history: { SELECT: "all" },
       operation_payloads: { SELECT: "all", INSERT: "all" },
       ledger_home: { SELECT: "all", UPDATE: ["system_identifier", "database", "history"] },
+      change_marks: {
+        SELECT: "all",
+        INSERT: ["timeline", "high", "pending"],
+        UPDATE: ["high", "pending", "marked_at"]
+      },
       [migrationsTable]: { SELECT: "all" }
     },
     functions: ["provision_grant", "register_grant", "revoke_grants", "change_standing"]

@@ -12,7 +12,7 @@ import { issue, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool, anotherProcess } from "../../fixtures/Pools.ts"
 
 const writers = 8
-const changes = rounds(8000, 100_000)
+const changes = rounds(5000, 100_000)
 const kills = 100
 
 /** A random UUIDv7. */
@@ -65,14 +65,13 @@ const writer = ({ client_id, grant_id, provider_connection_id, resource_owner, s
 const consumer = (reader: FeedReader) => {
   const copy = new Map<string, number>()
   let token: ReturnType<FeedReader["token"]> = null
-  let [deliveries, lives] = [0, 0]
+  let lives = 0
 
   const step = Effect.gen(function*() {
     const { has_more, operations } = yield* reader.page(1 + Math.floor(Math.random() * 100))
     for (const { id, revision } of operations) {
       assert.isAtLeast(revision, copy.get(id) ?? 0, "a revision went back")
       copy.set(id, revision)
-      deliveries++
       // A killed reader has applied a part of the page.
       if (Math.random() < 0.05) yield* Effect.yieldNow
     }
@@ -82,7 +81,6 @@ const consumer = (reader: FeedReader) => {
 
   /** Reads until it is killed: at any await of some page. */
   const life = Effect.gen(function*() {
-    lives++
     reader.resume(token)
     const fiber = yield* Effect.forkChild(
       Effect.forever(Effect.tap(step, (has_more) => has_more ? Effect.void : Effect.sleep("10 millis")))
@@ -93,10 +91,12 @@ const consumer = (reader: FeedReader) => {
 
   return {
     copy,
-    counts: () => ({ deliveries, lives }),
     /** Lives again and again until the effect has ended, and then reads the rest. */
     during: Effect.fnUntraced(function*<A, E>(writing: Fiber.Fiber<A, E>) {
-      while (writing.pollUnsafe() === undefined || lives < kills) yield* life
+      while (writing.pollUnsafe() === undefined || lives < kills) {
+        lives++
+        yield* life
+      }
       reader.resume(token)
       while (yield* step);
     })
@@ -130,10 +130,8 @@ layer(PostgresLedger, { excludeTestServices: true })("A reader that is killed ag
         const rows = yield* sql<{ readonly id: string; readonly revision: number }>`SELECT id, revision FROM operations`
         const expected = new Map(rows.map(({ id, revision }) => [id, revision]))
         assert.isAtLeast([...expected.values()].reduce((sum, revision) => sum + revision, 0), changes)
-        for (const { copy, counts } of consumers) {
-          console.log(counts(), expected.size)
+        for (const { copy } of consumers) {
           assert.deepStrictEqual(new Map([...copy].toSorted()), new Map([...expected].toSorted()))
-          assert.isAtLeast(counts().lives, kills)
         }
       }).pipe(Effect.scoped),
     900_000

@@ -1,6 +1,6 @@
 /**
- * The queue in PostgreSQL and the queue in memory answer and store the same. The test applies random sequences of calls
- * to both and compares them after each.
+ * The queue in PostgreSQL and the queue in memory answer and store the same, and their change feeds return the same. The test
+ * applies random sequences of calls to both and compares them after each.
  */
 import { assert, layer } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Layer } from "effect"
@@ -10,6 +10,7 @@ import * as fc from "fast-check"
 import { canTransition, isTerminal, type OperationState } from "../../../src/domain/Operation.ts"
 import type { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { rounds } from "../../fixtures/Effort.ts"
+import { assertSameChanges, follower } from "../../fixtures/FollowedQueue.ts"
 import {
   InMemoryLedger,
   issue,
@@ -93,6 +94,7 @@ const perform = (list: ReadonlyArray<Command>) =>
     const first = { ...world.request, client_id: world.clients[0]!, provider: world.providers[0]! }
     memory.grants.push((yield* inMemory(issue({ ...first, expires_in: Duration.days(365) }))).grant)
     postgres.grants.push((yield* issue({ ...first, expires_in: Duration.days(365) })).grant)
+    const followers = [follower(memory), follower(postgres)] as const
     let then = performance.now()
     for (const [n, command] of list.entries()) {
       const after = `${n}: ${JSON.stringify(command)}`
@@ -107,6 +109,7 @@ const perform = (list: ReadonlyArray<Command>) =>
       const stored = yield* storedInPostgres(postgres.ids)
       assertAlike(model, stored, after)
       for (const operation of stored) assertSound(operation, after)
+      yield* assertSameChanges(followers, command, 1 + n % 4, after)
       for (const side of [memory, postgres]) {
         side.revisions.splice(
           0,
@@ -118,14 +121,18 @@ const perform = (list: ReadonlyArray<Command>) =>
   }).pipe(Effect.ensuring(Effect.orDie(settleAll)), Effect.scoped)
 
 layer(PostgresLedger, { excludeTestServices: true })("the queue in PostgreSQL and the queue in memory", (it) => {
-  it.effect("give the same answers and store the same rows for any sequence of calls", () =>
-    Effect.gen(function*() {
-      const context = yield* Effect.context<Services | SqlClient.SqlClient>()
-      const run = Effect.runPromiseExitWith(context)
-      const property = fc.asyncProperty(commands, async (list) => {
-        const exit = await run(perform(list))
-        if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
-      })
-      yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40), interruptAfterTimeLimit: 90_000 }))
-    }), 120_000)
+  it.effect(
+    "give the same answers, store the same rows and return the same changes for any sequence of calls",
+    () =>
+      Effect.gen(function*() {
+        const context = yield* Effect.context<Services | SqlClient.SqlClient>()
+        const run = Effect.runPromiseExitWith(context)
+        const property = fc.asyncProperty(commands, async (list) => {
+          const exit = await run(perform(list))
+          if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
+        })
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 40), interruptAfterTimeLimit: 90_000 }))
+      }),
+    120_000
+  )
 })

@@ -97,6 +97,8 @@ export class SimulatedDatabase {
     const send = <A, E>(name: string, statement: Effect.Effect<A, E>) => this.#send(process, name, statement)
     return {
       prepare: send("prepare", queue.prepare),
+      // Nothing here reads the change feed.
+      markChanges: Effect.void,
       claim: (...args) => send("claim", queue.claim(...args)),
       returnClaim: (...args) => send("returnClaim", queue.returnClaim(...args)),
       claimReturned: (...args) => send("claimReturned", queue.claimReturned(...args)),

@@ -3,11 +3,11 @@
  * statements take time, under a test clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Layer, Logger, Schema } from "effect"
+import { Context, Duration, Effect, Exit, Fiber, Layer, Logger, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import type { ChangeToken } from "../../../src/domain/ChangeFeed.ts"
 import type { EncodedOperation } from "../../../src/domain/EncodedOperation.ts"
-import type { GrantIdentity } from "../../../src/domain/Grant.ts"
+import type { Grant, GrantIdentity } from "../../../src/domain/Grant.ts"
 import type { Operation } from "../../../src/domain/Operation.ts"
 import { CurrentSlot } from "../../../src/server/Admission.ts"
 import { BaseUrl } from "../../../src/server/BaseUrl.ts"
@@ -16,11 +16,12 @@ import { isOverdue, Lifecycle, type LifecycleOptions } from "../../../src/server
 import { Problems } from "../../../src/server/ProblemResponses.ts"
 import { topicOfOperation, topicOfOwner } from "../../../src/server/Waiters.ts"
 import { makeWaits } from "../../../src/server/Waits.ts"
+import { Grants } from "../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { assertFreeSlots } from "../../fixtures/BothWays.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
-import { accept, drive, InMemoryLedger, issue } from "../../fixtures/Ledger.ts"
+import { accept, drive, InMemoryLedger, issue, issueAgain } from "../../fixtures/Ledger.ts"
 
 /** How long a statement takes before and after its snapshot, in milliseconds. */
 interface Latency {
@@ -212,6 +213,45 @@ describe("A wait", () => {
       yield* TestClock.adjust(1000)
       assert.strictEqual(counts.reads, 1)
       yield* Fiber.interrupt(waiting)
+    }).pipe(Effect.provide(InMemoryLedger)))
+
+  const endings: Readonly<Record<string, (grant: Grant) => Effect.Effect<unknown, unknown, Grants>>> = {
+    GrantRevoked: ({ grant_id }) => Grants.use((grants) => grants.revoke(grant_id)),
+    ClientInactive: ({ client_id }) => Grants.use((grants) => grants.setClientActive(client_id, false)),
+    ProviderDisconnected: ({ provider_connection_id }) =>
+      Grants.use((grants) => grants.setProviderConnected(provider_connection_id, false))
+  }
+
+  it.effect.each(Object.keys(endings))(
+    "ends with the refusal of its grant within a second: %s",
+    (tag) =>
+      Effect.gen(function*() {
+        const { change } = yield* openProcess()
+        const { grant, identity, operation } = yield* scene
+        const waiting = yield* start(change(identity, operation, 60))
+        yield* TestClock.adjust(1234)
+        yield* endings[tag]!(grant)
+        assert.isUndefined(exitOf(waiting))
+        yield* TestClock.adjust(1000)
+        assert.isDefined(exitOf(waiting))
+        const refusal = yield* Effect.flip(Fiber.join(waiting))
+        assert.strictEqual(refusal === "refused" ? refusal : refusal._tag, tag)
+      }).pipe(Effect.provide(InMemoryLedger))
+  )
+
+  it.effect("ends within a second after its grant expires", () =>
+    Effect.gen(function*() {
+      const { change } = yield* openProcess()
+      const { grant } = yield* scene
+      const { identity } = yield* issueAgain(grant, { expires_in: Duration.seconds(10) })
+      const { operation } = yield* accept(identity)
+      const waiting = yield* start(change(identity, operation, 60))
+      yield* TestClock.adjust(9_999)
+      assert.isUndefined(exitOf(waiting))
+      yield* TestClock.adjust(1001)
+      assert.isDefined(exitOf(waiting))
+      const refusal = yield* Effect.flip(Fiber.join(waiting))
+      assert.deepInclude(refusal, { _tag: "GrantRevoked", reason: "expired" })
     }).pipe(Effect.provide(InMemoryLedger)))
 
   it.effect("that is interrupted at any moment leaves no slot and no waiter behind", () =>

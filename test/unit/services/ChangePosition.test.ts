@@ -5,7 +5,12 @@
 import * as fc from "fast-check"
 import { assert, describe, it } from "vitest"
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import { type ChangePosition, maxPending, startOfLedger } from "../../../src/services/internal/changePosition.ts"
+import {
+  type ChangePosition,
+  isCovered,
+  maxPending,
+  startOfLedger
+} from "../../../src/services/internal/changePosition.ts"
 import { Database, type PageTerms, readPage, type Row, type Snapshot } from "../../fixtures/ChangeModel.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 
@@ -16,7 +21,8 @@ type Step =
   | { readonly kind: "begin"; readonly count: number }
   | { readonly kind: "change"; readonly which: number; readonly id: OperationId }
   | { readonly kind: "commit" | "rollBack"; readonly which: number }
-  | { readonly kind: "crash" }
+  | { readonly kind: "crash" | "mark" }
+  | { readonly kind: "failOver"; readonly lost: number }
   | { readonly kind: "read"; readonly limit: number; readonly look: number }
 
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -32,6 +38,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constant("commit" as const), which }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("rollBack" as const), which }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("crash" as const) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("mark" as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("failOver" as const), lost: fc.nat({ max: 4 }) }) },
   {
     weight: 8,
     arbitrary: fc.record({
@@ -44,15 +52,38 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 const steps = fc.array(step, { minLength: 20, maxLength: 120, size: "max" })
 
+/** The same without failovers: a token of another timeline needs a check. */
+const onOneTimeline = steps.map((list) => list.filter(({ kind }) => kind !== "failOver"))
+
 /** A reader with its own copy of the database. */
 class Reader {
   position: ChangePosition = startOfLedger
+  /** The timeline of the token. */
+  timeline = 1
+  /** How often a token survived a failover, and how often it ended. */
+  continued = 0
+  expired = 0
   readonly copy = new Map<OperationId, number>()
   readonly seen = new Set<string>()
   readonly matches: (row: Row) => boolean
 
   constructor(matches: (row: Row) => boolean = () => true) {
     this.matches = matches
+  }
+
+  /** Continues after a failover if the token is still good; else the reader starts anew. */
+  follow(database: Database): void {
+    if (database.timeline === this.timeline) return
+    const mark = database.markOf(this.timeline)
+    this.timeline = database.timeline
+    if (mark !== undefined && isCovered(this.position, mark)) {
+      this.continued++
+      return
+    }
+    this.expired++
+    this.position = startOfLedger
+    this.copy.clear()
+    this.seen.clear()
   }
 
   read(snapshot: Snapshot, terms: Omit<PageTerms, "matches">): boolean {
@@ -73,6 +104,7 @@ class Reader {
 
   /** Reads until there is no more. Each page moves on, so the number of pages has a bound. */
   drain(database: Database, terms: Omit<PageTerms, "matches">): void {
+    this.follow(database)
     const snapshot = database.snapshot()
     let pages = 0
     while (this.read(snapshot, terms)) assert.isAtMost(++pages, snapshot.rows.length + 1, "a page does not move on")
@@ -96,8 +128,17 @@ const run = (database: Database, step: Step, readers: ReadonlyArray<Reader>): vo
     case "crash":
       database.crash()
       break
+    case "mark":
+      database.mark()
+      break
+    case "failOver":
+      database.failOver(step.lost)
+      break
     case "read":
-      for (const reader of readers) reader.read(database.snapshot(), step)
+      for (const reader of readers) {
+        reader.follow(database)
+        reader.read(database.snapshot(), step)
+      }
   }
 }
 
@@ -105,6 +146,8 @@ const numRuns = rounds(2000, 30_000)
 
 describe("A reader of changes", () => {
   it("has every committed change in the end, none twice, and no revision ever goes back", () => {
+    let continued = 0
+    let expired = 0
     fc.assert(
       fc.property(steps, fc.boolean(), (list, commits) => {
         const database = new Database()
@@ -120,14 +163,19 @@ describe("A reader of changes", () => {
           assert.deepStrictEqual(reader.position.pending, [])
         }
         assert.strictEqual(all.copy.size, database.snapshot().rows.length)
+        continued += all.continued + some.continued
+        expired += all.expired + some.expired
       }),
       { numRuns }
     )
+    // Of the failovers, some ended the token and some did not.
+    assert.isAbove(continued, 0)
+    assert.isAbove(expired, 0)
   })
 
   it("that stores its token now and then, and starts again from the stored one, has every change in the end", () => {
     fc.assert(
-      fc.property(steps, fc.array(fc.boolean(), { minLength: 1 }), (list, stores) => {
+      fc.property(onOneTimeline, fc.array(fc.boolean(), { minLength: 1 }), (list, stores) => {
         const database = new Database()
         let stored = startOfLedger
         const copy = new Map<OperationId, number>()
@@ -153,7 +201,7 @@ describe("A reader of changes", () => {
 
   it("loses nothing when a page was read in an older snapshot, as in a long transaction of the reader", () => {
     fc.assert(
-      fc.property(steps, fc.nat({ max: 10 }), (list, age) => {
+      fc.property(onOneTimeline, fc.nat({ max: 10 }), (list, age) => {
         const database = new Database()
         let position = startOfLedger
         let snapshots: ReadonlyArray<Snapshot> = []
@@ -181,6 +229,29 @@ describe("A reader of changes", () => {
   })
 })
 
+describe("After a failover", () => {
+  it("a reader between two pages starts anew: it may have passed an operation because of a change that is lost", () => {
+    const [first, second] = ["0", "1"].map((n) => `0000000${n}-0000-7000-8000-000000000000` as OperationId)
+    const database = new Database()
+    database.begin()
+    database.change(0, first!)
+    database.change(0, second!)
+    database.commit(0)
+    database.mark()
+    database.begin()
+    database.change(0, first!)
+    database.commit(0)
+    // The page has the second operation alone. The change of the first one is on the next page.
+    const reader = new Reader()
+    reader.read(database.snapshot(), { limit: 1, look: Infinity })
+    assert.deepStrictEqual([...reader.copy.keys()], [second])
+    database.failOver(1)
+    reader.drain(database, { limit: 10, look: Infinity })
+    assert.deepStrictEqual([...reader.copy].toSorted(), [[first, 1], [second, 1]])
+    assert.strictEqual(reader.expired, 1)
+  })
+})
+
 describe("The feed", () => {
   it("waits for the oldest transaction only if more than a token can name are running", () => {
     const database = new Database()
@@ -195,7 +266,7 @@ describe("The feed", () => {
     crowded.change(maxPending + 1, newest)
     crowded.commit(maxPending + 1)
     const read = () => readPage(crowded.snapshot(), startOfLedger, { limit: 1, look: Infinity, matches: () => true })
-    assert.deepStrictEqual(read(), { page: [], next: startOfLedger, has_more: false })
+    assert.deepStrictEqual(read(), { page: [], next: { ...startOfLedger, isWhole: false }, has_more: false })
     crowded.rollBack(0)
     assert.deepStrictEqual([read().page.length, read().next.pending.length], [1, maxPending])
   })

@@ -34,10 +34,11 @@ const position = fc.oneof(fc.nat(), fc.maxSafeNat())
 const content: fc.Arbitrary<ChangeTokenContent> = fc.record({
   history: fc.uint8Array({ minLength: 9, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString("base64")),
   places: fc.uniqueArray(position, { minLength: 1, maxLength: 20 }),
-  ids: fc.array(id, { minLength: 20, maxLength: 20 })
-}).map(({ history, ids, places }) => {
+  ids: fc.array(id, { minLength: 20, maxLength: 20 }),
+  isWhole: fc.boolean()
+}).map(({ history, ids, isWhole, places }) => {
   const ascending = places.toSorted((a, b) => a - b).map((position, n): ChangePlace => ({ position, id: ids[n]! }))
-  return { history, position: { high: ascending.at(-1)!, pending: ascending.slice(0, -1) } }
+  return { history, position: { high: ascending.at(-1)!, pending: ascending.slice(0, -1), isWhole } }
 })
 
 const grant = identityOf({ grant_id: "g", client_id: "client", subject: "subject" } as never)
@@ -94,7 +95,7 @@ layer(NodeCrypto.layerDigest)("A change token", (it) => {
 
   it.effect("permits filters in any order, and repeated", () =>
     Effect.gen(function*() {
-      const place = { history: "h", position: { high: { position: 1, id: beforeAllIds }, pending: [] } }
+      const place = { history: "h", position: { high: { position: 1, id: beforeAllIds }, pending: [], isWhole: true } }
       const token = yield* encodeChangeToken(place, grantReader(grant, query))
       const states = ["failed", "succeeded", "failed"] as const
       assert.isFalse(yield* isRefused(token, grantReader(grant, { ...query, states, page_size: 3 })))
@@ -108,7 +109,7 @@ layer(NodeCrypto.layerDigest)("A change token", (it) => {
         // A page ends inside one transaction at most.
         id: n === 0 ? afterAllIds : beforeAllIds
       }))
-      const position = { high: { position: last, id: afterAllIds }, pending }
+      const position = { high: { position: last, id: afterAllIds }, pending, isWhole: true }
       const longest = yield* encodeChangeToken({ history: "x".repeat(12), position }, ledgerReader)
       assert.isAtMost(longest.length, maxChangeToken)
       assert.isFalse(yield* isRefused(longest))
@@ -116,24 +117,26 @@ layer(NodeCrypto.layerDigest)("A change token", (it) => {
 
   it.effect("is refused if its places are not ascending, are too many, or are no numbers, also with the right hash", () =>
     Effect.gen(function*() {
-      assert.isFalse(yield* isRefused(forge("1.history.9.3.5")))
+      assert.isFalse(yield* isRefused(forge("1.history.whole.9.3.5")))
       const many = (count: number) => Array.from({ length: count }, (_, n) => n.toString(36)).join(".")
-      assert.isFalse(yield* isRefused(forge(`1.history.zz.${many(maxPending)}`)))
+      assert.isFalse(yield* isRefused(forge(`1.history.whole.zz.${many(maxPending)}`)))
       const forged = [
-        "2.history.9",
+        "2.history.whole.9",
         "1.history",
-        "1.history.9.9",
-        "1.history.9.5.5",
-        "1.history.9.5.3",
-        "1.history.9.z",
-        "1.history.09",
-        "1.history.-1",
-        "1.history.9_x",
-        "1.history.9.",
-        "1.history.9.3_00000000-0000-0000-0000-000000000000",
-        `1.history.${Number.MAX_SAFE_INTEGER.toString(36)}0`,
-        "1.history.zzzzzzzzzzz",
-        `1.history.zz.${many(maxPending + 1)}`
+        "1.history.whole",
+        "1.history.other.9",
+        "1.history.whole.9.9",
+        "1.history.whole.9.5.5",
+        "1.history.whole.9.5.3",
+        "1.history.whole.9.z",
+        "1.history.whole.09",
+        "1.history.whole.-1",
+        "1.history.whole.9_x",
+        "1.history.whole.9.",
+        "1.history.whole.9.3_00000000-0000-0000-0000-000000000000",
+        `1.history.whole.${Number.MAX_SAFE_INTEGER.toString(36)}0`,
+        "1.history.whole.zzzzzzzzzzz",
+        `1.history.whole.zz.${many(maxPending + 1)}`
       ]
       for (const text of forged) assert.isTrue(yield* isRefused(forge(text)), text)
     }))
