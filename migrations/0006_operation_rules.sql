@@ -3,7 +3,7 @@
 
 -- Before the INSERT. An operation starts as accepted, and the database sets the columns of the workers and the times.
 CREATE FUNCTION operations_accept() RETURNS trigger
-  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+  LANGUAGE plpgsql AS $$
 BEGIN
   IF NEW.state <> 'accepted' OR NEW.revision <> 1 THEN
     RAISE EXCEPTION 'an operation starts as accepted, at revision 1' USING ERRCODE = 'restrict_violation';
@@ -21,34 +21,31 @@ BEGIN
   NEW.acknowledged := false;
   NEW.reads := 0;
   NEW.reviewed_at := NULL;
-  EXECUTE format('SELECT %I.ledger_timeline()', TG_TABLE_SCHEMA) INTO NEW.timeline;
-  EXECUTE format('SELECT p.provider, h.change_offset + pg_current_xact_id()::text::bigint'
-    ' FROM %1$I.provider_connections p, %1$I.ledger_home h WHERE p.id = $1', TG_TABLE_SCHEMA)
-    INTO NEW.provider, NEW.change_position USING NEW.provider_connection_id;
-  EXECUTE format('SELECT scopes FROM %I.grants WHERE id = $1 AND client_id = $2', TG_TABLE_SCHEMA)
-    INTO NEW.scopes USING NEW.grant_id, NEW.client_id;
+  SELECT ledger_timeline(), h.change_offset + pg_current_xact_id()::text::bigint, p.provider, g.scopes
+  INTO NEW.timeline, NEW.change_position, NEW.provider, NEW.scopes
+  FROM ledger_home h
+  LEFT JOIN provider_connections p ON p.id = NEW.provider_connection_id
+  LEFT JOIN grants g ON g.id = NEW.grant_id AND g.client_id = NEW.client_id;
   RETURN NEW;
 END $$;
 
 -- After the INSERT, so that an INSERT that meets a conflict and does nothing leaves no history. It runs with the rights of
 -- the owner of the schema: a role that writes operations needs no right to write history.
 CREATE FUNCTION operations_accepted() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-  EXECUTE format('INSERT INTO %I.operation_history (operation_id, client_id, revision, to_state, at)'
-    ' VALUES ($1, $2, $3, $4, $5)', TG_TABLE_SCHEMA)
-    USING NEW.id, NEW.client_id, NEW.revision, NEW.state, NEW.updated_at;
+  INSERT INTO operation_history (operation_id, client_id, revision, to_state, at)
+  VALUES (NEW.id, NEW.client_id, NEW.revision, NEW.state, NEW.updated_at);
   RETURN NULL;
 END $$;
 
 -- Before the UPDATE. It runs with the rights of the owner of the schema: see operations_accepted.
 CREATE FUNCTION operations_transition() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   -- A worker that sent nothing returns its claim, or a worker takes over a returned claim.
   is_return boolean := NEW.state = OLD.state AND OLD.return_reason IS NULL AND NEW.return_reason IS NOT NULL;
   is_take_over boolean := NEW.state = OLD.state AND OLD.return_reason IS NOT NULL AND NEW.return_reason IS NULL;
-  current_timeline integer;
 BEGIN
   IF OLD.state IN ('succeeded', 'failed', 'cancelled') THEN
     RAISE EXCEPTION 'operation % is %, which is final', OLD.id, OLD.state USING ERRCODE = 'restrict_violation';
@@ -92,8 +89,7 @@ BEGIN
   END IF;
   -- A later send_before makes every earlier holder stale. After a change of the timeline, a lost take-over may have sent.
   IF is_take_over THEN
-    EXECUTE format('SELECT %I.ledger_timeline()', TG_TABLE_SCHEMA) INTO current_timeline;
-    IF coalesce(NEW.send_before <= OLD.send_before, true) OR NEW.timeline <> current_timeline THEN
+    IF coalesce(NEW.send_before <= OLD.send_before, true) OR NEW.timeline <> ledger_timeline() THEN
       RAISE EXCEPTION 'operation % is taken over only on its timeline, and with a later send_before', OLD.id
         USING ERRCODE = 'restrict_violation';
     END IF;
@@ -109,8 +105,7 @@ BEGIN
     END IF;
     NEW.change_position := OLD.change_position;
     IF NEW.under_review <> OLD.under_review THEN
-      EXECUTE format('SELECT change_offset + pg_current_xact_id()::text::bigint FROM %I.ledger_home', TG_TABLE_SCHEMA)
-        INTO NEW.change_position;
+      SELECT change_offset + pg_current_xact_id()::text::bigint INTO NEW.change_position FROM ledger_home;
     END IF;
     RETURN NEW;
   END IF;
@@ -144,8 +139,7 @@ BEGIN
     NEW.completed_at := NEW.updated_at;
     NEW.due_at := NULL;
     NEW.under_review := false;
-    EXECUTE format('DELETE FROM %I.operation_payloads WHERE operation_id = $1 AND client_id = $2', TG_TABLE_SCHEMA)
-      USING NEW.id, NEW.client_id;
+    DELETE FROM operation_payloads WHERE operation_id = NEW.id AND client_id = NEW.client_id;
   ELSE
     NEW.completed_at := NULL;
     -- Null: the transition gives no time, as `operations advance` does. The next component then acts at once. The rescuer
@@ -154,15 +148,24 @@ BEGIN
     NEW.due_at := coalesce(NEW.due_at, NEW.updated_at
       + CASE WHEN NEW.state = 'submitting' THEN interval '5 minutes' ELSE interval '0' END);
   END IF;
-  EXECUTE format('INSERT INTO %I.operation_history (operation_id, client_id, revision, from_state, to_state, at, evidence)'
-    ' VALUES ($1, $2, $3, $4, $5, $6, $7)'
-    ' RETURNING (SELECT change_offset + pg_current_xact_id()::text::bigint FROM %I.ledger_home)',
-    TG_TABLE_SCHEMA, TG_TABLE_SCHEMA)
-    INTO NEW.change_position USING NEW.id, NEW.client_id, NEW.revision, OLD.state, NEW.state, NEW.updated_at, NEW.evidence;
+  INSERT INTO operation_history (operation_id, client_id, revision, from_state, to_state, at, evidence)
+  VALUES (NEW.id, NEW.client_id, NEW.revision, OLD.state, NEW.state, NEW.updated_at, NEW.evidence);
+  SELECT change_offset + pg_current_xact_id()::text::bigint INTO NEW.change_position FROM ledger_home;
   NEW.evidence := NULL;
   RETURN NEW;
 END $$;
 
+-- The functions find the tables in the present schema, not by the search path of the caller. Their statements are static, so that
+-- PostgreSQL plans each once for a session.
+DO $path$
+DECLARE
+  f regproc;
+BEGIN
+  FOREACH f IN ARRAY ARRAY['operations_accept', 'operations_accepted', 'operations_transition']::regproc[]
+  LOOP
+    EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f::regprocedure, current_schema());
+  END LOOP;
+END $path$;
 -- Otherwise any role could use them as triggers of a table of its own, and write as the owner.
 REVOKE ALL ON FUNCTION operations_transition(), operations_accepted() FROM PUBLIC;
 

@@ -24,21 +24,14 @@ export interface BenchLedger {
 
 /** What the triggers do for the feed, and what they would do without it. */
 const withoutPositions: ReadonlyArray<readonly [trigger: string, text: string, replacement: string]> = [
-  [
-    "operations_accept",
-    `'SELECT p.provider, h.change_offset + pg_current_xact_id()::text::bigint'
-    ' FROM %1$I.provider_connections p, %1$I.ledger_home h WHERE p.id = $1', TG_TABLE_SCHEMA)
-    INTO NEW.provider, NEW.change_position`,
-    `'SELECT p.provider, 1::bigint FROM %1$I.provider_connections p WHERE p.id = $1', TG_TABLE_SCHEMA)
-    INTO NEW.provider, NEW.change_position`
-  ],
+  ["operations_accept", "h.change_offset + pg_current_xact_id()::text::bigint", "1"],
   [
     "operations_transition",
     `
-    ' RETURNING (SELECT change_offset + pg_current_xact_id()::text::bigint FROM %I.ledger_home)',
-    TG_TABLE_SCHEMA, TG_TABLE_SCHEMA)
-    INTO NEW.change_position USING`,
-    `, TG_TABLE_SCHEMA) USING`
+  SELECT change_offset + pg_current_xact_id()::text::bigint INTO NEW.change_position FROM ledger_home;
+  NEW.evidence`,
+    `
+  NEW.evidence`
   ]
 ]
 
