@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { checkWait, defaultWait, pollFeedAfter, pollOperationAfter } from "../client/ReadRules.ts"
+import { checkBaseUrl, checkWait, defaultWait, pollFeedAfter, pollOperationAfter } from "../client/ReadRules.ts"
 import type { ChangeToken } from "../domain/ChangeFeed.ts"
 import type { IdempotencyKey } from "../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
@@ -85,15 +85,16 @@ export class GatewayClient extends Context.Service<GatewayClient, {
    */
   readonly changes: (query?: ChangesFrom) => Stream.Stream<OperationChanges, ClientError>
 }>()("financial-agents-gateway/api/Client") {
-  /** The client. A `wait` out of range is a defect. */
+  /** The client. A `wait` out of range is a defect, and so is a `baseUrl` that does not begin with `http://` or `https://`. */
   static readonly layer = (
     options: GatewayClientOptions
   ): Layer.Layer<GatewayClient, never, HttpClient.HttpClient> => Layer.effect(GatewayClient, make(options))
 }
 
 const make = Effect.fnUntraced(function*(options: GatewayClientOptions) {
-  const api = yield* makeClient(Api, options)
+  const baseUrl = yield* Effect.sync(() => checkBaseUrl(options.baseUrl))
   const wait = yield* Effect.sync(() => checkWait(options.wait ?? defaultWait))
+  const api = yield* makeClient(Api, { ...options, baseUrl })
 
   const list = (query: ListQuery = {}) => Effect.map(api.operations.list({ query }), ({ body }): OperationList => body)
 

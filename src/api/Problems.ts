@@ -39,9 +39,27 @@ type CodesOf<Status extends number> = {
   [Code in ProblemCode]: (typeof problemKinds)[Code]["status"] extends Status ? Code : never
 }[ProblemCode]
 
-/** Gives the class its tag. The prototype holds the tag, so no body of a problem has a member `_tag`. */
+/** The members of a problem that its message shows. */
+interface Described {
+  readonly title: string
+  readonly detail: string
+  readonly code: string
+  readonly request_id: string
+}
+
+/**
+ * Gives the class its tag, and errors of it a message for logs and terminals. The prototype holds both, so no body of a problem
+ * has a member `_tag` or `message`.
+ */
 const withTag = <Class>(name: string, Class: Class): Class => {
-  Object.defineProperty((Class as { readonly prototype: object }).prototype, "_tag", { value: name })
+  Object.defineProperties((Class as { readonly prototype: object }).prototype, {
+    _tag: { value: name },
+    message: {
+      get(this: Described) {
+        return `${this.title}: ${this.detail} (${this.code}, request ${this.request_id})`
+      }
+    }
+  })
   return Class
 }
 

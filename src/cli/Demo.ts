@@ -208,9 +208,11 @@ Wait until a payment is settled, for up to 30 seconds:
 
   ${curl} -H 'Prefer: wait=30' ${address}/v1/operations/${demo.slow}
 
-Read the change feed. Its next_change_token, as after=…, waits for later changes:
+Read the change feed. Then wait for the next change, for up to 30 seconds, from the token of the feed:
 
-  ${curl} -H 'Prefer: wait=30' ${address}/v1/operations/changes
+  ${curl} ${address}/v1/operations/changes
+  AFTER=$(${curl} -s ${address}/v1/operations/changes | grep -o '"next_change_token":"[^"]*"' | cut -d '"' -f 4)
+  ${curl} -H 'Prefer: wait=30' "${address}/v1/operations/changes?after=$AFTER"
 
 Revoke the grant in another terminal. Then read again: the gateway refuses the token.
 

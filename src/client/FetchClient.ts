@@ -20,7 +20,14 @@ import type { Operation, OperationChanges, OperationList } from "./Answers.ts"
 import { ContractError } from "./ClientErrors.ts"
 import { type Answer, exchange, type Gateway, type Query, type ReadRequest } from "./Exchange.ts"
 import { repeatRead, waitingReads } from "./FetchReads.ts"
-import { checkWait, defaultWait, pollFeedAfter, pollOperationAfter, retryAfterSeconds } from "./ReadRules.ts"
+import {
+  checkBaseUrl,
+  checkWait,
+  defaultWait,
+  pollFeedAfter,
+  pollOperationAfter,
+  retryAfterSeconds
+} from "./ReadRules.ts"
 
 export { ConnectionError, ContractError, ProblemError } from "./ClientErrors.ts"
 export type { Operation, OperationChanges, OperationList }
@@ -91,9 +98,8 @@ export interface Client {
 }
 
 const gatewayOf = ({ accessToken, baseUrl, fetch }: ClientOptions): Gateway => {
-  if (!URL.canParse(baseUrl)) throw new TypeError("baseUrl must be a URL such as https://gateway.example")
   return {
-    baseUrl: baseUrl.replace(/\/+$/, ""),
+    baseUrl: checkBaseUrl(baseUrl).replace(/\/+$/, ""),
     accessToken: typeof accessToken === "function" ? accessToken : () => accessToken,
     // Browsers refuse `fetch` as a method of another object.
     fetch: fetch ?? ((...request) => globalThis.fetch(...request))

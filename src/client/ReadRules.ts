@@ -33,6 +33,14 @@ export const checkWait = (seconds: number): number => {
   return seconds
 }
 
+/** Fails unless the base URL begins with `http://` or `https://`. Of `localhost:3000`, each read would fail and be repeated. */
+export const checkBaseUrl = (baseUrl: string): string => {
+  if (!/^https?:\/\//i.test(baseUrl) || !URL.canParse(baseUrl)) {
+    throw new TypeError("baseUrl must be a URL such as https://gateway.example")
+  }
+  return baseUrl
+}
+
 /** Fails unless a header can carry the access token. Platforms quote another one in their errors, and it never arrives. */
 export const checkAccessToken = (token: string): string => {
   if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) {

@@ -30,7 +30,8 @@ export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken
  * reader that continues from token to token sees each change at least once, and the revision of an operation never goes back.
  * A later change replaces an earlier one that was not read yet.
  *
- * Concurrent transactions commit in any order. The feed never skips one, and waits for none: docs/operations.md tells how.
+ * Concurrent transactions commit in any order. The feed skips none, and waits for one only if more than 200 others run:
+ * docs/operations.md tells how.
  */
 export class OperationFeed extends Context.Service<OperationFeed, {
   /**

@@ -179,7 +179,7 @@ func writeOperation(w http.ResponseWriter, r *http.Request, id string, found *op
 	}
 	header := w.Header()
 	header.Set("Cache-Control", "private, no-cache")
-	header.Set("Vary", "Accept, Authorization")
+	header.Set("Vary", "Accept, Authorization, Prefer")
 	header.Set("ETag", tag)
 	if !found.Terminal {
 		seconds := math.Ceil(time.Since(found.updated).Seconds() / 10)

@@ -4,7 +4,7 @@
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber, Layer, Queue, Redacted, Stream } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Layer, Queue, Redacted, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpRouter, HttpServer } from "effect/http"
 import { TestClock } from "effect/testing"
 import { createServer } from "node:http"
@@ -175,4 +175,11 @@ describe("The client", () => {
       const silent = yield* fail("http://127.0.0.1:1")
       assert.strictEqual("_tag" in silent && silent._tag, "HttpClientError")
     }).pipe(Effect.provide(Gateway)))
+
+  it.effect.each(["", "gateway", "localhost:3000"])("refuses the base URL %j", (baseUrl) =>
+    Effect.gen(function*() {
+      const layer = GatewayClient.layer({ baseUrl, accessToken: Redacted.make("token") })
+      const exit = yield* Effect.exit(Layer.build(layer)).pipe(Effect.provide(FetchHttpClient.layer))
+      assert.isTrue(Exit.hasDies(exit))
+    }))
 })

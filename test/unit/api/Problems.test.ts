@@ -35,6 +35,16 @@ describe("The problem catalogue", () => {
     assert.strictEqual(new Set(codes.map((code) => problemKinds[code].title)).size, codes.length)
   })
 
+  it("has a message with title, detail, code and request, which no body contains", () => {
+    const id = "request-id-1" as RequestId
+    const problem = makeProblem(baseUrl, { id, path: "/v1/operations", scheme: "Bearer" }, "grant_revoked", {
+      detail: "The grant is revoked."
+    })
+    assert.instanceOf(problem, Error)
+    assert.strictEqual(problem.message, "Grant revoked: The grant is revoked. (grant_revoked, request request-id-1)")
+    assert.notProperty(JSON.parse(problemJson(problem)), "message")
+  })
+
   it.each(Object.keys(problemTable) as ReadonlyArray<Code>)("makes a complete problem of %s", (code) => {
     const id = "request-id-1" as RequestId
     assert.isTrue(isRequestId(id))

@@ -199,7 +199,10 @@ describe("The client on fetch", () => {
   })
 
   it("refuses a base URL, a wait, an id and a key that name nothing", async () => {
-    assert.throws(() => createClient({ baseUrl: "gateway", accessToken: "t" }), /baseUrl must be a URL/)
+    // URL parsers take `localhost:` for a scheme.
+    for (const wrong of ["", "gateway", "localhost:3000", "//gateway.example", "http://", "ftp://gateway.example"]) {
+      assert.throws(() => createClient({ baseUrl: wrong, accessToken: "t" }), /baseUrl must be a URL/, wrong)
+    }
     for (const wait of [-1, 61, 1.5, Number.NaN]) {
       assert.throws(() => createClient({ baseUrl, accessToken: "t", wait }), /wait must be a whole number of seconds/)
     }

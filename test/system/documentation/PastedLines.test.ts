@@ -1,0 +1,113 @@
+/**
+ * The shell lines that newcomers paste work: those of the section "Following", of the first page, and those that the demo prints.
+ * The tests run them in `sh`, against a demo of their own. They need curl.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { execFile, spawnSync } from "node:child_process"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { promisify } from "node:util"
+import { beforeEach } from "vitest"
+import { type Check, checkChanges, checkList, checkOperation, type Operation } from "../../../src/client/Answers.ts"
+import { freePort, serve } from "../../fixtures/CommandLine.ts"
+import { shellBlocks } from "../../fixtures/Markdown.ts"
+
+const temporaryDirectory = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "pasted-"))),
+  (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
+)
+
+interface Demo {
+  readonly GATEWAY: string
+  readonly TOKEN: string
+  /** What the demo printed. */
+  readonly greeting: string
+}
+
+/** A demo whose slow payment is settled, so that no line has to wait for it. */
+const startDemo = Effect.gen(function*() {
+  const env = { DATA_DIR: yield* temporaryDirectory, PORT: String(yield* freePort) }
+  const { output } = yield* serve(["--demo"], env)
+  const greeting = output.stdout
+  const [, GATEWAY] = /^The gateway listens on (\S+)\. /m.exec(greeting)!
+  const [, TOKEN] = /^Access token of the demo grant: (\S+)$/m.exec(greeting)!
+  const demo: Demo = { GATEWAY: GATEWAY!, TOKEN: TOKEN!, greeting }
+  const slow = Effect.promise(async () => {
+    const headers = { authorization: `Bearer ${demo.TOKEN}` }
+    const response = await fetch(`${demo.GATEWAY}/v1/operations?idempotency_key=demo-4`, { headers })
+    // The cast: the lines of the test check the contract of this list.
+    return (await response.json() as { readonly operations: ReadonlyArray<Operation> }).operations[0]!
+  })
+  yield* slow.pipe(Effect.delay("200 millis"), Effect.repeat({ until: ({ terminal }) => terminal }))
+  return demo
+})
+
+interface Answer {
+  readonly status: number
+  readonly body: unknown
+}
+
+/** Puts the status behind each answer, on a line of its own. */
+const withStatus = "curl() { command curl -sS -w '\\n%{http_code}\\n' \"$@\"; }\n"
+
+/** Runs the lines in one shell, and yields its output with the answers in it. */
+const paste = ({ GATEWAY, TOKEN }: Pick<Demo, "GATEWAY" | "TOKEN">, lines: string) =>
+  Effect.promise(async () => {
+    const env = { PATH: process.env["PATH"] ?? "", GATEWAY, TOKEN }
+    const { stdout } = await promisify(execFile)("sh", ["-c", withStatus + lines], { env })
+    const answers = [...stdout.matchAll(/^(.+)\n(\d{3})$/gm)].map(([, body, status]): Answer => ({
+      status: Number(status),
+      body: JSON.parse(body!) as unknown
+    }))
+    return { stdout, answers }
+  })
+
+const assertAnswers = (answers: ReadonlyArray<Answer>, checks: ReadonlyArray<Check>) => {
+  assert.deepStrictEqual(answers.map(({ status }) => status), checks.map(() => 200), JSON.stringify(answers))
+  answers.forEach(({ body }, at) => assert.isNull(checks[at]!(body), JSON.stringify(body)))
+}
+
+/** The operations of an answer that has been checked. */
+const operationsOf = (answer: Answer | undefined) =>
+  (answer!.body as { readonly operations: ReadonlyArray<Operation> }).operations
+
+const assertWaited = (stdout: string, answer: Answer | undefined) => {
+  assert.match(stdout, /^preference-applied: wait=30\r$/m)
+  assert.deepInclude(answer!.body, { state: "succeeded", terminal: true })
+}
+
+describe("Pasted lines", () => {
+  beforeEach(({ skip }) => {
+    skip(spawnSync("curl", ["--version"]).status !== 0, "curl is not on the PATH, and the lines use it")
+  })
+
+  it.live("of docs/operations.md, \"Following\": find by key, wait, read the feed and wait for its next change", () =>
+    Effect.gen(function*() {
+      const [settings, ...lines] = shellBlocks("docs/operations.md", "## Following")
+      assert.strictEqual(settings, "GATEWAY=http://127.0.0.1:3000\nTOKEN=fingw_…\n", "the demo prints other ones")
+      const { answers, stdout } = yield* paste(yield* startDemo, lines.join(""))
+      assertAnswers(answers, [checkList, checkOperation, checkChanges, checkChanges])
+      const [byKey, waited, page] = answers
+      assert.lengthOf(operationsOf(byKey), 1)
+      assertWaited(stdout, waited)
+      assert.lengthOf(operationsOf(page), 5)
+    }))
+
+  it.live("of README.md and of the demo: read, wait, read the feed and wait for its next change", () =>
+    Effect.gen(function*() {
+      const demo = yield* startDemo
+      const readme = [...fs.readFileSync("README.md", "utf8").matchAll(/^ {4}curl .*\n/gm)].map(([line]) => line)
+      const atDemo = readme.join("").replaceAll("http://127.0.0.1:3000", demo.GATEWAY)
+      assertAnswers((yield* paste(demo, atDemo)).answers, [checkList, checkChanges])
+
+      const printed = [...demo.greeting.matchAll(/^ {2}(?:curl|AFTER=).*\n/gm)].map(([line]) => line)
+      const { answers, stdout } = yield* paste(demo, printed.join(""))
+      assertAnswers(answers, [checkList, checkOperation, checkOperation, checkChanges, checkChanges])
+      const [all, , waited, feed] = answers
+      assert.lengthOf(operationsOf(all), 9)
+      assertWaited(stdout, waited)
+      assert.lengthOf(operationsOf(feed), 9)
+    }))
+})
