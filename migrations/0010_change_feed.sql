@@ -15,7 +15,7 @@ CREATE TABLE change_marks (
   pending bigint[] NOT NULL,
   marked_at timestamptz(3) NOT NULL DEFAULT now()
 );
-INSERT INTO change_marks (timeline, high, pending) VALUES (ledger_timeline(), 0, '{}');
+INSERT INTO change_marks (timeline, high, pending, marked_at) VALUES (ledger_timeline(), 0, '{}', 'epoch');
 
 -- Names the history of the ledger on a timeline. A change token belongs to one history: in another one, changes that the token
 -- counts as seen may never have happened. A history ends with the timeline, with the home, with a restored table and with

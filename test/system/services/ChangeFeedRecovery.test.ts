@@ -1,15 +1,17 @@
 /**
- * Change tokens survive a crash of the server and end with a failover. The tests kill a real PostgreSQL, and promote a real
- * standby.
+ * Change tokens survive a crash of the server, and a failover that lost nothing of them. The tests kill a real PostgreSQL, and
+ * promote a real standby.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import type { ChangeToken } from "../../../src/domain/ChangeFeed.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { feedReader, revisions, submittingStatement } from "../../fixtures/Changes.ts"
 import { accept, issue, outcome } from "../../fixtures/Ledger.ts"
 import { newLedger, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
@@ -71,7 +73,7 @@ describe("The change feed", () => {
       )
     }).pipe(Effect.scoped))
 
-  it.live("ends all tokens when a standby is promoted, and serves none before", () =>
+  it.live("continues after a promotion with the tokens that a mark covers, ends the others, and serves none before", () =>
     Effect.gen(function*() {
       const primary = yield* newLedger
       const { identity } = yield* whileRunning(primary, issue())
@@ -80,28 +82,46 @@ describe("The change feed", () => {
         for (const reader of readers) yield* reader.drain()
         return readers.map((reader) => reader.token()!)
       })
-      const { id } = yield* whileRunning(primary, Effect.map(accept(identity), ({ operation }) => operation))
-      const early = yield* whileRunning(primary, tokens)
+      const mark = SubmissionQueue.use(({ markChanges }) => markChanges)
+      const newOperation = Effect.map(accept(identity), ({ operation }) => operation)
+      const first = yield* whileRunning(primary, newOperation)
+      const marked = yield* whileRunning(primary, Effect.andThen(mark, tokens))
+      const second = yield* whileRunning(primary, newOperation)
+      // The standby has the second operation, but no mark says so.
+      const unmarked = yield* whileRunning(primary, tokens)
       const standby = yield* standbyOf(primary)
       // The standby lacks this change.
-      yield* whileRunning(primary, move(id, "submitting"))
-      const late = yield* whileRunning(primary, tokens)
+      yield* whileRunning(primary, move(first.id, "submitting"))
+      const lost = yield* whileRunning(primary, tokens)
 
       yield* whileRunning(
         standby,
         Effect.gen(function*() {
           const sql = yield* SqlClient.SqlClient
           const feed = yield* OperationFeed
-          const reads = [early, late].flatMap(([ofGrant, ofLedger]) => [
-            Effect.asVoid(feed.since(identity, { states: [], type: null, page_size: 10, after: ofGrant! })),
-            Effect.asVoid(feed.sinceInLedger(ofLedger!, 10))
-          ])
-          for (const read of reads) assert.strictEqual((yield* Effect.flip(read))._tag, "StoreUnavailable")
+          const readsAfter = ([ofGrant, ofLedger]: ReadonlyArray<ChangeToken>) => [
+            Effect.map(
+              feed.since(identity, { states: [], type: null, page_size: 10, after: ofGrant! }),
+              ({ operations }) => operations
+            ),
+            Effect.map(
+              feed.sinceInLedger(ofLedger!, 10),
+              ({ changes }) => changes.map(({ operation }) => operation)
+            )
+          ]
+          const all = [marked, unmarked, lost].flatMap(readsAfter)
+          for (const read of all) assert.strictEqual((yield* Effect.flip(read))._tag, "StoreUnavailable")
           assert.strictEqual((yield* Effect.flip(feed.now))._tag, "StoreUnavailable")
           yield* sql`SELECT pg_promote()`
-          for (const read of reads) assert.strictEqual((yield* Effect.flip(read))._tag, "ChangeTokenExpired")
+          // No worker has run on the new timeline.
+          for (const read of all) assert.strictEqual((yield* Effect.flip(read))._tag, "StoreUnavailable")
+          yield* mark
+          for (const read of readsAfter(marked)) assert.deepStrictEqual(revisions(yield* read), [`${second.id} 1`])
+          for (const read of [unmarked, lost].flatMap(readsAfter)) {
+            assert.strictEqual((yield* Effect.flip(read))._tag, "ChangeTokenExpired")
+          }
           for (const reader of [feedReader(identity), feedReader(null)]) {
-            assert.deepStrictEqual(revisions(yield* reader.drain()), [`${id} 1`])
+            assert.deepStrictEqual(revisions(yield* reader.drain()), [`${first.id} 1`, `${second.id} 1`])
           }
         })
       )
