@@ -70,6 +70,9 @@ const ledger = `(
 
 const isFinished = "o.change_position IS DISTINCT FROM l.own"
 
+/** Every operation. PostgreSQL reads the order of the whole ledger only with the condition of its index. */
+const inLedger = "o.change_position > 0"
+
 type Parameter = (value: unknown) => string
 
 interface Selection {
@@ -84,7 +87,8 @@ const inOrder = "ORDER BY o.change_position, o.id"
 
 /**
  * The changes after the position: those of its pending places, then those behind it, up to one more than the page holds.
- * PostgreSQL reads each part in the order of an index.
+ * PostgreSQL reads each part in the order of an index. A pending position is a range: with `=` the order would be that of the ids,
+ * which the primary key has as well, over all operations.
  */
 const changesAfter = (
   { high, pending }: ChangePosition,
@@ -103,7 +107,8 @@ const changesAfter = (
   const ids = pending.map(({ id }) => id)
   const all = pending.length === 0 ? behind : `(
        SELECT o.* FROM unnest(${parameter(positions)}::bigint[], ${parameter(ids)}::uuid[]) AS p (position, seen)
-       CROSS JOIN LATERAL (${select} AND o.change_position = p.position AND o.id > p.seen ${inOrder} ${rows}) o
+       CROSS JOIN LATERAL (${select} AND (o.change_position, o.id) > (p.position, p.seen)
+         AND o.change_position <= p.position ${inOrder} ${rows}) o
        ${inOrder} ${rows}
      ) UNION ALL ${behind}`
   if (filter === null) return `SELECT o.*, 0 AS looked FROM (${all}) o ${inOrder} ${rows}`
@@ -149,7 +154,7 @@ export const changesOfGrant = (
 /** The changes of all operations. A row has the columns of the operation, the facts, and the names of the owner. */
 export const changesOfLedger = (from: ChangePosition, limit: number) => {
   const parameters: Array<unknown> = []
-  const changes = changesAfter(from, { where: "true", filter: null, limit }, parametersFrom(parameters))
+  const changes = changesAfter(from, { where: inLedger, filter: null, limit }, parametersFrom(parameters))
   return {
     text: `
   SELECT ${publicColumns}, ${factColumns}, o.client_id, o.resource_owner, o.subject
@@ -166,7 +171,7 @@ export const lastChange = `
   SELECT o.change_position::float8 AS position, l.history, l.running, l.upcoming
   FROM ${ledger}
   LEFT JOIN LATERAL (
-    SELECT o.change_position FROM operations o WHERE o.change_position < l.ceiling AND ${isFinished}
+    SELECT o.change_position FROM operations o WHERE ${inLedger} AND o.change_position < l.ceiling AND ${isFinished}
     ORDER BY o.change_position DESC LIMIT 1
   ) o ON true
   WHERE ${onPrimary}`
