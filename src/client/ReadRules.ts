@@ -105,7 +105,8 @@ export const firstPace = (wait: number): Pace => ({ waits: wait > 0, pause: 0 })
 export const nextPace = (pace: Pace, { applied, hasMore, isNew, pollAfter, took }: ReadResult): Pace => {
   if (hasMore) return { ...pace, pause: 0 }
   const waits = isNew ? pace.waits || applied : applied && took >= shortestWait
-  return { waits, pause: waits ? 0 : pollAfter }
+  // A proxy may answer with `Retry-After: 0`. Without a pause the client would read as fast as the network allows.
+  return { waits, pause: waits ? 0 : Math.max(shortestWait, pollAfter) }
 }
 
 /** A pause between polls: at least the given one, and up to a quarter longer, so that clients spread. */

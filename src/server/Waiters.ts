@@ -3,7 +3,7 @@
  */
 import type { LedgerChange } from "../domain/ChangeFeed.ts"
 import type { ClientId, GrantId, GrantIdentity, PairwiseSubject } from "../domain/Grant.ts"
-import type { OperationId } from "../domain/Operation.ts"
+import type { Operation, OperationId } from "../domain/Operation.ts"
 
 /** Which changes a request waits for, as text. */
 export type Topic = string
@@ -24,6 +24,8 @@ export interface Waiter {
   readonly topic: Topic
   /** The grant that will read the answer. */
   readonly grant: GrantIdentity
+  /** Whether a change to this form may be what the request waits for. Without it, every change of the topic is. */
+  readonly concerns?: ((operation: Operation) => boolean) | undefined
   /** Tells the request to read again. It may be called at any time, and without need. */
   readonly wake: () => void
 }
@@ -62,8 +64,18 @@ export class Waiters {
 
   /** Wakes the waiters for these changes. */
   wakeFor(changes: ReadonlyArray<LedgerChange>): void {
-    const topics = changes.flatMap((change) => [topicOfOperation(change.operation.id), topicOfOwner(change)])
-    for (const topic of new Set(topics)) wakeEach(this.#ofTopic.get(topic) ?? [])
+    const ofTopic = new Map<Topic, Array<Operation>>()
+    for (const change of changes) {
+      for (const topic of [topicOfOperation(change.operation.id), topicOfOwner(change)]) {
+        const others = ofTopic.get(topic)
+        if (others !== undefined) others.push(change.operation)
+        else if (this.#ofTopic.has(topic)) ofTopic.set(topic, [change.operation])
+      }
+    }
+    for (const [topic, operations] of ofTopic) {
+      const waiters = [...this.#ofTopic.get(topic) ?? []]
+      wakeEach(waiters.filter(({ concerns }) => concerns === undefined || operations.some(concerns)))
+    }
   }
 
   /** Wakes the waiters with these grants. */

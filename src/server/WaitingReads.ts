@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import type { ChangesQuery } from "../api/OperationsApi.ts"
 import type { EncodedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity } from "../domain/Grant.ts"
-import type { OperationId } from "../domain/Operation.ts"
+import type { Operation, OperationId } from "../domain/Operation.ts"
 import { makeChangeReads } from "./ChangeReads.ts"
 import { makeOperationReads } from "./OperationReads.ts"
 import { changesResponse, isHeld, type OperationResponse } from "./OperationResponses.ts"
@@ -18,6 +18,10 @@ const withWait = (response: OperationResponse, seconds: number): OperationRespon
   ...response,
   headers: { ...response.headers, "preference-applied": `wait=${seconds}` }
 })
+
+/** Whether an operation passes the filters: other changes of the owner need not wake the request. */
+const matches = ({ state = [], type }: ChangesQuery) => (operation: Operation): boolean =>
+  (state.length === 0 || state.includes(operation.state)) && (type === undefined || type === operation.type)
 
 /** The headers of a read by id. */
 interface ReadHeaders {
@@ -66,7 +70,11 @@ export const makeWaitingReads = Effect.gen(function*() {
         }
       )
       return Effect.map(
-        waits.until({ grant, seconds, topic: topicOfOwner(grant) }, read, (page) => page.count > 0 || page.has_more),
+        waits.until(
+          { grant, seconds, topic: topicOfOwner(grant), concerns: matches(query) },
+          read,
+          (page) => page.count > 0 || page.has_more
+        ),
         ({ answer, isHonoured }) => isHonoured ? withWait(changesResponse(answer), seconds) : changesResponse(answer)
       )
     }

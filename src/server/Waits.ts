@@ -8,13 +8,12 @@ import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Semaphore from "effect/Semaphore"
 import type { ServiceUnavailable } from "../api/Problems.ts"
-import type { GrantIdentity } from "../domain/Grant.ts"
 import { CurrentSlot } from "./Admission.ts"
 import { ChangeWatcher } from "./ChangeWatcher.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import type { RunningRequest } from "./RunningRequests.ts"
-import type { Topic } from "./Waiters.ts"
+import type { Waiter } from "./Waiters.ts"
 
 /** Reads of woken requests that run at once. One change may wake thousands, and ordinary reads need the pool as well. */
 const maxReads = 64
@@ -23,9 +22,7 @@ const maxReads = 64
 const longestTurn = Duration.seconds(10)
 
 /** What a request waits for. */
-export interface Wait {
-  readonly grant: GrantIdentity
-  readonly topic: Topic
+export interface Wait extends Omit<Waiter, "wake"> {
   /** The longest wait. */
   readonly seconds: number
 }
@@ -62,7 +59,7 @@ export const makeWaits = Effect.gen(function*() {
    * read, which has checked the grant.
    */
   const until = <A, E, R>(
-    { grant, seconds, topic }: Wait,
+    { seconds, ...waiter }: Wait,
     read: Effect.Effect<A, E, R>,
     isMet: (answer: A) => boolean
   ): Effect.Effect<Awaited<A>, E | ServiceUnavailable, R> =>
@@ -85,7 +82,7 @@ export const makeWaits = Effect.gen(function*() {
         }
         return { answer, isHonoured: true }
       })
-      return watcher.during({ topic, grant, wake }, waiting)
+      return watcher.during({ ...waiter, wake }, waiting)
     })
 
   return { until }

@@ -32,7 +32,7 @@ const at = (name: keyof typeof facts) => Object.keys(columnAt).length + Object.k
 
 const behindFacts = Object.keys(columnAt).length + Object.keys(facts).length
 
-/** The position of each fact in a row. The standing is that of the grant; the names of the owner are in rows of the ledger. */
+/** The position of each fact in a row. The standing is in rows of a grant; client and subject are in rows of the ledger. */
 export const factAt = {
   position: at("position"),
   matches: at("matches"),
@@ -70,6 +70,9 @@ const ledger = `(
 
 const isFinished = "o.change_position IS DISTINCT FROM l.own"
 
+/** Every operation. PostgreSQL reads the order of the whole ledger only with the condition of its index. */
+const inLedger = "o.change_position > 0"
+
 type Parameter = (value: unknown) => string
 
 interface Selection {
@@ -84,7 +87,8 @@ const inOrder = "ORDER BY o.change_position, o.id"
 
 /**
  * The changes after the position: those of its pending places, then those behind it, up to one more than the page holds.
- * PostgreSQL reads each part in the order of an index.
+ * PostgreSQL reads each part in the order of an index. A pending position is a range: with `=` the order would be that of the ids,
+ * which the primary key has as well, over all operations.
  */
 const changesAfter = (
   { high, pending }: ChangePosition,
@@ -103,7 +107,8 @@ const changesAfter = (
   const ids = pending.map(({ id }) => id)
   const all = pending.length === 0 ? behind : `(
        SELECT o.* FROM unnest(${parameter(positions)}::bigint[], ${parameter(ids)}::uuid[]) AS p (position, seen)
-       CROSS JOIN LATERAL (${select} AND o.change_position = p.position AND o.id > p.seen ${inOrder} ${rows}) o
+       CROSS JOIN LATERAL (${select} AND (o.change_position, o.id) > (p.position, p.seen)
+         AND o.change_position <= p.position ${inOrder} ${rows}) o
        ${inOrder} ${rows}
      ) UNION ALL ${behind}`
   if (filter === null) return `SELECT o.*, 0 AS looked FROM (${all}) o ${inOrder} ${rows}`
@@ -124,7 +129,10 @@ const filterOf = ({ states, type }: ChangeQuery, parameter: Parameter): string |
   return filters.length === 0 ? null : `(${filters.join(" AND ")})`
 }
 
-/** The changes of the operations of a grant. A row has the columns of the operation, the facts, and the standing of the grant. */
+/**
+ * The changes of the operations of a grant. A row has the columns of the operation, the facts, and the standing and the owner of
+ * the grant.
+ */
 export const changesOfGrant = (
   { client_id, grant_id, subject }: GrantIdentity,
   from: ChangePosition,
@@ -136,7 +144,7 @@ export const changesOfGrant = (
   const changes = changesAfter(from, { where: owned, filter, limit: query.page_size }, parameter)
   return {
     text: `
-  SELECT ${publicColumns}, ${factColumns}, ${standingInteger("$4 = ANY (g.scopes)")} AS standing
+  SELECT ${publicColumns}, ${factColumns}, ${standingInteger("$4 = ANY (g.scopes)")} AS standing, g.resource_owner AS owner
   ${grantOfCredential}
   CROSS JOIN ${ledger}
   LEFT JOIN LATERAL (${changes}) o ON true
@@ -149,7 +157,7 @@ export const changesOfGrant = (
 /** The changes of all operations. A row has the columns of the operation, the facts, and the names of the owner. */
 export const changesOfLedger = (from: ChangePosition, limit: number) => {
   const parameters: Array<unknown> = []
-  const changes = changesAfter(from, { where: "true", filter: null, limit }, parametersFrom(parameters))
+  const changes = changesAfter(from, { where: inLedger, filter: null, limit }, parametersFrom(parameters))
   return {
     text: `
   SELECT ${publicColumns}, ${factColumns}, o.client_id, o.resource_owner, o.subject
@@ -161,14 +169,16 @@ export const changesOfLedger = (from: ChangePosition, limit: number) => {
   }
 }
 
+const withLast = `LEFT JOIN LATERAL (
+    SELECT o.change_position FROM operations o WHERE ${inLedger} AND o.change_position < l.ceiling AND ${isFinished}
+    ORDER BY o.change_position DESC LIMIT 1
+  ) o ON true`
+
 /** The last change of the ledger. A row has the position and the facts of the ledger. */
 export const lastChange = `
   SELECT o.change_position::float8 AS position, l.history, l.running, l.upcoming
   FROM ${ledger}
-  LEFT JOIN LATERAL (
-    SELECT o.change_position FROM operations o WHERE o.change_position < l.ceiling AND ${isFinished}
-    ORDER BY o.change_position DESC LIMIT 1
-  ) o ON true
+  ${withLast}
   WHERE ${onPrimary}`
 
 /** The mark of an earlier timeline, for a token of its history. */
@@ -181,10 +191,7 @@ export const recordMark = `
   INSERT INTO change_marks AS m (timeline, high, pending)
   SELECT t.timeline, n.high, n.pending
   FROM ${ledger}
-  LEFT JOIN LATERAL (
-    SELECT o.change_position FROM operations o WHERE o.change_position < l.ceiling AND ${isFinished}
-    ORDER BY o.change_position DESC LIMIT 1
-  ) o ON true
+  ${withLast}
   CROSS JOIN LATERAL (SELECT ledger_timeline() AS timeline) t
   CROSS JOIN LATERAL (
     SELECT coalesce(o.change_position, 0) AS high,

@@ -53,6 +53,11 @@ describe("A pause between reads", () => {
     }))
   })
 
+  it("of polls is at least a second, also after `Retry-After: 0`", () => {
+    const result = { isNew: false, hasMore: false, applied: false, took: 0, pollAfter: 0 }
+    assert.strictEqual(nextPace(firstPace(50), result).pause, 1)
+  })
+
   it("takes Retry-After in seconds, and no other form", () => {
     assert.deepStrictEqual(["0", "1", "999999"].map(retryAfterSeconds), [0, 1, 999_999])
     const others = [null, undefined, "", "-1", "1.5", "1e3", "01", "1000000", "Wed, 21 Oct 2026 07:28:00 GMT"]

@@ -143,6 +143,20 @@ describe("The watcher", () => {
       }
     }))
 
+  it.effect("does not wake a waiter for changes that its filters leave out", () =>
+    Effect.gen(function*() {
+      const ledger = makeLedger()
+      const watcher = yield* watch(ledger)
+      const filtered = yield* enter(watcher, { ...ofOwner(1), concerns: ({ id }) => id === idOf(2) })
+      const other = yield* enter(watcher, ofOwner(1))
+      ledger.changes.push(changeOf(1, 1))
+      yield* TestClock.adjust(200)
+      assert.deepStrictEqual([filtered.woken, other.woken], [0, 1])
+      ledger.changes.push(changeOf(3, 1), changeOf(2, 1))
+      yield* TestClock.adjust(200)
+      assert.deepStrictEqual([filtered.woken, other.woken], [1, 2])
+    }))
+
   it.effect("runs no effect before it knows where to start", () =>
     Effect.gen(function*() {
       const ledger = makeLedger()

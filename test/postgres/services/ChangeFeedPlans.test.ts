@@ -1,0 +1,98 @@
+/**
+ * A page of the change feed reads changes of its owner alone, also beside an owner with nearly all operations of the ledger. The
+ * tests read the plans of PostgreSQL for each state of its statistics.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import type { ChangeQuery } from "../../../src/domain/ChangeFeed.ts"
+import type { GrantIdentity } from "../../../src/domain/Grant.ts"
+import { readerParameters } from "../../../src/node/Pools.ts"
+import { beforeAllIds, type ChangePosition, startOfLedger } from "../../../src/services/internal/changePosition.ts"
+import { changesOfGrant, changesOfLedger, lastChange } from "../../../src/services/sql/changeStatements.ts"
+import { fill } from "../../fixtures/FilledLedger.ts"
+import { accept, issue, PostgresLedger } from "../../fixtures/Ledger.ts"
+import { anotherPool } from "../../fixtures/Pools.ts"
+
+const everything: ChangeQuery = { states: [], type: null, page_size: 100, after: null }
+
+const queries: Readonly<Record<string, ChangeQuery>> = {
+  "no filter": everything,
+  "a state": { ...everything, states: ["failed"] },
+  "a type": { ...everything, type: "payment" }
+}
+
+const positions: Readonly<Record<string, ChangePosition>> = {
+  "the start": startOfLedger,
+  "a pending position": {
+    ...startOfLedger,
+    high: { position: 2, id: beforeAllIds },
+    pending: [{ position: 1, id: beforeAllIds }]
+  }
+}
+
+/** One connection with the gateway's settings. */
+const Reader = Layer.fresh(anotherPool({ maxConnections: 1, startupParameters: readerParameters }))
+
+interface Plan {
+  readonly "Relation Name"?: string
+  readonly "Index Name"?: string
+  readonly "Actual Rows": number
+  readonly "Rows Removed by Filter"?: number
+  readonly Plans?: ReadonlyArray<Plan>
+}
+
+const nodesOf = (plan: Plan): ReadonlyArray<Plan> => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
+
+interface Statement {
+  readonly text: string
+  readonly parameters: ReadonlyArray<unknown>
+}
+
+/** Asserts that each read of the table uses the index alone, and reads a few rows of it. */
+const assertIndex = Effect.fnUntraced(function*({ parameters, text }: Statement, index: string, label: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql.unsafe<{ readonly "QUERY PLAN": ReadonlyArray<{ readonly Plan: Plan }> }>(
+    `EXPLAIN (ANALYZE, FORMAT JSON) ${text}`,
+    parameters
+  )
+  for (const scan of nodesOf(row!["QUERY PLAN"][0]!.Plan).filter((node) => node["Relation Name"] === "operations")) {
+    assert.strictEqual(scan["Index Name"], index, label)
+    assert.isAtMost(scan["Actual Rows"] + (scan["Rows Removed by Filter"] ?? 0), 3, label)
+  }
+})
+
+const assertPlans = Effect.fnUntraced(function*(grant: GrantIdentity, when: string) {
+  const sql = yield* SqlClient.SqlClient
+  for (const mode of ["force_custom_plan", "force_generic_plan"]) {
+    yield* sql.unsafe(`SET plan_cache_mode = ${mode}`)
+    for (const [place, from] of Object.entries(positions)) {
+      for (const [name, query] of Object.entries(queries)) {
+        const label = `${when}, ${mode}, ${name}, ${place}`
+        yield* assertIndex(changesOfGrant(grant, from, query), "operations_by_owner_change", label)
+      }
+      yield* assertIndex(changesOfLedger(from, 1), "operations_by_change", `${when}, ${mode}, the ledger, ${place}`)
+    }
+    yield* assertIndex(
+      { text: lastChange, parameters: [] },
+      "operations_by_change",
+      `${when}, ${mode}, the last change`
+    )
+  }
+}, Effect.provide(Reader))
+
+layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the cost of the change feed", (it) => {
+  it.effect("is that of the owner's changes, whatever PostgreSQL knows about the table", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* fill(1, 20_000)
+      const { identity } = yield* issue()
+      yield* assertPlans(identity, "an owner without operations beside a large one, without statistics")
+      yield* sql`ANALYZE`
+      yield* assertPlans(identity, "an owner without operations beside a large one")
+      for (let n = 0; n < 3; n++) yield* accept(identity)
+      yield* assertPlans(identity, "an owner that is newer than the statistics")
+      yield* sql`ANALYZE`
+      yield* assertPlans(identity, "a small owner beside a large one")
+    }))
+})

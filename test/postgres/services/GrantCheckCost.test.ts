@@ -1,0 +1,65 @@
+/** The check of the grants of waiting requests looks up each grant, and reads no others. */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { operationsRead } from "../../../src/domain/Grant.ts"
+import { readerParameters } from "../../../src/node/Pools.ts"
+import { refusedStatement } from "../../../src/services/sql/readStatements.ts"
+import { issue, PostgresLedger } from "../../fixtures/Ledger.ts"
+import { anotherPool } from "../../fixtures/Pools.ts"
+
+/** As many as may wait. */
+const asked = 4096
+
+const Reader = Layer.fresh(anotherPool({
+  maxConnections: 1,
+  startupParameters: { ...readerParameters, statement_timeout: "0" }
+}))
+
+interface Plan {
+  readonly "Relation Name"?: string
+  readonly "Index Name"?: string
+  readonly "Actual Loops": number
+  readonly Plans?: ReadonlyArray<Plan>
+}
+
+const nodesOf = (plan: Plan): ReadonlyArray<Plan> => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
+
+layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the check of grants", (it) => {
+  it.effect("looks up each grant by its id", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { grant } = yield* issue()
+      yield* sql`
+        INSERT INTO grants (id, client_id, resource_owner, subject, provider_connection_id, scopes, expires_at)
+        SELECT (lpad(to_hex(n), 8, '0') || '-0000-7000-8000-000000000000')::uuid, ${grant.client_id},
+          ${grant.resource_owner}, ${grant.subject}, ${grant.provider_connection_id}::uuid, ARRAY[${operationsRead}],
+          now() + interval '1 day'
+        FROM generate_series(1, 50000) n`
+      yield* sql`ANALYZE`
+      const grants = yield* sql<{ readonly id: string; readonly client_id: string; readonly subject: string }>`
+        SELECT id, client_id, subject FROM grants LIMIT ${asked}`
+      const parameters = [
+        grants.map(({ id }) => id),
+        grants.map(({ client_id }) => client_id),
+        grants.map(({ subject }) => subject),
+        operationsRead
+      ]
+      yield* Effect.gen(function*() {
+        const reader = yield* SqlClient.SqlClient
+        for (const mode of ["force_custom_plan", "force_generic_plan"]) {
+          yield* reader.unsafe(`SET plan_cache_mode = ${mode}`)
+          const [row] = yield* reader.unsafe<{ readonly "QUERY PLAN": ReadonlyArray<{ readonly Plan: Plan }> }>(
+            `EXPLAIN (ANALYZE, FORMAT JSON) ${refusedStatement}`,
+            parameters
+          )
+          const scans = nodesOf(row!["QUERY PLAN"][0]!.Plan).filter((node) => node["Relation Name"] === "grants")
+          assert.deepStrictEqual(
+            scans.map((scan) => [scan["Index Name"], scan["Actual Loops"]]),
+            [["grants_pkey", asked]],
+            mode
+          )
+        }
+      }).pipe(Effect.provide(Reader))
+    }))
+})
