@@ -94,11 +94,11 @@ CREATE INDEX operations_by_state
 CREATE INDEX operations_by_type
   ON operations (client_id, resource_owner, subject, type, state, created_at DESC, id DESC);
 
--- The change feed, of one owner and of the whole ledger. All positions are above 0. The condition keeps the second index from
--- statements that do not name it: with stale statistics, PostgreSQL would read the changes of all owners for one.
+-- The change feed, of one owner and of the whole ledger. The second index has an expression, so that only statements which name it
+-- can use it. Otherwise, with stale statistics, PostgreSQL would read the changes of all owners for one.
 CREATE INDEX operations_by_owner_change
   ON operations (client_id, resource_owner, subject, change_position, id);
-CREATE INDEX operations_by_change ON operations (change_position, id) WHERE change_position > 0;
+CREATE INDEX operations_by_change ON operations ((change_position + 0), id);
 
 -- One index for each kind of due work. They hold unsettled operations only, so their size does not grow with the ledger.
 --

@@ -45,7 +45,7 @@ BEGIN
     NEW.history := gen_random_uuid();
     NEW.change_offset := greatest(
       OLD.change_offset,
-      coalesce((SELECT max(change_position) FROM operations WHERE change_position > 0), 0) + 1
+      coalesce((SELECT max(change_position + 0) FROM operations), 0) + 1
         - pg_snapshot_xmin(pg_current_snapshot())::text::bigint
     );
   ELSIF NEW.change_offset <> OLD.change_offset THEN

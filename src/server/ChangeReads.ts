@@ -44,7 +44,7 @@ export const makeChangeReads = Effect.gen(function*() {
         return problems.fail("invalid_request", {
           fields: [{
             path: "query.after",
-            message: "Expected a change token of this client, subject and these filters"
+            message: "Expected a change token of this client, subject, owner and these filters"
           }]
         })
       default:

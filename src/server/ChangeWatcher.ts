@@ -43,6 +43,8 @@ export class ChangeWatcher extends Context.Service<ChangeWatcher, {
    * every change that commits after the effect has started. So an effect that reads first, and then waits, misses none.
    */
   readonly during: <A, E, R>(waiter: Waiter, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Whether a request waits, so that the watcher runs. */
+  readonly isWatching: () => boolean
   /** The number of waiters. */
   readonly count: () => number
 }>()("financial-agents-gateway/server/ChangeWatcher") {
@@ -165,6 +167,7 @@ const make = Effect.gen(function*() {
         (hasTried) => Effect.andThen(hasTried.await, effect),
         () => Effect.sync(() => leave(waiter))
       ),
+    isWatching: () => watch !== null,
     count: () => waiters.size
   })
 })

@@ -9,9 +9,9 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
-import * as Semaphore from "effect/Semaphore"
 import { ClientCounts } from "./ClientCounts.ts"
 import { RunningRequest, RunningRequests } from "./RunningRequests.ts"
+import { makeTurns } from "./Turns.ts"
 
 /** How many requests may run at once, and for how long. */
 export interface LifecycleOptions {
@@ -217,21 +217,3 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
     })
   })
 })
-
-/** Runs effects in turns: of each key, `permits` at once. */
-const makeTurns = (permits: number) => {
-  /** Of keys with running or waiting effects. */
-  const turnsOf = new Map<string, { inside: number; readonly turns: Semaphore.Semaphore }>()
-  const enter = (key: string) => {
-    const entry = turnsOf.get(key) ?? { inside: 0, turns: Semaphore.makeUnsafe(permits) }
-    turnsOf.set(key, entry)
-    entry.inside++
-    return entry.turns
-  }
-  const leave = (key: string) => {
-    const entry = turnsOf.get(key)!
-    if (--entry.inside === 0) turnsOf.delete(key)
-  }
-  return <A, E, R>(key: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.suspend(() => Effect.ensuring(enter(key).withPermit(effect), Effect.sync(() => leave(key))))
-}

@@ -13,10 +13,14 @@ import { ChangeWatcher } from "./ChangeWatcher.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import type { RunningRequest } from "./RunningRequests.ts"
+import { makeTurns } from "./Turns.ts"
 import type { Waiter } from "./Waiters.ts"
 
 /** Reads of woken requests that run at once. One change may wake thousands, and ordinary reads need the pool as well. */
 const maxReads = 64
+
+/** The same for one client, so that its waits do not delay those of others. */
+const maxReadsPerClient = 16
 
 /** How long a woken request waits for its read. */
 const longestTurn = Duration.seconds(10)
@@ -42,17 +46,17 @@ export const makeWaits = Effect.gen(function*() {
   const clock = yield* Clock.Clock
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   const turns = Semaphore.makeUnsafe(maxReads)
+  const turnsOfClient = makeTurns(maxReadsPerClient)
   const tooLate = problems.fail("service_unavailable", { detail: "The store did not answer in time." })
 
   /** Waits for its turn, and reads with a slot. */
-  const readInTurn = <A, E, R>(slot: RunningRequest, read: Effect.Effect<A, E, R>) =>
-    Effect.timeoutOrElse(
-      turns.withPermit(Effect.suspend(() => {
-        lifecycle.resume(slot)
-        return read
-      })),
-      { duration: longestTurn, orElse: () => tooLate }
-    )
+  const readInTurn = <A, E, R>(slot: RunningRequest, client: string, read: Effect.Effect<A, E, R>) => {
+    const inTurn = turns.withPermit(Effect.suspend(() => {
+      lifecycle.resume(slot)
+      return read
+    }))
+    return Effect.timeoutOrElse(turnsOfClient(client, inTurn), { duration: longestTurn, orElse: () => tooLate })
+  }
 
   /**
    * Runs the read until the answer meets the condition, the time is over, or the shutdown begins. The answer is that of the last
@@ -69,20 +73,32 @@ export const makeWaits = Effect.gen(function*() {
       const woken = Latch.makeUnsafe(false)
       const wake = () => void woken.openUnsafe()
       const end = now() + seconds * 1000
-      const waiting = Effect.gen(function*() {
-        let answer = yield* read
-        let isOver = false
-        while (!isMet(answer) && !isOver) {
-          if (!lifecycle.park(slot, wake)) return { answer, isHonoured: false }
-          yield* Effect.timeoutOption(woken.await, Math.max(0, end - now()))
-          // Closed before the read: a change during the read wakes it again.
-          woken.closeUnsafe()
-          isOver = now() >= end || lifecycle.isDraining()
-          answer = yield* readInTurn(slot, read)
-        }
-        return { answer, isHonoured: true }
+      const notHonoured = (answer: A) => ({ answer, isHonoured: false })
+      /** Begins with a read that the watcher precedes. */
+      const waitFrom = (first: Effect.Effect<A, E | ServiceUnavailable, R>) =>
+        watcher.during(
+          { ...waiter, wake },
+          Effect.gen(function*() {
+            let answer = yield* first
+            let isOver = false
+            while (!isMet(answer) && !isOver) {
+              if (!lifecycle.park(slot, wake)) return notHonoured(answer)
+              yield* Effect.timeoutOption(woken.await, Math.max(0, end - now()))
+              // Closed before the read: a change during the read wakes it again.
+              woken.closeUnsafe()
+              isOver = now() >= end || lifecycle.isDraining()
+              answer = yield* inTurn
+            }
+            return { answer, isHonoured: true }
+          })
+        )
+      const inTurn = readInTurn(slot, waiter.grant.client_id, read)
+      if (watcher.isWatching()) return waitFrom(read)
+      // The watcher begins with a statement of its own, which a request that need not wait is spared.
+      return Effect.flatMap(read, (answer) => {
+        if (isMet(answer)) return Effect.succeed({ answer, isHonoured: true })
+        return lifecycle.park(slot, wake) ? waitFrom(inTurn) : Effect.succeed(notHonoured(answer))
       })
-      return watcher.during({ ...waiter, wake }, waiting)
     })
 
   return { until }

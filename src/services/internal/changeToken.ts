@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import * as Base64Url from "effect/encoding/Base64Url"
 import * as Result from "effect/Result"
 import { type ChangeQuery, type ChangeToken, InvalidChangeToken } from "../../domain/ChangeFeed.ts"
-import type { GrantIdentity } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
 import { beforeAllIds, type ChangePlace, type ChangePosition, maxPending } from "./changePosition.ts"
 
@@ -25,14 +24,18 @@ export type ChangeReader = ReadonlyArray<unknown>
 /** The reader of the whole ledger. */
 export const ledgerReader: ChangeReader = ["ledger"]
 
-/** The reader of the operations of a grant. A new grant of the same client and subject continues with the token of an old one. */
-export const grantReader = ({ client_id, subject }: GrantIdentity, { states, type }: ChangeQuery): ChangeReader => [
-  "grant",
-  client_id,
-  subject,
-  [...new Set(states)].toSorted(),
-  type
-]
+/** Whose operations a grant may see. */
+export interface ChangeOwner {
+  readonly client_id: string
+  readonly subject: string
+  readonly resource_owner: string
+}
+
+/** The reader of the operations of a grant. A new grant of the same owner continues with the token of an old one. */
+export const grantReader = (
+  { client_id, resource_owner, subject }: ChangeOwner,
+  { states, type }: Pick<ChangeQuery, "states" | "type">
+): ChangeReader => ["grant", client_id, subject, resource_owner, [...new Set(states)].toSorted(), type]
 
 const version = "1"
 
@@ -68,22 +71,33 @@ const placeOf = (text: string): ChangePlace | null => {
 const isAscending = (places: ReadonlyArray<ChangePlace>) =>
   places.every(({ position }, n) => n === 0 || places[n - 1]!.position < position)
 
-/** What the token says. Fails if no feed issued it, or another reader or other filters use it. */
-export const decodeChangeToken = (
-  token: ChangeToken,
-  reader: ChangeReader
-): Effect.Effect<ChangeTokenContent, InvalidChangeToken, Digest.Digest> => {
+/** What the token says, if it has the form of one. `checkChangeToken` tells whether a feed issued it, and to whom. */
+export const readChangeToken = (token: ChangeToken): Effect.Effect<ChangeTokenContent, InvalidChangeToken> => {
   const [known, history = "", extent, ...rest] = Result.getOrElse(Base64Url.decodeString(token), () => "").split(".")
   const [high, ...pending] = rest.slice(0, -1).map(placeOf)
   const places = pending.filter((place) => place !== null)
-  if (
-    known !== version || high === undefined || high === null || places.length < pending.length
-    || places.length > maxPending || !isAscending([...places, high])
-  ) return Effect.fail(new InvalidChangeToken())
-  const content: ChangeTokenContent = { history, position: { high, pending: places, isWhole: extent === "whole" } }
-  // Encoded again and compared as a whole, so that each place has exactly one valid token.
-  return Effect.flatMap(
-    encodeChangeToken(content, reader),
-    (expected) => expected === token ? Effect.succeed(content) : Effect.fail(new InvalidChangeToken())
-  )
+  const isWellFormed = known === version && high !== undefined && high !== null && places.length === pending.length
+    && places.length <= maxPending && isAscending([...places, high])
+  return isWellFormed
+    ? Effect.succeed({ history, position: { high, pending: places, isWhole: extent === "whole" } })
+    : Effect.fail(new InvalidChangeToken())
 }
+
+/** Fails if no feed issued the token with this content, or another reader or other filters use it. */
+export const checkChangeToken = (
+  token: ChangeToken,
+  content: ChangeTokenContent,
+  reader: ChangeReader
+): Effect.Effect<void, InvalidChangeToken, Digest.Digest> =>
+  // Encoded again and compared as a whole, so that each place has exactly one valid token.
+  Effect.flatMap(
+    encodeChangeToken(content, reader),
+    (expected) => expected === token ? Effect.void : Effect.fail(new InvalidChangeToken())
+  )
+
+/** What the token of this reader says. */
+export const decodeChangeToken = (
+  token: ChangeToken,
+  reader: ChangeReader
+): Effect.Effect<ChangeTokenContent, InvalidChangeToken, Digest.Digest> =>
+  Effect.tap(readChangeToken(token), (content) => checkChangeToken(token, content, reader))

@@ -12,7 +12,8 @@ import {
   decodeChangeToken,
   encodeChangeToken,
   grantReader,
-  ledgerReader
+  ledgerReader,
+  readChangeToken
 } from "../internal/changeToken.ts"
 import { makeGrantOf } from "./grantOf.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
@@ -50,15 +51,15 @@ export const makeMemory = Effect.gen(function*() {
   }
 
   const since = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery) {
-    const reader = grantReader(grant, query)
     const { states, type } = query
     const matches = ({ operation }: MemoryRecord) =>
       (states.length === 0 || states.includes(operation.state)) && (type === null || operation.type === type)
-    // A malformed token is refused before the grant, and an expired one after it: see `SqlOperationFeed`.
-    const place = yield* Effect.result(placeOf(query.after, reader))
-    if (place._tag === "Failure" && place.failure._tag === "InvalidChangeToken") return yield* place.failure
-    const owned = memory.ownedBy(yield* grantOf(grant))
-    const from = yield* Effect.fromResult(place)
+    // A malformed token is refused before the grant: see `SqlOperationFeed`.
+    if (query.after !== null) yield* readChangeToken(query.after)
+    const known = yield* grantOf(grant)
+    const reader = grantReader(known, query)
+    const from = yield* placeOf(query.after, reader)
+    const owned = memory.ownedBy(known)
     const { has_more, page } = changedAfter(owned.filter(matches), from, query.page_size)
     const next = yield* encode(placeBehind(page, from), reader)
     return { operations: page.map(({ operation }) => operation), next, has_more } satisfies ChangePage
@@ -82,9 +83,6 @@ export const makeMemory = Effect.gen(function*() {
       }))
       return { changes, unfinished: null, next: yield* encode(placeBehind(page, from), ledgerReader), has_more }
     }),
-    now: Effect.suspend(() => {
-      const positions = [...memory.operations.values()].map(positionOf)
-      return encode({ position: Math.max(0, ...positions), id: afterAllIds }, ledgerReader)
-    })
+    now: Effect.suspend(() => encode({ position: memory.operations.lastPosition, id: afterAllIds }, ledgerReader))
   }
 })

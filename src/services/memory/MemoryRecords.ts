@@ -16,6 +16,11 @@ export class MemoryRecords extends Map<OperationId, MemoryRecord> {
     return super.set(id, record)
   }
 
+  /** The position of the last change of all. */
+  get lastPosition(): number {
+    return this.#position
+  }
+
   /** The position of the last change of an operation; 0 for an unknown one. */
   positionOf(id: OperationId): number {
     return this.#positions.get(id) ?? 0

@@ -27,10 +27,12 @@ import {
 import {
   type ChangeReader,
   type ChangeTokenContent,
+  checkChangeToken,
   decodeChangeToken,
   encodeChangeToken,
   grantReader,
-  ledgerReader
+  ledgerReader,
+  readChangeToken
 } from "../internal/changeToken.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { changesOfGrant, changesOfLedger, factAt, lastChange, markOf, maxLookedAt } from "./changeStatements.ts"
@@ -96,9 +98,6 @@ export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
 
-  const decode = (token: ChangeToken | null, reader: ChangeReader) =>
-    token === null ? Effect.succeed(null) : withDigest(decodeChangeToken(token, reader))
-
   const encode = (content: ChangeTokenContent, reader: ChangeReader) => withDigest(encodeChangeToken(content, reader))
 
   /** Whether the present history has all that the reader of the token has seen, in an earlier one. */
@@ -116,14 +115,18 @@ export const makeSql = Effect.gen(function*() {
   })
 
   const pageOfGrant = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery) {
-    const reader = grantReader(grant, query)
-    const from = yield* decode(query.after, reader)
+    const { after } = query
+    const from = after === null ? null : yield* readChangeToken(after)
     const position = from?.position ?? startOfLedger
     const { parameters, text } = changesOfGrant(grant, position, query)
     const rows = yield* orUnavailable(sql.unsafe(text, parameters).values)
     const refused = refusalOf(grant, rows[0]?.[factAt.standing])
     if (refused !== null) return yield* refused
-    const history = yield* checkHistory(rows[0]![factAt.history], from)
+    const first = rows[0]!
+    // The grant's column has this type. A token of another owner counts changes as seen that this one has not seen.
+    const reader = grantReader({ ...grant, resource_owner: first[factAt.resource_owner] as string }, query)
+    if (after !== null && from !== null) yield* withDigest(checkChangeToken(after, from, reader))
+    const history = yield* checkHistory(first[factAt.history], from)
     const page = toPage(rows, { from: position, history, limit: query.page_size })
     return { ...page, token: yield* encode(page.next, reader) }
   })
@@ -140,7 +143,7 @@ export const makeSql = Effect.gen(function*() {
   })
 
   const sinceInLedger = Effect.fn("OperationFeed.sinceInLedger")(function*(after: ChangeToken | null, limit: number) {
-    const from = yield* decode(after, ledgerReader)
+    const from = after === null ? null : yield* withDigest(decodeChangeToken(after, ledgerReader))
     const position = from?.position ?? startOfLedger
     const { parameters, text } = changesOfLedger(position, limit)
     const read = yield* orUnavailable(sql.unsafe(text, parameters).values)

@@ -70,14 +70,19 @@ const ledger = `(
 
 const isFinished = "o.change_position IS DISTINCT FROM l.own"
 
-/** Every operation. PostgreSQL reads the order of the whole ledger only with the condition of its index. */
-const inLedger = "o.change_position > 0"
+/**
+ * The position in the order of the whole ledger, as its index has it. Otherwise that index could serve a grant as well, and then
+ * PostgreSQL could read the changes of all owners to find those of one.
+ */
+const ledgerPosition = "(o.change_position + 0)"
 
 type Parameter = (value: unknown) => string
 
 interface Selection {
   /** Which operations, as a condition on `o`. */
   readonly where: string
+  /** The position as the index of the order has it. */
+  readonly position: string
   /** The condition of the filters on `o`. Null: none. */
   readonly filter: string | null
   readonly limit: number
@@ -92,7 +97,7 @@ const inOrder = "ORDER BY o.change_position, o.id"
  */
 const changesAfter = (
   { high, pending }: ChangePosition,
-  { filter, limit, where }: Selection,
+  { filter, limit, position, where }: Selection,
   parameter: Parameter
 ): string => {
   // A literal: PostgreSQL never keeps a plan for any limit, and would plan the statement anew each time.
@@ -100,15 +105,16 @@ const changesAfter = (
   const rows = filter === null ? page : `LIMIT ${maxLookedAt}`
   const select = `SELECT ${publicColumns}, o.client_id, o.resource_owner, o.subject, o.change_position,
          ${filter ?? "true"} AS matches FROM operations o WHERE ${where} AND ${isFinished}`
+  const inIndex = `ORDER BY ${position}, o.id`
   const behind = `(${select}
-         AND (o.change_position, o.id) > (${parameter(high.position)}::bigint, ${parameter(high.id)}::uuid)
-         AND o.change_position < l.ceiling ${inOrder} ${rows})`
+         AND (${position}, o.id) > (${parameter(high.position)}::bigint, ${parameter(high.id)}::uuid)
+         AND ${position} < l.ceiling ${inIndex} ${rows})`
   const positions = pending.map(({ position }) => position)
   const ids = pending.map(({ id }) => id)
   const all = pending.length === 0 ? behind : `(
        SELECT o.* FROM unnest(${parameter(positions)}::bigint[], ${parameter(ids)}::uuid[]) AS p (position, seen)
-       CROSS JOIN LATERAL (${select} AND (o.change_position, o.id) > (p.position, p.seen)
-         AND o.change_position <= p.position ${inOrder} ${rows}) o
+       CROSS JOIN LATERAL (${select} AND (${position}, o.id) > (p.position, p.seen)
+         AND ${position} <= p.position ${inIndex} ${rows}) o
        ${inOrder} ${rows}
      ) UNION ALL ${behind}`
   if (filter === null) return `SELECT o.*, 0 AS looked FROM (${all}) o ${inOrder} ${rows}`
@@ -141,10 +147,16 @@ export const changesOfGrant = (
   const parameters: Array<unknown> = [grant_id, client_id, subject, operationsRead]
   const parameter = parametersFrom(parameters)
   const filter = filterOf(query, parameter)
-  const changes = changesAfter(from, { where: owned, filter, limit: query.page_size }, parameter)
+  const changes = changesAfter(
+    from,
+    { where: owned, position: "o.change_position", filter, limit: query.page_size },
+    parameter
+  )
   return {
     text: `
-  SELECT ${publicColumns}, ${factColumns}, ${standingInteger("$4 = ANY (g.scopes)")} AS standing, g.resource_owner AS owner
+  SELECT ${publicColumns}, ${factColumns}, ${
+      standingInteger("$4 = ANY (g.scopes)")
+    } AS standing, g.resource_owner AS owner
   ${grantOfCredential}
   CROSS JOIN ${ledger}
   LEFT JOIN LATERAL (${changes}) o ON true
@@ -157,7 +169,11 @@ export const changesOfGrant = (
 /** The changes of all operations. A row has the columns of the operation, the facts, and the names of the owner. */
 export const changesOfLedger = (from: ChangePosition, limit: number) => {
   const parameters: Array<unknown> = []
-  const changes = changesAfter(from, { where: inLedger, filter: null, limit }, parametersFrom(parameters))
+  const changes = changesAfter(
+    from,
+    { where: "true", position: ledgerPosition, filter: null, limit },
+    parametersFrom(parameters)
+  )
   return {
     text: `
   SELECT ${publicColumns}, ${factColumns}, o.client_id, o.resource_owner, o.subject
@@ -170,8 +186,8 @@ export const changesOfLedger = (from: ChangePosition, limit: number) => {
 }
 
 const withLast = `LEFT JOIN LATERAL (
-    SELECT o.change_position FROM operations o WHERE ${inLedger} AND o.change_position < l.ceiling AND ${isFinished}
-    ORDER BY o.change_position DESC LIMIT 1
+    SELECT o.change_position FROM operations o WHERE ${ledgerPosition} < l.ceiling AND ${isFinished}
+    ORDER BY ${ledgerPosition} DESC LIMIT 1
   ) o ON true`
 
 /** The last change of the ledger. A row has the position and the facts of the ledger. */

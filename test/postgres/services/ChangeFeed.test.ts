@@ -121,8 +121,10 @@ conformance("The change feed", (it) => {
       const { grant, identity } = yield* issue()
       const { next } = yield* drain(identity)
       const { identity: other } = yield* issue({ client_id: grant.client_id })
+      const { identity: ofOther } = yield* issue({ client_id: grant.client_id, subject: grant.subject })
       const refused: ReadonlyArray<Effect.Effect<unknown, { readonly _tag: string }>> = [
         feed.since(other, { ...anything, after: next }),
+        feed.since(ofOther, { ...anything, after: next }),
         feed.since(identity, { ...anything, type: "payment", after: next }),
         feed.since(identity, { ...anything, states: ["failed"], after: next }),
         feed.since(identity, { ...anything, after: `${next.slice(0, -2)}AA` as ChangeToken }),

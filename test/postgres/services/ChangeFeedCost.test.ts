@@ -97,10 +97,10 @@ for (const isAnalyzed of [false, true]) {
         for (const [which, filter] of Object.entries(filters)) {
           it.effect(`of a grant reads no more than the page needs: ${from}, ${which}`, () =>
             Effect.gen(function*() {
-              const { filled: { identity }, history } = yield* ledger
+              const { filled: { identity, owner }, history } = yield* ledger
               const query = { states: [], type: null, ...filter }
               for (const page_size of [10, 100]) {
-                const reader = grantReader(identity, { ...query, page_size, after: null })
+                const reader = grantReader({ ...identity, resource_owner: owner }, query)
                 const after = yield* encodeChangeToken({ history, position }, reader)
                 const read = OperationFeed.use((feed) => feed.since(identity, { ...query, page_size, after }))
                 const rows = yield* Effect.provide(cost(read), Reader)

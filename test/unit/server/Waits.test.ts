@@ -209,9 +209,10 @@ describe("A wait", () => {
       const { operation: other } = yield* accept(identity)
       const waiting = yield* start(change(identity, operation, 60))
       yield* TestClock.adjust(100)
+      const { reads } = counts
       yield* drive(other, ["submitting"])
       yield* TestClock.adjust(1000)
-      assert.strictEqual(counts.reads, 1)
+      assert.strictEqual(counts.reads, reads)
       yield* Fiber.interrupt(waiting)
     }).pipe(Effect.provide(InMemoryLedger)))
 
@@ -309,20 +310,25 @@ describe("A wait", () => {
       for (const fiber of [...waiting, late]) yield* Fiber.interrupt(fiber)
     }).pipe(Effect.provide(InMemoryLedger)))
 
-  it.effect("shares the pool: of many woken requests, 64 read at once, and all are answered", () =>
-    Effect.gen(function*() {
-      const latencies = { feed: atOnce.feed, read: { before: 5, after: 5 } }
-      const { change, counts } = yield* openProcess({}, latencies)
-      const { identity, operation } = yield* scene
-      const waiting = []
-      for (let n = 0; n < 200; n++) waiting.push(yield* start(change(identity, operation, 60)))
-      yield* TestClock.adjust(1000)
-      counts.most = 0
-      yield* drive(operation, ["submitting"])
-      yield* TestClock.adjust(1000)
-      assert.strictEqual(counts.most, 64)
-      for (const fiber of waiting) assert.strictEqual((yield* Fiber.join(fiber)).answer.revision, 2)
-    }).pipe(Effect.provide(InMemoryLedger)))
+  it.effect.each([[1, 16], [8, 64]] as const)(
+    "shares the pool: of many woken requests of %i clients, %i read at once, and all are answered",
+    ([clients, most]) =>
+      Effect.gen(function*() {
+        const latencies = { feed: atOnce.feed, read: { before: 5, after: 5 } }
+        const { change, counts } = yield* openProcess({}, latencies)
+        const scenes = yield* Effect.forEach(Array.from({ length: clients }), () => scene)
+        const waiting = []
+        for (const { identity, operation } of scenes) {
+          for (let n = 0; n < 200 / clients; n++) waiting.push(yield* start(change(identity, operation, 60)))
+        }
+        yield* TestClock.adjust(1000)
+        counts.most = 0
+        for (const { operation } of scenes) yield* drive(operation, ["submitting"])
+        yield* TestClock.adjust(1000)
+        assert.strictEqual(counts.most, most)
+        for (const fiber of waiting) assert.strictEqual((yield* Fiber.join(fiber)).answer.revision, 2)
+      }).pipe(Effect.provide(InMemoryLedger))
+  )
 
   it.effect("ends when the shutdown begins, with what is true then, and the drain waits for it", () =>
     Effect.gen(function*() {
