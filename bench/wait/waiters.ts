@@ -8,12 +8,16 @@ import { configuration, report } from "../shared/processes.ts"
 export interface WaitersConfig {
   /** On 127.0.0.1. */
   readonly port: number
-  readonly waiters: ReadonlyArray<{ readonly token: string; readonly id: string }>
 }
 
-/** How many of the waiters shall wait. */
+/** Who shall wait from now on. The waiters of a job are the first ones of any larger job. */
 export interface WaitersJob {
-  readonly count: number
+  readonly waiters: ReadonlyArray<Waiter>
+}
+
+interface Waiter {
+  readonly token: string
+  readonly id: string
 }
 
 /** Sent once as many wait as the job says. */
@@ -34,7 +38,7 @@ export interface Unexpected {
   readonly unexpected: string
 }
 
-const { port, waiters } = configuration<WaitersConfig>()
+const { port } = configuration<WaitersConfig>()
 const agent = new http.Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY })
 
 interface Answer {
@@ -44,7 +48,7 @@ interface Answer {
 }
 
 const ask = (
-  { id, token }: WaitersConfig["waiters"][number],
+  { id, token }: Waiter,
   headers: Record<string, string>,
   signal: AbortSignal
 ): Promise<Answer> =>
@@ -68,7 +72,7 @@ const ask = (
   })
 
 /** Waits until it is stopped. Calls `onStart` once it knows the tag, and is about to wait. */
-const wait = async (waiter: WaitersConfig["waiters"][number], signal: AbortSignal, onStart: () => void) => {
+const wait = async (waiter: Waiter, signal: AbortSignal, onStart: () => void) => {
   let { tag } = await ask(waiter, {}, signal)
   onStart()
   while (!signal.aborted) {
@@ -84,9 +88,9 @@ const wait = async (waiter: WaitersConfig["waiters"][number], signal: AbortSigna
 
 const running: Array<AbortController> = []
 
-const resize = async ({ count }: WaitersJob) => {
-  while (running.length > count) running.pop()!.abort()
-  while (running.length < count) {
+const resize = async ({ waiters }: WaitersJob) => {
+  while (running.length > waiters.length) running.pop()!.abort()
+  while (running.length < waiters.length) {
     const waiter = waiters[running.length]!
     const controller = new AbortController()
     running.push(controller)
