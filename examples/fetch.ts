@@ -24,7 +24,7 @@ export const copyOperations = async (
 ): Promise<void> => {
   try {
     const options = signal === undefined ? {} : { signal }
-    for await (const { has_more, next_change_token, operations } of client.changes({ after: tokens.read() }, options)) {
+    for await (const { has_more, next_change_token, operations } of client.changes(tokens.read(), {}, options)) {
       // A change may come twice, so write an operation under its id: later revisions replace earlier ones.
       for (const { id, revision, state, type } of operations) {
         print(`${id}  ${type.padEnd(18)} ${state} (revision ${revision})`)

@@ -27,11 +27,8 @@ export type { ClientOptions }
  */
 export type ClientError = Problem | HttpClientError.HttpClientError | Schema.SchemaError
 
-/** The filters of the change feed, and the token after which to read. */
-export interface ChangesFrom extends Omit<ChangesQuery, "after"> {
-  /** Null or undefined: from the first operation that the grant may see. */
-  readonly after?: string | null | undefined
-}
+/** The filters of the change feed. */
+export type ChangesFilters = Omit<ChangesQuery, "after">
 
 /** The settings of the client. */
 export interface GatewayClientOptions extends ClientOptions {
@@ -80,10 +77,11 @@ export class GatewayClient extends Context.Service<GatewayClient, {
   readonly settled: (id: OperationId) => Effect.Effect<Operation, ClientError>
   /**
    * The pages of the change feed, without end. Each change is in a page at least once, and an operation is in its current state.
-   * Store `next_change_token` after you handled the page, and pass it as `after` to resume with the same filters. A page may be
-   * empty: its token is later all the same. `has_more` is false when the reader has caught up.
+   * Without a token it starts at the first operation that the grant may see. Store `next_change_token` after you handled the page,
+   * and pass it to resume with the same filters. A page may be empty: its token is later all the same. `has_more` is false when the
+   * reader has caught up.
    */
-  readonly changes: (query?: ChangesFrom) => Stream.Stream<OperationChanges, ClientError>
+  readonly changes: (token?: string | null, filters?: ChangesFilters) => Stream.Stream<OperationChanges, ClientError>
 }>()("financial-agents-gateway/api/Client") {
   /** The client. A `wait` out of range is a defect, and so is a `baseUrl` that does not begin with `http://` or `https://`. */
   static readonly layer = (
@@ -136,7 +134,10 @@ const make = Effect.fnUntraced(function*(options: GatewayClientOptions) {
         })
     )
 
-  const changes = ({ after = null, ...filters }: ChangesFrom = {}): Stream.Stream<OperationChanges, ClientError> =>
+  const changes = (
+    after: string | null = null,
+    filters: ChangesFilters = {}
+  ): Stream.Stream<OperationChanges, ClientError> =>
     waitingReads(wait, after, (token, headers) =>
       Effect.map(
         // The encoding of the query checks the token.

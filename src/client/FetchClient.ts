@@ -60,11 +60,8 @@ type Filters<Encoded> =
 /** The filters of a list. Bounds are exclusive, as RFC 3339 texts. */
 export type ListQuery = Filters<typeof ListSchema.Encoded>
 
-/** The filters of the change feed, and the token after which to read. */
-export type ChangesQuery = Filters<Omit<typeof ChangesSchema.Encoded, "after">> & {
-  /** Null or undefined: from the first operation that the grant may see. */
-  readonly after?: string | null | undefined
-}
+/** The filters of the change feed. */
+export type ChangesFilters = Filters<Omit<typeof ChangesSchema.Encoded, "after">>
 
 /** Typed calls of the gateway. */
 export interface Client {
@@ -88,11 +85,13 @@ export interface Client {
   readonly settled: (id: string, options?: CallOptions) => Promise<Operation>
   /**
    * The pages of the change feed, without end. Each change is in a page at least once, and an operation is in its current state.
-   * Store `next_change_token` after you handled the page, and pass it as `after` to resume with the same filters. A page may be
-   * empty: its token is later all the same. `has_more` is false when the reader has caught up.
+   * Without a token it starts at the first operation that the grant may see. Store `next_change_token` after you handled the page,
+   * and pass it to resume with the same filters. A page may be empty: its token is later all the same. `has_more` is false when the
+   * reader has caught up.
    */
   readonly changes: (
-    query?: ChangesQuery,
+    token?: string | null,
+    filters?: ChangesFilters,
     options?: CallOptions
   ) => AsyncIterableIterator<OperationChanges, void, undefined>
 }
@@ -154,9 +153,15 @@ const follow = (gateway: Gateway, wait: number, id: string, { signal }: CallOpti
     }
   })
 
-const changes = (gateway: Gateway, wait: number, { after, ...filters }: ChangesQuery, { signal }: CallOptions = {}) =>
+const changes = (
+  gateway: Gateway,
+  wait: number,
+  after: string | null,
+  filters: ChangesFilters,
+  { signal }: CallOptions = {}
+) =>
   waitingReads<string | null, OperationChanges>(gateway, wait, signal, {
-    first: after ?? null,
+    first: after,
     request: (token, prefer) => ({
       path: "/v1/operations/changes",
       query: { ...filters, after: token },
@@ -209,7 +214,7 @@ export const createClient = (options: ClientOptions): Client => {
       // The iteration ends with a final operation, or throws.
       return last!
     },
-    changes: (query = {}, call) => changes(gateway, wait, query, call)
+    changes: (token = null, filters = {}, call) => changes(gateway, wait, token, filters, call)
   }
   return client
 }

@@ -44,7 +44,7 @@ const copyLedger = async (client: AnyClient, isComplete: (copy: ReadonlyMap<stri
   let after: string | null = null
   while (!isComplete(copy)) {
     let pages = 0
-    for await (const { next_change_token, operations } of client.changes({ after, page_size: 5 })) {
+    for await (const { next_change_token, operations } of client.changes(after, { page_size: 5 })) {
       for (const operation of operations) {
         assert.isAtLeast(operation.revision, copy.get(operation.id)?.revision ?? 0, "a revision went back")
         copy.set(operation.id, operation)

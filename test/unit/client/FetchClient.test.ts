@@ -52,7 +52,7 @@ const calls: ReadonlyArray<readonly [string, (client: Client, signal: AbortSigna
   ["findByKey", (client, signal) => client.findByKey("key", { signal })],
   ["follow", (client, signal) => client.follow(id, { signal }).next()],
   ["settled", (client, signal) => client.settled(id, { signal })],
-  ["changes", (client, signal) => client.changes({}, { signal }).next()]
+  ["changes", (client, signal) => client.changes(null, {}, { signal }).next()]
 ]
 
 describe("The client on fetch", () => {
