@@ -54,11 +54,10 @@ layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the 
             parameters
           )
           const scans = nodesOf(row!["QUERY PLAN"][0]!.Plan).filter((node) => node["Relation Name"] === "grants")
-          assert.deepStrictEqual(
-            scans.map((scan) => [scan["Index Name"], scan["Actual Loops"]]),
-            [["grants_pkey", asked]],
-            mode
-          )
+          assert.deepStrictEqual(scans.map((scan) => scan["Actual Loops"]), [asked], mode)
+          // Both unique indexes begin with the id, and versions of PostgreSQL differ in their choice.
+          const unique = ["grants_pkey", "grants_id_client_id_resource_owner_subject_provider_connect_key"]
+          for (const scan of scans) assert.include(unique, scan["Index Name"], mode)
         }
       }).pipe(Effect.provide(Reader))
     }))
