@@ -98,7 +98,7 @@ export interface Client {
 
 const gatewayOf = ({ accessToken, baseUrl, fetch }: ClientOptions): Gateway => {
   return {
-    baseUrl: checkBaseUrl(baseUrl).replace(/\/+$/, ""),
+    baseUrl: checkBaseUrl(baseUrl).replace(/(?<!\/)\/+$/, ""),
     accessToken: typeof accessToken === "function" ? accessToken : () => accessToken,
     // Browsers refuse `fetch` as a method of another object.
     fetch: fetch ?? ((...request) => globalThis.fetch(...request))

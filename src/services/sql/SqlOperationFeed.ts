@@ -108,9 +108,14 @@ export const makeSql = Effect.gen(function*() {
     )
 
   /** The present history. Fails if the token belongs to another one. */
-  const checkHistory = Effect.fnUntraced(function*(history: unknown, token: ChangeTokenContent | null) {
+  const checkHistory = Effect.fnUntraced(function*(row: Values, token: ChangeTokenContent | null) {
+    const history = row[factAt.history]
     if (typeof history !== "string") return yield* notAtHome
-    if (token === null || token.history === history || (yield* isContinued(token))) return history
+    if (token === null) return history
+    const latest = row[factAt.latest]
+    // Only a server that was put back to an earlier state, such as a snapshot of its disk, has not come as far as the token.
+    const isAhead = typeof latest === "number" && token.position.high.position >= latest
+    if (!isAhead && (token.history === history || (yield* isContinued(token)))) return history
     return yield* new ChangeTokenExpired()
   })
 
@@ -126,7 +131,7 @@ export const makeSql = Effect.gen(function*() {
     // The grant's column has this type. A token of another owner counts changes as seen that this one has not seen.
     const reader = grantReader({ ...grant, resource_owner: first[factAt.resource_owner] as string }, query)
     if (after !== null && from !== null) yield* withDigest(checkChangeToken(after, from, reader))
-    const history = yield* checkHistory(first[factAt.history], from)
+    const history = yield* checkHistory(first, from)
     const page = toPage(rows, { from: position, history, limit: query.page_size })
     return { ...page, token: yield* encode(page.next, reader) }
   })
@@ -147,7 +152,7 @@ export const makeSql = Effect.gen(function*() {
     const position = from?.position ?? startOfLedger
     const { parameters, text } = changesOfLedger(position, limit)
     const read = yield* orUnavailable(sql.unsafe(text, parameters).values)
-    const history = yield* checkHistory(read[0]![factAt.history], from)
+    const history = yield* checkHistory(read[0]!, from)
     const { has_more, next, rows } = toPage(read, { from: position, history, limit })
     return {
       changes: rows.map(toLedgerChange),

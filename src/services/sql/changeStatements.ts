@@ -23,7 +23,9 @@ const facts = {
   looked: "o.looked",
   history: "l.history",
   running: "l.running",
-  upcoming: "l.upcoming"
+  upcoming: "l.upcoming",
+  /** No token has a place from here on. Null: the snapshot is that of a longer transaction, and may be older than the token. */
+  latest: "l.latest"
 } as const
 
 const factColumns = Object.values(facts).join(", ")
@@ -40,6 +42,7 @@ export const factAt = {
   history: at("history"),
   running: at("running"),
   upcoming: at("upcoming"),
+  latest: at("latest"),
   standing: behindFacts,
   client_id: behindFacts,
   resource_owner: behindFacts + 1,
@@ -55,7 +58,8 @@ export const factAt = {
  */
 const ledger = `(
     SELECT ledger_history(ledger_timeline()) AS history, s.running, s.upcoming, s.own,
-      coalesce(s.running[${maxPending + 1}], s.upcoming)::bigint AS ceiling
+      coalesce(s.running[${maxPending + 1}], s.upcoming)::bigint AS ceiling,
+      CASE current_setting('transaction_isolation') WHEN 'read committed' THEN s.upcoming END AS latest
     FROM (
       SELECT ARRAY(
           SELECT (x::text::bigint + h.change_offset)::float8 FROM (

@@ -53,6 +53,21 @@ conformance("The tokens of the change feed", (it) => {
     }))
 })
 
+layer(PostgresLedger, { excludeTestServices: true })("The change feed of a server that was put back", (it) => {
+  it.effect("ends tokens that are ahead of its transactions", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issue()
+      yield* accept(identity)
+      const tokens = yield* tokensOf(identity)
+      assert.isNull(yield* errorOf(tokens))
+      // As in a snapshot of the disk: the server counts from an earlier transaction.
+      yield* sql`ALTER TABLE ledger_home DISABLE TRIGGER ledger_home_moved`
+      yield* sql`UPDATE ledger_home SET change_offset = change_offset - 1000000`
+      assert.strictEqual(yield* errorOf(tokens), "ChangeTokenExpired")
+    }))
+})
+
 layer(PostgresLedger, { excludeTestServices: true })("The change feed of a moved ledger", (it) => {
   it.effect("is unavailable until a worker has recorded the move, and then ends all tokens", () =>
     Effect.gen(function*() {
