@@ -19,7 +19,7 @@ export const layer: Layer.Layer<never, never, SubmissionQueue> = Layer.effectDis
     (cause) => logFailure("Could not mark the changes; the next mark tries again", cause)
   )
   // Spans of an endless loop would only fill a collector.
-  yield* Effect.forkScoped(
-    Effect.withTracerEnabled(Effect.forever(Effect.andThen(mark, Effect.sleep(interval))), false)
-  )
+  const marking = Effect.withTracerEnabled(Effect.forever(Effect.andThen(mark, Effect.sleep(interval))), false)
+  // A stop does not wait for a statement that hangs: nothing depends on a mark.
+  yield* Effect.acquireRelease(Effect.forkDetach(marking), (fiber) => Effect.sync(() => fiber.interruptUnsafe()))
 }))
