@@ -3,6 +3,7 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { logFailure } from "./logFailure.ts"
@@ -18,8 +19,10 @@ export const layer: Layer.Layer<never, never, SubmissionQueue> = Layer.effectDis
     withinStore(markChanges),
     (cause) => logFailure("Could not mark the changes; the next mark tries again", cause)
   )
-  // Spans of an endless loop would only fill a collector.
-  const marking = Effect.withTracerEnabled(Effect.forever(Effect.andThen(mark, Effect.sleep(interval))), false)
   // A stop does not wait for a statement that hangs: nothing depends on a mark.
-  yield* Effect.acquireRelease(Effect.forkDetach(marking), (fiber) => Effect.sync(() => fiber.interruptUnsafe()))
+  const detached = Effect.flatMap(Effect.forkDetach(mark), Fiber.await)
+  // Spans of an endless loop would only fill a collector.
+  yield* Effect.forkScoped(
+    Effect.withTracerEnabled(Effect.forever(Effect.andThen(detached, Effect.sleep(interval))), false)
+  )
 }))
