@@ -18,8 +18,11 @@ export interface CrewOptions {
   readonly bug: PlantedBug | null
 }
 
-/** Milliseconds that a worker may take to end after SIGTERM. */
-const drainPatience = 10_000
+/**
+ * Milliseconds that a worker may take to end after SIGTERM. After a network fault, a statement may be on a dead connection: it
+ * ends after `storeTimeout`, and the driver gives up the connection within ten seconds more. `drainTimeout` comes on top.
+ */
+const drainPatience = 40_000
 
 /** Milliseconds after the start of a worker in which others are not struck, because it does their work meanwhile. */
 export const settlingIn = 500
