@@ -1,0 +1,39 @@
+/**
+ * The reads that the tools of agents use. The gateway implements them for the grant of the current request
+ * (`server/GrantReads`), and the stdio server by requests to a gateway (`mcp/RemoteReads`).
+ */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { ChangesQuery, ListQuery, OperationChanges, OperationList } from "../api/OperationsApi.ts"
+import { problemKinds } from "../api/ProblemKinds.ts"
+import type { Operation, OperationId } from "../domain/Operation.ts"
+
+/** The gateway refused the read, or could not answer it. */
+export class ReadRefused extends Schema.TaggedError<ReadRefused>()("ReadRefused", {
+  /** A code of the problem catalogue. `gateway_unreachable`: no answer came, which only the stdio server reports. */
+  code: Schema.Literals([
+    ...Object.keys(problemKinds) as Array<keyof typeof problemKinds>,
+    "gateway_unreachable"
+  ]),
+  /** What happened this time, in words of the gateway alone. */
+  detail: Schema.String
+}) {
+  override get message() {
+    return `${this.detail} (${this.code})`
+  }
+}
+
+/** Reads for one grant. Each checks the standing of the grant. */
+export class AgentReads extends Context.Service<AgentReads, {
+  /** One page, newest first. */
+  readonly list: (query: ListQuery) => Effect.Effect<OperationList, ReadRefused>
+  readonly get: (id: OperationId) => Effect.Effect<Operation, ReadRefused>
+  /**
+   * The operation once it differs from `known`, or as it is after `seconds`, up to 60. It may return earlier without a change, when
+   * the gateway does not let the request wait.
+   */
+  readonly next: (known: Operation, seconds: number) => Effect.Effect<Operation, ReadRefused>
+  /** A page of the change feed. An empty page may come up to `seconds` later, up to 60. */
+  readonly changes: (query: ChangesQuery, seconds: number) => Effect.Effect<OperationChanges, ReadRefused>
+}>()("financial-agents-gateway/mcp/AgentReads") {}

@@ -1,0 +1,29 @@
+/**
+ * What the tools answer: operations in the form of the contract, after the advice on them.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { Operation } from "../domain/Operation.ts"
+import { adviceOn } from "./Advice.ts"
+import { quoteFailure } from "./QuotedText.ts"
+
+export const AdviceText = Schema.String.annotate({
+  description: "What the state means, and what to do and not to do next."
+})
+
+export const ReadAgain = Schema.NullOr(Schema.Int).annotate({
+  description: "Seconds to wait before the next read; null if nothing can change any more."
+})
+
+/** One operation with the advice on it. */
+export const OperationAnswer = Schema.Struct({
+  advice: AdviceText,
+  read_again_in_seconds: ReadAgain,
+  operation: Operation
+}).annotate({ identifier: "OperationAnswer" })
+export type OperationAnswer = typeof OperationAnswer.Type
+
+/** The answer for an operation as it is now. */
+export const answerOf = (operation: Operation): Effect.Effect<OperationAnswer> =>
+  Effect.map(DateTime.now, (now) => ({ ...adviceOn(operation, now), operation: quoteFailure(operation) }))
