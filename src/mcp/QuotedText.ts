@@ -5,3 +5,6 @@ import type { Operation } from "../domain/Operation.ts"
 
 /** The operation with the message of its failure in quoted form. */
 export const quoteFailure = (operation: Operation): Operation => operation
+
+/** A value as JSON text. */
+export const quotedJson = (value: unknown): string => JSON.stringify(value)
