@@ -16,3 +16,6 @@ export const adviceOn = (operation: Operation, now: DateTime.Utc): Advice => ({
   advice: operation.state,
   read_again_in_seconds: pollAfterSeconds(operation, now)
 })
+
+export const adviceOnRefusal = (code: string): string => code
+export const adviceOnUnknownKey: string = "unknown"

@@ -5,3 +5,5 @@ import type { Operation } from "../domain/Operation.ts"
 
 /** The operation with the message of its failure in quoted form. */
 export const quoteFailure = (operation: Operation): Operation => operation
+
+export const quotedJson = (value: unknown): string => JSON.stringify(value)
