@@ -5,7 +5,7 @@ import { errorCodes, type JsonRpcError, type JsonRpcMessage } from "./JsonRpc.ts
 
 /** What a line holds: the JSON of a message, which is not checked further, or the error to answer with. */
 export type MessageLine =
-  | { readonly message: unknown; readonly error: null }
+  | { readonly value: unknown; readonly error: null }
   | { readonly error: JsonRpcError }
 
 const newline = 0x0a
@@ -22,7 +22,7 @@ const textOf = (parts: ReadonlyArray<Uint8Array>): string => {
 const messageIn = (parts: ReadonlyArray<Uint8Array>): MessageLine | null => {
   try {
     const text = textOf(parts)
-    return text.trim() === "" ? null : { message: JSON.parse(text) as unknown, error: null }
+    return text.trim() === "" ? null : { value: JSON.parse(text) as unknown, error: null }
   } catch {
     // The text of the failure would quote the line.
     return failed(errorCodes.parseError, "Parse error: the line is not JSON in UTF-8")

@@ -5,7 +5,6 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import type * as HttpClient from "effect/http/HttpClient"
-import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
 import { type ClientOptions, makeClient } from "../api/ApiClient.ts"
@@ -13,6 +12,7 @@ import { type Problem, problemClasses } from "../api/Problems.ts"
 import { isLost, repeatBriefly } from "../api/RepeatedReads.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { AgentReads, differs, ReadRefused } from "./AgentReads.ts"
+import { nextAmongOf } from "./SeparateWaits.ts"
 
 export interface RemoteReadsOptions extends ClientOptions {
   /** Seconds for which a read bridges failures of the connection and of the gateway by repetition; 8 by default. */
@@ -23,9 +23,6 @@ export interface RemoteReadsOptions extends ClientOptions {
 
 /** How long an answer may take beyond the wait, in seconds. An agent gives up soon after. */
 const answerTime = 10
-
-/** How long further operations may join the first one that changed: each change sends all waiting reads again. */
-const gatherTime = "50 millis"
 
 /** Entity tags that are kept. Without its tag, an operation is read once more before the gateway waits for a change. */
 const maxTags = 256
@@ -107,25 +104,11 @@ const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }
     return operation
   })
 
-  // The change feed has no place of now to begin at, so each operation is waited for.
-  const nextAmong = (known: ReadonlyArray<Operation>, seconds: number) =>
-    Effect.suspend(() => {
-      const changed: Array<Operation> = []
-      const answered = Latch.makeUnsafe()
-      const wait = (operation: Operation) =>
-        Effect.map(next(operation, seconds), (found) => {
-          if (differs(found, operation)) changed.push(found)
-          answered.openUnsafe()
-        })
-      const waits = Effect.forEach(known, wait, { concurrency: "unbounded", discard: true })
-      return Effect.as(Effect.raceFirst(waits, Effect.andThen(answered.await, Effect.sleep(gatherTime))), changed)
-    })
-
   return AgentReads.of({
     list: (query) => Effect.map(send(() => operations.list({ query })), ({ body }) => body),
     get: (id) => Effect.map(read(id, null), ({ operation }) => operation),
     next,
-    nextAmong,
+    nextAmong: nextAmongOf(next),
     changes: (query, seconds) =>
       Effect.map(
         send((wait) => operations.changes({ query, headers: preferenceOf(wait) }), seconds),
