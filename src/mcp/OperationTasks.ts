@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import { isOperationId, type Operation, type OperationId } from "../domain/Operation.ts"
 import { formatTimestamp } from "../domain/Timestamp.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
-import { errorCodes, JsonRpcFailure, type JsonObject } from "./JsonRpc.ts"
+import { errorCodes, type JsonObject, JsonRpcFailure } from "./JsonRpc.ts"
 import { answerOf, type OperationAnswer } from "./OperationAnswer.ts"
 import { reasonMember } from "./Reasons.ts"
 import { toolResultOf } from "./ToolResults.ts"
@@ -69,7 +69,8 @@ export const createdTask = (operation: Operation): Effect.Effect<JsonObject> =>
 const notCancelled = {
   resultType: "complete",
   _meta: {
-    [reasonMember]: "Nothing was cancelled. The gateway never cancels an operation for an agent: the request may already have "
+    [reasonMember]:
+      "Nothing was cancelled. The gateway never cancels an operation for an agent: the request may already have "
       + "been sent to the provider. Do not send it again. Keep reading the operation until it is final."
   }
 }
