@@ -41,17 +41,17 @@ const noConclusion =
 
 const onState: Readonly<Record<OperationState, Sentences>> = {
   accepted: {
-    means: "The gateway has recorded the request. It has no outcome yet.",
+    means: "The gateway has recorded the request. No outcome is recorded yet.",
     mustNot: noRepetition,
     next: readAgain
   },
   submitting: {
-    means: "A worker may be sending the request to the provider now. It has no outcome yet.",
+    means: "A worker may be sending the request to the provider now. No outcome is recorded yet.",
     mustNot: noRepetition,
     next: readAgain
   },
   submitted: {
-    means: "The provider has received the request. The outcome is not known yet.",
+    means: "The provider has received the request. No outcome is recorded yet.",
     mustNot: noRepetition,
     next: readAgain
   },
@@ -95,14 +95,14 @@ const waitEnded: Sentences = {
 }
 
 /** Seconds until the next read for a key without an operation. A request on its way takes seconds to arrive. */
-const unknownKeySeconds = 5
+export const unknownKeySeconds = 5
 
 const unknownKey: Sentences = {
-  means: "The gateway shows this grant no request under this key so far. A request may still be on its way.",
+  means: "The gateway shows this grant no request under this key so far. One may still be on its way, or belong to another grant.",
   mustNot: "Do not use another key: both requests could be carried out.",
   next:
     `Read again in ${unknownKeySeconds} s. If the request is still wanted then, repeat the same request, unchanged, with `
-    + "the same key only."
+    + "the same key and the same grant only."
 }
 
 const list: Sentences = {
@@ -130,8 +130,7 @@ const moreChanges: Sentences = {
 }
 
 const cancelledTask: Sentences = {
-  means:
-    "A task only observes its operation. Cancelling it stops no request: the operation goes on, and may still take effect.",
+  means: "Nothing was cancelled. A task only observes its operation, and the provider may already have the request.",
   mustNot: noRepetition,
   next: "Read the operation until its state is final. To stop the work itself, ask the operator of the gateway."
 }
@@ -229,11 +228,8 @@ export const adviceOnWait = (operation: Parameters<typeof adviceOn>[0], now: Dat
   return { advice: isTerminal(operation.state) ? advice : join(waitEnded.means, advice), read_again_in_seconds }
 }
 
-/** The advice if no operation has the idempotency key. */
-export const adviceOnUnknownKey: Advice = {
-  advice: inWords(unknownKey),
-  read_again_in_seconds: unknownKeySeconds
-}
+/** The advice if no operation has the idempotency key. It names `unknownKeySeconds`. */
+export const adviceOnUnknownKey: string = inWords(unknownKey)
 
 /** The advice on a page of operations. */
 export const adviceOnList = (isEmpty: boolean): string => inWords(isEmpty ? emptyList : list)

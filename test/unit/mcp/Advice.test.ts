@@ -15,7 +15,8 @@ import {
   adviceOnRefusal,
   adviceOnUnknownKey,
   adviceOnWait,
-  adviceTable
+  adviceTable,
+  unknownKeySeconds
 } from "../../../src/mcp/Advice.ts"
 import type { ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import { quotedJson } from "../../../src/mcp/QuotedText.ts"
@@ -41,7 +42,7 @@ const everyState = operationStates.flatMap((state) => [true, false].map((review)
 /** Every text that an agent may read as advice. */
 const texts: ReadonlyArray<string> = [
   ...everyState.flatMap((operation) => [adviceOn(operation, at(0)).advice, adviceOnWait(operation, at(0)).advice]),
-  adviceOnUnknownKey.advice,
+  adviceOnUnknownKey,
   ...[true, false].flatMap((flag) => [adviceOnList(flag), adviceOnChanges(flag)]),
   adviceOnCancel,
   ...codes.map(adviceOnRefusal)
@@ -57,7 +58,7 @@ const allowed = [
   "A person decides about a new attempt",
   "It needs a new key: the old key returns this operation",
   "This is final: the gateway will not send it any more",
-  "If the request is still wanted then, repeat the same request, unchanged, with the same key only",
+  "If the request is still wanted then, repeat the same request, unchanged, with the same key and the same grant only",
   "Start again without a page token, or repeat the filters of the first page",
   "Send a smaller message",
   "The gateway was about to send a response that breaks its own API description, and withheld it",
@@ -149,10 +150,10 @@ describe("the advice on an operation", () => {
 
 describe("the advice on other answers", () => {
   it("a key without an operation is no permission to use another key", () => {
-    assert.include(adviceOnUnknownKey.advice, "so far. A request may still be on its way.")
-    assert.include(adviceOnUnknownKey.advice, "Do not use another key")
-    assert.include(adviceOnUnknownKey.advice, "repeat the same request, unchanged, with the same key only.")
-    assert.include(adviceOnUnknownKey.advice, `Read again in ${adviceOnUnknownKey.read_again_in_seconds} s.`)
+    assert.include(adviceOnUnknownKey, "so far. One may still be on its way")
+    assert.include(adviceOnUnknownKey, "Do not use another key")
+    assert.include(adviceOnUnknownKey, "repeat the same request, unchanged, with the same key and the same grant only.")
+    assert.include(adviceOnUnknownKey, `Read again in ${unknownKeySeconds} s.`)
   })
 
   it("an empty list and a refused read tell nothing about an outcome, and allow no repetition", () => {
@@ -184,7 +185,7 @@ describe("the advice on other answers", () => {
   })
 
   it("a cancelled task stops no request", () => {
-    assert.include(adviceOnCancel, "Cancelling it stops no request")
+    assert.include(adviceOnCancel, "Nothing was cancelled.")
     assert.include(adviceOnCancel, prohibition)
   })
 })
