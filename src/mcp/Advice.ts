@@ -98,7 +98,8 @@ const waitEnded: Sentences = {
 export const unknownKeySeconds = 5
 
 const unknownKey: Sentences = {
-  means: "The gateway shows this grant no request under this key so far. One may still be on its way, or belong to another grant.",
+  means:
+    "The gateway shows this grant no request under this key so far. One may still be on its way, or belong to another grant.",
   mustNot: "Do not use another key: both requests could be carried out.",
   next:
     `Read again in ${unknownKeySeconds} s. If the request is still wanted then, repeat the same request, unchanged, with `
