@@ -7,17 +7,11 @@ import { maxMessageLength } from "../domain/OperationForm.ts"
 /**
  * Characters that a model reads and a person does not see, or that change the layout: control and format characters, unassigned
  * and private ones, lone surrogates, every space but U+0020, separators, variation selectors, fillers and tags. U+2800 is a blank
- * of Braille.
+ * of Braille. The last four close a tag or a code fence in the prompt of a host.
  */
-const hidden = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u
+const dangerous = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800<>&`]/gu
 
-/** Characters that close a tag or a code fence in the prompt of a host. */
-const marks = /[<>&`]/u
-
-const mustEscape = (character: string): boolean => hidden.test(character) || marks.test(character)
-
-const escape = (character: string): string =>
-  mustEscape(character) ? `\\u{${character.codePointAt(0)!.toString(16)}}` : character
+const escape = (character: string): string => `\\u{${character.codePointAt(0)!.toString(16)}}`
 
 /** Cuts between whole escapes. The ellipsis shows the cut. */
 const joinUpTo = (maxLength: number, parts: ReadonlyArray<string>): string => {
@@ -43,7 +37,10 @@ export const quoteFailure = (operation: Operation): Operation =>
       ...operation,
       failure: {
         ...operation.failure,
-        message: joinUpTo(maxMessageLength, [...operation.failure.message].map(escape))
+        message: joinUpTo(
+          maxMessageLength,
+          [...operation.failure.message].map((character) => character.replace(dangerous, escape))
+        )
       }
     }
 
@@ -57,4 +54,4 @@ const escapeUnits = (character: string): string =>
  */
 export const quotedJson = (value: unknown): string =>
   // Outside of strings, the text has only ASCII characters that are never escaped.
-  [...JSON.stringify(value)].map((character) => mustEscape(character) ? escapeUnits(character) : character).join("")
+  JSON.stringify(value).replaceAll(dangerous, escapeUnits)
