@@ -16,7 +16,6 @@ import { isOperationId } from "../domain/Operation.ts"
 import { AgentReads } from "./AgentReads.ts"
 import {
   errorCodes,
-  type JsonObject,
   JsonRpcFailure,
   type JsonRpcMessage,
   type JsonRpcRequest,
@@ -25,13 +24,13 @@ import {
 } from "./JsonRpc.ts"
 import { errorResponse, isNotification, isObject, isRequest } from "./Messages.ts"
 import { OperationResource } from "./OperationResource.ts"
-import { createdTask, declaresTasks, taskMethods, tasksExtension } from "./OperationTasks.ts"
+import { createdTask, declaresTasks, taskMethods } from "./OperationTasks.ts"
 import { OperationToolHandlers } from "./OperationToolHandlers.ts"
 import { OperationTools } from "./OperationTools.ts"
 import { legacy, modern, namedVersion, unsupportedVersion } from "./ProtocolVersions.ts"
 import { errorOfRefusal } from "./ReadRefusals.ts"
 import { RpcClients } from "./RpcClients.ts"
-import { completeResponse } from "./ServerResults.ts"
+import { completeResponse, serverInfo } from "./ServerResults.ts"
 import { listen } from "./Subscriptions.ts"
 
 /** How the messages of a client arrive. Over HTTP a connection is one request. */
@@ -46,12 +45,6 @@ export interface Connection {
   readonly receive: (message: JsonRpcMessage) => Effect.Effect<void, never, AgentReads>
 }
 
-/** Name and version of this server, for clients. */
-export interface ServerInfo {
-  readonly name: string
-  readonly version: string
-}
-
 /** Opens connections of clients. */
 export class McpConnections extends Context.Service<McpConnections, {
   readonly open: (
@@ -60,11 +53,12 @@ export class McpConnections extends Context.Service<McpConnections, {
   ) => Effect.Effect<Connection, never, Scope.Scope>
 }>()("financial-agents-gateway/mcp/McpConnections") {
   /** The server with the tools of operations. `McpServer` is in the layer for applications, which add tools of their own. */
-  static readonly layer = (info: ServerInfo): Layer.Layer<McpConnections | McpServer.McpServer> =>
-    Layer.effect(McpConnections, make(info)).pipe(
-      Layer.provideMerge(EffectServer(info)),
+  static readonly layer: Layer.Layer<McpConnections | McpServer.McpServer> = Layer.suspend(() =>
+    Layer.effect(McpConnections, make).pipe(
+      Layer.provideMerge(EffectServer),
       Layer.provide(RpcClients.layer)
     )
+  )
 }
 
 /** What hosts tell the model about the server. */
@@ -78,14 +72,12 @@ const Registrations = Layer.mergeAll(
 )
 
 /** `call` provides the `AgentReads` of each request, which the types of the server cannot know. */
-const EffectServer = (info: ServerInfo) =>
-  McpServer.layer({
-    ...info,
-    instructions,
-    protocols: [McpProtocol.v2026_07_28, McpProtocol.v2025_11_25],
-    extensions: { [tasksExtension]: {} },
-    registrations: Registrations
-  }) as Layer.Layer<McpServer.McpServer, never, Layer.Services<typeof RpcClients.layer>>
+const EffectServer = McpServer.layer({
+  ...serverInfo,
+  instructions,
+  protocols: [McpProtocol.v2026_07_28, McpProtocol.v2025_11_25],
+  registrations: Registrations
+}) as Layer.Layer<McpServer.McpServer, never, Layer.Success<typeof RpcClients.layer>>
 
 /** Methods that need a connection which outlives the request. */
 const needsConnection = new Set(["resources/subscribe", "resources/unsubscribe"])
@@ -117,7 +109,7 @@ const makeTask = Effect.fnUntraced(function*(request: JsonRpcRequest) {
   return operation === null || operation.terminal ? null : yield* createdTask(operation)
 })
 
-const make = Effect.fnUntraced(function*(info: ServerInfo) {
+const make = Effect.gen(function*() {
   const clients = yield* RpcClients
 
   const open: McpConnections["Service"]["open"] = Effect.fnUntraced(function*(transport, send) {
@@ -160,7 +152,7 @@ const make = Effect.fnUntraced(function*(info: ServerInfo) {
             Effect.succeed(errorResponse(request.id, { code, message, ...data === undefined ? {} : { data } })),
           ReadRefused: (refused) => Effect.succeed(errorResponse(request.id, errorOfRefusal(refused)))
         }),
-        (answered) => completeResponse(request, answered, { info, transport })
+        (answered) => completeResponse(request, answered, transport)
       )
 
     /** A request that the client cancels gets no response. */
@@ -170,7 +162,10 @@ const make = Effect.fnUntraced(function*(info: ServerInfo) {
       }
       const cancelled = Deferred.makeUnsafe<void>()
       running.set(request.id, cancelled)
-      return Effect.raceFirst(Effect.map(respondTo(request), (response) => response as JsonRpcResponse | void), Deferred.await(cancelled)).pipe(
+      return Effect.raceFirst(
+        Effect.map(respondTo(request), (response) => response as JsonRpcResponse | void),
+        Deferred.await(cancelled)
+      ).pipe(
         Effect.flatMap((response) => response === undefined ? Effect.void : send(response)),
         Effect.ensuring(Effect.sync(() => running.delete(request.id)))
       )
@@ -187,5 +182,3 @@ const make = Effect.fnUntraced(function*(info: ServerInfo) {
 
   return McpConnections.of({ open })
 })
-
-export type { JsonObject }

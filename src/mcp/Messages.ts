@@ -108,7 +108,13 @@ export const fromRpc = (message: FromServerEncoded): JsonRpcMessage | null => {
     }
     default: {
       // The RPC server sends notifications and requests of its own in the form of requests.
-      const sent = message as unknown as { readonly _tag: string; readonly id: RequestId; readonly tag: string; readonly payload: JsonObject; readonly isNotification?: boolean }
+      const sent = message as unknown as {
+        readonly _tag: string
+        readonly id: RequestId
+        readonly tag: string
+        readonly payload: JsonObject
+        readonly isNotification?: boolean
+      }
       if (sent._tag !== "Request") return null
       const base = { jsonrpc: "2.0", method: sent.tag, params: sent.payload } as const
       return sent.isNotification === true ? base : { ...base, id: sent.id }

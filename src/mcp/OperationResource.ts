@@ -7,25 +7,14 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { isOperationId, type OperationId } from "../domain/Operation.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
 import { answerOf, OperationAnswer } from "./OperationAnswer.ts"
 import { refusalText } from "./OperationToolHandlers.ts"
+import { operationOfUri } from "./OperationUri.ts"
 import { quotedJson } from "./QuotedText.ts"
 
-const scheme = "operation://"
-
-/** The URI of an operation. */
-export const uriOf = (id: OperationId): string => `${scheme}${id}`
-
-/** The operation that a URI names; null if it names none. */
-export const operationOfUri = (uri: string): OperationId | null => {
-  const id = uri.startsWith(scheme) ? uri.slice(scheme.length) : null
-  return isOperationId(id) ? id : null
-}
-
 const template = McpSchema.ResourceTemplate.make({
-  uriTemplate: `${scheme}{id}`,
+  uriTemplate: "operation://{id}",
   name: "operation",
   title: "Operation",
   description: "One operation as it is now, with the advice on its state.",
@@ -43,7 +32,9 @@ const refuse = (refused: ReadRefused) =>
 
 const read = Effect.fnUntraced(function*(uri: string) {
   const id = operationOfUri(uri)
-  if (id === null) return yield* new McpSchema.InvalidParams({ message: "Expected operation:// and a lower-case UUIDv7" })
+  if (id === null) {
+    return yield* new McpSchema.InvalidParams({ message: "Expected operation:// and a lower-case UUIDv7" })
+  }
   const reads = yield* AgentReads
   const operation = yield* Effect.catch(reads.get(id), refuse)
   const text = quotedJson(yield* Effect.orDie(encodeAnswer(yield* answerOf(operation))))
@@ -61,6 +52,5 @@ export const OperationResource: Layer.Layer<never, never, McpServer.McpServer> =
       completions: {},
       // The fiber of the request has the service.
       handle: (uri) => read(uri) as Effect.Effect<McpSchema.ReadResourceResult, McpSchema.InvalidParams>
-    })
-  )
+    }))
 )

@@ -69,7 +69,8 @@ const getOperation = Tool.make("get_operation", {
 
 const findOperationByKey = Tool.make("find_operation_by_key", {
   ...common,
-  description: "Finds the operation that was requested under an idempotency key, for example after the response was lost. "
+  description:
+    "Finds the operation that was requested under an idempotency key, for example after the response was lost. "
     + "It only reads.",
   parameters: Schema.Struct({ idempotency_key: IdempotencyKey }),
   success: Schema.Struct({
@@ -98,7 +99,8 @@ const waitForOperation = Tool.make("wait_for_operation", {
 
 const changesSince = Tool.make("changes_since", {
   ...common,
-  description: "Returns the operations that changed since a token, each as it is now. Without a token it starts with the "
+  description:
+    "Returns the operations that changed since a token, each as it is now. Without a token it starts with the "
     + "oldest operation. It only reads.",
   parameters: Schema.Struct({ ...ChangesQuery.fields, page_size: Schema.optionalKey(PageSize) }),
   success: Schema.Struct({ advice: PageAdvice, read_again_in_seconds: ReadAgain, ...OperationChanges.fields })

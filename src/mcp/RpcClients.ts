@@ -27,7 +27,9 @@ export interface RpcClient {
 /** Makes clients of the server. */
 export class RpcClients extends Context.Service<RpcClients, {
   /** A client for as long as the scope is open. `hear` gets the notifications and requests of the server. */
-  readonly connect: (hear: (message: JsonRpcMessage) => Effect.Effect<void>) => Effect.Effect<RpcClient, never, Scope.Scope>
+  readonly connect: (
+    hear: (message: JsonRpcMessage) => Effect.Effect<void>
+  ) => Effect.Effect<RpcClient, never, Scope.Scope>
 }>()("financial-agents-gateway/mcp/RpcClients") {
   /** The clients, and the protocol that Effect's server serves. */
   static readonly layer: Layer.Layer<RpcClients | RpcServer.Protocol> = Layer.suspend(() => Layer.effectContext(make))
@@ -40,8 +42,11 @@ interface Connected {
 
 /** Effect's server would open a session for an HTTP request, and keep it for ever. */
 const withoutHttp = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.updateContext(effect, (context: Context.Context<R>) =>
-    Context.omit(HttpServerRequest)(context as Context.Context<R | HttpServerRequest>) as Context.Context<R>)
+  Effect.updateContext(
+    effect,
+    (context: Context.Context<R>) =>
+      Context.omit(HttpServerRequest)(context as Context.Context<R | HttpServerRequest>) as Context.Context<R>
+  )
 
 const make = Effect.gen(function*() {
   const clients = new Map<number, Connected>()

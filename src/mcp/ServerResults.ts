@@ -2,20 +2,19 @@
  * Completes the responses to clients: capabilities that are true, and results in quoted text.
  */
 import type { JsonObject, JsonRpcRequest, JsonRpcResponse } from "./JsonRpc.ts"
-import type { ServerInfo, Transport } from "./McpConnections.ts"
+import type { Transport } from "./McpConnections.ts"
 import { isObject } from "./Messages.ts"
 import { tasksExtension } from "./OperationTasks.ts"
 import { metadataOf, namedVersion } from "./ProtocolVersions.ts"
 import { quotedJson } from "./QuotedText.ts"
 
-interface Server {
-  readonly info: ServerInfo
-  readonly transport: Transport
-}
+/** Name and version of the server, for clients. */
+export const serverInfo = { name: "financial-agents-gateway", version: "1.0.0" } as const
 
 /** Lists never change while the server runs, logs are for operators, and no argument is completed. */
 const capabilitiesOf = (capabilities: JsonObject, isModern: boolean, transport: Transport): JsonObject => {
-  const { completions: _completions, extensions: _extensions, logging: _logging, resources, tools, ...others } = capabilities
+  const { completions: _completions, extensions: _extensions, logging: _logging, resources, tools, ...others } =
+    capabilities
   return {
     ...others,
     ...isObject(tools) ? { tools: { ...tools, listChanged: false } } : {},
@@ -32,10 +31,10 @@ const quoteContent = (result: JsonObject): JsonObject =>
     ? { ...result, content: [{ type: "text", text: quotedJson(result["structuredContent"]) }] }
     : result
 
-const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, { info, transport }: Server): JsonObject => {
+const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, transport: Transport): JsonObject => {
   const isModern = namedVersion(params) !== null
   const named = isModern
-    ? { ...result, _meta: { ...metadataOf(result), "io.modelcontextprotocol/serverInfo": info } }
+    ? { ...result, _meta: { ...metadataOf(result), "io.modelcontextprotocol/serverInfo": serverInfo } }
     : result
   switch (method) {
     case "tools/call":
@@ -54,10 +53,10 @@ const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, 
 export const completeResponse = (
   request: JsonRpcRequest,
   answered: JsonObject | JsonRpcResponse,
-  server: Server
+  transport: Transport
 ): JsonRpcResponse => {
   const response = answered as JsonRpcResponse
   if (response.jsonrpc === "2.0" && "error" in response) return response
   const result = response.jsonrpc === "2.0" && "result" in response ? response.result : answered as JsonObject
-  return { jsonrpc: "2.0", id: request.id, result: completeResult(request, result, server) }
+  return { jsonrpc: "2.0", id: request.id, result: completeResult(request, result, transport) }
 }
