@@ -47,7 +47,7 @@ const withDefects = <R>(message: JsonRpcMessage, handled: Effect.Effect<void, ne
 
 /**
  * Handles the messages of standard input until it ends, or until the client closes standard output. Requests run at the same
- * time; other messages run in order. Nothing but messages is written to standard output.
+ * time; `initialize` and other messages run in order. Nothing but messages is written to standard output.
  */
 export const serveStdio = Effect.fnUntraced(
   function*<R1, R2>(open: (send: Send) => Effect.Effect<Receiver<R1>, never, R2>) {
@@ -59,7 +59,8 @@ export const serveStdio = Effect.fnUntraced(
 
     const handle = Effect.fnUntraced(function*(message: JsonRpcMessage) {
       const handled = withDefects(message, receive(message), send)
-      if (!isRequest(message)) return yield* handled
+      // What follows `initialize` needs its result, also if the client did not wait for it.
+      if (!isRequest(message) || message.method === "initialize") return yield* handled
       if ((yield* FiberSet.size(running)) >= maxRunning) {
         const error = { code: tooMany, message: `Too many requests: up to ${maxRunning} may run at a time` }
         return yield* send(errorResponse(message.id, error))
@@ -90,6 +91,8 @@ export const serveStdio = Effect.fnUntraced(
   },
   Effect.scoped,
   // The client is gone.
-  Effect.catchTag("PlatformError", (error) =>
-    Effect.annotateLogs(Effect.logInfo("Connection ended"), { reason: error.message }))
+  Effect.catchTag(
+    "PlatformError",
+    (error) => Effect.annotateLogs(Effect.logInfo("Connection ended"), { reason: error.message })
+  )
 )
