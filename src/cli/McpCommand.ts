@@ -44,7 +44,10 @@ export const mcp = Command.make(
       )
     const serving = Effect.flatMap(McpConnections, ({ open }) => serveStdio((send) => open("stdio", send)))
     yield* Effect.forkChild(Effect.provide(checkAccess, reads(0)))
-    yield* Effect.provide(serving, Layer.merge(McpConnections.layer, reads()))
+    yield* Effect.provide(serving, Layer.merge(McpConnections.layer, reads())).pipe(
+      // Input that nothing reads any more would keep the process running.
+      Effect.ensuring(Effect.sync(() => process.stdin.destroy()))
+    )
   })
 ).pipe(
   Command.withDescription(

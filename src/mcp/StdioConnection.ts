@@ -91,8 +91,5 @@ export const serveStdio = Effect.fnUntraced(
   },
   Effect.scoped,
   // The client is gone.
-  Effect.catchTag(
-    "PlatformError",
-    (error) => Effect.annotateLogs(Effect.logInfo("Connection ended"), { reason: error.message })
-  )
+  Effect.catchTag("PlatformError", (error) => Effect.logDebug("Connection ended", error))
 )
