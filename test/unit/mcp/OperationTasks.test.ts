@@ -30,6 +30,7 @@ const DetailedTask = Schema.Union([
     ...members,
     status: Schema.Literal("completed"),
     result: Schema.Struct({
+      resultType: Schema.Literal("complete"),
       content: Schema.Tuple([Schema.Struct({ type: Schema.Literal("text"), text: Schema.String })]),
       structuredContent: Schema.toEncoded(OperationAnswer),
       isError: Schema.Literal(false)
@@ -80,7 +81,7 @@ describe("the task of an operation", () => {
         assert.isNull(decoded.ttlMs)
         if (decoded.status === "working") {
           assert.strictEqual(decoded.pollIntervalMs, answer.read_again_in_seconds! * 1000)
-        } else assert.deepStrictEqual(decoded.result as unknown, toolResultOf(answer))
+        } else assert.deepStrictEqual<unknown>(decoded.result, { resultType: "complete", ...toolResultOf(answer) })
       }))
   }
 
