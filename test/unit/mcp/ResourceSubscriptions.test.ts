@@ -2,7 +2,7 @@
  * Subscriptions of a connection of version 2025-11-25: a client that reads after each update has the latest state.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Scope } from "effect"
+import { Effect, Exit, Fiber, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { isTerminal } from "../../../src/domain/Operation.ts"
@@ -136,6 +136,33 @@ describe("resources/subscribe", () => {
       yield* pass
       assert.sameMembers(updates, [uriOf(0), uriOf(1)])
       assert.strictEqual(model.waiting, 0)
+    })))
+
+  it.effect("tells nothing of an operation that the client left while it did not read", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const mayRead = Latch.makeUnsafe(false)
+      const model = new AgentModel(2)
+      const updates: Array<unknown> = []
+      const { subscribe, unsubscribe } = yield* makeResourceSubscriptions(({ params }) =>
+        Effect.andThen(mayRead.await, Effect.sync(() => void updates.push(params?.["uri"])))
+      )
+      yield* Effect.gen(function*() {
+        yield* subscribe({ uri: uriOf(0) })
+        yield* subscribe({ uri: uriOf(1) })
+        // Both changes come with one read.
+        yield* model.set({ ...model.current(idOf(0)), under_review: true })
+        yield* model.set({ ...model.current(idOf(1)), under_review: true })
+        yield* pass
+        yield* unsubscribe({ uri: uriOf(1) })
+        mayRead.openUnsafe()
+        yield* pass
+      }).pipe(
+        Effect.provideService(AgentReads, model.reads("one wait")),
+        Effect.forkChild,
+        Effect.tap(() => pass),
+        Effect.flatMap(Fiber.join)
+      )
+      assert.deepStrictEqual(updates, [uriOf(0)])
     })))
 
   it.effect("refuses URIs of no operation, operations that the grant may not read, and more than 64", () =>

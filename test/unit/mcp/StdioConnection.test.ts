@@ -125,16 +125,24 @@ describe("A connection over standard streams", () => {
   it.effect("interrupts what still runs one second after the end of its input", () =>
     Effect.gen(function*() {
       const ended: Array<string> = []
-      const { end, fiber, unread, write } = yield* serve(() => ({
-        receive: () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => void ended.push("interrupted")))
+      const { end, fiber, mayRead, read, unread, write } = yield* serve((send) => ({
+        receive: (message) =>
+          Effect.onInterrupt(
+            Effect.andThen(send(resultOf(message)), Effect.never),
+            () => Effect.sync(() => void ended.push("interrupted"))
+          )
       }))
+      // Also while the client does not read.
+      mayRead.closeUnsafe()
       yield* write([request(1), request(2)])
       yield* end
       yield* TestClock.adjust("990 millis")
       assert.deepStrictEqual(ended, [])
       yield* TestClock.adjust("10 millis")
-      yield* Fiber.join(fiber)
       assert.deepStrictEqual(ended, ["interrupted", "interrupted"])
+      mayRead.openUnsafe()
+      yield* Fiber.join(fiber)
+      assert.deepStrictEqual([(yield* read)["id"], (yield* read)["id"]], [1, 2])
       assert.strictEqual(yield* unread, 0)
     }))
 
