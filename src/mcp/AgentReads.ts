@@ -34,6 +34,15 @@ export class AgentReads extends Context.Service<AgentReads, {
    * the gateway does not let the request wait.
    */
   readonly next: (known: Operation, seconds: number) => Effect.Effect<Operation, ReadRefused>
+  /**
+   * Those of the known operations that differ from their known form, once there is one. None after `seconds`, up to 60, or earlier
+   * if the gateway does not let the request wait. A change before the call counts as well, so a caller that passes what it read
+   * last misses none.
+   */
+  readonly nextAmong: (
+    known: ReadonlyArray<Operation>,
+    seconds: number
+  ) => Effect.Effect<ReadonlyArray<Operation>, ReadRefused>
   /** A page of the change feed. An empty page may come up to `seconds` later, up to 60. */
   readonly changes: (query: ChangesQuery, seconds: number) => Effect.Effect<OperationChanges, ReadRefused>
 }>()("financial-agents-gateway/mcp/AgentReads") {}

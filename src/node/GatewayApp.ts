@@ -150,12 +150,14 @@ const databaseOf = ({ database }: GatewayAppOptions, settings: Settings) => data
 
 const processOf = (options: GatewayAppOptions, settings: Settings) => {
   const { host, port } = settings
-  const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty } = options
+  const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty, tools = Layer.empty } =
+    options
   const adapters = adaptersOf(options)
   const Announced = Layer.effectDiscard(announce({ host, port, base_url: settings.baseUrl }))
   const Served = layerServer(
     routes as Layer.Layer<never, unknown, HttpRouter.HttpRouter>,
-    apisOf(options)
+    apisOf(options),
+    tools as Layer.Layer<never, unknown, HttpRouter.HttpRouter>
   )
   const Lane = options.readLane ?? options.routes === undefined ? ReadLane.layer : Layer.empty
   return Layer.merge(Announced, started).pipe(

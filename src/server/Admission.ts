@@ -50,7 +50,9 @@ export const makeAdmit = Effect.gen(function*() {
       if (running === null) return saturated
       return Effect.ensuring(
         Effect.interruptible(Effect.suspend(() => run({ slot: running, forClient: clientOf(running) }))),
-        Effect.sync(() => lifecycle.leave(running))
+        Effect.sync(() => {
+          if (!running.isHandedOver) lifecycle.leave(running)
+        })
       )
     }
     const inChild = Effect.flatMap(Effect.forkChild(Effect.withFiber(runIn)), Fiber.join)

@@ -4,6 +4,7 @@
  *     GatewayServer            one HTTP server: drains on shutdown, masks tokens in trace spans
  *       edge                   request id, length limits, OPTIONS, problems for paths without an endpoint
  *       DocumentationRoutes    /openapi.json and /docs
+ *       McpRoutes              /mcp for language-model agents, behind the same gate
  *       GatewayRoutes          the endpoints of the contract
  *         GateLayer            failures become complete problems; slot and deadline; from the credential to the grant; no
  *                              body, no unknown parameters
@@ -16,12 +17,15 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
+import { McpApi } from "../api/McpApi.ts"
+import { McpConnections } from "../mcp/McpConnections.ts"
 import { ChangeWatcher } from "./ChangeWatcher.ts"
 import { documentationPaths, DocumentationRoutes } from "./Documentation.ts"
 import { edge, pathsOf, routerConfig } from "./Edge.ts"
 import { GateLayer } from "./Gate.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { MaskedTracer } from "./MaskedTracer.ts"
+import { McpLayer } from "./McpEndpoint.ts"
 import { OperationsLayer } from "./OperationsHandlers.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { SystemLayer } from "./SystemHandlers.ts"
@@ -38,6 +42,19 @@ export const GatewayRoutes = HttpApiBuilder.layer(Api).pipe(
   Layer.provide(Problems.layer)
 )
 
+/**
+ * The endpoint for language-model agents, for the router of any application. `tools` are tools of the application beside those that
+ * read operations: `McpServer.toolkit` of Effect, with handlers.
+ */
+export const McpRoutes = <E, R>(tools: Layer.Layer<never, E, R>) =>
+  HttpApiBuilder.layer(McpApi).pipe(
+    Layer.provide(McpLayer),
+    Layer.provide(Layer.provideMerge(tools, McpConnections.layer)),
+    Layer.provide(ChangeWatcher.layer),
+    Layer.provide(GateLayer),
+    Layer.provide(Problems.layer)
+  )
+
 /** Drains when the scope closes. The server closes after that, because it was built first. */
 const Drain = Layer.effectDiscard(
   Effect.gen(function*() {
@@ -51,19 +68,22 @@ const Drain = Layer.effectDiscard(
  * application provides. Every response has a request id, and every error is a complete problem. When its scope closes, it
  * first refuses new requests and lets running requests finish. Then it closes the server.
  *
- * `apis` are the contracts of the routes. Paths outside of them are 404, except those that a route serves.
+ * `apis` are the contracts of the routes. Paths outside of them are 404, except those that a route serves. `tools` are those of
+ * `McpRoutes`.
  */
-export const layerServer = <E, R>(
+export const layerServer = <E, R, ET = never, RT = never>(
   routes: Layer.Layer<never, E, R>,
-  apis: ReadonlyArray<HttpApi.Constraint>
+  apis: ReadonlyArray<HttpApi.Constraint>,
+  tools: Layer.Layer<never, ET, RT> = Layer.empty as Layer.Layer<never, ET, RT>
 ) =>
   Drain.pipe(
     Layer.provideMerge(HttpRouter.serve(
       Layer.mergeAll(
         GatewayRoutes,
+        McpRoutes(tools),
         routes,
         DocumentationRoutes(...apis),
-        edge([...pathsOf([Api, ...apis]), ...documentationPaths]).pipe(Layer.provide(Problems.layer))
+        edge([...pathsOf([Api, McpApi, ...apis]), ...documentationPaths]).pipe(Layer.provide(Problems.layer))
       ),
       { routerConfig, disableLogger: true, disableListenLog: true }
     )),

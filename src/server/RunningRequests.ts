@@ -18,6 +18,8 @@ export class RunningRequest {
   wake: (() => void) | null = null
   /** Whether the request waits without a slot. */
   isParked = false
+  /** Whether the request goes on in another fiber after its handler returned, as a stream does. That fiber ends it. */
+  isHandedOver = false
   older: RunningRequest | null = null
   younger: RunningRequest | null = null
 

@@ -1,0 +1,25 @@
+/**
+ * The contract of the endpoint for language-model agents, which speaks the Model Context Protocol (MCP) over Streamable HTTP.
+ *
+ * It is not part of the OpenAPI document: MCP describes its tools itself.
+ */
+import * as HttpApi from "effect/http-api/HttpApi"
+import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as Schema from "effect/Schema"
+import { Gate } from "./Middleware.ts"
+import { responses } from "./Problems.ts"
+
+/** The path of the endpoint. With the base URL in front it is an OAuth resource of its own (RFC 8707). */
+export const mcpPath = "/mcp"
+
+/** `POST /mcp`: one message of JSON-RPC 2.0. The response is JSON, or a stream of server-sent events. */
+export const McpApi = HttpApi.make("mcp").add(
+  HttpApiGroup.make("mcp").add(
+    HttpApiEndpoint.post("message", mcpPath, {
+      payload: Schema.Unknown,
+      success: Schema.Unknown,
+      error: [responses.forbidden]
+    })
+  ).middleware(Gate)
+)

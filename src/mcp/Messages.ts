@@ -1,0 +1,123 @@
+/**
+ * Reads messages of clients, and translates between JSON-RPC and the messages of Effect's RPC server.
+ */
+import type { FromClientEncoded, FromServerEncoded, RequestId as RpcRequestId } from "effect/rpc/RpcMessage"
+import {
+  errorCodes,
+  type JsonObject,
+  type JsonRpcError,
+  type JsonRpcMessage,
+  type JsonRpcNotification,
+  type JsonRpcRequest,
+  type JsonRpcResponse,
+  type RequestId
+} from "./JsonRpc.ts"
+
+/** Whether a value is an object of JSON. */
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** Fractional numbers are no ids (MCP, "Requests"). */
+const isRequestId = (value: unknown): value is RequestId => typeof value === "string" || Number.isSafeInteger(value)
+
+/** The response with an error. */
+export const errorResponse = (id: RequestId | null, error: JsonRpcError): JsonRpcResponse => ({
+  jsonrpc: "2.0",
+  id,
+  error
+})
+
+const invalid = (id: RequestId | null, message: string) =>
+  errorResponse(id, { code: errorCodes.invalidRequest, message: `Invalid request: ${message}` })
+
+/** A message, or the response to a value that is none. */
+export type ReadMessage =
+  | { readonly message: JsonRpcMessage; readonly refusal?: never }
+  | { readonly message?: never; readonly refusal: JsonRpcResponse }
+
+/** Reads one message. Neither version of the protocol has batches. */
+export const readMessage = (value: unknown): ReadMessage => {
+  if (Array.isArray(value)) return { refusal: invalid(null, "batches are not supported") }
+  if (!isObject(value)) return { refusal: invalid(null, "expected an object") }
+  const { id, method, params } = value
+  const known = isRequestId(id) ? id : null
+  if (value["jsonrpc"] !== "2.0") return { refusal: invalid(known, "jsonrpc must be \"2.0\"") }
+  if (Object.hasOwn(value, "id") && known === null && method !== undefined) {
+    return { refusal: invalid(null, "id must be a string or an integer") }
+  }
+  if (method !== undefined) {
+    if (typeof method !== "string") return { refusal: invalid(known, "method must be a string") }
+    if (params !== undefined && !isObject(params)) return { refusal: invalid(known, "params must be an object") }
+    return { message: value as unknown as JsonRpcMessage }
+  }
+  const hasResult = isObject(value["result"])
+  return known !== null && hasResult !== isObject(value["error"])
+    ? { message: value as unknown as JsonRpcMessage }
+    : { refusal: invalid(known, "expected a method, a result or an error") }
+}
+
+/** Whether a message is a request, which gets a response. */
+export const isRequest = (message: JsonRpcMessage): message is JsonRpcRequest => "method" in message && "id" in message
+
+/** Whether a message is a notification, which gets none. */
+export const isNotification = (message: JsonRpcMessage): message is JsonRpcNotification =>
+  "method" in message && !("id" in message)
+
+/** A message of the client for the RPC server. */
+export const toRpc = (message: JsonRpcMessage): FromClientEncoded => {
+  if ("method" in message) {
+    return {
+      _tag: "Request",
+      id: "id" in message ? message.id as RpcRequestId : "" as unknown as RpcRequestId,
+      tag: message.method,
+      payload: message.params ?? {},
+      headers: [],
+      ...isNotification(message) ? { isNotification: true } : {}
+    } as FromClientEncoded
+  }
+  return {
+    _tag: "Exit",
+    requestId: message.id,
+    exit: "result" in message
+      ? { _tag: "Success", value: message.result }
+      : { _tag: "Failure", cause: [{ _tag: "Fail", error: message.error }] }
+  } as unknown as FromClientEncoded
+}
+
+const internalError: JsonRpcError = { code: errorCodes.internalError, message: "Internal error" }
+
+const isError = (value: unknown): value is JsonRpcError =>
+  isObject(value) && typeof value["code"] === "number" && typeof value["message"] === "string"
+
+/** Only the members of an error: the rest of it is not for clients. */
+const errorOf = (value: unknown): JsonRpcError =>
+  isError(value)
+    ? { code: value.code, message: value.message, ...value.data === undefined ? {} : { data: value.data } }
+    : internalError
+
+/** A message of the RPC server for the client; null for those that JSON-RPC has no form for. */
+export const fromRpc = (message: FromServerEncoded): JsonRpcMessage | null => {
+  switch (message._tag) {
+    case "Exit": {
+      const id = message.requestId as unknown as RequestId
+      if (message.exit._tag === "Success") {
+        return { jsonrpc: "2.0", id, result: message.exit.value as JsonObject }
+      }
+      const [failure] = message.exit.cause.filter((reason) => reason._tag === "Fail")
+      return errorResponse(id, errorOf(failure?.error))
+    }
+    default: {
+      // The RPC server sends notifications and requests of its own in the form of requests.
+      const sent = message as unknown as {
+        readonly _tag: string
+        readonly id: RequestId
+        readonly tag: string
+        readonly payload: JsonObject
+        readonly isNotification?: boolean
+      }
+      if (sent._tag !== "Request") return null
+      const base = { jsonrpc: "2.0", method: sent.tag, params: sent.payload } as const
+      return sent.isNotification === true ? base : { ...base, id: sent.id }
+    }
+  }
+}

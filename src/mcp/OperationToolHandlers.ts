@@ -1,0 +1,122 @@
+/**
+ * What the tools that read operations do. All of it is reading: they know no service that could submit.
+ */
+import * as McpSchema from "effect/ai/McpSchema"
+import * as McpServer from "effect/ai/McpServer"
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type { Operation, OperationId } from "../domain/Operation.ts"
+import { adviceOn, adviceOnRefusal, adviceOnUnknownKey } from "./Advice.ts"
+import { AgentReads, type ReadRefused } from "./AgentReads.ts"
+import { answerOf, type OperationAnswer } from "./OperationAnswer.ts"
+import { defaultPageSize, defaultWaitSeconds, OperationTools, type StateAdvice, ToolRefusal } from "./OperationTools.ts"
+import { quotedJson, quoteFailure } from "./QuotedText.ts"
+
+/** A call that waits reports at least this often, so that its host keeps it. In seconds. */
+const longestSilence = 10
+
+/** Seconds after which a feed that was read to its end may have news. */
+const readFeedAgainAfter = 5
+
+/** The text of a refused call: the advice, and the problem as data. */
+export const refusalText = ({ code, detail }: ReadRefused): string =>
+  quotedJson({ advice: adviceOnRefusal(code), problem: { code, detail } })
+
+const refuse = (refused: ReadRefused) => Effect.fail(new ToolRefusal({ message: refusalText(refused) }))
+
+/** One advice for each state of the page. The seconds are those of its youngest operation. */
+const adviceOnPage = (operations: ReadonlyArray<Operation>, now: DateTime.Utc): ReadonlyArray<StateAdvice> => {
+  const youngest = new Map<string, Operation>()
+  for (const operation of operations) {
+    const key = `${operation.state} ${operation.under_review}`
+    const other = youngest.get(key)
+    if (other === undefined || DateTime.isGreaterThan(operation.updated_at, other.updated_at)) {
+      youngest.set(key, operation)
+    }
+  }
+  return [...youngest.values()].map((operation) => ({
+    state: operation.state,
+    under_review: operation.under_review,
+    advice: adviceOn(operation, now).advice
+  }))
+}
+
+/** Tells the host that the call still runs. Hosts that gave no progress token hear nothing. */
+const makeReport = Effect.gen(function*() {
+  const server = yield* McpServer.McpServer
+  return (progress: number, total: number, message: string) =>
+    Effect.flatMap(McpSchema.McpRequestContext, ({ requestMetadata }) => {
+      const token = requestMetadata?.["progressToken"]
+      return typeof token === "string" || typeof token === "number"
+        ? server.notifications["notifications/progress"]({ progressToken: token, progress, total, message })
+        : Effect.void
+    })
+})
+
+type Report = Effect.Success<typeof makeReport>
+
+/** Reads until the operation is final, the time is over, or the gateway does not let the call wait any longer. */
+const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, seconds: number) {
+  const reads = yield* AgentReads
+  const clock = yield* Clock.Clock
+  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e9
+  const start = now()
+  let operation = yield* reads.get(id)
+  let answer: OperationAnswer = yield* answerOf(operation)
+  while (!operation.terminal) {
+    const waited = now() - start
+    const left = seconds - waited
+    if (left <= 0) break
+    yield* report(waited, seconds, answer.advice)
+    const next = yield* Effect.catchIf(
+      reads.next(operation, Math.ceil(Math.min(left, longestSilence))),
+      ({ code }) => code === "service_unavailable",
+      () => Effect.succeed(null)
+    )
+    if (next === null) break
+    operation = next
+    answer = yield* answerOf(operation)
+  }
+  return answer
+})
+
+/** The handlers of `OperationTools`. */
+export const OperationToolHandlers = OperationTools.toLayer(Effect.gen(function*() {
+  const report = yield* makeReport
+
+  return OperationTools.of({
+    list_operations: Effect.fnUntraced(function*(query) {
+      const reads = yield* AgentReads
+      const page = yield* reads.list({ page_size: defaultPageSize, ...query })
+      const advice = adviceOnPage(page.operations, yield* DateTime.now)
+      return { advice, ...page, operations: page.operations.map(quoteFailure) }
+    }, Effect.catch(refuse)),
+
+    get_operation: Effect.fnUntraced(function*({ id }) {
+      const reads = yield* AgentReads
+      return yield* answerOf(yield* reads.get(id))
+    }, Effect.catch(refuse)),
+
+    find_operation_by_key: Effect.fnUntraced(function*({ idempotency_key }) {
+      const reads = yield* AgentReads
+      const { operations: [operation] } = yield* reads.list({ idempotency_key })
+      return operation === undefined
+        ? { advice: adviceOnUnknownKey, read_again_in_seconds: readFeedAgainAfter, operation: null }
+        : yield* answerOf(operation)
+    }, Effect.catch(refuse)),
+
+    wait_for_operation: ({ id, seconds = defaultWaitSeconds }) => Effect.catch(waitFor(report, id, seconds), refuse),
+
+    changes_since: Effect.fnUntraced(function*(query) {
+      const reads = yield* AgentReads
+      const page = yield* reads.changes({ page_size: defaultPageSize, ...query }, 0)
+      return {
+        advice: adviceOnPage(page.operations, yield* DateTime.now),
+        read_again_in_seconds: page.has_more ? 0 : readFeedAgainAfter,
+        ...page,
+        operations: page.operations.map(quoteFailure)
+      }
+    }, Effect.catch(refuse))
+  })
+}))

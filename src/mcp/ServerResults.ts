@@ -1,0 +1,62 @@
+/**
+ * Completes the responses to clients: capabilities that are true, and results in quoted text.
+ */
+import type { JsonObject, JsonRpcRequest, JsonRpcResponse } from "./JsonRpc.ts"
+import type { Transport } from "./McpConnections.ts"
+import { isObject } from "./Messages.ts"
+import { tasksExtension } from "./OperationTasks.ts"
+import { metadataOf, namedVersion } from "./ProtocolVersions.ts"
+import { quotedJson } from "./QuotedText.ts"
+
+/** Name and version of the server, for clients. */
+export const serverInfo = { name: "financial-agents-gateway", version: "1.0.0" } as const
+
+/** Lists never change while the server runs, logs are for operators, and no argument is completed. */
+const capabilitiesOf = (capabilities: JsonObject, isModern: boolean, transport: Transport): JsonObject => {
+  const { completions: _completions, extensions: _extensions, logging: _logging, resources, tools, ...others } =
+    capabilities
+  return {
+    ...others,
+    ...isObject(tools) ? { tools: { ...tools, listChanged: false } } : {},
+    ...isObject(resources)
+      ? { resources: { ...resources, listChanged: false, subscribe: isModern || transport === "stdio" } }
+      : {},
+    ...isModern ? { extensions: { [tasksExtension]: {} } } : {}
+  }
+}
+
+/** The text that the model reads has the structured content in quoted form. */
+const quoteContent = (result: JsonObject): JsonObject =>
+  isObject(result["structuredContent"])
+    ? { ...result, content: [{ type: "text", text: quotedJson(result["structuredContent"]) }] }
+    : result
+
+const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, transport: Transport): JsonObject => {
+  const isModern = namedVersion(params) !== null
+  const named = isModern
+    ? { ...result, _meta: { ...metadataOf(result), "io.modelcontextprotocol/serverInfo": serverInfo } }
+    : result
+  switch (method) {
+    case "tools/call":
+      return quoteContent(named)
+    case "initialize":
+    case "server/discover":
+      return isObject(named["capabilities"])
+        ? { ...named, capabilities: capabilitiesOf(named["capabilities"], isModern, transport) }
+        : named
+    default:
+      return named
+  }
+}
+
+/** The response to a request, from a result or a response of Effect's server. */
+export const completeResponse = (
+  request: JsonRpcRequest,
+  answered: JsonObject | JsonRpcResponse,
+  transport: Transport
+): JsonRpcResponse => {
+  const response = answered as JsonRpcResponse
+  if (response.jsonrpc === "2.0" && "error" in response) return response
+  const result = response.jsonrpc === "2.0" && "result" in response ? response.result : answered as JsonObject
+  return { jsonrpc: "2.0", id: request.id, result: completeResult(request, result, transport) }
+}

@@ -1,0 +1,26 @@
+/**
+ * Responses of server-sent events (WHATWG HTML, "Server-sent events").
+ */
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Stream from "effect/Stream"
+
+const encoder = new TextEncoder()
+
+/** A comment, which clients ignore. Proxies would cut an idle connection. */
+const keepAlive = encoder.encode(": keep-alive\n\n")
+
+const keepAliveEvery = "15 seconds"
+
+const headers = {
+  "content-type": "text/event-stream",
+  "cache-control": "no-cache, no-transform",
+  // nginx would hold events back.
+  "x-accel-buffering": "no"
+}
+
+/** A response with one event for each value, as JSON. It ends with the stream. */
+export const eventStream = <A>(values: Stream.Stream<A>): HttpServerResponse.HttpServerResponse => {
+  const events = Stream.map(values, (value) => encoder.encode(`data: ${JSON.stringify(value)}\n\n`))
+  const comments = Stream.map(Stream.drop(Stream.tick(keepAliveEvery), 1), () => keepAlive)
+  return HttpServerResponse.stream(Stream.merge(events, comments, { haltStrategy: "left" }), { headers })
+}

@@ -1,0 +1,118 @@
+/**
+ * The reads of an agent's tools, for the grant of the current request.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { CurrentGrant } from "../api/Middleware.ts"
+import { OperationChanges, OperationList } from "../api/OperationsApi.ts"
+import type { Problem } from "../api/Problems.ts"
+import type { EncodedOperation } from "../domain/EncodedOperation.ts"
+import { Operation, type OperationId } from "../domain/Operation.ts"
+import { AgentReads, ReadRefused } from "../mcp/AgentReads.ts"
+import { Lifecycle } from "./Lifecycle.ts"
+import { makeOperationReads } from "./OperationReads.ts"
+import { topicOfOperation, topicOfOwner } from "./Waiters.ts"
+import { makeWaitingReads } from "./WaitingReads.ts"
+import { makeWaits } from "./Waits.ts"
+
+// What the stores encode keeps the contract, so a mismatch is a defect.
+const decodeOperation = Schema.decodeSync(Schema.fromJsonString(Operation))
+const decodeList = Schema.decodeSync(Schema.fromJsonString(OperationList))
+const decodeChanges = Schema.decodeSync(Schema.fromJsonString(OperationChanges))
+
+const isNews = (known: Operation, { revision, under_review }: Pick<EncodedOperation, "revision" | "under_review">) =>
+  revision !== known.revision || under_review !== known.under_review
+
+const noWait = new ReadRefused({
+  code: "service_unavailable",
+  detail: "The gateway is shutting down, or too many requests wait."
+})
+
+/** The reads of a request, and the problem that denied it access (401 or 403), if one did. */
+export interface RequestReads {
+  readonly reads: AgentReads["Service"]
+  readonly denial: () => Problem | null
+}
+
+/** Makes the reads of the current request. They use its grant, its slot and its id, also in other fibers. */
+export const makeGrantReads = Effect.gen(function*() {
+  const lifecycle = yield* Lifecycle
+  const operations = yield* makeOperationReads
+  const waiting = yield* makeWaitingReads
+  const waits = yield* makeWaits
+
+  return Effect.contextWith((context: Context.Context<CurrentGrant>): Effect.Effect<RequestReads> => {
+    const grant = Context.get(context, CurrentGrant)
+    let denial: Problem | null = null
+
+    const refuse = (problem: Problem) => {
+      if (problem.status === 401 || problem.status === 403) denial = problem
+      return new ReadRefused({ code: problem.code, detail: problem.detail })
+    }
+
+    const ofRequest = <A>(read: Effect.Effect<A, Problem>): Effect.Effect<A, ReadRefused> =>
+      Effect.mapError(Effect.provideContext(read, context), refuse)
+
+    const get = (id: OperationId) => operations.find(grant, id)
+
+    /**
+     * Waits for the changes of the owner. A change wakes the request with the new form of the operation, and the read that follows
+     * checks the grant. The first read looks at all operations, because one may have changed before the call.
+     */
+    const nextAmong = (known: ReadonlyArray<Operation>, seconds: number) => {
+      const knownById = new Map(known.map((operation) => [operation.id, operation]))
+      let due = new Set(knownById.keys())
+      const concerns = (operation: Operation) => {
+        const before = knownById.get(operation.id)
+        const isOurs = before !== undefined && isNews(before, operation)
+        if (isOurs) due.add(operation.id)
+        return isOurs
+      }
+      const read = Effect.suspend(() => {
+        // A wake-up for another reason, such as the end of the grant, reads one operation.
+        const ids = due.size > 0 ? [...due] : [known[0]!.id]
+        due = new Set()
+        return Effect.forEach(ids, (id) => Effect.map(get(id), (operation) => ({ id, operation })))
+      })
+      return Effect.map(
+        waits.until(
+          {
+            grant,
+            seconds,
+            topic: known.length === 1 ? topicOfOperation(known[0]!.id) : topicOfOwner(grant),
+            concerns
+          },
+          Effect.map(read, (found) => found.filter(({ id, operation }) => isNews(knownById.get(id)!, operation))),
+          (news) => news.length > 0
+        ),
+        ({ answer, isHonoured }) => ({
+          news: answer.map(({ operation }) => decodeOperation(operation.json)),
+          hasWaited: isHonoured && !lifecycle.isDraining()
+        })
+      )
+    }
+
+    const reads = AgentReads.of({
+      list: (query) => Effect.map(ofRequest(operations.list(grant, query)), ({ body }) => decodeList(body)),
+      get: (id) => Effect.map(ofRequest(get(id)), ({ json }) => decodeOperation(json)),
+      next: (known, seconds) =>
+        Effect.flatMap(
+          ofRequest(nextAmong([known], seconds)),
+          ({ hasWaited, news: [operation = known] }) =>
+            operation !== known || hasWaited ? Effect.succeed(operation) : Effect.fail(noWait)
+        ),
+      nextAmong: (known, seconds) =>
+        Effect.flatMap(
+          ofRequest(nextAmong(known, seconds)),
+          ({ hasWaited, news }) => news.length > 0 || hasWaited ? Effect.succeed(news) : Effect.fail(noWait)
+        ),
+      changes: (query, seconds) =>
+        Effect.map(
+          ofRequest(waiting.changes(grant, query, seconds > 0 ? `wait=${seconds}` : undefined)),
+          ({ body }) => decodeChanges(body)
+        )
+    })
+    return Effect.succeed({ reads, denial: () => denial })
+  })
+})

@@ -1,0 +1,185 @@
+/**
+ * The endpoint for language-model agents, `POST /mcp`: MCP over Streamable HTTP, without sessions. Each request passes the gate as
+ * any other does. Its message is handled in a fiber of its own, which outlives the handler if the response is a stream.
+ */
+import * as ByteSize from "effect/ByteSize"
+import type * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
+import { McpApi } from "../api/McpApi.ts"
+import type { BadRequest, PayloadTooLarge } from "../api/Problems.ts"
+import { findTooDeep } from "../domain/Idempotency.ts"
+import { AgentReads } from "../mcp/AgentReads.ts"
+import { errorCodes, type JsonRpcError, type JsonRpcMessage, type JsonRpcResponse } from "../mcp/JsonRpc.ts"
+import { McpConnections } from "../mcp/McpConnections.ts"
+import { errorResponse, isRequest, readMessage } from "../mcp/Messages.ts"
+import { modern } from "../mcp/ProtocolVersions.ts"
+import { CurrentSlot } from "./Admission.ts"
+import { BaseUrl } from "./BaseUrl.ts"
+import { eventStream } from "./EventStream.ts"
+import { makeGrantReads } from "./GrantReads.ts"
+import { isJson } from "./JsonRequest.ts"
+import { Lifecycle } from "./Lifecycle.ts"
+import { acceptsEvents, findHeaderError } from "./McpHeaders.ts"
+import { isProblem, problemResponse, Problems } from "./ProblemResponses.ts"
+
+/** Longest message, in bytes. */
+const maxMessage = 65_536
+
+/** Messages of a stream that may wait for a slow client. */
+const maxUnsent = 16
+
+/**
+ * Origins whose web pages may call the endpoint, such as `https://agents.example`. Programs send no `Origin`. Default: none but the
+ * gateway's own.
+ */
+export const AllowedOrigins = Context.Reference<ReadonlyArray<string>>(
+  "financial-agents-gateway/server/McpEndpoint/AllowedOrigins",
+  { defaultValue: () => [] }
+)
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const parseError: JsonRpcError = { code: errorCodes.parseError, message: "Parse error: expected JSON" }
+
+const tooDeep: JsonRpcError = { code: errorCodes.invalidRequest, message: "Invalid request: nested too deep" }
+
+const json = (response: JsonRpcResponse, status: number) => HttpServerResponse.jsonUnsafe(response, { status })
+
+/** Version 2026-07-28 has statuses for the errors of a message as a whole. Errors of a call are 200. */
+const statusOf = (response: JsonRpcResponse, isModern: boolean): number => {
+  if (!("error" in response)) return 200
+  switch (response.error.code) {
+    case errorCodes.methodNotFound:
+      return isModern ? 404 : 200
+    case errorCodes.parseError:
+    case errorCodes.invalidRequest:
+    case errorCodes.headerMismatch:
+    case errorCodes.missingClientCapability:
+    case errorCodes.unsupportedProtocolVersion:
+      return 400
+    default:
+      return 200
+  }
+}
+
+const isResponse = (message: JsonRpcMessage): message is JsonRpcResponse => !("method" in message)
+
+/** Reads the message of a request, or returns the response to a body that is none. */
+const readBody = Effect.fnUntraced(function*(problems: Problems["Service"], request: HttpServerRequest) {
+  if (!isJson(request)) {
+    return yield* problems.fail("unsupported_media_type", { detail: "The endpoint reads application/json." })
+  }
+  if (Number(request.headers["content-length"] ?? 0) > maxMessage) return yield* problems.fail("payload_too_large")
+  const text = yield* request.text.pipe(
+    Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.fromInputUnsafe(maxMessage)),
+    Effect.catch(({ reason }): Effect.Effect<never, BadRequest | PayloadTooLarge> =>
+      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
+        ? problems.fail("payload_too_large")
+        : problems.fail("malformed_request", { detail: "The body ended early." })
+    )
+  )
+  const value = parse(text)
+  if (value === undefined) return { refusal: errorResponse(null, parseError) }
+  if (findTooDeep(value) !== null) return { refusal: errorResponse(null, tooDeep) }
+  const read = readMessage(value)
+  if (read.refusal !== undefined) return read
+  const error = findHeaderError(request.headers, read.message)
+  return error === null ? read : { refusal: errorResponse(isRequest(read.message) ? read.message.id : null, error) }
+})
+
+const internalError: JsonRpcError = { code: errorCodes.internalError, message: "The request was interrupted" }
+
+/** Handles messages of the current request, each in a fiber of the request's scope. */
+const makeExchange = Effect.gen(function*() {
+  const connections = yield* McpConnections
+  const lifecycle = yield* Lifecycle
+  const grantReads = yield* makeGrantReads
+
+  return Effect.fnUntraced(function*(message: JsonRpcMessage, takesEvents: boolean) {
+    const scope = yield* Effect.scope
+    const slot = yield* CurrentSlot
+    const { denial, reads } = yield* grantReads
+    const outbox = yield* Queue.make<JsonRpcMessage, Cause.Done>({ capacity: maxUnsent })
+    let isAnswered = false
+    // A client without event streams gets the response alone.
+    const send = (sent: JsonRpcMessage) => {
+      if (isResponse(sent)) isAnswered = true
+      return takesEvents || isResponse(sent) ? Effect.asVoid(Queue.offer(outbox, sent)) : Effect.void
+    }
+    const end = Effect.sync(() => {
+      if (slot?.isHandedOver === true) lifecycle.leave(slot)
+      if (!isAnswered && isRequest(message)) Queue.offerUnsafe(outbox, errorResponse(message.id, internalError))
+      Queue.endUnsafe(outbox)
+    })
+    const handled = Effect.scoped(
+      Effect.flatMap(connections.open("http", send), ({ receive }) => receive(message))
+    ).pipe(
+      Effect.provideService(AgentReads, reads),
+      Effect.ensuring(end)
+    )
+    const fiber = yield* Effect.forkIn(Effect.interruptible(handled), scope)
+
+    /** The slot of the request ends with the fiber, because the handler returns before. */
+    const handOver = Effect.sync(() => {
+      if (slot === null || slot.fiber === null || fiber.pollUnsafe() !== undefined) return
+      slot.isHandedOver = true
+      slot.fiber = fiber as Fiber.Fiber<unknown, unknown>
+    })
+    return { denial, handOver, outbox }
+  })
+})
+
+/** The handler of the endpoint. */
+export const McpLayer = HttpApiBuilder.group(
+  McpApi,
+  "mcp",
+  Effect.fn(function*(handlers) {
+    const problems = yield* Problems
+    const { origin: ownOrigin } = new URL(yield* BaseUrl)
+    const origins = new Set([ownOrigin, ...yield* AllowedOrigins])
+    const exchange = yield* makeExchange
+
+    const handle = Effect.fnUntraced(function*(request: HttpServerRequest) {
+      const { headers } = request
+      // A page of another origin could reach a gateway of the local network through a rebound name.
+      if (headers["origin"] !== undefined && !origins.has(headers["origin"])) {
+        return json(errorResponse(null, { code: errorCodes.invalidRequest, message: "The Origin is not allowed" }), 403)
+      }
+      const { message, refusal } = yield* readBody(problems, request)
+      const isModern = headers["mcp-protocol-version"] === modern
+      if (refusal !== undefined) return json(refusal, 400)
+      const takesEvents = acceptsEvents(headers)
+      if (!takesEvents && "method" in message && message.method === "subscriptions/listen") {
+        return yield* problems.fail("not_acceptable", { detail: "The response is a stream of text/event-stream." })
+      }
+      const { denial, handOver, outbox } = yield* exchange(message, takesEvents)
+      const first = yield* Effect.catch(Queue.take(outbox), () => Effect.succeed(null))
+      // Notifications and responses of the client get no response of their own.
+      if (first === null) return HttpServerResponse.empty({ status: 202 })
+      if (isResponse(first)) {
+        const problem = denial()
+        return problem === null ? json(first, statusOf(first, isModern)) : yield* problemResponse(problem)
+      }
+      yield* handOver
+      return eventStream(Stream.concat(Stream.succeed(first), Stream.fromQueue(outbox)))
+    })
+
+    return handlers.handleRaw("message", ({ request }) => Effect.catchIf(handle(request), isProblem, problemResponse), {
+      uninterruptible: true
+    })
+  })
+)
