@@ -8,19 +8,18 @@ import { Effect, Layer, Logger } from "effect"
 import { HttpRouter } from "effect/http"
 import { type Credential, InvalidCredential } from "../../../src/domain/Credential.ts"
 import { BaseUrl } from "../../../src/server/BaseUrl.ts"
-import { GatewayRoutes } from "../../../src/server/Gateway.ts"
+import { GatewayRoutes, McpRoutes } from "../../../src/server/Gateway.ts"
 import { Lifecycle } from "../../../src/server/Lifecycle.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { GatedMcpRoutes } from "../../fixtures/authorization/GatedMcp.ts"
 import { emptyFeed, storeOf } from "../../fixtures/HttpFixed.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
 /** The routes, behind a verifier that keeps the credentials and refuses them. */
 const serve = (baseUrl: string, seen: Array<Credential>) =>
   HttpRouter.toWebHandler(
-    Layer.mergeAll(GatewayRoutes, GatedMcpRoutes).pipe(
+    Layer.mergeAll(GatewayRoutes, McpRoutes(Layer.empty)).pipe(
       Layer.provide([
         Layer.succeed(
           OperationStore,
