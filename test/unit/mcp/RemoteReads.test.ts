@@ -7,7 +7,7 @@ import { Cause, Effect, Exit, Fiber, Layer, Option, Redacted, Schema } from "eff
 import { FetchHttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import { Operation, OperationId } from "../../../src/domain/Operation.ts"
-import { AgentReads, ReadRefused } from "../../../src/mcp/AgentReads.ts"
+import { AgentReads, type ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import * as RemoteReads from "../../../src/mcp/RemoteReads.ts"
 import * as Scripted from "../../fixtures/client/ScriptedGateway.ts"
 
