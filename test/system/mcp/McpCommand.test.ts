@@ -210,21 +210,26 @@ describe("mcp", () => {
       yield* Effect.gen(function*() {
         const { access_token, identity } = yield* issue()
         const { operation } = yield* accept(identity)
+        const { operation: other } = yield* accept(identity)
         const { child, closed, output, until } = yield* startCommand({
           GATEWAY_URL: url,
           GATEWAY_TOKEN: Redacted.value(access_token)
         })
-        const wait = (id: number) =>
-          line({ id, method: "tools/call", params: { name: "wait_for_operation", arguments: { id: operation.id } } })
-        child.stdin.write(initialize + wait(1) + wait(2) + line({ id: 3, method: "ping" }))
-        yield* Effect.promise(() => until(() => output.stdout.includes("\"id\":3")))
+        const isAnswered = (id: number) => () => output.stdout.includes(`"id":${id},`)
+        const wait = (id: number, { id: operationId }: { readonly id: string }) =>
+          line({ id, method: "tools/call", params: { name: "wait_for_operation", arguments: { id: operationId } } })
+        const waits = wait(1, operation) + wait(2, operation) + wait(3, other)
+        child.stdin.write(initialize + waits + line({ id: 4, method: "ping" }))
+        yield* Effect.promise(() => until(isAnswered(4)))
         child.stdin.write(line({ method: "notifications/cancelled", params: { requestId: 1 } }))
-        child.stdin.write(line({ id: 4, method: "ping" }))
-        yield* Effect.promise(() => until(() => output.stdout.includes("\"id\":4")))
+        child.stdin.write(line({ id: 5, method: "ping" }))
+        yield* Effect.promise(() => until(isAnswered(5)))
+        yield* drive(operation, ["submitting", "submitted", "succeeded"])
+        yield* Effect.promise(() => until(isAnswered(2)))
         // What still runs at the end gets no answer.
         child.stdin.end()
         assert.deepStrictEqual(yield* Effect.promise(() => closed), [0, null])
-        assert.deepStrictEqual(messagesIn(output.stdout).map(({ id }) => id), ["init", 3, 4])
+        assert.deepStrictEqual(messagesIn(output.stdout).map(({ id }) => id), ["init", 4, 5, 2])
         assert.strictEqual(output.stderr, "")
       }).pipe(Effect.provide(services))
     })))
