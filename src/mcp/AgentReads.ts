@@ -25,8 +25,8 @@ export class ReadRefused extends Schema.TaggedError<ReadRefused>()("ReadRefused"
 }
 
 /**
- * Whether two forms of an operation differ. Everything but `under_review` is a function of the revision, unless the ledger was put
- * back to an earlier state: then a revision may have another state.
+ * Whether two forms of an operation differ. Everything but `under_review` is a function of the revision. After the ledger was put
+ * back to an earlier state, a revision may have another state.
  */
 export const differs = (a: Operation, b: Operation): boolean =>
   a.revision !== b.revision || a.state !== b.state || a.under_review !== b.under_review
