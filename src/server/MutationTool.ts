@@ -65,12 +65,14 @@ const refuseProblem = (problem: Problem) =>
     return Effect.fail(refuse(adviceOnRefusedMutation(code), {
       code,
       detail,
-      ...fields === null ? {} : { fields: fields.map(({ message, path }) => ({ path, message })) }
+      ...fields === null
+        ? {}
+        : { fields: fields.map(({ message, path }) => ({ path: path.replace(/^body\./, ""), message })) }
     }))
   })
 
-const jsonSchemaOf = (schema: Schema.Constraint) => {
-  const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" })
+const jsonSchemaOf = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") => {
+  const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema, { onExcessProperty })
   return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }
 }
 
@@ -164,8 +166,8 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
       description:
         `${options.description} A person is asked to confirm it. A repetition with the same key and the same `
         + "arguments returns the same operation, and nothing is sent twice.",
-      inputSchema: jsonSchemaOf(parameters) as typeof ToolJson.Type,
-      outputSchema: jsonSchemaOf(Schema.Struct(OperationAnswer.fields)) as typeof ToolJson.Type,
+      inputSchema: jsonSchemaOf(parameters, "error") as typeof ToolJson.Type,
+      outputSchema: jsonSchemaOf(Schema.Struct(OperationAnswer.fields), "ignore") as typeof ToolJson.Type,
       annotations: {
         title: options.title,
         readOnlyHint: false,
