@@ -1,7 +1,13 @@
 /**
  * Tools of agents that request mutations. An application adds them to `/mcp`, beside its mutation endpoints.
  */
-import { CallToolResult, InputRequired, type McpRequestContext, Tool as McpTool, ToolJson } from "effect/ai/McpSchema"
+import {
+  CallToolResult,
+  InputRequired,
+  type McpRequestContext,
+  Tool as McpTool,
+  type ToolJson
+} from "effect/ai/McpSchema"
 import { McpServer } from "effect/ai/McpServer"
 import * as Context from "effect/Context"
 import * as Digest from "effect/crypto/Digest"

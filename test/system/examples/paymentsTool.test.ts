@@ -75,9 +75,11 @@ const callUntilAsked = async (
   args: object,
   signal?: AbortSignal
 ) => {
-  const response = await send(agent, { id: 7, method: "tools/call", params: { name: "pay", arguments: args } }, {
-    ...signal === undefined ? {} : { signal }
-  })
+  const response = await send(
+    agent,
+    { id: 7, method: "tools/call", params: { name: "pay", arguments: args } },
+    signal === undefined ? {} : { signal }
+  )
   const messages = messagesOf(response)
   const { value } = await messages.next() as { readonly value: Message }
   assert.strictEqual(value["method"], "elicitation/create")
