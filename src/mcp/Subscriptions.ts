@@ -2,7 +2,8 @@
  * `subscriptions/listen` of MCP 2026-07-28: a client learns of the changes of operations, as resources and as tasks.
  *
  * The server compares each operation with the form that it read last. So no change is missed between two reads, and there is no
- * token that may expire. Several quick changes may arrive as one, which has the last state.
+ * token that may expire. Several quick changes may arrive as one, which has the last state. A review that begins and ends between two
+ * reads may stay unannounced: it changes no revision.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

@@ -2,12 +2,16 @@
  * Configuration of an authorization server whose access tokens the gateway accepts.
  */
 import * as Duration from "effect/Duration"
+import { loopbackHosts } from "../http/loopbackHosts.ts"
 
 /** Options of an authorization server whose access tokens are accepted. */
 export interface IssuerOptions {
   /** Issuer identifier (RFC 8414 §2), exactly as its tokens and metadata contain it. */
   readonly issuer: string
-  /** Audience that its tokens must name (`aud`): the base URL of the gateway. */
+  /**
+   * Audience that its tokens must name (`aud`): the base URL of the gateway. On the MCP endpoint, its URL is good as well
+   * (`McpResource`).
+   */
   readonly audience: string
   /** Accepted signature algorithms. Default: `defaultAlgorithms`. */
   readonly algorithms?: ReadonlyArray<string>
@@ -42,8 +46,6 @@ export const supportedAlgorithms: ReadonlyArray<string> = [
   "PS512",
   "RS256"
 ]
-
-const loopbackHosts: ReadonlySet<string> = new Set(["127.0.0.1", "[::1]", "localhost"])
 
 /** Adds the defaults. Check the result with `validateIssuerSettings`. */
 export const issuerSettings = (options: IssuerOptions): IssuerSettings => ({
