@@ -58,7 +58,8 @@ const taskMembers = (answer: OperationAnswer): JsonObject => {
 export const taskOf = (operation: Operation): Effect.Effect<JsonObject> =>
   Effect.map(answerOf(operation), (answer) => ({
     ...taskMembers(answer),
-    ...(operation.terminal ? { result: toolResultOf(answer) } : {})
+    // The result of a task is a result of 2026-07-28, which clients check for its type.
+    ...(operation.terminal ? { result: { resultType: "complete", ...toolResultOf(answer) } } : {})
   }))
 
 /** The `CreateTaskResult` for an operation. Send it only to a client that declares the extension. */
