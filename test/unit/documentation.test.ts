@@ -5,9 +5,18 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
+import { type AdviceRow, adviceTable } from "../../src/mcp/Advice.ts"
 import { deadLinks } from "../fixtures/Markdown.ts"
 
 const read = (file: string) => fs.readFileSync(file, "utf8")
+
+/** One MCP server in the configuration of a host. */
+interface HostConfiguration {
+  readonly args?: ReadonlyArray<string>
+  readonly url?: string
+  readonly httpUrl?: string
+  readonly headers?: { readonly Authorization: string }
+}
 
 describe("The documentation", () => {
   it("shows the transition table of the code", () => {
@@ -57,6 +66,35 @@ describe("The documentation", () => {
     const brought = ["@effect/platform-node", "@effect/vitest", "@types/node", "typescript", "vitest"]
     const packages = brought.map((name) => `${name}@${versions[name]}`).join(" ")
     assert.include(read("docs/testing.md"), `\n    npm install --save-dev ${packages}\n`)
+  })
+
+  it("shows agents' advice in the sentences of the code", () => {
+    const shown = (first: string): ReadonlyArray<string> => {
+      const header =
+        `| ${first} | What it means | What the agent must not do | What it does next |\n|---|---|---|---|\n`
+      const [, behind = ""] = read("docs/agents.md").split(header)
+      const [table = ""] = behind.split("\n\n")
+      return table.split("\n")
+    }
+    const rows = (table: ReadonlyArray<AdviceRow>) =>
+      table.map(({ means, mustNot, next, on }) => `| ${[on, means, mustNot, next].join(" | ")} |`)
+    assert.deepStrictEqual(shown("State"), rows(adviceTable.states))
+    assert.deepStrictEqual(shown("Answer"), rows(adviceTable.situations))
+    assert.deepStrictEqual(shown("Code"), rows(adviceTable.refusals))
+  })
+
+  it("configures agents' hosts in valid JSON, with no token in an argument, a URL or a header", () => {
+    const blocks = [...read("docs/agents.md").matchAll(/^```json\n(.*?)^```/gms)].map(([, json]) => json!)
+    assert.isAbove(blocks.length, 5)
+    for (const block of blocks) {
+      const { mcpServers, servers } = JSON.parse(block) as Partial<
+        Record<"mcpServers" | "servers", Readonly<Record<string, HostConfiguration>>>
+      >
+      for (const { args = [], headers, httpUrl, url } of Object.values(mcpServers ?? servers ?? {})) {
+        assert.notMatch([...args, httpUrl ?? "", url ?? ""].join(" "), /token|fingw_|bearer/i)
+        if (headers !== undefined) assert.match(headers.Authorization, /^Bearer \$(?:\{[\w:-]+\}|\w+)$/)
+      }
+    }
   })
 
   it("names each test of an attack in the threat model", () => {
