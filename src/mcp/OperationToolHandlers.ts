@@ -7,9 +7,17 @@ import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { Operation, OperationId } from "../domain/Operation.ts"
-import { adviceOn, adviceOnRefusal, adviceOnUnknownKey } from "./Advice.ts"
+import {
+  adviceOn,
+  adviceOnChanges,
+  adviceOnList,
+  adviceOnRefusal,
+  adviceOnUnknownKey,
+  adviceOnWait,
+  unknownKeySeconds
+} from "./Advice.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
-import { answerOf, type OperationAnswer } from "./OperationAnswer.ts"
+import { answerOf } from "./OperationAnswer.ts"
 import { defaultPageSize, defaultWaitSeconds, OperationTools, type StateAdvice, ToolRefusal } from "./OperationTools.ts"
 import { quotedJson, quoteFailure } from "./QuotedText.ts"
 
@@ -26,7 +34,7 @@ export const refusalText = ({ code, detail }: ReadRefused): string =>
 const refuse = (refused: ReadRefused) => Effect.fail(new ToolRefusal({ message: refusalText(refused) }))
 
 /** One advice for each state of the page. The seconds are those of its youngest operation. */
-const adviceOnPage = (operations: ReadonlyArray<Operation>, now: DateTime.Utc): ReadonlyArray<StateAdvice> => {
+const adviceByState = (operations: ReadonlyArray<Operation>, now: DateTime.Utc): ReadonlyArray<StateAdvice> => {
   const youngest = new Map<string, Operation>()
   for (const operation of operations) {
     const key = `${operation.state} ${operation.under_review}`
@@ -63,12 +71,11 @@ const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, sec
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e9
   const start = now()
   let operation = yield* reads.get(id)
-  let answer: OperationAnswer = yield* answerOf(operation)
   while (!operation.terminal) {
     const waited = now() - start
     const left = seconds - waited
     if (left <= 0) break
-    yield* report(waited, seconds, answer.advice)
+    yield* report(waited, seconds, adviceOn(operation, yield* DateTime.now).advice)
     const next = yield* Effect.catchIf(
       reads.next(operation, Math.ceil(Math.min(left, longestSilence))),
       ({ code }) => code === "service_unavailable",
@@ -76,9 +83,8 @@ const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, sec
     )
     if (next === null) break
     operation = next
-    answer = yield* answerOf(operation)
   }
-  return answer
+  return { ...adviceOnWait(operation, yield* DateTime.now), operation: quoteFailure(operation) }
 })
 
 /** The handlers of `OperationTools`. */
@@ -89,8 +95,12 @@ export const OperationToolHandlers = OperationTools.toLayer(Effect.gen(function*
     list_operations: Effect.fnUntraced(function*(query) {
       const reads = yield* AgentReads
       const page = yield* reads.list({ page_size: defaultPageSize, ...query })
-      const advice = adviceOnPage(page.operations, yield* DateTime.now)
-      return { advice, ...page, operations: page.operations.map(quoteFailure) }
+      return {
+        advice: adviceOnList(page.operations.length === 0),
+        advice_by_state: adviceByState(page.operations, yield* DateTime.now),
+        ...page,
+        operations: page.operations.map(quoteFailure)
+      }
     }, Effect.catch(refuse)),
 
     get_operation: Effect.fnUntraced(function*({ id }) {
@@ -102,7 +112,7 @@ export const OperationToolHandlers = OperationTools.toLayer(Effect.gen(function*
       const reads = yield* AgentReads
       const { operations: [operation] } = yield* reads.list({ idempotency_key })
       return operation === undefined
-        ? { advice: adviceOnUnknownKey, read_again_in_seconds: readFeedAgainAfter, operation: null }
+        ? { advice: adviceOnUnknownKey, read_again_in_seconds: unknownKeySeconds, operation: null }
         : yield* answerOf(operation)
     }, Effect.catch(refuse)),
 
@@ -112,7 +122,8 @@ export const OperationToolHandlers = OperationTools.toLayer(Effect.gen(function*
       const reads = yield* AgentReads
       const page = yield* reads.changes({ page_size: defaultPageSize, ...query }, 0)
       return {
-        advice: adviceOnPage(page.operations, yield* DateTime.now),
+        advice: adviceOnChanges(page.has_more),
+        advice_by_state: adviceByState(page.operations, yield* DateTime.now),
         read_again_in_seconds: page.has_more ? 0 : readFeedAgainAfter,
         ...page,
         operations: page.operations.map(quoteFailure)

@@ -26,6 +26,30 @@ const PageSize = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: maxPag
   description: `Operations on a page, 1 to ${maxPageSize}; ${defaultPageSize} by default.`
 })
 
+/** Filters of both pages. The descriptions of the HTTP API tell how to write them in a query. */
+const filters = {
+  state: ListQuery.fields.state.annotate({ description: "Only operations that are in one of these states now." }),
+  type: ListQuery.fields.type,
+  page_size: Schema.optionalKey(PageSize)
+}
+
+const listParameters = Schema.Struct({
+  ...ListQuery.fields,
+  ...filters,
+  page_token: ListQuery.fields.page_token.annotate({
+    description: "next_page_token of the page before. The other arguments must be those of that page, except page_size."
+  })
+})
+
+const changesParameters = Schema.Struct({
+  ...ChangesQuery.fields,
+  ...filters,
+  after: ChangesQuery.fields.after.annotate({
+    description:
+      "next_change_token of the page before, with the same filters. Without it the feed starts at the oldest operation."
+  })
+})
+
 /** The advice on the operations of a page that have this state. */
 const StateAdvice = Schema.Struct({
   state: OperationState,
@@ -34,9 +58,11 @@ const StateAdvice = Schema.Struct({
 })
 export type StateAdvice = typeof StateAdvice.Type
 
-const PageAdvice = Schema.Array(StateAdvice).annotate({
-  description: "What the states of these operations mean, and what to do and not to do next."
-})
+/** The advice on a page, before its operations. */
+const pageAdvice = {
+  advice: AdviceText,
+  advice_by_state: Schema.Array(StateAdvice).annotate({ description: "The advice on each state in this page." })
+}
 
 /** A read that the gateway refused. The message is the JSON text that the model reads. */
 export class ToolRefusal extends Schema.TaggedError<ToolRefusal>()("ToolRefusal", { message: Schema.String }) {}
@@ -56,8 +82,8 @@ const common = { failure: ToolRefusal, dependencies: [AgentReads] }
 const listOperations = Tool.make("list_operations", {
   ...common,
   description: "Lists the operations that this agent requested for its user, newest first. It only reads.",
-  parameters: Schema.Struct({ ...ListQuery.fields, page_size: Schema.optionalKey(PageSize) }),
-  success: Schema.Struct({ advice: PageAdvice, ...OperationList.fields })
+  parameters: listParameters,
+  success: Schema.Struct({ ...pageAdvice, ...OperationList.fields })
 })
 
 const getOperation = Tool.make("get_operation", {
@@ -102,8 +128,8 @@ const changesSince = Tool.make("changes_since", {
   description:
     "Returns the operations that changed since a token, each as it is now. Without a token it starts with the "
     + "oldest operation. It only reads.",
-  parameters: Schema.Struct({ ...ChangesQuery.fields, page_size: Schema.optionalKey(PageSize) }),
-  success: Schema.Struct({ advice: PageAdvice, read_again_in_seconds: ReadAgain, ...OperationChanges.fields })
+  parameters: changesParameters,
+  success: Schema.Struct({ ...pageAdvice, read_again_in_seconds: ReadAgain, ...OperationChanges.fields })
 })
 
 /** The tools of every gateway. */
