@@ -2,7 +2,8 @@
  * `subscriptions/listen` of MCP 2026-07-28: a client learns of the changes of operations, as resources and as tasks.
  *
  * The server compares each operation with the form that it read last. So no change is missed between two reads, and there is no
- * token that may expire. Several quick changes may arrive as one, which has the last state.
+ * token that may expire. Several quick changes may arrive as one, which has the last state. A review that begins and ends between two
+ * reads may stay unannounced: it changes no revision.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -58,15 +59,12 @@ interface Wanted {
 
 const invalidParams = (message: string) => new JsonRpcFailure({ code: errorCodes.invalidParams, message })
 
+const filterForm =
+  "params.notifications must be an object. Its resourceSubscriptions and taskIds are arrays of strings."
+
 /** Checks the parameters. A URI or task id of another form names no operation, so it is left out like an unknown one. */
 const wantedOf = Effect.fnUntraced(function*(params: JsonObject) {
-  const { notifications } = yield* Effect.mapError(
-    decodeParams(params),
-    () =>
-      invalidParams(
-        "params.notifications must be an object. Its resourceSubscriptions and taskIds are arrays of strings."
-      )
-  )
+  const { notifications } = yield* Effect.mapError(decodeParams(params), () => invalidParams(filterForm))
   const { resourceSubscriptions = [], taskIds } = notifications
   if (taskIds !== undefined) yield* requireTasks(params)
   const uris = new Map<OperationId, string>()
@@ -84,17 +82,12 @@ const wantedOf = Effect.fnUntraced(function*(params: JsonObject) {
 const operationsOf = ({ tasks, uris }: Wanted): ReadonlyArray<OperationId> => [...new Set([...uris.keys(), ...tasks])]
 
 /** The operations that the grant may read. */
-const readAll = (reads: AgentReads["Service"], ids: ReadonlyArray<OperationId>) =>
-  Effect.map(
-    Effect.forEach(ids, (id) =>
-      Effect.catchIf(reads.get(id), ({ code }) => code === "operation_not_found", () => Effect.succeed(null)), {
-      concurrency: concurrentReads
-    }),
-    (operations) =>
-      operations.filter((operation) =>
-        operation !== null
-      )
-  )
+const readAll = Effect.fnUntraced(function*(reads: AgentReads["Service"], ids: ReadonlyArray<OperationId>) {
+  const read = (id: OperationId) =>
+    Effect.catchIf(reads.get(id), ({ code }) => code === "operation_not_found", () => Effect.succeed(null))
+  const operations = yield* Effect.forEach(ids, read, { concurrency: concurrentReads })
+  return operations.filter((operation) => operation !== null)
+})
 
 /** The part of the filter that the server honours. */
 const honoured = ({ tasks, uris }: Wanted, readable: ReadonlySet<OperationId>): JsonObject => {
@@ -187,15 +180,10 @@ export const listen = Effect.fnUntraced(function*(
     notify({ jsonrpc: "2.0", method, params: { ...members, _meta } })
   const notifications = honoured(wanted, new Set(operations.map((operation) => operation.id)))
   yield* send("notifications/subscriptions/acknowledged", { notifications })
-  const isOver = yield* follow(
-    reads,
-    operations,
-    (operation) =>
-      Effect.flatMap(
-        notificationsOf(wanted, operation),
-        (changes) => Effect.forEach(changes, ({ method, params: members }) => send(method, members), { discard: true })
-      )
-  )
+  const announce = Effect.fnUntraced(function*(operation: Operation) {
+    for (const { method, params } of yield* notificationsOf(wanted, operation)) yield* send(method, params)
+  })
+  const isOver = yield* follow(reads, operations, announce)
   const reason = operations.length === 0 ? noOperations : isOver ? allFinal : noMoreWaits
   return { resultType: "complete", _meta: { ..._meta, [reasonMember]: reason } }
 })
