@@ -1,11 +1,11 @@
 /**
- * The origins whose web pages may call the endpoint for agents.
+ * The setting `MCP_ALLOWED_ORIGINS`.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { AllowedOrigins } from "../server/McpEndpoint.ts"
+import { AllowedOrigins } from "../server/AllowedOrigins.ts"
 import { InvalidSetting } from "./InvalidSetting.ts"
 
 const isOrigin = (text: string): boolean => {

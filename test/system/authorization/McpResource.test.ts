@@ -20,11 +20,11 @@ import {
   postMcp,
   presented,
   read,
+  readByTool,
   server,
   type Setup,
   submit
 } from "../../fixtures/authorization/AuthorizedGateway.ts"
-import { GatedMcpServer } from "../../fixtures/authorization/GatedMcp.ts"
 import { signToken } from "../../fixtures/authorization/Keys.ts"
 import { Gateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf, baseUrl } from "../../fixtures/HttpProblem.ts"
@@ -41,7 +41,6 @@ type Issuer = JwtIssuer | IntrospectionIssuer
 
 const setup = (issuerOf: (server: AuthorizationServer) => Issuer, certificates: boolean): Setup => ({
   servers: [{ agents }],
-  application: GatedMcpServer,
   own: true,
   accept: ([server]) => ({
     issuers: [issuerOf(server!)],
@@ -94,7 +93,17 @@ for (
   layer(authorizedGateway(setup(issuerOf, false)), { excludeTestServices: true })(
     `A token for the MCP endpoint alone, ${name}`,
     (it) => {
-      it.effect("is good there", () => Effect.flatMap(narrow(client_id), succeeds))
+      it.effect("is good there: its agent reads the operations of its grant, and of no other", () =>
+        Effect.gen(function*() {
+          const [holder, other] = [yield* narrow(client_id), yield* narrow(client_id)]
+          yield* succeeds(holder)
+          yield* succeeds(other)
+          const operation = yield* submit(holder.account, client_id)
+          assert.include((yield* readByTool(holder)).text, operation.id)
+          const empty = yield* readByTool(other)
+          assert.strictEqual(empty.status, 200)
+          assert.notInclude(empty.text, operation.id)
+        }))
 
       it.effect("is refused elsewhere, before and after its use", () =>
         Effect.gen(function*() {
@@ -205,6 +214,15 @@ layer(authorizedGateway(setup(jwtIssuer, true)), { excludeTestServices: true })(
           assert.strictEqual(challenge.split("scope=\"operations:read\"").length, 2)
         }
       }
+    }))
+
+  it.effect("names the missing scope once in a 403, so that the client can request it", () =>
+    Effect.gen(function*() {
+      const answer = yield* readByTool(yield* authorize("plain", { resource: mcpUrl, scope: "operations:write" }))
+      assertProblemOf(answer, "insufficient_scope")
+      const challenge = answer.headers["www-authenticate"]!
+      assert.include(challenge, "error=\"insufficient_scope\"")
+      assert.strictEqual(challenge.split("scope=\"operations:read\"").length, 2)
     }))
 
   it.effect("has the metadata of the gateway, apart from its URL and name, without a token", () =>
