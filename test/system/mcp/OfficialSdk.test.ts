@@ -153,7 +153,12 @@ describe("A host of the official SDK", () => {
         assert.include(after[0]!.challenge, "error=\"invalid_token\"")
         assert.notInclude(String(denied), id)
 
-        // 5. No log line shows a token.
+        // 5. A shutdown does not wait for the connections of waits, which hosts would keep open.
+        const streams = host.exchanges.filter(({ contentType }) => contentType === "text/event-stream")
+        assert.lengthOf(streams, 3)
+        for (const { connection } of streams) assert.strictEqual(connection, "close")
+
+        // 6. No log line shows a token.
         yield* second.stop("SIGTERM")
         assert.isAbove(host.secrets.length, 0)
         for (const secret of host.secrets) {
