@@ -45,7 +45,10 @@ describe("The lines of docs/agents.md for the MCP inspector", () => {
       const traced = `set -x\n${atDemo}`
       const env = { HOME: yield* temporaryDirectory, GATEWAY_TOKEN: token! }
       for (const era of ["legacy", "modern"]) {
-        const { commands, results: [list, call] } = yield* paste(traced.replaceAll("--cli", `--cli --protocol-era ${era}`), env)
+        const { commands, results: [list, call] } = yield* paste(
+          traced.replaceAll("--cli", `--cli --protocol-era ${era}`),
+          env
+        )
         assert.lengthOf(commands.filter((command) => command.startsWith("+ npx ")), 2)
         for (const command of commands) assert.notInclude(command, token!)
         assert.deepStrictEqual(

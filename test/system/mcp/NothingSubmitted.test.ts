@@ -150,12 +150,20 @@ const anyCall = (ids: ReadonlyArray<OperationId>): fc.Arbitrary<Call> => {
         fc.record({ name: fc.constantFrom(...toolNames, "pay", "submit_operation"), arguments: toolArguments })
       )
     },
-    { weight: 3, arbitrary: some(fc.constantFrom("tasks/get", "tasks/update", "tasks/cancel"), fc.record({ taskId: id })) },
-    some(fc.constant("tasks/update"), fc.record({ taskId: id, inputResponses: fc.dictionary(fc.string(), fc.jsonValue()) })),
+    {
+      weight: 3,
+      arbitrary: some(fc.constantFrom("tasks/get", "tasks/update", "tasks/cancel"), fc.record({ taskId: id }))
+    },
+    some(
+      fc.constant("tasks/update"),
+      fc.record({ taskId: id, inputResponses: fc.dictionary(fc.string(), fc.jsonValue()) })
+    ),
     some(fc.constantFrom("resources/read", "resources/subscribe", "resources/unsubscribe"), fc.record({ uri })),
     some(
       fc.constant("subscriptions/listen"),
-      fc.record({ notifications: fc.record({ resourceSubscriptions: fc.array(uri), taskIds: fc.array(id, { maxLength: 3 }) }) })
+      fc.record({
+        notifications: fc.record({ resourceSubscriptions: fc.array(uri), taskIds: fc.array(id, { maxLength: 3 }) })
+      })
     ),
     some(fc.constantFrom(...plainMethods), fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 2 }))
   )
@@ -230,10 +238,12 @@ describe("Calls of agents", () => {
       const ask = (call: Call) => callRaw(url, token, call)
       const isResult = ({ body, status }: Response) => status === 200 && !/"error":\{|"isError":true/.test(body)
       yield* Effect.promise(() =>
-        Promise.all(everyCall(owned).map(async (call) => {
-          const response = await ask(call)
-          assert.isTrue(isResult(response), `${JSON.stringify(call)}: ${response.status} ${response.body}`)
-        }))
+        Promise.all(
+          everyCall(owned).map(async (call) => {
+            const response = await ask(call)
+            assert.isTrue(isResult(response), `${JSON.stringify(call)}: ${response.status} ${response.body}`)
+          })
+        )
       )
       yield* Effect.promise(() =>
         fc.assert(

@@ -3,9 +3,9 @@
  * reads until the gateway is told to revoke the grant. The tests run real processes, a real authorization server and the
  * real PostgreSQL, and restart the gateway while the host waits.
  */
+import { assert, describe, it } from "@effect/vitest"
 import { UnauthorizedError } from "@modelcontextprotocol/sdk/client/auth.js"
 import { StreamableHTTPError } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
-import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { decodeJwt } from "jose"
 import { makeAuthorizationServer } from "../../fixtures/authorization/AuthorizationServer.ts"
