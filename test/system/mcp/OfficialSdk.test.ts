@@ -102,6 +102,7 @@ describe("A host of the official SDK", () => {
         assert.strictEqual(shownIn(yield* read(host, id)).operation.state, "accepted")
         const interrupted = yield* startWait(host, id)
         const lost = makeSignal()
+        // oxlint-disable-next-line unicorn/prefer-add-event-listener -- a transport is no EventTarget
         transport.onerror = lost.arrive
         yield* first.stop(signal)
         if (signal === "SIGTERM") {
