@@ -15,6 +15,7 @@ import { Administration, RequiredSchema } from "./cli/Administration.ts"
 import { database } from "./cli/Flags.ts"
 import { clients, grants, providers } from "./cli/GrantsCommand.ts"
 import { init } from "./cli/InitCommand.ts"
+import { mcp } from "./cli/McpCommand.ts"
 import { migrateCommand } from "./cli/MigrateCommand.ts"
 import { operations } from "./cli/OperationsCommand.ts"
 import { presenter } from "./cli/Output.ts"
@@ -46,6 +47,7 @@ const gateway = root.pipe(
   Command.withSubcommands([
     Command.provide(serve, FlaggedDatabase),
     Command.provide(work, PreparedDatabase),
+    mcp,
     sandbox,
     init,
     Command.provide(migrateCommand, FlaggedDatabase),

@@ -24,7 +24,7 @@ import { isRetryable } from "./ApiClient.ts"
 import { withAdvice } from "./RetryAdvice.ts"
 
 /** Whether there was no complete answer of the gateway: the connection failed or ended, or a proxy answered. */
-const isLost = (error: unknown): boolean =>
+export const isLost = (error: unknown): boolean =>
   HttpClientError.isHttpClientError(error) && (
     error.reason._tag === "TransportError"
     // With a cause, the body could not be read. Without one, it is of another media type.
@@ -36,18 +36,56 @@ const isLost = (error: unknown): boolean =>
 const mayRepeat = (cause: Cause.Cause<unknown>): boolean =>
   cause.reasons.some((reason) => Cause.isFailReason(reason) && (isRetryable(reason.error) || isLost(reason.error)))
 
+/** One attempt, and the pause before the next one. Without an exit, no answer came within `limit` seconds. */
+const attempt = <A, E, R>(read: Effect.Effect<A, E, R>, limit: number, failures: number) =>
+  withAdvice(read, (call, seconds) =>
+    Effect.gen(function*() {
+      const exit = Option.getOrNull(yield* Effect.timeoutOption(Effect.exit(call), Duration.seconds(limit)))
+      if (exit !== null && (Exit.isSuccess(exit) || !mayRepeat(exit.cause))) return { exit, pause: null }
+      const advised = seconds()
+      return { exit, advised, pause: pauseAfterFailure(failures, advised, yield* Random.next) }
+    }))
+
 /** Repeats a read after retryable problems and lost connections until there is an answer. `wait` is in seconds. */
 export const repeatRead = <A, E, R>(read: Effect.Effect<A, E, R>, wait: number): Effect.Effect<A, E, R> =>
   Effect.gen(function*() {
     for (let failures = 0;; failures++) {
-      const pause = yield* withAdvice(read, (call, seconds) =>
-        Effect.gen(function*() {
-          const exit = yield* Effect.timeoutOption(Effect.exit(call), Duration.seconds(attemptLimit(wait)))
-          if (Option.isSome(exit) && (Exit.isSuccess(exit.value) || !mayRepeat(exit.value.cause))) return exit.value
-          return pauseAfterFailure(failures, seconds(), yield* Random.next)
-        }))
-      if (typeof pause !== "number") return yield* pause
+      const { exit, pause } = yield* attempt(read, attemptLimit(wait), failures)
+      if (pause === null) return yield* exit
       yield* Effect.sleep(Duration.seconds(pause))
+    }
+  })
+
+/** The limits of a read whose caller waits for its result. All are in seconds. */
+export interface BriefRead {
+  /** How long the gateway may wait for a change. */
+  readonly wait: number
+  /** How long an answer may take beyond the wait. The read ends if it takes longer. */
+  readonly answer: number
+  /** How long all pauses between attempts may take. A pause that `Retry-After` makes longer ends the read. */
+  readonly pauses: number
+}
+
+/**
+ * Repeats a read like `repeatRead`, within limits. Then it fails like the last attempt, or with `TimeoutError` if no answer came.
+ * Each attempt receives the whole seconds that are left of the wait.
+ */
+export const repeatBriefly = <A, E, R>(
+  read: (wait: number) => Effect.Effect<A, E, R>,
+  { answer, pauses, wait }: BriefRead
+): Effect.Effect<A, E | Cause.TimeoutError, R> =>
+  Effect.gen(function*() {
+    const begun = yield* Clock.currentTimeMillis
+    for (let failures = 0, left = pauses;; failures++) {
+      const waited = ((yield* Clock.currentTimeMillis) - begun) / 1000
+      const rest = Math.max(0, Math.ceil(wait - waited))
+      const { advised = null, exit, pause } = yield* attempt(read(rest), rest + answer, failures)
+      if (exit === null) return yield* new Cause.TimeoutError()
+      if (pause === null || left <= 0 || (advised ?? 0) > left) return yield* exit
+      // The last attempt uses up the time, so that a restart of the gateway that takes no longer goes unnoticed.
+      const next = Math.min(pause, left)
+      left -= next
+      yield* Effect.sleep(Duration.seconds(next))
     }
   })
 

@@ -29,6 +29,7 @@ import { OperationToolHandlers } from "./OperationToolHandlers.ts"
 import { OperationTools } from "./OperationTools.ts"
 import { legacy, modern, namedVersion, unsupportedVersion } from "./ProtocolVersions.ts"
 import { errorOfRefusal } from "./ReadRefusals.ts"
+import { makeResourceSubscriptions } from "./ResourceSubscriptions.ts"
 import { RpcClients } from "./RpcClients.ts"
 import { completeResponse, serverInfo } from "./ServerResults.ts"
 import { listen } from "./Subscriptions.ts"
@@ -114,6 +115,7 @@ const make = Effect.gen(function*() {
 
   const open: McpConnections["Service"]["open"] = Effect.fnUntraced(function*(transport, send) {
     const client = yield* clients.connect(send)
+    const subscriptions = yield* makeResourceSubscriptions(send)
     const running = new Map<RequestId, Deferred.Deferred<void>>()
     let isInitialized = false
 
@@ -134,8 +136,11 @@ const make = Effect.gen(function*() {
       } else if (request.method !== "initialize" && !isInitialized) {
         return yield* new JsonRpcFailure({ code: errorCodes.invalidRequest, message: "Send initialize first" })
       }
+      const { method, params = {} } = request
+      if (method === "resources/subscribe") return yield* subscriptions.subscribe(params)
+      if (method === "resources/unsubscribe") return yield* subscriptions.unsubscribe(params)
       const response = yield* client.call(request)
-      if (request.method === "initialize") isInitialized = true
+      if (method === "initialize") isInitialized = true
       return response
     })
 

@@ -2,6 +2,7 @@
  * Configuration of an authorization server whose access tokens the gateway accepts.
  */
 import * as Duration from "effect/Duration"
+import { loopbackHosts } from "../http/loopbackHosts.ts"
 
 /** Options of an authorization server whose access tokens are accepted. */
 export interface IssuerOptions {
@@ -45,8 +46,6 @@ export const supportedAlgorithms: ReadonlyArray<string> = [
   "PS512",
   "RS256"
 ]
-
-const loopbackHosts: ReadonlySet<string> = new Set(["127.0.0.1", "[::1]", "localhost"])
 
 /** Adds the defaults. Check the result with `validateIssuerSettings`. */
 export const issuerSettings = (options: IssuerOptions): IssuerSettings => ({

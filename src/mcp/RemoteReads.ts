@@ -1,0 +1,122 @@
+/**
+ * The reads of agents by requests to a gateway. The gateway checks the grant of the access token at each read.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import type * as HttpClient from "effect/http/HttpClient"
+import * as Layer from "effect/Layer"
+import { Api } from "../api/Api.ts"
+import { type ClientOptions, makeClient } from "../api/ApiClient.ts"
+import { type Problem, problemClasses } from "../api/Problems.ts"
+import { isLost, repeatBriefly } from "../api/RepeatedReads.ts"
+import type { Operation, OperationId } from "../domain/Operation.ts"
+import { AgentReads, differs, ReadRefused } from "./AgentReads.ts"
+import { nextAmongOf } from "./SeparateWaits.ts"
+
+export interface RemoteReadsOptions extends ClientOptions {
+  /** Seconds for which a read bridges failures of the connection and of the gateway by repetition; 8 by default. */
+  readonly patience?: number
+  /** Runs for each read that got no answer of the contract. The cause may quote the address of the gateway, but not the token. */
+  readonly onFailure?: (cause: Cause.Cause<unknown>) => Effect.Effect<void>
+}
+
+/** How long an answer may take beyond the wait, in seconds. An agent gives up soon after. */
+const answerTime = 10
+
+/** Entity tags that are kept. Without its tag, an operation is read once more before the gateway waits for a change. */
+const maxTags = 256
+
+/** A redirection is an answer that breaks the contract: followed, it would show the reads to another server. */
+const fetchInit = { redirect: "manual", cache: "no-store" } as const
+
+const anyProblem = [...new Set(Object.values(problemClasses))]
+
+const isProblem = (error: unknown): error is Problem => anyProblem.some((Class) => error instanceof Class)
+
+/** The refusal in a problem, or why there is no answer. A body that ends early leaves two errors in the cause. */
+const refusalOf = (errors: ReadonlyArray<unknown>): ReadRefused => {
+  const problem = errors.find(isProblem)
+  if (problem !== undefined) return new ReadRefused({ code: problem.code, detail: problem.detail })
+  return errors.some((error) => isLost(error) || Cause.isTimeoutError(error))
+    ? new ReadRefused({ code: "gateway_unreachable", detail: "The gateway did not answer." })
+    : new ReadRefused({
+      code: "response_contract_failed",
+      detail: "The answer does not fit the contract of the gateway. Check the address of the gateway."
+    })
+}
+
+/** Remembers the entity tags of the latest operations. Each state of an operation has its own. */
+const makeTags = () => {
+  const tags = new Map<string, string>()
+  const keyOf = ({ id, revision, under_review }: Operation) => `${id} ${revision} ${under_review}`
+  return {
+    of: (operation: Operation) => tags.get(keyOf(operation)),
+    keep: (operation: Operation, tag: string): void => {
+      const key = keyOf(operation)
+      tags.delete(key)
+      tags.set(key, tag)
+      // A map keeps the order of insertion.
+      if (tags.size > maxTags) tags.delete(tags.keys().next().value!)
+    }
+  }
+}
+
+const preferenceOf = (wait: number) => wait > 0 ? { prefer: `wait=${wait}` } : {}
+
+const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }: RemoteReadsOptions) {
+  const { operations } = yield* makeClient(Api, options)
+  const tags = makeTags()
+
+  /** Sends a read, and again while that may help. */
+  const send = <A, E>(read: (wait: number) => Effect.Effect<A, E>, wait = 0): Effect.Effect<A, ReadRefused> =>
+    repeatBriefly(read, { wait, answer: answerTime, pauses: patience }).pipe(
+      Effect.provideService(FetchHttpClient.RequestInit, fetchInit),
+      Effect.catchCause((cause) => {
+        const errors = cause.reasons.filter(Cause.isFailReason).map(({ error }) => error)
+        // Interruptions and defects stay what they are.
+        if (errors.length === 0) return Effect.failCause(cause as Cause.Cause<never>)
+        const reported = errors.some(isProblem) ? undefined : onFailure?.(cause)
+        return Effect.andThen(reported ?? Effect.void, refusalOf(errors))
+      })
+    )
+
+  const read = (id: OperationId, known: { readonly operation: Operation; readonly tag: string } | null, seconds = 0) =>
+    Effect.map(
+      send((wait) =>
+        operations.get({
+          params: { id },
+          headers: known === null ? {} : { "if-none-match": known.tag, ...preferenceOf(wait) }
+        }), seconds),
+      // A 304 has no body: the operation has not changed.
+      ({ body: operation = known!.operation, headers }) => {
+        tags.keep(operation, headers.etag)
+        return { operation, tag: headers.etag }
+      }
+    )
+
+  const next = Effect.fnUntraced(function*(known: Operation, seconds: number) {
+    const tag = tags.of(known)
+    const state = tag === undefined ? yield* read(known.id, null) : { operation: known, tag }
+    // The tag was not known, as after a list, and there is news already.
+    if (differs(state.operation, known)) return state.operation
+    const { operation } = yield* read(known.id, state, known.terminal ? 0 : seconds)
+    return operation
+  })
+
+  return AgentReads.of({
+    list: (query) => Effect.map(send(() => operations.list({ query })), ({ body }) => body),
+    get: (id) => Effect.map(read(id, null), ({ operation }) => operation),
+    next,
+    nextAmong: nextAmongOf(next),
+    changes: (query, seconds) =>
+      Effect.map(
+        send((wait) => operations.changes({ query, headers: preferenceOf(wait) }), seconds),
+        ({ body }) => body
+      )
+  })
+})
+
+/** Reads with an access token at a base URL, which `http/parseBaseUrl` has accepted. */
+export const layer = (options: RemoteReadsOptions): Layer.Layer<AgentReads, never, HttpClient.HttpClient> =>
+  Layer.effect(AgentReads, make(options))

@@ -1,0 +1,95 @@
+/**
+ * The stdio transport of MCP: one connection for the process, a message a line.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as FiberSet from "effect/FiberSet"
+import * as Queue from "effect/Queue"
+import * as Stdio from "effect/Stdio"
+import * as Stream from "effect/Stream"
+import { errorCodes, type JsonRpcMessage } from "./JsonRpc.ts"
+import { lineOf, makeLineReader, type MessageLine } from "./MessageLines.ts"
+import { errorResponse, isRequest, readMessage } from "./Messages.ts"
+
+/** Most bytes of a line. */
+export const maxLine = 1024 * 1024
+
+/** Most requests that run at a time. Subscriptions count until they end. */
+export const maxRunning = 64
+
+/** Messages that wait until the client reads. When there are more, requests wait, and no further line is read. */
+const maxUnread = 16
+
+/** How long requests may run on when standard input has ended. */
+const lastAnswers = "1 second"
+
+/** A code of the range that MCP leaves to implementations. */
+const tooMany = -32_000
+
+export type Send = (message: JsonRpcMessage) => Effect.Effect<void>
+
+/** What handles the messages of a connection. */
+export interface Receiver<R> {
+  /** Handles a message, and ends when it is answered. */
+  readonly receive: (message: JsonRpcMessage) => Effect.Effect<void, never, R>
+}
+
+/** Answers a request whose handler ends with a defect. Other requests may run, so that the connection goes on. */
+const withDefects = <R>(message: JsonRpcMessage, handled: Effect.Effect<void, never, R>, send: Send) =>
+  Effect.catchCause(handled, (cause) => {
+    if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
+    const error = { code: errorCodes.internalError, message: "Internal error" }
+    return Effect.andThen(
+      Effect.logError("Message failed", cause),
+      isRequest(message) ? send(errorResponse(message.id, error)) : Effect.void
+    )
+  })
+
+/**
+ * Handles the messages of standard input until it ends, or until the client closes standard output. Requests run at the same
+ * time; `initialize` and other messages run in order. Nothing but messages is written to standard output.
+ */
+export const serveStdio = Effect.fnUntraced(
+  function*<R1, R2>(open: (send: Send) => Effect.Effect<Receiver<R1>, never, R2>) {
+    const stdio = yield* Stdio.Stdio
+    const outgoing = yield* Queue.bounded<JsonRpcMessage, Cause.Done>(maxUnread)
+    const send: Send = (message) => Effect.asVoid(Queue.offer(outgoing, message))
+    const { receive } = yield* open(send)
+    const running = yield* FiberSet.make()
+
+    const handle = Effect.fnUntraced(function*(message: JsonRpcMessage) {
+      const handled = withDefects(message, receive(message), send)
+      // What follows `initialize` needs its result, also if the client did not wait for it.
+      if (!isRequest(message) || message.method === "initialize") return yield* handled
+      if ((yield* FiberSet.size(running)) >= maxRunning) {
+        const error = { code: tooMany, message: `Too many requests: up to ${maxRunning} may run at a time` }
+        return yield* send(errorResponse(message.id, error))
+      }
+      // It starts at once, so that a cancellation in the next line finds the request.
+      yield* FiberSet.run(running, handled)
+    })
+
+    const take = (line: MessageLine) => {
+      if (line.error !== null) return send(errorResponse(null, line.error))
+      const { message, refusal } = readMessage(line.value)
+      return message === undefined ? send(refusal) : handle(message)
+    }
+
+    const lines = makeLineReader(maxLine)
+    const reading = stdio.stdin.pipe(
+      Stream.runForEach((chunk) => Effect.forEach(lines.push(chunk), take, { discard: true })),
+      Effect.andThen(Effect.suspend(() => Effect.forEach(lines.end(), take, { discard: true }))),
+      Effect.andThen(Effect.timeoutOption(FiberSet.awaitEmpty(running), lastAnswers)),
+      Effect.andThen(FiberSet.clear(running)),
+      Effect.andThen(Queue.end(outgoing))
+    )
+    const writing = Stream.fromQueue(outgoing).pipe(
+      Stream.map(lineOf),
+      Stream.run(stdio.stdout({ endOnDone: false }))
+    )
+    yield* Effect.all([reading, writing], { concurrency: "unbounded", discard: true })
+  },
+  Effect.scoped,
+  // The client is gone.
+  Effect.catchTag("PlatformError", (error) => Effect.logDebug("Connection ended", error))
+)

@@ -1,0 +1,326 @@
+/**
+ * `mcp` as hosts use it: a process that speaks MCP over its standard streams, and reads a served gateway on PostgreSQL. The clients
+ * are the official SDKs of both protocol versions.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Client as ModernClient } from "@modelcontextprotocol/client"
+import { StdioClientTransport as ModernTransport } from "@modelcontextprotocol/client/stdio"
+import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
+import { type CallToolResult, ResourceUpdatedNotificationSchema } from "@modelcontextprotocol/sdk/types.js"
+import { Effect, Layer, Redacted } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import * as fs from "node:fs"
+import { inject } from "vitest"
+import { Grants } from "../../../src/services/Grants.ts"
+import { freePort, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
+import { accept, drive, issue, newKey, PostgresServices } from "../../fixtures/Ledger.ts"
+import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+
+/** A served gateway, and the services of its ledger. */
+const scene = Effect.gen(function*() {
+  const database = yield* createDatabase()
+  const port = yield* freePort
+  const services = yield* Layer.build(
+    PostgresServices.pipe(Layer.provideMerge(Layer.merge(layerFor(database), Platform)))
+  )
+  const start = serve([], { DATABASE_URL: urlOf(database), PORT: String(port) })
+  return { url: `http://127.0.0.1:${port}`, services, start }
+})
+
+type Env = Readonly<Record<string, string>>
+
+const environment = (env: Env) => ({ PATH: process.env["PATH"] ?? "", HOME: process.env["HOME"] ?? "", ...env })
+
+/** Starts the command. The scope ends it. */
+const startCommand = (env: Env) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const child = spawn(process.execPath, [inject("command"), "mcp"], { env: environment(env) })
+      const output = { stdout: "", stderr: "" }
+      child.stdout.setEncoding("utf8").on("data", (chunk: string) => output.stdout += chunk)
+      child.stderr.setEncoding("utf8").on("data", (chunk: string) => output.stderr += chunk)
+      child.stdin.on("error", () => {})
+      const closed = once(child, "close") as Promise<[number | null]>
+      const until = async (condition: () => boolean) => {
+        while (!condition() && child.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 10))
+        assert.isTrue(condition(), `${output.stdout}\n${output.stderr}`)
+      }
+      return { child, output, closed, until }
+    }),
+    ({ child, closed }) =>
+      Effect.promise(async () => {
+        child.kill("SIGKILL")
+        await closed
+      })
+  )
+
+const line = (message: object) => `${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`
+
+const initialize = line({
+  id: "init",
+  method: "initialize",
+  params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } }
+})
+
+const messagesIn = (stdout: string) =>
+  stdout.split("\n").filter((text) => text !== "").map((text) => JSON.parse(text) as Readonly<Record<string, unknown>>)
+
+interface Answer {
+  readonly advice: string
+  readonly operation: { readonly id: string; readonly state: string } | null
+  readonly operations: ReadonlyArray<{ readonly id: string }>
+  readonly next_change_token: string
+}
+
+/** The official client of version 2025-11-25. */
+const legacyClient = (env: Env) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const transport = new StdioClientTransport({
+        command: process.execPath,
+        args: [inject("command"), "mcp"],
+        env: environment(env),
+        stderr: "pipe"
+      })
+      const output = { stderr: "" }
+      transport.stderr!.on("data", (chunk: Buffer) => output.stderr += chunk.toString())
+      const client = new Client({ name: "test", version: "1" })
+      await client.connect(transport)
+      const call = async (name: string, args: object = {}) => {
+        // The cast: the other form of the result is of an older version.
+        const result = await client.callTool({ name, arguments: args as Record<string, unknown> }) as CallToolResult
+        return { ...result, answer: result.structuredContent as unknown as Answer }
+      }
+      return { client, call, output, transport }
+    }),
+    ({ client }) => Effect.promise(() => client.close())
+  )
+
+describe("mcp", () => {
+  it.live("serves the official client: each tool, an operation while it settles, and the end of access", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { services, start, url } = yield* scene
+      yield* start
+      yield* Effect.gen(function*() {
+        const { access_token, grant, identity } = yield* issue()
+        const token = Redacted.value(access_token)
+        const key = newKey()
+        const { operation } = yield* accept(identity, { key })
+        const env = { GATEWAY_URL: url, GATEWAY_TOKEN: token, LOG_LEVEL: "Trace" }
+        const { call, client, output, transport } = yield* legacyClient(env)
+        const { tools } = yield* Effect.promise(() => client.listTools())
+        assert.includeMembers(tools.map(({ name }) => name), [
+          "list_operations",
+          "get_operation",
+          "find_operation_by_key",
+          "wait_for_operation",
+          "changes_since"
+        ])
+        const { id } = operation
+        const list = yield* Effect.promise(() => call("list_operations"))
+        assert.deepStrictEqual(list.answer.operations.map((one) => one.id), [id])
+        assert.deepInclude((yield* Effect.promise(() => call("get_operation", { id }))).answer.operation, { id })
+        const found = yield* Effect.promise(() => call("find_operation_by_key", { idempotency_key: key }))
+        assert.deepInclude(found.answer.operation, { id })
+        const changes = yield* Effect.promise(() => call("changes_since"))
+        assert.deepStrictEqual(changes.answer.operations.map((one) => one.id), [id])
+
+        const uri = `operation://${id}`
+        const updates: Array<string> = []
+        client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void updates.push(params.uri))
+        yield* Effect.promise(() => client.subscribeResource({ uri }))
+        const waiting = call("wait_for_operation", { id, seconds: 60 })
+        const submitting = yield* drive(operation, ["submitting"])
+        yield* Effect.promise(async () => {
+          while (updates.length < 1) await new Promise((resolve) => setTimeout(resolve, 10))
+        })
+        assert.deepInclude((yield* Effect.promise(() => call("get_operation", { id }))).answer.operation, {
+          state: "submitting"
+        })
+        yield* drive(submitting, ["submitted", "succeeded"])
+        assert.deepInclude((yield* Effect.promise(() => waiting)).answer.operation, { id, state: "succeeded" })
+        const { contents } = yield* Effect.promise(() => client.readResource({ uri }))
+        assert.include(JSON.stringify(contents), "succeeded")
+        const after = changes.answer.next_change_token
+        const later = yield* Effect.promise(() => call("changes_since", { after }))
+        assert.deepStrictEqual(later.answer.operations.map((one) => one.id), [id])
+        yield* Effect.promise(async () => {
+          while (updates.length < 2) await new Promise((resolve) => setTimeout(resolve, 10))
+        })
+        // Two changes that follow each other quickly may be one update.
+        assert.isAtMost(updates.length, 3)
+        assert.deepStrictEqual([...new Set(updates)], [uri])
+
+        const grants = yield* Grants
+        yield* grants.revoke(grant.grant_id)
+        const refused = yield* Effect.promise(() => call("get_operation", { id }))
+        assert.isTrue(refused.isError)
+        assert.include(JSON.stringify(refused.content), "grant_revoked")
+        const said = JSON.stringify([tools, list, refused, contents])
+        assert.notInclude(said + output.stderr, token)
+        const commandLine = fs.existsSync("/proc/self/cmdline")
+          ? fs.readFileSync(`/proc/${transport.pid}/cmdline`, "utf8")
+          : "mcp"
+        assert.include(commandLine, "mcp")
+        assert.notInclude(commandLine, token)
+      }).pipe(Effect.provide(services))
+    })))
+
+  it.live("serves the official client of version 2026-07-28, which listens until an operation is final", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { services, start, url } = yield* scene
+      yield* start
+      yield* Effect.gen(function*() {
+        const { access_token, identity } = yield* issue()
+        const { operation } = yield* accept(identity)
+        const transport = new ModernTransport({
+          command: process.execPath,
+          args: [inject("command"), "mcp"],
+          env: environment({ GATEWAY_URL: url, GATEWAY_TOKEN: Redacted.value(access_token) }),
+          stderr: "ignore"
+        })
+        const client = new ModernClient(
+          { name: "test", version: "1" },
+          { versionNegotiation: { mode: { pin: "2026-07-28" } } }
+        )
+        yield* Effect.acquireRelease(
+          Effect.promise(() => client.connect(transport)),
+          () => Effect.promise(() => client.close())
+        )
+        const updates: Array<string> = []
+        client.setNotificationHandler("notifications/resources/updated", ({ params }) => void updates.push(params.uri))
+        const uri = `operation://${operation.id}`
+        const subscription = yield* Effect.promise(() => client.listen({ resourceSubscriptions: [uri] }))
+        yield* drive(operation, ["submitting", "submitted", "succeeded"])
+        assert.strictEqual(yield* Effect.promise(() => subscription.closed), "graceful")
+        assert.isAtLeast(updates.length, 1)
+        const result = yield* Effect.promise(() =>
+          client.callTool({ name: "get_operation", arguments: { id: operation.id } })
+        )
+        assert.include(JSON.stringify(result.structuredContent), "succeeded")
+      }).pipe(Effect.provide(services))
+    })))
+
+  it.live("answers other requests during a wait, and cancels it", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { services, start, url } = yield* scene
+      yield* start
+      yield* Effect.gen(function*() {
+        const { access_token, identity } = yield* issue()
+        const { operation } = yield* accept(identity)
+        const { operation: other } = yield* accept(identity)
+        const { child, closed, output, until } = yield* startCommand({
+          GATEWAY_URL: url,
+          GATEWAY_TOKEN: Redacted.value(access_token)
+        })
+        const isAnswered = (id: number) => () => output.stdout.includes(`"id":${id},`)
+        const wait = (id: number, { id: operationId }: { readonly id: string }) =>
+          line({ id, method: "tools/call", params: { name: "wait_for_operation", arguments: { id: operationId } } })
+        const waits = wait(1, operation) + wait(2, operation) + wait(3, other)
+        child.stdin.write(initialize + waits + line({ id: 4, method: "ping" }))
+        yield* Effect.promise(() => until(isAnswered(4)))
+        child.stdin.write(line({ method: "notifications/cancelled", params: { requestId: 1 } }))
+        child.stdin.write(line({ id: 5, method: "ping" }))
+        yield* Effect.promise(() => until(isAnswered(5)))
+        yield* drive(operation, ["submitting", "submitted", "succeeded"])
+        yield* Effect.promise(() => until(isAnswered(2)))
+        // What still runs at the end gets no answer.
+        child.stdin.end()
+        assert.deepStrictEqual(yield* Effect.promise(() => closed), [0, null])
+        assert.deepStrictEqual(messagesIn(output.stdout).map(({ id }) => id), ["init", 4, 5, 2])
+        assert.strictEqual(output.stderr, "")
+      }).pipe(Effect.provide(services))
+    })))
+
+  it.live("answers malformed, long and invalid lines with errors, and goes on", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const lines = [
+        "{ \"jsonrpc\": \"2.0\", \"id\": 1,\n",
+        `${" ".repeat(1024 * 1024 + 1)}{}\n`,
+        "[]\n",
+        "\n",
+        line({ id: null, method: "ping" }),
+        line({ id: 1, method: "ping" })
+      ]
+      const { code, stdout } = yield* run(
+        ["mcp"],
+        { GATEWAY_TOKEN: "t", GATEWAY_URL: "http://127.0.0.1:1" },
+        lines.join("")
+      )
+      assert.strictEqual(code, 0)
+      const errors = messagesIn(stdout).map(({ error, id }) => [id, (error as { code: number } | undefined)?.code])
+      assert.sameDeepMembers(errors, [[null, -32700], [null, -32600], [null, -32600], [null, -32600], [1, undefined]])
+    })))
+
+  it.live("serves although the gateway is away, says so at the start, and never shows the token", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const token = "a-secret-token"
+      const env = { GATEWAY_TOKEN: token, GATEWAY_URL: `http://127.0.0.1:${yield* freePort}`, LOG_LEVEL: "Trace" }
+      const { child, closed, output, until } = yield* startCommand(env)
+      child.stdin.write(
+        initialize + line({ id: 1, method: "tools/call", params: { name: "list_operations", arguments: {} } })
+      )
+      yield* Effect.promise(() => until(() => output.stdout.includes("\"id\":1,")))
+      assert.include(output.stdout, "gateway_unreachable")
+      assert.match(output.stderr, /"No answer of the gateway".*ECONNREFUSED/)
+      child.kill("SIGTERM")
+      assert.deepStrictEqual(yield* Effect.promise(() => closed), [0, null])
+      assert.notInclude(output.stdout + output.stderr, token)
+    })))
+
+  it.live("warns at the start if the gateway refuses the token", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { start, url } = yield* scene
+      yield* start
+      const { child, closed, output, until } = yield* startCommand({ GATEWAY_URL: url, GATEWAY_TOKEN: "another-token" })
+      yield* Effect.promise(() => until(() => output.stderr.includes("invalid_token")))
+      child.kill("SIGINT")
+      assert.deepStrictEqual(yield* Effect.promise(() => closed), [0, null])
+      assert.notInclude(output.stderr, "another-token")
+      assert.strictEqual(output.stdout, "")
+    })))
+
+  it.live("ends when the client closes standard output, without a stack trace", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { child, closed, output } = yield* startCommand({ GATEWAY_TOKEN: "t", GATEWAY_URL: "http://127.0.0.1:1" })
+      child.stdout.destroy()
+      child.stdin.write(line({ id: 1, method: "ping" }))
+      assert.deepStrictEqual(yield* Effect.promise(() => closed), [0, null])
+      assert.notInclude(output.stderr, "    at ")
+    })))
+
+  it.live("names a missing token and an invalid URL in one line, without their values", () =>
+    Effect.gen(function*() {
+      const token = "a-secret-token"
+      for (
+        const [env, expected] of [
+          [{}, /^error: GATEWAY_TOKEN is missing[^\n]+\n$/],
+          [{ GATEWAY_TOKEN: "" }, /^error: GATEWAY_TOKEN is missing[^\n]+\n$/],
+          [{ GATEWAY_TOKEN: `${token} ${token}` }, /^error: GATEWAY_TOKEN has characters[^\n]+\n$/],
+          [{ GATEWAY_TOKEN: token, GATEWAY_URL: "localhost:3000" }, /^error: GATEWAY_URL must be a URL[^\n]+\n$/],
+          [
+            { GATEWAY_TOKEN: token, GATEWAY_URL: `https://user:${token}@g.example` },
+            /^error: GATEWAY_URL must be a URL[^\n]+\n$/
+          ],
+          [
+            { GATEWAY_TOKEN: token, GATEWAY_URL: "http://gateway.example" },
+            /^error: GATEWAY_URL must be https[^\n]+\n$/
+          ],
+          [
+            { GATEWAY_TOKEN: token, GATEWAY_URL: "http://127.0.0.1.nip.example" },
+            /^error: GATEWAY_URL must be https[^\n]+\n$/
+          ]
+        ] as const
+      ) {
+        const { code, stderr, stdout } = yield* run(["mcp"], env)
+        assert.deepStrictEqual([code, stdout], [1, ""])
+        assert.match(stderr, expected)
+        assert.notInclude(stderr, token)
+      }
+      const { code, stderr } = yield* run(["mcp", "--token", token], {})
+      assert.strictEqual(code, 1)
+      assert.match(stderr, /^error: [^\n]*--token[^\n]*\n$/)
+    }))
+})
