@@ -7,11 +7,9 @@ import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as Schema from "effect/Schema"
+import { mcpPath } from "../domain/McpResource.ts"
 import { Gate } from "./Middleware.ts"
 import { responses } from "./Problems.ts"
-
-/** The path of the endpoint. With the base URL in front it is an OAuth resource of its own (RFC 8707). */
-export const mcpPath = "/mcp"
 
 /** `POST /mcp`: one message of JSON-RPC 2.0. The response is JSON, or a stream of server-sent events. */
 export const McpApi = HttpApi.make("mcp").add(

@@ -1,6 +1,7 @@
 /**
  * The examples in the OpenAPI document.
  */
+import { mcpPath } from "../domain/McpResource.ts"
 import { type ProblemCode, problemKinds } from "./ProblemKinds.ts"
 
 /** The path of the problems that the examples of reads show. */
@@ -45,6 +46,18 @@ export const exampleOperation = {
   failure: null
 }
 
+/** The metadata of the gateway as a protected resource. */
+const exampleMetadata = {
+  resource: "https://gateway.example",
+  authorization_servers: ["https://as.example"],
+  scopes_supported: ["operations:read"],
+  bearer_methods_supported: ["header"],
+  resource_name: "Financial Agents Gateway",
+  resource_documentation: "https://gateway.example/docs",
+  dpop_signing_alg_values_supported: ["ES256", "EdDSA", "Ed25519", "PS256"],
+  dpop_bound_access_tokens_required: true
+}
+
 /** The response of each endpoint of the gateway, by the id of its operation. */
 export const exampleOf: Readonly<Record<string, unknown>> = {
   getHealth: { status: "ok" },
@@ -52,15 +65,11 @@ export const exampleOf: Readonly<Record<string, unknown>> = {
   getOperation: exampleOperation,
   listChanges: { operations: [exampleOperation], next_change_token: "MS4wMTlhYTRmMA", has_more: false },
   listOperations: { operations: [exampleOperation], next_page_token: null },
-  getProtectedResourceMetadata: {
-    resource: "https://gateway.example",
-    authorization_servers: ["https://as.example"],
-    scopes_supported: ["operations:read"],
-    bearer_methods_supported: ["header"],
-    resource_name: "Financial Agents Gateway",
-    resource_documentation: "https://gateway.example/docs",
-    dpop_signing_alg_values_supported: ["ES256", "EdDSA", "Ed25519", "PS256"],
-    dpop_bound_access_tokens_required: true
+  getProtectedResourceMetadata: exampleMetadata,
+  getMcpResourceMetadata: {
+    ...exampleMetadata,
+    resource: `${exampleMetadata.resource}${mcpPath}`,
+    resource_name: `${exampleMetadata.resource_name}: MCP endpoint`
   },
   listProblems: {
     problems: [{

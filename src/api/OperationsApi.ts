@@ -23,8 +23,8 @@ export const maxPageSize = 100
  * An instant that bounds a list: RFC 3339 with any offset. Operations are dated in milliseconds, so a finer bound is
  * rounded to the side on which it selects the same operations.
  */
-const Bound = (round: "down" | "up") =>
-  Schema.String.annotate({ format: "date-time" }).check(
+const Bound = (round: "down" | "up", description: string) =>
+  Schema.String.annotate({ format: "date-time", description }).check(
     Schema.makeFilter(isInstant, {
       expected: "an RFC 3339 date-time such as 2026-01-31T12:00:00Z"
     })
@@ -55,8 +55,8 @@ export const ListQuery = Schema.Struct({
     description: "Only operations in this state; repeat the parameter for several."
   })),
   type: Schema.optionalKey(OperationType),
-  created_after: Schema.optionalKey(Bound("down")),
-  created_before: Schema.optionalKey(Bound("up")),
+  created_after: Schema.optionalKey(Bound("down", "Only operations created after this instant.")),
+  created_before: Schema.optionalKey(Bound("up", "Only operations created before this instant.")),
   idempotency_key: Schema.optionalKey(IdempotencyKey.annotate({
     description:
       "Only the operation of the request with this `Idempotency-Key`: one at most. None means that the ledger has recorded no "

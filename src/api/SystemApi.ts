@@ -7,6 +7,7 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
+import { mcpPath } from "../domain/McpResource.ts"
 import { OpenGate } from "./Middleware.ts"
 import { responses } from "./Problems.ts"
 
@@ -35,7 +36,10 @@ const ProblemCatalogue = Schema.Struct({ problems: Schema.Array(ProblemDescripti
 
 /** Tells clients how to obtain access tokens for the gateway, and how to present them (RFC 9728 §2). */
 export const ProtectedResourceMetadata = Schema.Struct({
-  resource: Schema.String.annotate({ format: "uri", description: "The gateway: the audience of its access tokens." }),
+  resource: Schema.String.annotate({
+    format: "uri",
+    description: "The protected resource: the audience of its access tokens."
+  }),
   authorization_servers: Schema.optionalKey(
     Schema.Array(Schema.String).annotate({
       description: "Issuers whose access tokens the gateway accepts."
@@ -54,7 +58,7 @@ export const ProtectedResourceMetadata = Schema.Struct({
 })
 export type ProtectedResourceMetadata = typeof ProtectedResourceMetadata.Type
 
-/** `GET /healthz`, `/readyz`, `/problems`, `/problems/{code}` and the metadata of the protected resource. */
+/** `GET /healthz`, `/readyz`, `/problems`, `/problems/{code}` and the metadata of the protected resources. */
 export class SystemApi extends HttpApiGroup.make("system").add(
   HttpApiEndpoint.get("health", "/healthz", { success: HealthResponse })
     .annotateMerge(OpenApi.annotations({
@@ -93,6 +97,15 @@ export class SystemApi extends HttpApiGroup.make("system").add(
     identifier: "getProtectedResourceMetadata",
     summary: "Protected resource metadata",
     description: "Returns which access tokens the gateway accepts, and from whom (RFC 9728)."
+  })),
+  HttpApiEndpoint.get("mcpResourceMetadata", `/.well-known/oauth-protected-resource${mcpPath}`, {
+    success: ProtectedResourceMetadata
+  }).annotateMerge(OpenApi.annotations({
+    identifier: "getMcpResourceMetadata",
+    summary: "Protected resource metadata of the MCP endpoint",
+    description:
+      "Returns which access tokens the MCP endpoint accepts, and from whom (RFC 9728). MCP clients request tokens for its "
+      + "`resource`."
   }))
 )
   .middleware(OpenGate)

@@ -9,6 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { layerAllowedOrigins } from "../node/AllowedOriginsSetting.ts"
 import { ReadServices } from "../node/GatewayServices.ts"
 import { defaultMaxConnections } from "../node/NodeListener.ts"
 import * as NodeServer from "../node/NodeServer.ts"
@@ -110,6 +111,7 @@ const Served = (options: ServeOptions) => {
       ReadServices,
       Verifier(address, Option.isSome(rateLimit)),
       layerRateLimit(rateLimit),
+      layerAllowedOrigins,
       Lifecycle.layer(),
       BaseUrl.layer(address),
       NodeServer.layer({ host, port, baseUrl: address, maxConnections })

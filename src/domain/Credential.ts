@@ -15,6 +15,11 @@ export interface Credential {
   readonly method: string
   /** The URL of the request below the base URL, never from `Host`, without query and fragment. */
   readonly url: string
+  /**
+   * The URL of the resource that the request is for, if it is not the gateway as a whole (`McpResource`). Tokens for that URL
+   * alone are good for this request, beside the tokens for the gateway. Null: only tokens for the gateway are.
+   */
+  readonly resource: string | null
 }
 
 /** A bearer token (RFC 6750), without proof of its sender. */
@@ -24,7 +29,8 @@ export const bearer = (token: Redacted.Redacted<string>): Credential => ({
   proof: null,
   certificate: null,
   method: "GET",
-  url: ""
+  url: "",
+  resource: null
 })
 
 /** The credential is malformed, unknown or expired, is for another audience, or was not issued to its sender. */

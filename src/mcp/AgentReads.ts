@@ -24,6 +24,13 @@ export class ReadRefused extends Schema.TaggedError<ReadRefused>()("ReadRefused"
   }
 }
 
+/**
+ * Whether two forms of an operation differ. Everything but `under_review` is a function of the revision, unless the ledger was put
+ * back to an earlier state: then a revision may have another state.
+ */
+export const differs = (a: Operation, b: Operation): boolean =>
+  a.revision !== b.revision || a.state !== b.state || a.under_review !== b.under_review
+
 /** Reads for one grant. Each checks the standing of the grant. */
 export class AgentReads extends Context.Service<AgentReads, {
   /** One page, newest first. */

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { isOperationId, type Operation, type OperationId } from "../domain/Operation.ts"
 import { formatTimestamp } from "../domain/Timestamp.ts"
+import { adviceOnCancel } from "./Advice.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
 import { errorCodes, type JsonObject, JsonRpcFailure } from "./JsonRpc.ts"
 import { answerOf, type OperationAnswer } from "./OperationAnswer.ts"
@@ -58,7 +59,8 @@ const taskMembers = (answer: OperationAnswer): JsonObject => {
 export const taskOf = (operation: Operation): Effect.Effect<JsonObject> =>
   Effect.map(answerOf(operation), (answer) => ({
     ...taskMembers(answer),
-    ...(operation.terminal ? { result: toolResultOf(answer) } : {})
+    // The result of a task is a result of 2026-07-28, which clients check for its type.
+    ...(operation.terminal ? { result: { resultType: "complete", ...toolResultOf(answer) } } : {})
   }))
 
 /** The `CreateTaskResult` for an operation. Send it only to a client that declares the extension. */
@@ -66,14 +68,7 @@ export const createdTask = (operation: Operation): Effect.Effect<JsonObject> =>
   Effect.map(answerOf(operation), (answer) => ({ resultType: "task", ...taskMembers(answer) }))
 
 /** What `tasks/cancel` answers. The result has no other place for words. */
-const notCancelled = {
-  resultType: "complete",
-  _meta: {
-    [reasonMember]:
-      "Nothing was cancelled. The gateway never cancels an operation for an agent: the request may already have "
-      + "been sent to the provider. Do not send it again. Keep reading the operation until it is final."
-  }
-}
+const notCancelled = { resultType: "complete", _meta: { [reasonMember]: adviceOnCancel } }
 
 const noTask = new JsonRpcFailure({ code: errorCodes.invalidParams, message: "There is no such task." })
 

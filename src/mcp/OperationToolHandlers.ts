@@ -16,7 +16,7 @@ import {
   adviceOnWait,
   unknownKeySeconds
 } from "./Advice.ts"
-import { AgentReads, type ReadRefused } from "./AgentReads.ts"
+import { AgentReads, differs, type ReadRefused } from "./AgentReads.ts"
 import { answerOf } from "./OperationAnswer.ts"
 import { defaultPageSize, defaultWaitSeconds, OperationTools, type StateAdvice, ToolRefusal } from "./OperationTools.ts"
 import { quotedJson, quoteFailure } from "./QuotedText.ts"
@@ -76,13 +76,12 @@ const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, sec
     const left = seconds - waited
     if (left <= 0) break
     yield* report(waited, seconds, adviceOn(operation, yield* DateTime.now).advice)
-    const next = yield* Effect.catchIf(
-      reads.next(operation, Math.ceil(Math.min(left, longestSilence))),
-      ({ code }) => code === "service_unavailable",
-      () => Effect.succeed(null)
-    )
-    if (next === null) break
+    const asked = Math.ceil(Math.min(left, longestSilence))
+    const next = yield* reads.next(operation, asked)
+    // The gateway does not let the call wait: it shuts down, or too many requests wait.
+    const isRefused = !differs(operation, next) && now() - start - waited < asked / 2
     operation = next
+    if (isRefused) break
   }
   return { ...adviceOnWait(operation, yield* DateTime.now), operation: quoteFailure(operation) }
 })

@@ -36,12 +36,6 @@ const filters = {
 const listParameters = Schema.Struct({
   ...ListQuery.fields,
   ...filters,
-  created_after: ListQuery.fields.created_after.annotate({
-    description: "Only operations created after this instant (RFC 3339), such as 2026-01-31T12:00:00Z."
-  }),
-  created_before: ListQuery.fields.created_before.annotate({
-    description: "Only operations created before this instant (RFC 3339)."
-  }),
   page_token: ListQuery.fields.page_token.annotate({
     description: "next_page_token of the page before. The other arguments must be those of that page, except page_size."
   })

@@ -25,6 +25,7 @@ import { migrate } from "../services/Migrations.ts"
 import { Providers } from "../submission/Providers.ts"
 import { SubmissionPolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
+import { layerAllowedOrigins } from "./AllowedOriginsSetting.ts"
 import { Database } from "./Database.ts"
 import { databaseAs, type DatabaseUrls, readRoleUrl } from "./DatabaseRoles.ts"
 import type { Failure, GatewayParts, Incomplete, Missing } from "./GatewayParts.ts"
@@ -169,6 +170,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
       databaseOf(options, settings),
       options.payloadKeys ?? layerPayloadKeys,
       options.rateLimits ?? layerRateLimitOfEnvironment,
+      layerAllowedOrigins,
       options.references ?? Layer.empty
     ]),
     Layer.provide(Platform)

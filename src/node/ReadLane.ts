@@ -158,7 +158,8 @@ const makeLane = Effect.gen(function*() {
       proof: null,
       certificate: null,
       method: "GET",
-      url: baseUrl + url
+      url: baseUrl + url,
+      resource: null
     }
     serve(read(target, credential, headers["if-none-match"]), response, { id, path: url, scheme: "Bearer" })
     return true

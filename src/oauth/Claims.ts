@@ -81,20 +81,31 @@ export const isTimely = (
 }
 
 /**
- * Reads the claims at this time, in seconds since the epoch. Null if a claim is missing, malformed, or for another issuer
- * or audience. The result does not name the claim, so that no client learns it.
+ * The audiences that a token may name for a resource (`Credential.resource`): the gateway's, which is good for all of its
+ * resources, or the resource itself (RFC 8707 §2).
+ */
+export const acceptedAudiences = (
+  { audience }: Pick<ClaimRules, "audience">,
+  resource: string | null
+): Array<string> => resource === null ? [audience] : [audience, resource]
+
+/**
+ * Reads the claims for a resource at this time, in seconds since the epoch. Null if a claim is missing, malformed, or for
+ * another issuer or audience. The result does not name the claim, so that no client learns it.
  */
 export const readClaims = (
   claims: JsonObject,
   kind: "token" | "introspection",
   rules: ClaimRules,
+  resource: string | null,
   now: number
 ): VerifiedToken | null => {
   const decoded = (kind === "token" ? decodeTokenClaims : decodeIntrospectedClaims)(claims)
   if (decoded._tag === "None") return null
   const { aud, client_id, exp, iat, iss, scope, sub } = decoded.value
   if (iss !== undefined && iss !== rules.issuer) return null
-  if (aud !== rules.audience && !(typeof aud !== "string" && aud.includes(rules.audience))) return null
+  const named = typeof aud === "string" ? [aud] : aud
+  if (!acceptedAudiences(rules, resource).some((accepted) => named.includes(accepted))) return null
   // The configured name may be that of an inherited member, such as `constructor`.
   const grant = Object.hasOwn(claims, rules.grantClaim) ? claims[rules.grantClaim] : undefined
   const scopes = readScopes(scope)

@@ -102,9 +102,14 @@ const isAccessToken = ({ token_use, typ }: JsonObject): boolean =>
   (token_use === undefined || token_use === "access_token") && !(typeof typ === "string" && otherTypes.test(typ))
 
 /** Reads an answer. Null unless `active` is `true` and the token is an access token with valid claims. */
-const readAnswer = (answer: JsonObject, rules: ClaimRules, now: number): VerifiedToken | null => {
+const readAnswer = (
+  answer: JsonObject,
+  rules: ClaimRules,
+  resource: string | null,
+  now: number
+): VerifiedToken | null => {
   const isActiveAccessToken = answer["active"] === true && isAccessToken(answer)
-  const token = isActiveAccessToken ? readClaims(answer, "introspection", rules, now) : null
+  const token = isActiveAccessToken ? readClaims(answer, "introspection", rules, resource, now) : null
   return token !== null && isConsistent(answer, token) ? token : null
 }
 
@@ -211,13 +216,13 @@ export const makeIntrospectionVerifier = Effect.fnUntraced(function*(
     known,
     yield* makeClientAuthentication(settings.client, settings.issuer)
   )
-  const verify: VerifyToken = Effect.fnUntraced(function*(redacted) {
+  const verify: VerifyToken = Effect.fnUntraced(function*(redacted, resource) {
     const token = Redacted.value(redacted)
     if (token.length > maxTokenLength || !tokenPattern.test(token)) return yield* new InvalidCredential()
     const digest = yield* digests.digestHex(Digest.sha256, encoder.encode(token))
     const answer = yield* introspect(digest, redacted)
     const now = yield* Clock.currentTimeMillis
-    const verified = readAnswer(answer, settings, now / 1000)
+    const verified = readAnswer(answer, settings, resource, now / 1000)
     if (verified === null) {
       known.forget(digest)
       return yield* new InvalidCredential()

@@ -7,7 +7,10 @@ import * as Duration from "effect/Duration"
 export interface IssuerOptions {
   /** Issuer identifier (RFC 8414 §2), exactly as its tokens and metadata contain it. */
   readonly issuer: string
-  /** Audience that its tokens must name (`aud`): the base URL of the gateway. */
+  /**
+   * Audience that its tokens must name (`aud`): the base URL of the gateway. On the MCP endpoint, its URL is good as well
+   * (`McpResource`).
+   */
   readonly audience: string
   /** Accepted signature algorithms. Default: `defaultAlgorithms`. */
   readonly algorithms?: ReadonlyArray<string>

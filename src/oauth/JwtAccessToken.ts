@@ -9,7 +9,7 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
 import { decodeJwt, decodeProtectedHeader, jwtVerify, type JWTVerifyOptions } from "jose"
 import { InvalidCredential } from "../domain/Credential.ts"
-import { readClaims } from "./Claims.ts"
+import { acceptedAudiences, readClaims } from "./Claims.ts"
 import { isCompactJwt } from "./CompactJwt.ts"
 import { type IssuerSettings, validateIssuerSettings } from "./Issuer.ts"
 import { type KeySet, makeKeySet } from "./KeySet.ts"
@@ -70,8 +70,8 @@ const readHeader = (token: string, algorithms: ReadonlyArray<string>): Header | 
  * `InvalidCredential`, because its messages quote the claims.
  */
 const verifyJwt = (keys: KeySet, settings: AccessTokenSettings): VerifyToken =>
-  Effect.fnUntraced(function*(redacted) {
-    const { algorithms, audience, clockTolerance, issuer } = settings
+  Effect.fnUntraced(function*(redacted, resource) {
+    const { algorithms, clockTolerance, issuer } = settings
     const token = Redacted.value(redacted)
     const header = isCompactJwt(token) ? readHeader(token, algorithms) : null
     if (header === null || claimedIssuer(token) !== issuer) return yield* invalid
@@ -80,14 +80,14 @@ const verifyJwt = (keys: KeySet, settings: AccessTokenSettings): VerifyToken =>
     const options: JWTVerifyOptions = {
       algorithms: [header.algorithm],
       issuer,
-      audience,
+      audience: acceptedAudiences(settings, resource),
       typ: "at+jwt",
       clockTolerance,
       currentDate: new Date(now),
       requiredClaims: ["exp", "iat", "jti", "sub", "client_id"]
     }
     const { payload } = yield* Effect.catch(Effect.tryPromise(() => jwtVerify(token, key, options)), () => invalid)
-    const verified = readClaims(payload, "token", settings, now / 1000)
+    const verified = readClaims(payload, "token", settings, resource, now / 1000)
     return verified === null ? yield* invalid : verified
   })
 

@@ -14,9 +14,13 @@ import { type AuthorizationUnavailable, InvalidCredential } from "../domain/Cred
 import { isTimely } from "./Claims.ts"
 import type { VerifiedToken } from "./VerifiedToken.ts"
 
-/** Verifies an access token. */
+/**
+ * Verifies an access token for a resource of the gateway (`Credential.resource`). The audience must be that of the gateway, or
+ * that resource. A result is good for the same resource only.
+ */
 export type VerifyToken = (
-  token: Redacted.Redacted<string>
+  token: Redacted.Redacted<string>,
+  resource: string | null
 ) => Effect.Effect<VerifiedToken, InvalidCredential | AuthorizationUnavailable>
 
 /** Most cached results. The least recently used one is removed first. */
@@ -27,18 +31,23 @@ export const longestTimeToLive: Duration.Duration = Duration.seconds(60)
 
 const encoder = new TextEncoder()
 
-/** Cache key: the SHA-256 of a token. It drops the token itself when its verification starts. */
+/**
+ * Cache key: the SHA-256 of a token, and the resource that it was verified for. A token for one resource is thus never found
+ * for another. The key drops the token itself when its verification starts.
+ */
 class TokenKey implements Equal.Equal {
   readonly digest: string
+  readonly resource: string | null
   token: Redacted.Redacted<string> | null
 
-  constructor(digest: string, token: Redacted.Redacted<string>) {
+  constructor(digest: string, resource: string | null, token: Redacted.Redacted<string>) {
     this.digest = digest
+    this.resource = resource
     this.token = token
   }
 
   [Equal.symbol](that: unknown): boolean {
-    return that instanceof TokenKey && that.digest === this.digest
+    return that instanceof TokenKey && that.digest === this.digest && that.resource === this.resource
   }
 
   [Hash.symbol](): number {
@@ -57,7 +66,8 @@ const timeToLive = (longest: number, { token, verifiedAt }: Result): number =>
 
 /**
  * Caches the results of `verify` for `timeToLive`, at most 60 seconds and never beyond the expiry of the token. Each use
- * checks the expiry. Failures are not cached. Concurrent requests with the same token share one verification.
+ * checks the expiry. Failures are not cached. Concurrent requests with the same token for the same resource share one
+ * verification.
  *
  * If `timeToLive` is zero, each request calls `verify`. Requests then share no running verification, because its answer may
  * be older than the request.
@@ -75,7 +85,7 @@ export const makeTokenCache = Effect.fnUntraced(function*(
     key.token = null
     return Effect.flatMap(
       Clock.currentTimeMillis,
-      (verifiedAt) => Effect.map(verify(token), (token): Result => ({ token, verifiedAt }))
+      (verifiedAt) => Effect.map(verify(token, key.resource), (token): Result => ({ token, verifiedAt }))
     )
   }
   const results = yield* Cache.makeWith(lookup, {
@@ -88,9 +98,9 @@ export const makeTokenCache = Effect.fnUntraced(function*(
       (now) => isTimely(token, settings, now / 1000) ? Effect.succeed(token) : Effect.fail(new InvalidCredential())
     )
 
-  return (token) =>
+  return (token, resource) =>
     digests.digestHex(Digest.sha256, encoder.encode(Redacted.value(token))).pipe(
-      Effect.flatMap((digest) => Cache.get(results, new TokenKey(digest, token))),
+      Effect.flatMap((digest) => Cache.get(results, new TokenKey(digest, resource, token))),
       Effect.flatMap(checked)
     )
 })

@@ -10,6 +10,7 @@ import { CurrentGrant } from "../api/Middleware.ts"
 import type { ServiceUnavailable, TooManyRequests, Unauthorized } from "../api/Problems.ts"
 import type { Credential } from "../domain/Credential.ts"
 import type { GrantIdentity } from "../domain/Grant.ts"
+import { resourceOf } from "../domain/McpResource.ts"
 import { readForwardedCertificate } from "../oauth/ClientCertificate.ts"
 import { AcceptedCredentials, type ForwardedCertificates } from "../services/verification/AcceptedCredentials.ts"
 import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
@@ -63,14 +64,15 @@ export const makeAuthorize = Effect.gen(function*() {
       return yield* problems.fail("missing_credentials")
     }
     const proof = request.headers["dpop"]
-    const info = yield* CurrentRequest
+    const path = (yield* CurrentRequest)?.path ?? "/"
     return {
       scheme: authorization.scheme,
       token: Redacted.make(authorization.token),
       proof: proof === undefined ? null : Redacted.make(proof),
       certificate: yield* certificateOf(request),
       method: request.method,
-      url: baseUrl + (info?.path ?? "/")
+      url: baseUrl + path,
+      resource: resourceOf(baseUrl, path)
     } satisfies Credential
   })
 

@@ -7,10 +7,8 @@ import * as Schema from "effect/Schema"
 import { CurrentGrant } from "../api/Middleware.ts"
 import { OperationChanges, OperationList } from "../api/OperationsApi.ts"
 import type { Problem } from "../api/Problems.ts"
-import type { EncodedOperation } from "../domain/EncodedOperation.ts"
 import { Operation, type OperationId } from "../domain/Operation.ts"
-import { AgentReads, ReadRefused } from "../mcp/AgentReads.ts"
-import { Lifecycle } from "./Lifecycle.ts"
+import { AgentReads, differs, ReadRefused } from "../mcp/AgentReads.ts"
 import { makeOperationReads } from "./OperationReads.ts"
 import { topicOfOperation, topicOfOwner } from "./Waiters.ts"
 import { makeWaitingReads } from "./WaitingReads.ts"
@@ -21,14 +19,6 @@ const decodeOperation = Schema.decodeSync(Schema.fromJsonString(Operation))
 const decodeList = Schema.decodeSync(Schema.fromJsonString(OperationList))
 const decodeChanges = Schema.decodeSync(Schema.fromJsonString(OperationChanges))
 
-const isNews = (known: Operation, { revision, under_review }: Pick<EncodedOperation, "revision" | "under_review">) =>
-  revision !== known.revision || under_review !== known.under_review
-
-const noWait = new ReadRefused({
-  code: "service_unavailable",
-  detail: "The gateway is shutting down, or too many requests wait."
-})
-
 /** The reads of a request, and the problem that denied it access (401 or 403), if one did. */
 export interface RequestReads {
   readonly reads: AgentReads["Service"]
@@ -37,7 +27,6 @@ export interface RequestReads {
 
 /** Makes the reads of the current request. They use its grant, its slot and its id, also in other fibers. */
 export const makeGrantReads = Effect.gen(function*() {
-  const lifecycle = yield* Lifecycle
   const operations = yield* makeOperationReads
   const waiting = yield* makeWaitingReads
   const waits = yield* makeWaits
@@ -54,7 +43,8 @@ export const makeGrantReads = Effect.gen(function*() {
     const ofRequest = <A>(read: Effect.Effect<A, Problem>): Effect.Effect<A, ReadRefused> =>
       Effect.mapError(Effect.provideContext(read, context), refuse)
 
-    const get = (id: OperationId) => operations.find(grant, id)
+    const get = (id: OperationId) =>
+      Effect.map(operations.find(grant, id), ({ json }): Operation => decodeOperation(json))
 
     /**
      * Waits for the changes of the owner. A change wakes the request with the new form of the operation, and the read that follows
@@ -62,51 +52,34 @@ export const makeGrantReads = Effect.gen(function*() {
      */
     const nextAmong = (known: ReadonlyArray<Operation>, seconds: number) => {
       const knownById = new Map(known.map((operation) => [operation.id, operation]))
+      const isNews = (operation: Operation) => {
+        const before = knownById.get(operation.id)
+        return before !== undefined && differs(before, operation)
+      }
       let due = new Set(knownById.keys())
       const concerns = (operation: Operation) => {
-        const before = knownById.get(operation.id)
-        const isOurs = before !== undefined && isNews(before, operation)
-        if (isOurs) due.add(operation.id)
-        return isOurs
+        if (!isNews(operation)) return false
+        due.add(operation.id)
+        return true
       }
       const read = Effect.suspend(() => {
         // A wake-up for another reason, such as the end of the grant, reads one operation.
         const ids = due.size > 0 ? [...due] : [known[0]!.id]
         due = new Set()
-        return Effect.forEach(ids, (id) => Effect.map(get(id), (operation) => ({ id, operation })))
+        return Effect.map(Effect.forEach(ids, get), (found) => found.filter(isNews))
       })
+      const topic = known.length === 1 ? topicOfOperation(known[0]!.id) : topicOfOwner(grant)
       return Effect.map(
-        waits.until(
-          {
-            grant,
-            seconds,
-            topic: known.length === 1 ? topicOfOperation(known[0]!.id) : topicOfOwner(grant),
-            concerns
-          },
-          Effect.map(read, (found) => found.filter(({ id, operation }) => isNews(knownById.get(id)!, operation))),
-          (news) => news.length > 0
-        ),
-        ({ answer, isHonoured }) => ({
-          news: answer.map(({ operation }) => decodeOperation(operation.json)),
-          hasWaited: isHonoured && !lifecycle.isDraining()
-        })
+        waits.until({ grant, seconds, topic, concerns }, read, (news) => news.length > 0),
+        ({ answer }) => answer
       )
     }
 
     const reads = AgentReads.of({
       list: (query) => Effect.map(ofRequest(operations.list(grant, query)), ({ body }) => decodeList(body)),
-      get: (id) => Effect.map(ofRequest(get(id)), ({ json }) => decodeOperation(json)),
-      next: (known, seconds) =>
-        Effect.flatMap(
-          ofRequest(nextAmong([known], seconds)),
-          ({ hasWaited, news: [operation = known] }) =>
-            operation !== known || hasWaited ? Effect.succeed(operation) : Effect.fail(noWait)
-        ),
-      nextAmong: (known, seconds) =>
-        Effect.flatMap(
-          ofRequest(nextAmong(known, seconds)),
-          ({ hasWaited, news }) => news.length > 0 || hasWaited ? Effect.succeed(news) : Effect.fail(noWait)
-        ),
+      get: (id) => ofRequest(get(id)),
+      next: (known, seconds) => Effect.map(ofRequest(nextAmong([known], seconds)), ([operation = known]) => operation),
+      nextAmong: (known, seconds) => known.length === 0 ? Effect.succeed([]) : ofRequest(nextAmong(known, seconds)),
       changes: (query, seconds) =>
         Effect.map(
           ofRequest(waiting.changes(grant, query, seconds > 0 ? `wait=${seconds}` : undefined)),

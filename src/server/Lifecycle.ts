@@ -177,10 +177,9 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
       return true
     },
     park: (request, wake) => {
-      if (request.wake === null) {
-        if (!startWaiting(request)) return false
-        request.wake = wake
-      }
+      if (request.wake === null && !startWaiting(request)) return false
+      // A request may wait several times, each time for a latch of its own.
+      request.wake = wake
       freeSlots(request)
       request.isParked = true
       parked.take(request)

@@ -4,7 +4,6 @@
  */
 import * as ByteSize from "effect/ByteSize"
 import * as Cause from "effect/Cause"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
@@ -24,6 +23,7 @@ import { errorResponse, isRequest, readMessage } from "../mcp/Messages.ts"
 import { modern } from "../mcp/ProtocolVersions.ts"
 import { errorOfRefusal } from "../mcp/ReadRefusals.ts"
 import { CurrentSlot } from "./Admission.ts"
+import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import { eventStream } from "./EventStream.ts"
 import { makeGrantReads } from "./GrantReads.ts"
@@ -37,15 +37,6 @@ const maxMessage = 65_536
 
 /** Messages of a stream that may wait for a slow client. */
 const maxUnsent = 16
-
-/**
- * Origins whose web pages may call the endpoint, such as `https://agents.example`. Programs send no `Origin`. Default: none but the
- * gateway's own.
- */
-export const AllowedOrigins = Context.Reference<ReadonlyArray<string>>(
-  "financial-agents-gateway/server/McpEndpoint/AllowedOrigins",
-  { defaultValue: () => [] }
-)
 
 const parse = (text: string): unknown => {
   try {

@@ -75,7 +75,12 @@ export class Problems extends Context.Service<Problems, {
             const problem = makeProblem(baseUrl, request, code, options)
             if (problem.status === 401 || problem.status === 403) {
               ownHeaders.set(problem, {
-                "www-authenticate": challenge({ code, scheme: request.scheme, scope: options?.scope }),
+                "www-authenticate": challenge({
+                  code,
+                  path: request.path,
+                  scheme: request.scheme,
+                  scope: options?.scope
+                }),
                 ...options?.nonce === undefined ? {} : { "dpop-nonce": options.nonce }
               })
             }

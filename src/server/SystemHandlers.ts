@@ -7,6 +7,7 @@ import { Api } from "../api/Api.ts"
 import { type ProblemCode, problemKinds } from "../api/ProblemKinds.ts"
 import type { ProblemDescription, ProtectedResourceMetadata } from "../api/SystemApi.ts"
 import { operationsRead } from "../domain/Grant.ts"
+import { mcpResource } from "../domain/McpResource.ts"
 import { Readiness } from "../services/Readiness.ts"
 import { AcceptedCredentials, type AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
 import { BaseUrl } from "./BaseUrl.ts"
@@ -15,12 +16,15 @@ import { Problems } from "./ProblemResponses.ts"
 
 const ok = { status: "ok" } as const
 
-const resourceMetadata = (baseUrl: string, accepted: AcceptedCredentialsShape): ProtectedResourceMetadata => ({
-  resource: baseUrl,
+const resourceMetadata = (
+  { baseUrl, name, resource }: { readonly resource: string; readonly name: string; readonly baseUrl: string },
+  accepted: AcceptedCredentialsShape
+): ProtectedResourceMetadata => ({
+  resource,
   ...accepted.authorizationServers.length === 0 ? {} : { authorization_servers: accepted.authorizationServers },
   scopes_supported: [operationsRead],
   bearer_methods_supported: ["header"],
-  resource_name: "Financial Agents Gateway",
+  resource_name: name,
   resource_documentation: `${baseUrl}/docs`,
   ...accepted.dpopAlgorithms === null ? {} : {
     dpop_signing_alg_values_supported: accepted.dpopAlgorithms,
@@ -37,7 +41,13 @@ export const SystemLayer = HttpApiBuilder.group(
     const baseUrl = yield* BaseUrl
     const lifecycle = yield* Lifecycle
     const readiness = yield* Readiness
-    const metadata = resourceMetadata(baseUrl, yield* AcceptedCredentials)
+    const accepted = yield* AcceptedCredentials
+    const name = "Financial Agents Gateway"
+    const metadata = resourceMetadata({ resource: baseUrl, name, baseUrl }, accepted)
+    const mcpMetadata = resourceMetadata(
+      { resource: mcpResource(baseUrl), name: `${name}: MCP endpoint`, baseUrl },
+      accepted
+    )
     const problems = yield* Problems
 
     const problemDescription = (code: ProblemCode): ProblemDescription => {
@@ -60,6 +70,7 @@ export const SystemLayer = HttpApiBuilder.group(
               problems.fail("not_ready")
             )),
       resourceMetadata: () => Effect.succeed(metadata),
+      mcpResourceMetadata: () => Effect.succeed(mcpMetadata),
       listProblems: () => Effect.succeed({ problems: [...catalogue.values()] }),
       getProblem: ({ params }) => {
         const found = catalogue.get(params.code)

@@ -79,6 +79,18 @@ describe("The rooms of the source", () => {
     )
   })
 
+  it("mcp imports only api and domain: none of its tools can reach a service that writes", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "mcp",
+        (module) =>
+          ["mcp", "api", "domain"].includes(room(module)) || isPure(module)
+          || /^effect\/(?:ai|http|rpc)\//.test(module)
+      ),
+      []
+    )
+  })
+
   it("http imports neither oauth nor providers", () => {
     assert.deepStrictEqual(
       violations(

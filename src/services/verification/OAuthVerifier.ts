@@ -209,7 +209,7 @@ export const makeOAuthVerifier = Effect.fnUntraced(function*(options: IssuersOpt
   return Effect.fnUntraced(function*(credential: Credential, token: string) {
     const issuer = issuerOf(token)
     if (issuer === undefined) return yield* new InvalidCredential()
-    const verified = yield* issuer.verify(credential.token)
+    const verified = yield* issuer.verify(credential.token, credential.resource)
     const identity = yield* identityOf(verified, issuer.clientPrefix)
     yield* sender.check(verified, credential)
     yield* issuer.register(verified, identity)

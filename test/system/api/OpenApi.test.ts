@@ -85,6 +85,7 @@ const more: Readonly<Record<string, ReadonlyArray<Code>>> = {
   "/readyz": ["not_ready"],
   "/problems": [],
   "/.well-known/oauth-protected-resource": [],
+  "/.well-known/oauth-protected-resource/mcp": [],
   "/problems/{code}": ["route_not_found"],
   "/v1/operations": [...refusals, "invalid_page_token"],
   "/v1/operations/changes": [...refusals, "change_token_expired"],
@@ -180,7 +181,8 @@ describe("The API description", () => {
         `${place} ${name}${required ? "" : "?"}`
       )
     const requestId = "header X-Request-Id?"
-    for (const template of ["/healthz", "/readyz", "/problems", "/.well-known/oauth-protected-resource"]) {
+    const metadata = "/.well-known/oauth-protected-resource"
+    for (const template of ["/healthz", "/readyz", "/problems", metadata, `${metadata}/mcp`]) {
       assert.deepStrictEqual(named(template), [requestId])
     }
     assert.sameMembers(named("/problems/{code}"), ["path code", requestId])

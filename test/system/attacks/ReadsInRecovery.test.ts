@@ -15,7 +15,7 @@ import { Platform } from "../../fixtures/TestDatabase.ts"
 
 const verify = (token: Redacted.Redacted<string>) =>
   GrantVerifier.use((verifier) =>
-    verifier.verify({ scheme: "Bearer", token, proof: null, certificate: null, method: "GET", url: "" })
+    verifier.verify({ scheme: "Bearer", token, proof: null, certificate: null, method: "GET", url: "", resource: null })
   )
 
 const readinessOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>

@@ -42,7 +42,8 @@ export const judge = (
       proof: proof === null ? null : Redacted.make(proof),
       certificate: null,
       method: "GET",
-      url
+      url,
+      resource: null
     })
   ).pipe(
     Effect.exit,

@@ -3,10 +3,13 @@
  * time.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
+import { mcpResource } from "../../../src/domain/McpResource.ts"
 import { audience, epoch, issuer, tokenOf } from "../../fixtures/oauth/Issuing.ts"
 import { allAccepted, allRefused, makeScene, verdictOn, verdictOnClaims } from "../../fixtures/oauth/TokenScene.ts"
+
+const mcp = mcpResource(audience)
 
 describe("A JWT access token", () => {
   it.effect("names its issuer, letter for letter", () =>
@@ -23,6 +26,40 @@ describe("A JWT access token", () => {
         ]]
           .map((aud) => ({ aud }))
       )
+    }))
+
+  it.effect.prop(
+    "for a resource of the gateway names the gateway or that resource in its audience",
+    [
+      Schema.Array(Schema.Literals([audience, mcp, `${mcp}/`, `${mcp}/v1`, "https://other.test", "/mcp"])).check(
+        Schema.isMaxLength(4)
+      ),
+      Schema.NullOr(Schema.Literal(mcp))
+    ],
+    ([audiences, resource]) =>
+      Effect.gen(function*() {
+        const { signer, verify } = yield* makeScene()
+        const isGood = audiences.includes(audience) || resource !== null && audiences.includes(resource)
+        for (const aud of audiences.length === 1 ? [audiences, audiences[0]] : [audiences, audiences.toReversed()]) {
+          const token = yield* tokenOf(signer, { aud })
+          const verdict = yield* verdictOn((token) => verify(token, resource), token)
+          assert.strictEqual(verdict, isGood ? "accepted" : "InvalidCredential")
+        }
+      })
+  )
+
+  it.effect("for one resource is good for that resource alone, in any order and with cached signatures", () =>
+    Effect.gen(function*() {
+      for (const [first, second] of [[mcp, null], [null, mcp]] as const) {
+        const { signer, verify } = yield* makeScene({ signatureTimeToLive: "1 minute" })
+        const token = yield* tokenOf(signer, { aud: [mcp, "https://other.test"] })
+        for (const resource of [first, second, first, second]) {
+          assert.strictEqual(
+            yield* verdictOn((token) => verify(token, resource), token),
+            resource === mcp ? "accepted" : "InvalidCredential"
+          )
+        }
+      }
     }))
 
   it.effect("expires, with a tolerance of five seconds between the clocks", () =>

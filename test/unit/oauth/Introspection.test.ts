@@ -3,8 +3,9 @@
  * good answer at a time.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
+import { mcpResource } from "../../../src/domain/McpResource.ts"
 import {
   answerOf,
   eachAnswer,
@@ -32,6 +33,27 @@ describe("An introspected token", () => {
         confirmation: { jkt: null, x5t: null },
         claims: null
       })
+    }))
+
+  it.effect("for one resource is good for that resource alone, in any order, with a cached answer and a shared one", () =>
+    Effect.gen(function*() {
+      const mcp = mcpResource(audience)
+      const orders = [[mcp, null, mcp, null], [null, mcp, null, mcp]]
+      for (const concurrency of [1, 2]) {
+        for (const resources of orders) {
+          for (const answerTimeToLive of [Duration.zero, Duration.minutes(1)]) {
+            const { server, verify } = yield* makeScene({ answerTimeToLive })
+            server.serve(path, answerOf({ aud: mcp }))
+            const verdicts = yield* Effect.forEach(
+              resources,
+              (resource) => judged(verify("t", resource)),
+              { concurrency }
+            )
+            const expected = (resource: string | null) => resource === mcp ? "accepted" : "InvalidCredential"
+            assert.deepStrictEqual(verdicts, resources.map(expected))
+          }
+        }
+      }
     }))
 
   it.effect("is sent by POST in a form, and the answer must be JSON", () =>

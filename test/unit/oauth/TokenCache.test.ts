@@ -33,10 +33,10 @@ const makeScene = Effect.fnUntraced(function*(options: {
 } = {}) {
   yield* TestClock.setTime(epoch * 1000)
   let count = 0
-  const verify: VerifyToken = (token) =>
+  const verify: VerifyToken = (token, resource) =>
     Effect.suspend(() => {
       count++
-      return (options.verify ?? (() => Effect.succeed(options.token ?? verified())))(token)
+      return (options.verify ?? (() => Effect.succeed(options.token ?? verified())))(token, resource)
     })
   let digests = 0
   const countedDigest = Layer.effect(
@@ -51,7 +51,11 @@ const makeScene = Effect.fnUntraced(function*(options: {
   ).pipe(Layer.provide(Digest.layerWebCrypto))
   const cached = yield* makeTokenCache(verify, { timeToLive: options.timeToLive ?? "60 seconds", clockTolerance: 5 })
     .pipe(Effect.provide(countedDigest))
-  return { count: () => count, digests: () => digests, verify: (token: string) => cached(Redacted.make(token)) }
+  return {
+    count: () => count,
+    digests: () => digests,
+    verify: (token: string, resource: string | null = null) => cached(Redacted.make(token), resource)
+  }
 })
 
 describe("The cached results of tokens", () => {
@@ -85,6 +89,30 @@ describe("The cached results of tokens", () => {
       assert.strictEqual((yield* verify("b")).grant, "b")
       assert.strictEqual((yield* verify("a")).grant, "a")
       assert.strictEqual(count(), 2)
+    }))
+
+  it.effect("belong to one resource each, while the token is verified and after", () =>
+    Effect.gen(function*() {
+      const gate = yield* Deferred.make<void>()
+      const { count, verify } = yield* makeScene({
+        verify: (_, resource) =>
+          Effect.andThen(
+            Deferred.await(gate),
+            resource === "https://gateway.test/mcp" ? Effect.succeed(verified()) : Effect.fail(new InvalidCredential())
+          )
+      })
+      const resources = ["https://gateway.test/mcp", null, "https://gateway.test/other"]
+      const fibers = yield* Effect.forEach(
+        resources,
+        (resource) => Effect.forkChild(Effect.isSuccess(verify("a", resource)))
+      )
+      yield* untilTrue(() => count() === 3)
+      yield* Deferred.succeed(gate, undefined)
+      assert.deepStrictEqual(yield* Effect.forEach(fibers, Fiber.join), [true, false, false])
+      const repeated = yield* Effect.forEach(resources, (resource) => Effect.isSuccess(verify("a", resource)))
+      assert.deepStrictEqual(repeated, [true, false, false])
+      // Only the success is kept.
+      assert.strictEqual(count(), 5)
     }))
 
   it.effect("are separated by the whole digest, not by a hash of it", () =>

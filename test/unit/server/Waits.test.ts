@@ -76,22 +76,28 @@ const openProcess = Effect.fnUntraced(function*(
         ? Effect.ensuring(Effect.updateContext(effect, Context.add(CurrentSlot, slot)) as Effect.Effect<A, E, R>, leave)
         : Effect.andThen(leave, Effect.fail("refused" as const))
     })
-  const operation = (
+  const untilMet = (
     grant: GrantIdentity,
     { id }: Operation,
     seconds: number,
     isMet: (found: EncodedOperation) => boolean
-  ) =>
-    serve(
-      grant.client_id,
-      until({ grant, seconds, topic: topicOfOperation(id) }, read(store.findEncoded(grant, id)), isMet)
-    )
+  ) => until({ grant, seconds, topic: topicOfOperation(id) }, read(store.findEncoded(grant, id)), isMet)
+  const operation = (...[grant, ...wait]: Parameters<typeof untilMet>) =>
+    serve(grant.client_id, untilMet(grant, ...wait))
   /** Waits until the operation has another revision. */
   const change = (grant: GrantIdentity, known: Operation, seconds: number) =>
     operation(grant, known, seconds, ({ revision }) => revision !== known.revision)
   /** Waits until the operation is terminal. */
   const end = (grant: GrantIdentity, known: Operation, seconds: number) =>
     operation(grant, known, seconds, ({ terminal }) => terminal)
+  /** Waits for two changes in a row, as one request. */
+  const twoChanges = (grant: GrantIdentity, known: Operation, seconds: number) => {
+    const after = (seen: number) => untilMet(grant, known, seconds, ({ revision }) => revision !== seen)
+    return serve(
+      grant.client_id,
+      Effect.flatMap(after(known.revision), ({ answer }) => after(answer.revision))
+    )
+  }
   /** Waits until the feed has a change after the token. */
   const changes = (grant: GrantIdentity, after: ChangeToken | null, seconds: number) =>
     serve(
@@ -102,7 +108,7 @@ const openProcess = Effect.fnUntraced(function*(
         ({ operations }) => operations.length > 0
       )
     )
-  return { lifecycle, watcher: Context.get(context, ChangeWatcher), change, changes, end, counts }
+  return { lifecycle, watcher: Context.get(context, ChangeWatcher), change, changes, end, twoChanges, counts }
 })
 
 const start = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.forkChild(effect, { startImmediately: true })
@@ -351,6 +357,20 @@ describe("A wait", () => {
         const { answer, isHonoured } = yield* Fiber.join(fiber)
         assert.deepStrictEqual([answer.revision, isHonoured], [operation.revision, true])
       }
+    }).pipe(Effect.provide(InMemoryLedger)))
+
+  it.effect("ends when the shutdown begins, also if the request waited before", () =>
+    Effect.gen(function*() {
+      const { lifecycle, twoChanges } = yield* openProcess()
+      const { identity, operation } = yield* scene
+      const waiting = yield* start(twoChanges(identity, operation, 60))
+      yield* TestClock.adjust(1000)
+      yield* drive(operation, ["submitting"])
+      yield* TestClock.adjust(1000)
+      const drain = yield* start(lifecycle.drain)
+      yield* TestClock.adjust(100)
+      assert.isDefined(exitOf(drain))
+      assert.strictEqual((yield* Fiber.join(waiting)).answer.revision, 2)
     }).pipe(Effect.provide(InMemoryLedger)))
 
   it.effect("reads each time with a whole deadline, which ends the request if the store hangs", () =>

@@ -1,0 +1,223 @@
+/**
+ * Operations as tasks of SEP-2663: the form of a task in each state, and the methods. The schemas of the tests follow
+ * `schema/draft/schema.ts` of the extension.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Schema } from "effect"
+import { TestClock } from "effect/testing"
+import { isTerminal, type Operation, operationStates } from "../../../src/domain/Operation.ts"
+import { AgentReads, ReadRefused } from "../../../src/mcp/AgentReads.ts"
+import { errorCodes, type JsonObject } from "../../../src/mcp/JsonRpc.ts"
+import { answerOf, OperationAnswer } from "../../../src/mcp/OperationAnswer.ts"
+import { createdTask, declaresTasks, taskMethods, taskOf, tasksExtension } from "../../../src/mcp/OperationTasks.ts"
+import { toolResultOf } from "../../../src/mcp/ToolResults.ts"
+import { AgentModel, formOf, idOf } from "../../fixtures/AgentModel.ts"
+
+const Instant = Schema.String.check(Schema.isPattern(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/))
+
+const members = {
+  taskId: Schema.String,
+  statusMessage: Schema.String.check(Schema.isMinLength(1)),
+  createdAt: Instant,
+  lastUpdatedAt: Instant,
+  ttlMs: Schema.NullOr(Schema.Int)
+}
+
+/** `WorkingTask` and `CompletedTask`: an operation is no other task. */
+const DetailedTask = Schema.Union([
+  Schema.Struct({ ...members, status: Schema.Literal("working"), pollIntervalMs: Schema.Int }),
+  Schema.Struct({
+    ...members,
+    status: Schema.Literal("completed"),
+    result: Schema.Struct({
+      resultType: Schema.Literal("complete"),
+      content: Schema.Tuple([Schema.Struct({ type: Schema.Literal("text"), text: Schema.String })]),
+      structuredContent: Schema.toEncoded(OperationAnswer),
+      isError: Schema.Literal(false)
+    })
+  })
+])
+
+const decodeTask = Schema.decodeUnknownEffect(DetailedTask, { onExcessProperty: "error" })
+
+/** All forms that an operation may have. Only one that is not final may be under review. */
+const forms: ReadonlyArray<Operation> = operationStates.flatMap((state) => {
+  const form = formOf(0, state, 30_000, 3)
+  return isTerminal(state) ? [form] : [form, { ...form, under_review: true }]
+})
+
+const nameOf = ({ state, under_review }: Operation) => under_review ? `${state} under review` : state
+
+const declared = (params: JsonObject = {}): JsonObject => ({
+  ...params,
+  _meta: { "io.modelcontextprotocol/clientCapabilities": { extensions: { [tasksExtension]: {} } } }
+})
+
+const run = (model: AgentModel, method: string, params: JsonObject) =>
+  Effect.exit(Effect.provideService(taskMethods.get(method)!(params), AgentReads, model.reads("one wait")))
+
+/** The error that the method must fail with. */
+const failure = (exit: Exit.Exit<JsonObject, unknown>) =>
+  Exit.match(exit, {
+    onSuccess: () => assert.fail("the method succeeded"),
+    onFailure: (cause) => cause.reasons.map((reason) => reason._tag === "Fail" ? reason.error : reason)[0] as JsonObject
+  })
+
+const methods = [...taskMethods.keys()]
+
+describe("the task of an operation", () => {
+  for (const form of forms) {
+    it.effect(`that is ${nameOf(form)} has the form of the extension`, () =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(75_000)
+        const task = yield* taskOf(form)
+        const decoded = yield* decodeTask(JSON.parse(JSON.stringify(task)))
+        const answer = yield* answerOf(form)
+        assert.strictEqual(decoded.status, form.terminal ? "completed" : "working")
+        assert.strictEqual(decoded.taskId, form.id)
+        assert.strictEqual(decoded.statusMessage, answer.advice)
+        assert.strictEqual(decoded.createdAt, "1970-01-01T00:00:00.000Z")
+        assert.strictEqual(decoded.lastUpdatedAt, "1970-01-01T00:00:30.000Z")
+        assert.isNull(decoded.ttlMs)
+        if (decoded.status === "working") {
+          assert.strictEqual(decoded.pollIntervalMs, answer.read_again_in_seconds! * 1000)
+        } else assert.deepStrictEqual<unknown>(decoded.result, { resultType: "complete", ...toolResultOf(answer) })
+      }))
+  }
+
+  it.effect("that failed is a completed task, whose result says failed and is no error of the tool", () =>
+    Effect.gen(function*() {
+      const task = yield* taskOf(formOf(0, "failed", 0))
+      const { isError, structuredContent } = task["result"] as { isError: boolean; structuredContent: JsonObject }
+      assert.strictEqual(task["status"], "completed")
+      assert.isFalse(isError)
+      assert.strictEqual((structuredContent["operation"] as JsonObject)["state"], "failed")
+    }))
+
+  it.effect("asks for the next read later as the state grows older", () =>
+    Effect.gen(function*() {
+      const form = formOf(0, "submitted", 0)
+      const first = yield* taskOf(form)
+      yield* TestClock.adjust("1 hour")
+      const later = yield* taskOf(form)
+      assert.deepStrictEqual([first["pollIntervalMs"], later["pollIntervalMs"]], [1000, 300_000])
+    }))
+
+  it.effect("is created with the type task and without a result", () =>
+    Effect.forEach(forms, (form) =>
+      Effect.gen(function*() {
+        const { result: _, ...members } = yield* taskOf(form)
+        assert.deepStrictEqual(yield* createdTask(form), { resultType: "task", ...members })
+      })))
+
+  it("has a result whose text is its structured content", () => {
+    const answer = { advice: "a", read_again_in_seconds: null, operation: formOf(0, "failed", 0) }
+    const { content, structuredContent } = toolResultOf(answer) as {
+      content: ReadonlyArray<{ text: string }>
+      structuredContent: JsonObject
+    }
+    assert.deepStrictEqual(content.map(({ text }) => JSON.parse(text)), [structuredContent])
+  })
+
+  it("is never made of an operation that breaks the contract", () => {
+    const broken = { ...formOf(0, "failed", 0), failure: null }
+    assert.throws(() => toolResultOf({ advice: "a", read_again_in_seconds: null, operation: broken }))
+  })
+})
+
+describe("a client", () => {
+  it("declares the extension with the request itself, as an object", () => {
+    const declaring = (extensions: unknown) =>
+      declaresTasks({ _meta: { "io.modelcontextprotocol/clientCapabilities": { extensions } } })
+    assert.isTrue(declaresTasks(declared()))
+    assert.isTrue(declaring({ [tasksExtension]: {}, other: {} }))
+    for (const extensions of [undefined, null, {}, [], "", { [tasksExtension]: null }, { [tasksExtension]: [] }]) {
+      assert.isFalse(declaring(extensions), JSON.stringify(extensions))
+    }
+    for (const params of [{}, { _meta: null }, { _meta: {} }, { extensions: { [tasksExtension]: {} } }]) {
+      assert.isFalse(declaresTasks(params), JSON.stringify(params))
+    }
+  })
+
+  for (const method of methods) {
+    it.effect(`that does not declare it is refused by ${method}, also for an unknown task`, () =>
+      Effect.forEach([idOf(0), idOf(7), "x"], (taskId) =>
+        Effect.gen(function*() {
+          const error = failure(yield* run(new AgentModel(1), method, { taskId }))
+          assert.strictEqual(error["code"], errorCodes.missingClientCapability)
+          assert.deepStrictEqual(error["data"], { requiredCapabilities: { extensions: { [tasksExtension]: {} } } })
+        })))
+  }
+})
+
+describe("the methods of tasks", () => {
+  it("are those of the extension", () => {
+    assert.deepStrictEqual(methods, ["tasks/get", "tasks/update", "tasks/cancel"])
+  })
+
+  for (const method of methods) {
+    it.effect(`${method} refuses a malformed task id, and names the member`, () =>
+      Effect.forEach(
+        [undefined, null, 7, {}, [idOf(0)], "", idOf(0).toUpperCase(), `${idOf(0)} `],
+        (taskId) =>
+          Effect.gen(function*() {
+            const error = failure(yield* run(new AgentModel(1), method, declared({ taskId })))
+            assert.strictEqual(error["code"], errorCodes.invalidParams)
+            assert.include(String(error["message"]), "params.taskId")
+          })
+      ))
+
+    it.effect(`${method} refuses a task that the grant may not read, without telling why`, () =>
+      Effect.gen(function*() {
+        const error = failure(yield* run(new AgentModel(1), method, declared({ taskId: idOf(7) })))
+        assert.deepInclude(error, { code: errorCodes.invalidParams, message: "There is no such task." })
+      }))
+
+    it.effect(`${method} reads, so a refused grant ends it`, () =>
+      Effect.gen(function*() {
+        const model = new AgentModel(1)
+        model.refusal = new ReadRefused({ code: "grant_revoked", detail: "The grant was revoked." })
+        assert.strictEqual(failure(yield* run(model, method, declared({ taskId: idOf(0) }))), model.refusal as unknown)
+      }))
+
+    it.effect(`${method} changes nothing`, () =>
+      Effect.gen(function*() {
+        const model = new AgentModel(1)
+        const params = declared({ taskId: idOf(0), inputResponses: { name: { action: "accept" } } })
+        assert.isTrue(Exit.isSuccess(yield* run(model, method, params)))
+        assert.strictEqual(model.formsOf(idOf(0)).length, 1)
+      }))
+  }
+
+  it.effect("tasks/get answers the task as it is, as a complete result", () =>
+    Effect.forEach(forms, (form) =>
+      Effect.gen(function*() {
+        const model = new AgentModel(1)
+        yield* model.set(form)
+        assert.deepStrictEqual(
+          yield* run(model, "tasks/get", declared({ taskId: form.id })),
+          Exit.succeed({ resultType: "complete", ...yield* taskOf(form) })
+        )
+      })))
+
+  it.effect("tasks/update acknowledges with nothing else, with any responses", () =>
+    Effect.forEach([undefined, null, {}, { unknown: 1 }, "text"], (inputResponses) =>
+      Effect.gen(function*() {
+        const exit = yield* run(new AgentModel(1), "tasks/update", declared({ taskId: idOf(0), inputResponses }))
+        assert.deepStrictEqual(exit, Exit.succeed({ resultType: "complete" }))
+      })))
+
+  it.effect("tasks/cancel acknowledges, and says why nothing was cancelled and what to do", () =>
+    Effect.gen(function*() {
+      const exit = yield* run(new AgentModel(1), "tasks/cancel", declared({ taskId: idOf(0) }))
+      const result = Exit.isSuccess(exit) ? exit.value : {}
+      assert.deepStrictEqual(Object.keys(result).toSorted(), ["_meta", "resultType"])
+      assert.strictEqual(result["resultType"], "complete")
+      const reason = String((result["_meta"] as JsonObject)["financial-agents-gateway/reason"])
+      for (
+        const words of ["Nothing was cancelled", "may already have the request", "Do not send it again", "Keep reading"]
+      ) {
+        assert.include(reason, words)
+      }
+    }))
+})
