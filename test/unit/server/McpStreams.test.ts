@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer } from "effect"
 import * as RpcServer from "effect/rpc/RpcServer"
 import * as fc from "fast-check"
+import { adviceOnRefusal } from "../../../src/mcp/Advice.ts"
 import { RpcClients } from "../../../src/mcp/RpcClients.ts"
 import { Lifecycle, type LifecycleOptions } from "../../../src/server/Lifecycle.ts"
 import { assertFreeSlots } from "../../fixtures/BothWays.ts"
@@ -60,6 +61,10 @@ const start = (port: number, message: Message, accept?: string) =>
     }
   })
 
+const listen = requestOf(modern, 1, "subscriptions/listen", {
+  notifications: { resourceSubscriptions: [`operation://${fixedId}`] }
+})
+
 const hasProgress = (text: string) => text.includes("notifications/progress")
 
 /** The number of further requests that may wait, up to `most`. */
@@ -90,6 +95,11 @@ const endings: Readonly<Record<string, (port: number, version: string) => Promis
   "left in mid-stream": async (port, version) => {
     const stream = start(port, wait(version, 1, 60))
     await stream.until(hasProgress)
+    stream.destroy()
+  },
+  "left in mid-subscription": async (port) => {
+    const stream = start(port, listen)
+    await stream.until((text) => text.includes("acknowledged"))
     stream.destroy()
   },
   "left in mid-wait": async (port, version) => {
@@ -181,17 +191,24 @@ describe("A call of an agent", () => {
   )
 
   it.live.each([modern, legacy])(
-    "that fails with a defect is an internal error, and the log has the cause: %s",
+    "that fails with a defect gets the advice, and the log has the cause: %s",
     (version) =>
       Effect.gen(function*() {
         const { lines, port } = yield* serve({ find: () => Effect.die(new Error("broken store")) }, limits)
-        const answer = yield* Effect.promise(() =>
-          post(port, fixedToken, callOf(version, 1, "get_operation", { id: fixedId }))
-        )
-        assert.deepStrictEqual(messagesOf(answer), [
-          { jsonrpc: "2.0", id: 1, error: { code: -32_603, message: "Internal error" } }
-        ])
-        assert.isTrue(lines.some(({ level, text }) => level === "ERROR" && text.includes("broken store")))
+        const calls = [
+          callOf(version, 1, "get_operation", { id: fixedId }),
+          requestOf(version, 1, "resources/read", { uri: `operation://${fixedId}` })
+        ]
+        for (const call of calls) {
+          const answer = yield* Effect.promise(() => post(port, fixedToken, call))
+          const { error, result } = messagesOf(answer)[0]!
+          const { advice, problem } = JSON.parse(result?.content[0].text ?? error.message)
+          assert.strictEqual(problem.code, "internal_error")
+          assert.strictEqual(advice, adviceOnRefusal("internal_error"))
+          assert.notInclude(answer.text, "broken store")
+        }
+        const causes = lines.filter(({ level, text }) => level === "ERROR" && text.includes("broken store"))
+        assert.isAtLeast(causes.length, calls.length)
       })
   )
 
@@ -205,6 +222,8 @@ describe("A call of an agent", () => {
       yield* Effect.repeat(freePlaces(lifecycle, limits.maxWaiting), {
         until: (places) => places === limits.maxWaiting - waits.length
       })
+      const subscription = start(port, listen)
+      yield* Effect.promise(() => subscription.until((text) => text.includes("acknowledged")))
       const draining = yield* Effect.forkChild(lifecycle.drain)
       for (const { complete } of waits) {
         const answer = yield* Effect.promise(() => complete)
@@ -212,6 +231,8 @@ describe("A call of an agent", () => {
         assert.strictEqual(id, 1)
         assert.strictEqual(result.structuredContent.operation.id, fixedId)
       }
+      const events = eventsOf((yield* Effect.promise(() => subscription.complete)).text)
+      assert.strictEqual(events.at(-1)!["id"], 1)
       // The drain ends without its timeout.
       yield* Fiber.join(draining)
       const late = yield* Effect.promise(() => post(port, fixedToken, requestOf(modern, 1, "tools/list")))
