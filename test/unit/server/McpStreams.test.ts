@@ -142,6 +142,7 @@ describe("A call of an agent", () => {
           }),
           {
             numRuns: 25,
+            endOnFailure: true,
             examples: Object.keys(endings).flatMap((ending) => [[[[ending, modern]]], [[[ending, legacy]]]] as never)
           }
         )
