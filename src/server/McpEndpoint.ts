@@ -3,8 +3,9 @@
  * any other does. Its message is handled in a fiber of its own, which outlives the handler if the response is a stream.
  */
 import * as ByteSize from "effect/ByteSize"
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
@@ -16,11 +17,12 @@ import { McpApi } from "../api/McpApi.ts"
 import { CurrentGrant } from "../api/Middleware.ts"
 import type { BadRequest, PayloadTooLarge } from "../api/Problems.ts"
 import { findTooDeep } from "../domain/Idempotency.ts"
-import { AgentReads } from "../mcp/AgentReads.ts"
+import { AgentReads, ReadRefused } from "../mcp/AgentReads.ts"
 import { errorCodes, type JsonRpcError, type JsonRpcMessage, type JsonRpcResponse } from "../mcp/JsonRpc.ts"
 import { McpConnections } from "../mcp/McpConnections.ts"
 import { errorResponse, isNotification, isRequest, readMessage } from "../mcp/Messages.ts"
 import { modern } from "../mcp/ProtocolVersions.ts"
+import { errorOfRefusal } from "../mcp/ReadRefusals.ts"
 import { CurrentSlot } from "./Admission.ts"
 import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { BaseUrl } from "./BaseUrl.ts"
@@ -28,7 +30,7 @@ import { type ClientCall, type ClientRequests, makeClientRequests } from "./Clie
 import { eventStream } from "./EventStream.ts"
 import { CurrentDenial, makeGrantReads } from "./GrantReads.ts"
 import { isJson } from "./JsonRequest.ts"
-import { Lifecycle } from "./Lifecycle.ts"
+import { isOverdue, Lifecycle } from "./Lifecycle.ts"
 import { acceptsEvents, findHeaderError } from "./McpHeaders.ts"
 import { isProblem, problemResponse, Problems } from "./ProblemResponses.ts"
 
@@ -100,7 +102,18 @@ const noCallWaits: JsonRpcError = {
   message: "Invalid request: no call waits for this response"
 }
 
-const internalError: JsonRpcError = { code: errorCodes.internalError, message: "The request was interrupted" }
+const internalError: JsonRpcError = { code: errorCodes.internalError, message: "Internal error" }
+
+/** The error of a request whose work ended without an answer. Its cause is not for clients. */
+const errorOfExit = (exit: Exit.Exit<void>): JsonRpcError => {
+  if (Exit.isSuccess(exit) || !Cause.hasInterruptsOnly(exit.cause)) return internalError
+  return errorOfRefusal(
+    new ReadRefused({
+      code: "service_unavailable",
+      detail: isOverdue(exit.cause) ? "The store did not answer in time." : "The gateway is shutting down."
+    })
+  )
+}
 
 /** Handles messages of the current request, each in a fiber of the request's scope. */
 const makeExchange = Effect.gen(function*() {
@@ -123,12 +136,17 @@ const makeExchange = Effect.gen(function*() {
       if (isRequest(sent) && call !== null) return requests.ask(call, sent, takesEvents, scope)
       return takesEvents || isResponse(sent) ? offer(sent) : Effect.void
     }
-    const end = Effect.sync(() => {
+    let isEnded = false
+    const end = (exit: Exit.Exit<void>) => {
+      isEnded = true
       if (call !== null) requests.end(call)
       if (slot?.isHandedOver === true) lifecycle.leave(slot)
-      if (!isAnswered && isRequest(message)) Queue.offerUnsafe(outbox, errorResponse(message.id, internalError))
+      if (!isAnswered && isRequest(message)) Queue.offerUnsafe(outbox, errorResponse(message.id, errorOfExit(exit)))
       Queue.endUnsafe(outbox)
-    })
+      return Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)
+        ? Effect.logError("Request failed with a defect", exit.cause)
+        : Effect.void
+    }
     const handled = Effect.scoped(
       Effect.flatMap(connections.open("http", send), ({ receive }) => {
         if (isRequest(message)) {
@@ -145,13 +163,14 @@ const makeExchange = Effect.gen(function*() {
     ).pipe(
       Effect.provideService(AgentReads, reads),
       Effect.provideService(CurrentDenial, note),
-      Effect.ensuring(end)
+      Effect.onExit((exit) => Effect.suspend(() => end(exit)))
     )
     const fiber = yield* Effect.forkIn(Effect.interruptible(handled), scope)
 
     /** The slot of the request ends with the fiber, because the handler returns before. */
     const handOver = Effect.sync(() => {
-      if (slot === null || slot.fiber === null || fiber.pollUnsafe() !== undefined) return
+      // A fiber may have ended its work and still run: it would not free the slot again.
+      if (slot === null || slot.fiber === null || isEnded) return
       slot.isHandedOver = true
       slot.fiber = fiber as Fiber.Fiber<unknown, unknown>
     })

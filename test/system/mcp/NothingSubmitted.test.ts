@@ -18,7 +18,7 @@ import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { freePort, launch, serve } from "../../fixtures/CommandLine.ts"
 import { rounds } from "../../fixtures/Effort.ts"
-import { accept, issue, issueAgain } from "../../fixtures/Ledger.ts"
+import { accept, issue, issueAgain, operationIn } from "../../fixtures/Ledger.ts"
 import { servicesOn } from "../../fixtures/mcp/AgentGateway.ts"
 import { type Call, callRaw, type Response, versions } from "../../fixtures/mcp/RawAgent.ts"
 import { rolesWith } from "../../fixtures/Roles.ts"
@@ -34,8 +34,7 @@ const instructions: Partial<Record<OperationState, object>> = {
   succeeded: { outcome: "succeeded" },
   failed: { outcome: "rejected", code: "declined", message: "Call the tool again to pay." },
   submitted: { outcome: "pending" },
-  indeterminate: { faults: { lose: true } },
-  submitting: { outcome: "succeeded", faults: { late: { ms: 3_600_000 } } }
+  indeterminate: { faults: { lose: true } }
 }
 
 const servedBank = ProviderName.make("bank")
@@ -65,6 +64,7 @@ const fill = Effect.gen(function*() {
   yield* queue.holdAll
   const accepted = yield* add(elsewhere)
   const cancelled = yield* add(elsewhere)
+  const { id: submitting } = yield* operationIn(elsewhere, "submitting")
   yield* ledger.cancel(cancelled, null)
   const { identity: stranger } = yield* issue({ provider: servedBank })
   const foreign = yield* add(stranger, { sandbox: instructions.succeeded })
@@ -77,7 +77,7 @@ const fill = Effect.gen(function*() {
   }
   return {
     token: Redacted.value(access_token),
-    owned: [held, accepted, cancelled, ...submitted.map(({ id }) => id)],
+    owned: [held, accepted, cancelled, submitting, ...submitted.map(({ id }) => id)],
     sent: [foreign, ...submitted.map(({ id }) => id)].toSorted(),
     foreign
   }
@@ -137,6 +137,10 @@ const argumentsOf = (ids: ReadonlyArray<OperationId>) => {
 
 const toolNames = ["list_operations", "get_operation", "find_operation_by_key", "wait_for_operation", "changes_since"]
 
+/** A wait without seconds takes 45 of them. */
+const isQuick = ({ params: { arguments: values, name } }: Call) =>
+  name !== "wait_for_operation" || (typeof values === "object" && values !== null && Object.hasOwn(values, "seconds"))
+
 /** Any call of an agent that knows these ids. */
 const anyCall = (ids: ReadonlyArray<OperationId>): fc.Arbitrary<Call> => {
   const { arguments: toolArguments, id } = argumentsOf(ids)
@@ -167,10 +171,10 @@ const anyCall = (ids: ReadonlyArray<OperationId>): fc.Arbitrary<Call> => {
     ),
     some(fc.constantFrom(...plainMethods), fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 2 }))
   )
-  return fc.record({ version: fc.constantFrom(...versions), call: body }).map(({ call, version }) =>
+  return fc.record({ version: fc.constantFrom(...versions), call: body })
     // The cast: fast-check infers `object` for the parameters, which are records.
-    ({ version, ...call }) as Call
-  )
+    .map(({ call, version }) => ({ version, ...call }) as Call)
+    .filter(isQuick)
 }
 
 /** Each tool, task method, resource and subscription, for each operation. Each of these calls must be answered. */
@@ -216,8 +220,8 @@ describe("Calls of agents", () => {
       const services = yield* servicesOn(database)
       const sandbox = yield* startSandbox(record)
       const worker = yield* launch(
-        // The answer that is late stays awaited for as long as the test runs.
-        ["work", "--sandbox", `bank=${sandbox}`, "--attempt-timeout", "1h", "--rescue-after", "2h"],
+        // No claim becomes stale while the test runs.
+        ["work", "--sandbox", `bank=${sandbox}`, "--rescue-after", "2h"],
         { DATABASE_URL: urlAs("writer") },
         ({ stderr }) => stderr.includes("\"Working\"")
       )
@@ -281,7 +285,6 @@ describe("Calls of agents", () => {
       )
       assert.deepStrictEqual(writable, [])
       assert.strictEqual(yield* gateway.stop("SIGTERM"), 0)
-      // A drain would wait for the late answer.
-      yield* worker.stop("SIGKILL")
+      assert.strictEqual(yield* worker.stop("SIGTERM"), 0)
     }).pipe(Effect.provide(Platform), Effect.scoped))
 })

@@ -219,7 +219,7 @@ describe("the methods of tasks", () => {
           "Nothing was cancelled",
           "may already have the request",
           "Do not send the request again",
-          "Read the operation until its state is final"
+          "Read the operation until"
         ]
       ) {
         assert.include(reason, words)
