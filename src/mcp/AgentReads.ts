@@ -37,11 +37,6 @@ export class AgentReads extends Context.Service<AgentReads, {
   readonly list: (query: ListQuery) => Effect.Effect<OperationList, ReadRefused>
   readonly get: (id: OperationId) => Effect.Effect<Operation, ReadRefused>
   /**
-   * The operation once it differs from `known`, or as it is after `seconds`, up to 60. It may return earlier without a change, when
-   * the gateway does not let the request wait.
-   */
-  readonly next: (known: Operation, seconds: number) => Effect.Effect<Operation, ReadRefused>
-  /**
    * Those of the known operations that differ from their known form, once there is one. None after `seconds`, up to 60, or earlier
    * if the gateway does not let the request wait. A change before the call counts as well, so a caller that passes what it read
    * last misses none.

@@ -100,7 +100,6 @@ export const makeGrantReads = Effect.gen(function*() {
     const reads = AgentReads.of({
       list: (query) => ofRequest(Effect.map(operations.list(grant, query), ({ body }) => decodeList(body))),
       get: (id) => ofRequest(get(id)),
-      next: (known, seconds) => Effect.map(ofRequest(nextAmong([known], seconds)), ([operation = known]) => operation),
       nextAmong: (known, seconds) => known.length === 0 ? Effect.succeed([]) : ofRequest(nextAmong(known, seconds)),
       changes: (query, seconds) =>
         ofRequest(
