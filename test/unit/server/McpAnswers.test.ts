@@ -51,6 +51,19 @@ layer(memoryGateway(), { excludeTestServices: true })("answers to agents", (it) 
       }
     }))
 
+  it.effect("refuses a request that names its version in the header alone, and takes such a notification", () =>
+    Effect.gen(function*() {
+      const { send } = yield* scene
+      const version = { "mcp-protocol-version": modern }
+      const refused = yield* send({ jsonrpc: "2.0", id: 1, method: "tools/list" }, version)
+      assert.deepStrictEqual([refused.status, bodyOf(refused)["error"].code], [400, -32_602])
+      const taken = yield* send(
+        { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 9 } },
+        version
+      )
+      assert.deepStrictEqual([taken.status, taken.text], [202, ""])
+    }))
+
   it.effect("streams with headers that keep proxies from holding events back, and without events to clients that refuse them", () =>
     Effect.gen(function*() {
       const { operation: { id }, send } = yield* scene
@@ -87,7 +100,7 @@ layer(memoryGateway(), { excludeTestServices: true })("answers to agents", (it) 
 })
 
 describe("the advice on a state in a list", () => {
-  it.effect("has the seconds of the youngest operation in it, in any order", () =>
+  it.live("has the seconds of the youngest operation in it, in any order", () =>
     Effect.gen(function*() {
       const ages = [3_600_000, 0, 60_000]
       const operations = ages.map((age, number) =>
