@@ -20,12 +20,15 @@ export const versionMember = "io.modelcontextprotocol/protocolVersion"
 export const metadataOf = (params: JsonObject | undefined): JsonObject =>
   isObject(params?.["_meta"]) ? params["_meta"] : {}
 
+/** Versions are dates. A client may send anything, such as a token, and an error repeats no other text. */
+const isVersion = (text: unknown): text is string => typeof text === "string" && /^\d{4}-\d\d-\d\d$/.test(text)
+
 /** The error of a request in another version. */
 export const unsupportedVersion = (requested: unknown): JsonRpcFailure =>
   new JsonRpcFailure({
     code: errorCodes.unsupportedProtocolVersion,
     message: "Unsupported protocol version",
-    data: { supported: supportedVersions, requested: typeof requested === "string" ? requested.slice(0, 64) : null }
+    data: { supported: supportedVersions, requested: isVersion(requested) ? requested : "malformed" }
   })
 
 /** The version that a request names; null if it names none, as in version 2025-11-25. */

@@ -1,7 +1,8 @@
 /**
  * Completes the responses to clients: capabilities that are true, and results in quoted text.
  */
-import type { JsonObject, JsonRpcRequest, JsonRpcResponse } from "./JsonRpc.ts"
+import { adviceOnRefusal } from "./Advice.ts"
+import type { JsonObject, JsonRpcError, JsonRpcRequest, JsonRpcResponse } from "./JsonRpc.ts"
 import type { Transport } from "./McpConnections.ts"
 import { isObject } from "./Messages.ts"
 import { tasksExtension } from "./OperationTasks.ts"
@@ -31,6 +32,25 @@ const quoteContent = (result: JsonObject): JsonObject =>
     ? { ...result, content: [{ type: "text", text: quotedJson(result["structuredContent"]) }] }
     : result
 
+/** How Effect's server begins the texts of calls that reached no handler, or ended in a defect. */
+const failureTexts = [
+  ["Invalid parameters for tool", "invalid_request"],
+  ["Tool execution failed due to an internal server error", "internal_error"]
+] as const
+
+/** A call that failed before or outside of its handler has advice as well. */
+const adviseOnFailure = (result: JsonObject): JsonObject => {
+  const [content] = result["isError"] === true && Array.isArray(result["content"]) ? result["content"] : []
+  const text = isObject(content) && typeof content["text"] === "string" ? content["text"] : ""
+  const [, code] = failureTexts.find(([beginning]) => text.startsWith(beginning)) ?? []
+  if (code === undefined) return result
+  const refusal = { advice: adviceOnRefusal(code), problem: { code, detail: withoutTokens(text) } }
+  return { ...result, content: [{ type: "text", text: quotedJson(refusal) }] }
+}
+
+/** Masks tokens of recognizable form. Effect's server repeats unknown names, and a client may have sent a token as one. */
+const withoutTokens = (text: string): string => text.replaceAll(/(fingw_|eyJ)[\w.~+/=-]+/g, "$1…")
+
 const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, transport: Transport): JsonObject => {
   const isModern = namedVersion(params) !== null
   const named = isModern
@@ -38,7 +58,7 @@ const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, 
     : result
   switch (method) {
     case "tools/call":
-      return quoteContent(named)
+      return adviseOnFailure(quoteContent(named))
     case "initialize":
     case "server/discover":
       return isObject(named["capabilities"])
@@ -56,7 +76,9 @@ export const completeResponse = (
   transport: Transport
 ): JsonRpcResponse => {
   const response = answered as JsonRpcResponse
-  if (response.jsonrpc === "2.0" && "error" in response) return response
+  if (response.jsonrpc === "2.0" && "error" in response) {
+    return { ...response, error: JSON.parse(withoutTokens(JSON.stringify(response.error))) as JsonRpcError }
+  }
   const result = response.jsonrpc === "2.0" && "result" in response ? response.result : answered as JsonObject
   return { jsonrpc: "2.0", id: request.id, result: completeResult(request, result, transport) }
 }

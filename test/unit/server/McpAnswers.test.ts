@@ -3,6 +3,7 @@
  */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
+import { adviceOnRefusal } from "../../../src/mcp/Advice.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { idOf } from "../../fixtures/AgentModel.ts"
 import { fixedToken, operationWith, withServices } from "../../fixtures/HttpFixed.ts"
@@ -83,6 +84,19 @@ layer(memoryGateway(), { excludeTestServices: true })("answers to agents", (it) 
       for (const [page_size, seconds] of [[1, 0], [2, 5]] as const) {
         const { result } = bodyOf(yield* send(callOf(modern, 1, "changes_since", { page_size })))
         assert.strictEqual(result.structuredContent.read_again_in_seconds, seconds)
+      }
+    }))
+
+  it.effect("gives advice on arguments that no tool takes, as on other refusals", () =>
+    Effect.gen(function*() {
+      const { send } = yield* scene
+      for (const version of [modern, legacy]) {
+        const { result } = bodyOf(yield* send(callOf(version, 1, "get_operation", { id: "x", nonsense: 1 })))
+        assert.isTrue(result.isError)
+        const { advice, problem } = JSON.parse(result.content[0].text)
+        assert.strictEqual(advice, adviceOnRefusal("invalid_request"))
+        assert.strictEqual(problem.code, "invalid_request")
+        assert.include(problem.detail, "nonsense")
       }
     }))
 
