@@ -177,6 +177,8 @@ const make = Effect.gen(function*() {
     }
 
     const hear = (message: JsonRpcMessage) => {
+      // Effect's server would run a request without an id, whose work would outlive the HTTP request.
+      if (isNotification(message) && !message.method.startsWith("notifications/")) return Effect.void
       if (!isNotification(message) || message.method !== "notifications/cancelled") return client.tell(message)
       const cancelled = running.get(message.params?.["requestId"] as RequestId)
       return cancelled === undefined ? Effect.void : Effect.asVoid(Deferred.succeed(cancelled, undefined))

@@ -19,6 +19,9 @@ const decodeOperation = Schema.decodeSync(Schema.fromJsonString(Operation))
 const decodeList = Schema.decodeSync(Schema.fromJsonString(OperationList))
 const decodeChanges = Schema.decodeSync(Schema.fromJsonString(OperationChanges))
 
+/** A defect of the gateway or of the store. Only the log has its cause. */
+const defective = new ReadRefused({ code: "internal_error", detail: "The gateway could not read the operations." })
+
 /** The reads of a request, and the problem that denied it access (401 or 403), if one did. */
 export interface RequestReads {
   readonly reads: AgentReads["Service"]
@@ -41,7 +44,12 @@ export const makeGrantReads = Effect.gen(function*() {
     }
 
     const ofRequest = <A>(read: Effect.Effect<A, Problem>): Effect.Effect<A, ReadRefused> =>
-      Effect.mapError(Effect.provideContext(read, context), refuse)
+      Effect.provideContext(read, context).pipe(
+        Effect.mapError(refuse),
+        Effect.catchDefect((defect) =>
+          Effect.andThen(Effect.logError("Request failed with a defect", defect), Effect.fail(defective))
+        )
+      )
 
     const get = (id: OperationId) =>
       Effect.map(operations.find(grant, id), ({ json }): Operation => decodeOperation(json))
@@ -76,14 +84,16 @@ export const makeGrantReads = Effect.gen(function*() {
     }
 
     const reads = AgentReads.of({
-      list: (query) => Effect.map(ofRequest(operations.list(grant, query)), ({ body }) => decodeList(body)),
+      list: (query) => ofRequest(Effect.map(operations.list(grant, query), ({ body }) => decodeList(body))),
       get: (id) => ofRequest(get(id)),
       next: (known, seconds) => Effect.map(ofRequest(nextAmong([known], seconds)), ([operation = known]) => operation),
       nextAmong: (known, seconds) => known.length === 0 ? Effect.succeed([]) : ofRequest(nextAmong(known, seconds)),
       changes: (query, seconds) =>
-        Effect.map(
-          ofRequest(waiting.changes(grant, query, seconds > 0 ? `wait=${seconds}` : undefined)),
-          ({ body }) => decodeChanges(body)
+        ofRequest(
+          Effect.map(
+            waiting.changes(grant, query, seconds > 0 ? `wait=${seconds}` : undefined),
+            ({ body }) => decodeChanges(body)
+          )
         )
     })
     return Effect.succeed({ reads, denial: () => denial })

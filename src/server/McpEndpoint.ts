@@ -3,8 +3,9 @@
  * any other does. Its message is handled in a fiber of its own, which outlives the handler if the response is a stream.
  */
 import * as ByteSize from "effect/ByteSize"
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
@@ -15,18 +16,19 @@ import * as Stream from "effect/Stream"
 import { McpApi } from "../api/McpApi.ts"
 import type { BadRequest, PayloadTooLarge } from "../api/Problems.ts"
 import { findTooDeep } from "../domain/Idempotency.ts"
-import { AgentReads } from "../mcp/AgentReads.ts"
+import { AgentReads, ReadRefused } from "../mcp/AgentReads.ts"
 import { errorCodes, type JsonRpcError, type JsonRpcMessage, type JsonRpcResponse } from "../mcp/JsonRpc.ts"
 import { McpConnections } from "../mcp/McpConnections.ts"
 import { errorResponse, isRequest, readMessage } from "../mcp/Messages.ts"
 import { modern } from "../mcp/ProtocolVersions.ts"
+import { errorOfRefusal } from "../mcp/ReadRefusals.ts"
 import { CurrentSlot } from "./Admission.ts"
 import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import { eventStream } from "./EventStream.ts"
 import { makeGrantReads } from "./GrantReads.ts"
 import { isJson } from "./JsonRequest.ts"
-import { Lifecycle } from "./Lifecycle.ts"
+import { isOverdue, Lifecycle } from "./Lifecycle.ts"
 import { acceptsEvents, findHeaderError } from "./McpHeaders.ts"
 import { isProblem, problemResponse, Problems } from "./ProblemResponses.ts"
 
@@ -92,7 +94,18 @@ const readBody = Effect.fnUntraced(function*(problems: Problems["Service"], requ
   return error === null ? read : { refusal: errorResponse(isRequest(read.message) ? read.message.id : null, error) }
 })
 
-const internalError: JsonRpcError = { code: errorCodes.internalError, message: "The request was interrupted" }
+const internalError: JsonRpcError = { code: errorCodes.internalError, message: "Internal error" }
+
+/** The error of a request whose work ended without an answer. Its cause is not for clients. */
+const errorOfExit = (exit: Exit.Exit<void>): JsonRpcError => {
+  if (Exit.isSuccess(exit) || !Cause.hasInterruptsOnly(exit.cause)) return internalError
+  return errorOfRefusal(
+    new ReadRefused({
+      code: "service_unavailable",
+      detail: isOverdue(exit.cause) ? "The store did not answer in time." : "The gateway is shutting down."
+    })
+  )
+}
 
 /** Handles messages of the current request, each in a fiber of the request's scope. */
 const makeExchange = Effect.gen(function*() {
@@ -111,22 +124,28 @@ const makeExchange = Effect.gen(function*() {
       if (isResponse(sent)) isAnswered = true
       return takesEvents || isResponse(sent) ? Effect.asVoid(Queue.offer(outbox, sent)) : Effect.void
     }
-    const end = Effect.sync(() => {
+    let isEnded = false
+    const end = (exit: Exit.Exit<void>) => {
+      isEnded = true
       if (slot?.isHandedOver === true) lifecycle.leave(slot)
-      if (!isAnswered && isRequest(message)) Queue.offerUnsafe(outbox, errorResponse(message.id, internalError))
+      if (!isAnswered && isRequest(message)) Queue.offerUnsafe(outbox, errorResponse(message.id, errorOfExit(exit)))
       Queue.endUnsafe(outbox)
-    })
+      return Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)
+        ? Effect.logError("Request failed with a defect", exit.cause)
+        : Effect.void
+    }
     const handled = Effect.scoped(
       Effect.flatMap(connections.open("http", send), ({ receive }) => receive(message))
     ).pipe(
       Effect.provideService(AgentReads, reads),
-      Effect.ensuring(end)
+      Effect.onExit((exit) => Effect.suspend(() => end(exit)))
     )
     const fiber = yield* Effect.forkIn(Effect.interruptible(handled), scope)
 
     /** The slot of the request ends with the fiber, because the handler returns before. */
     const handOver = Effect.sync(() => {
-      if (slot === null || slot.fiber === null || fiber.pollUnsafe() !== undefined) return
+      // A fiber may have ended its work and still run: it would not free the slot again.
+      if (slot === null || slot.fiber === null || isEnded) return
       slot.isHandedOver = true
       slot.fiber = fiber as Fiber.Fiber<unknown, unknown>
     })

@@ -30,13 +30,14 @@ describe("A request that is held", () => {
   it.live.each(names)("is answered with a complete 503 at its deadline: %s", (name) =>
     Effect.gen(function*() {
       const held = makeHeld()
-      const { lifecycle, port, requests } = yield* ways[name](held, { ...slots, deadline: 20 })
+      const { lifecycle, port, requests } = yield* ways[name](held, { ...slots, deadline: 300 })
       for (const wire of yield* sendAll(requests, port)) {
         const answer = yield* Effect.promise(() => wire.next())
         const { detail } = assertProblemOf(answer!, "service_unavailable")
         assert.strictEqual(detail, "The store did not answer in time.")
       }
-      yield* held.interrupted(requests.length)
+      // On a busy machine, the deadline may come before the request is held.
+      yield* held.allInterrupted
       yield* assertFreeSlots(lifecycle, fixedIdentity.client_id, slots.maxInFlight)
     }))
 
