@@ -31,6 +31,7 @@ import * as path from "node:path"
 import { PaymentsApi, paymentsWrite } from "./Api.ts"
 import * as Bank from "./Bank.ts"
 import { PaymentsRoutes } from "./Handlers.ts"
+import { PaymentTools } from "./Tools.ts"
 
 /** The provider name of the bank in provider connections. */
 const bankName = "bank"
@@ -59,7 +60,7 @@ Read its outcome:
 
   curl -i ${url}/v1/operations -H 'Authorization: Bearer ${token}'
 
-The documentation of both is at ${url}/docs.
+The documentation of both is at ${url}/docs. Agents pay and read by MCP, at ${url}/mcp, with the same token.
 `
 
 /** Issues a grant that may pay and read, and prints how to use it. */
@@ -80,6 +81,7 @@ const Invitation = Layer.effectDiscard(Effect.gen(function*() {
 export const options = {
   api: PaymentsApi,
   routes: PaymentsRoutes,
+  tools: PaymentTools,
   providers: Banks,
   started: Invitation,
   port: Config.Port("PORT").pipe(Config.withDefault(3002)),

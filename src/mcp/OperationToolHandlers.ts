@@ -1,8 +1,6 @@
 /**
  * What the tools that read operations do. All of it is reading: they know no service that could submit.
  */
-import * as McpSchema from "effect/ai/McpSchema"
-import * as McpServer from "effect/ai/McpServer"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -19,10 +17,8 @@ import {
 import { AgentReads, differs, type ReadRefused } from "./AgentReads.ts"
 import { answerOf } from "./OperationAnswer.ts"
 import { defaultPageSize, defaultWaitSeconds, OperationTools, type StateAdvice, ToolRefusal } from "./OperationTools.ts"
+import { longestSilence, makeReport, type Report } from "./Progress.ts"
 import { quotedJson, quoteFailure } from "./QuotedText.ts"
-
-/** A call that waits reports at least this often, so that its host keeps it. In seconds. */
-const longestSilence = 10
 
 /** Seconds after which a feed that was read to its end may have news. */
 const readFeedAgainAfter = 5
@@ -49,20 +45,6 @@ const adviceByState = (operations: ReadonlyArray<Operation>, now: DateTime.Utc):
     advice: adviceOn(operation, now).advice
   }))
 }
-
-/** Tells the host that the call still runs. Hosts that gave no progress token hear nothing. */
-const makeReport = Effect.gen(function*() {
-  const server = yield* McpServer.McpServer
-  return (progress: number, total: number, message: string) =>
-    Effect.flatMap(McpSchema.McpRequestContext, ({ requestMetadata }) => {
-      const token = requestMetadata?.["progressToken"]
-      return typeof token === "string" || typeof token === "number"
-        ? server.notifications["notifications/progress"]({ progressToken: token, progress, total, message })
-        : Effect.void
-    })
-})
-
-type Report = Effect.Success<typeof makeReport>
 
 /** Reads until the operation is final, the time is over, or the gateway does not let the call wait any longer. */
 const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, seconds: number) {

@@ -85,6 +85,14 @@ class Listener extends Server {
   lane: Lane | null = null
   /** Sees each request before the lane, and before the other listeners. */
   onRequest: (request: IncomingMessage, response: ServerResponse) => void = () => {}
+  /** Runs when the server has stopped to listen. */
+  onClose: () => void = () => {}
+
+  override close(callback?: (error?: Error) => void): this {
+    super.close(callback)
+    this.onClose()
+    return this
+  }
 
   // oxlint-disable-next-line typescript/no-explicit-any -- Node declares the arguments of `emit` so
   override emit(event: string, ...args: Array<any>): boolean {
@@ -152,6 +160,10 @@ export const createListener = (options: ListenerOptions): Listener => {
     connections.set(socket, new Connection())
     socket.once("close", () => connections.delete(socket))
   })
+  // Clients open connections ahead. Node closes the idle ones, but waits for those on which nothing has arrived.
+  server.onClose = () => {
+    for (const socket of connections.keys()) if ("bytesRead" in socket && socket.bytesRead === 0) socket.destroy()
+  }
   watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout"))
   server.on("clientError", (error, socket) => {
     if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return void socket.destroy()

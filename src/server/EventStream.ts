@@ -15,7 +15,9 @@ const headers = {
   "content-type": "text/event-stream",
   "cache-control": "no-cache, no-transform",
   // nginx would hold events back.
-  "x-accel-buffering": "no"
+  "x-accel-buffering": "no",
+  // The shutdown waits for connections that clients keep. It cannot announce that in a response which has begun.
+  connection: "close"
 }
 
 /** A response with one event for each value, as JSON. It ends with the stream. */

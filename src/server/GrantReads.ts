@@ -19,6 +19,14 @@ const decodeOperation = Schema.decodeSync(Schema.fromJsonString(Operation))
 const decodeList = Schema.decodeSync(Schema.fromJsonString(OperationList))
 const decodeChanges = Schema.decodeSync(Schema.fromJsonString(OperationChanges))
 
+/** Remembers the problem that denied the current request access, for tools that do more than read. */
+export const CurrentDenial: Context.Reference<(problem: Problem) => void> = Context.Reference<
+  (problem: Problem) => void
+>(
+  "financial-agents-gateway/server/GrantReads/CurrentDenial",
+  { defaultValue: () => () => undefined }
+)
+
 /** A defect of the gateway or of the store. Only the log has its cause. */
 const defective = new ReadRefused({ code: "internal_error", detail: "The gateway could not read the operations." })
 
@@ -26,6 +34,8 @@ const defective = new ReadRefused({ code: "internal_error", detail: "The gateway
 export interface RequestReads {
   readonly reads: AgentReads["Service"]
   readonly denial: () => Problem | null
+  /** Remembers the problem if it denies access. */
+  readonly note: (problem: Problem) => void
 }
 
 /** Makes the reads of the current request. They use its grant, its slot and its id, also in other fibers. */
@@ -38,8 +48,12 @@ export const makeGrantReads = Effect.gen(function*() {
     const grant = Context.get(context, CurrentGrant)
     let denial: Problem | null = null
 
-    const refuse = (problem: Problem) => {
+    const note = (problem: Problem) => {
       if (problem.status === 401 || problem.status === 403) denial = problem
+    }
+
+    const refuse = (problem: Problem) => {
+      note(problem)
       return new ReadRefused({ code: problem.code, detail: problem.detail })
     }
 
@@ -96,6 +110,6 @@ export const makeGrantReads = Effect.gen(function*() {
           )
         )
     })
-    return Effect.succeed({ reads, denial: () => denial })
+    return Effect.succeed({ reads, note, denial: () => denial })
   })
 })

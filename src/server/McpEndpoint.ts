@@ -14,19 +14,21 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { McpApi } from "../api/McpApi.ts"
+import { CurrentGrant } from "../api/Middleware.ts"
 import type { BadRequest, PayloadTooLarge } from "../api/Problems.ts"
 import { findTooDeep } from "../domain/Idempotency.ts"
 import { AgentReads, ReadRefused } from "../mcp/AgentReads.ts"
 import { errorCodes, type JsonRpcError, type JsonRpcMessage, type JsonRpcResponse } from "../mcp/JsonRpc.ts"
 import { McpConnections } from "../mcp/McpConnections.ts"
-import { errorResponse, isRequest, readMessage } from "../mcp/Messages.ts"
+import { errorResponse, isNotification, isRequest, readMessage } from "../mcp/Messages.ts"
 import { modern } from "../mcp/ProtocolVersions.ts"
 import { errorOfRefusal } from "../mcp/ReadRefusals.ts"
 import { CurrentSlot } from "./Admission.ts"
 import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { BaseUrl } from "./BaseUrl.ts"
+import { type ClientCall, type ClientRequests, makeClientRequests } from "./ClientRequests.ts"
 import { eventStream } from "./EventStream.ts"
-import { makeGrantReads } from "./GrantReads.ts"
+import { CurrentDenial, makeGrantReads } from "./GrantReads.ts"
 import { isJson } from "./JsonRequest.ts"
 import { isOverdue, Lifecycle } from "./Lifecycle.ts"
 import { acceptsEvents, findHeaderError } from "./McpHeaders.ts"
@@ -94,6 +96,12 @@ const readBody = Effect.fnUntraced(function*(problems: Problems["Service"], requ
   return error === null ? read : { refusal: errorResponse(isRequest(read.message) ? read.message.id : null, error) }
 })
 
+/** Also the answer to a response for a call of another grant, or in another process. */
+const noCallWaits: JsonRpcError = {
+  code: errorCodes.invalidRequest,
+  message: "Invalid request: no call waits for this response"
+}
+
 const internalError: JsonRpcError = { code: errorCodes.internalError, message: "Internal error" }
 
 /** The error of a request whose work ended without an answer. Its cause is not for clients. */
@@ -113,20 +121,25 @@ const makeExchange = Effect.gen(function*() {
   const lifecycle = yield* Lifecycle
   const grantReads = yield* makeGrantReads
 
-  return Effect.fnUntraced(function*(message: JsonRpcMessage, takesEvents: boolean) {
+  return Effect.fnUntraced(function*(requests: ClientRequests, message: JsonRpcMessage, takesEvents: boolean) {
     const scope = yield* Effect.scope
     const slot = yield* CurrentSlot
-    const { denial, reads } = yield* grantReads
+    const grant = yield* CurrentGrant
+    const { denial, note, reads } = yield* grantReads
     const outbox = yield* Queue.make<JsonRpcMessage, Cause.Done>({ capacity: maxUnsent })
     let isAnswered = false
+    let call: ClientCall | null = null
+    const offer = (sent: JsonRpcMessage) => Effect.asVoid(Queue.offer(outbox, sent))
     // A client without event streams gets the response alone.
     const send = (sent: JsonRpcMessage) => {
       if (isResponse(sent)) isAnswered = true
-      return takesEvents || isResponse(sent) ? Effect.asVoid(Queue.offer(outbox, sent)) : Effect.void
+      if (isRequest(sent) && call !== null) return requests.ask(call, sent, takesEvents, scope)
+      return takesEvents || isResponse(sent) ? offer(sent) : Effect.void
     }
     let isEnded = false
     const end = (exit: Exit.Exit<void>) => {
       isEnded = true
+      if (call !== null) requests.end(call)
       if (slot?.isHandedOver === true) lifecycle.leave(slot)
       if (!isAnswered && isRequest(message)) Queue.offerUnsafe(outbox, errorResponse(message.id, errorOfExit(exit)))
       Queue.endUnsafe(outbox)
@@ -135,9 +148,21 @@ const makeExchange = Effect.gen(function*() {
         : Effect.void
     }
     const handled = Effect.scoped(
-      Effect.flatMap(connections.open("http", send), ({ receive }) => receive(message))
+      Effect.flatMap(connections.open("http", send), ({ receive }) => {
+        if (isRequest(message)) {
+          call = {
+            grant,
+            slot,
+            id: message.id,
+            send: offer,
+            receive: (received) => Effect.provideService(receive(received), AgentReads, reads)
+          }
+        }
+        return receive(message)
+      })
     ).pipe(
       Effect.provideService(AgentReads, reads),
+      Effect.provideService(CurrentDenial, note),
       Effect.onExit((exit) => Effect.suspend(() => end(exit)))
     )
     const fiber = yield* Effect.forkIn(Effect.interruptible(handled), scope)
@@ -162,6 +187,7 @@ export const McpLayer = HttpApiBuilder.group(
     const { origin: ownOrigin } = new URL(yield* BaseUrl)
     const origins = new Set([ownOrigin, ...yield* AllowedOrigins])
     const exchange = yield* makeExchange
+    const requests = yield* makeClientRequests
 
     const handle = Effect.fnUntraced(function*(request: HttpServerRequest) {
       const { headers } = request
@@ -176,9 +202,18 @@ export const McpLayer = HttpApiBuilder.group(
       if (!takesEvents && "method" in message && message.method === "subscriptions/listen") {
         return yield* problems.fail("not_acceptable", { detail: "The response is a stream of text/event-stream." })
       }
-      const { denial, handOver, outbox } = yield* exchange(message, takesEvents)
+      const grant = yield* CurrentGrant
+      if (isResponse(message)) {
+        return (yield* requests.answer(grant, message))
+          ? HttpServerResponse.empty({ status: 202 })
+          : json(errorResponse(null, noCallWaits), 400)
+      }
+      if (isNotification(message) && message.method === "notifications/cancelled") {
+        yield* requests.cancel(grant, message)
+      }
+      const { denial, handOver, outbox } = yield* exchange(requests, message, takesEvents)
       const first = yield* Effect.catch(Queue.take(outbox), () => Effect.succeed(null))
-      // Notifications and responses of the client get no response of their own.
+      // Notifications of the client get no response of their own.
       if (first === null) return HttpServerResponse.empty({ status: 202 })
       if (isResponse(first)) {
         const problem = denial()

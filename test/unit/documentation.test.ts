@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
 import { type AdviceRow, adviceTable } from "../../src/mcp/Advice.ts"
+import { mutationAdviceTable } from "../../src/mcp/MutationAdvice.ts"
 import { deadLinks } from "../fixtures/Markdown.ts"
 
 const read = (file: string) => fs.readFileSync(file, "utf8")
@@ -81,6 +82,7 @@ describe("The documentation", () => {
     assert.deepStrictEqual(shown("State"), rows(adviceTable.states))
     assert.deepStrictEqual(shown("Answer"), rows(adviceTable.situations))
     assert.deepStrictEqual(shown("Code"), rows(adviceTable.refusals))
+    assert.deepStrictEqual(shown("Refusal"), rows(mutationAdviceTable))
   })
 
   it("configures agents' hosts in valid JSON, with no token in an argument, a URL or a header", () => {

@@ -215,7 +215,7 @@ describe("the methods of tasks", () => {
       assert.strictEqual(result["resultType"], "complete")
       const reason = String((result["_meta"] as JsonObject)["financial-agents-gateway/reason"])
       for (
-        const words of ["Nothing was cancelled", "may already have the request", "Do not send it again", "Keep reading"]
+        const words of ["Nothing was cancelled", "may already have the request", "Do not send the request again", "Read the operation until"]
       ) {
         assert.include(reason, words)
       }

@@ -1,0 +1,165 @@
+/**
+ * An access token reaches no log line of the gateway, also if an agent puts it in a wrong place. It reaches no response either, except
+ * errors that repeat an unknown name to the sender. The test runs the gateway as a process at its most talkative log level, and
+ * searches all that it writes and answers.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { modern } from "../../../src/mcp/ProtocolVersions.ts"
+import { accept, issue } from "../../fixtures/Ledger.ts"
+import { agentGateway } from "../../fixtures/mcp/AgentGateway.ts"
+import { type Call, callRaw, messageOf, type Response, type Version, versions } from "../../fixtures/mcp/RawAgent.ts"
+
+/** A token of an authorization server, which the gateway does not accept. */
+const foreignToken =
+  [{ alg: "ES256", typ: "at+jwt" }, { sub: "alice", iss: "https://as.test" }].map((part) =>
+    Buffer.from(JSON.stringify(part)).toString("base64url")
+  ).join(".") + ".c2lnbmF0dXJlLW9mLWEtdG9rZW4tdGhhdC1ub2JvZHktYWNjZXB0cw"
+
+const tool = (version: Version, name: string, toolArguments: object): Call => ({
+  version,
+  method: "tools/call",
+  params: { name, arguments: toolArguments }
+})
+
+const plain = (version: Version) => (method: string, params: object): Call => ({
+  version,
+  method,
+  params: { ...params }
+})
+
+/** Calls with a secret as a name that the gateway does not know. The error repeats the name to its sender, and to no other. */
+const unknownNames = (version: Version, secret: string): ReadonlyArray<Call> => {
+  const call = plain(version)
+  return [
+    tool(version, secret, {}),
+    tool(version, "list_operations", { [secret]: secret }),
+    call(secret, {}),
+    call("prompts/get", { name: secret }),
+    call("resources/read", { uri: secret }),
+    call("resources/read", { uri: `operation://${secret}` }),
+    call("resources/read", { uri: `https://host.test/?access_token=${secret}` }),
+    call("tools/list", { _meta: { "io.modelcontextprotocol/protocolVersion": secret } })
+  ]
+}
+
+/** Calls with a secret as an argument, or in metadata. */
+const misplaced = (version: Version, secret: string): ReadonlyArray<Call> => {
+  const call = plain(version)
+  return [
+    ...["get_operation", "wait_for_operation"].map((name) => tool(version, name, { id: secret })),
+    tool(version, "find_operation_by_key", { idempotency_key: secret }),
+    ...["page_token", "type", "created_after", "idempotency_key"].map((name) =>
+      tool(version, "list_operations", { [name]: secret })
+    ),
+    tool(version, "list_operations", { state: [secret] }),
+    ...["after", "type"].map((name) => tool(version, "changes_since", { [name]: secret })),
+    call("tools/call", { name: "list_operations", arguments: secret }),
+    call("tools/list", { cursor: secret }),
+    call("logging/setLevel", { level: secret }),
+    ...["tasks/get", "tasks/update", "tasks/cancel"].map((method) => call(method, { taskId: secret })),
+    call("subscriptions/listen", { notifications: { resourceSubscriptions: [secret], taskIds: [secret] } }),
+    call("subscriptions/listen", { notifications: secret }),
+    call("notifications/cancelled", { requestId: 1, reason: secret }),
+    call("tools/list", { _meta: { [secret]: secret } }),
+    call("tools/list", { _meta: { "io.modelcontextprotocol/clientInfo": { name: secret, version: secret } } }),
+    call("initialize", { protocolVersion: secret, capabilities: {}, clientInfo: { name: secret, version: "1" } })
+  ]
+}
+
+/** Requests with a secret outside of a message. */
+const outside = (url: URL, token: string, secret: string): ReadonlyArray<readonly [URL, RequestInit]> => {
+  const { body, headers } = messageOf({ version: modern, method: "tools/list", params: {} })
+  const ok = { ...headers, authorization: `Bearer ${token}` }
+  const post = (extra: Readonly<Record<string, string>>, target = "", content = body) =>
+    [new URL(url.href + target), { method: "POST", headers: { ...ok, ...extra }, body: content }] as const
+  return [
+    post({}, `?access_token=${secret}`),
+    post({ authorization: "" }, `?access_token=${secret}`),
+    post({}, `?token=${encodeURIComponent(encodeURIComponent(secret))}`),
+    post({ authorization: `Bearer ${secret}x` }),
+    post({ authorization: secret }),
+    post({ authorization: `Basic ${Buffer.from(`agent:${secret}`).toString("base64")}` }),
+    post({ authorization: `DPoP ${secret}`, dpop: secret }),
+    ...[
+      "origin",
+      "cookie",
+      "mcp-session-id",
+      "mcp-method",
+      "mcp-name",
+      "mcp-protocol-version",
+      "accept",
+      "content-type"
+    ]
+      .map((name) => post({ [name]: secret })),
+    post({}, "", secret),
+    post({}, "", `{"jsonrpc":"2.0","id":1,"method":"${secret}`),
+    post({}, "", JSON.stringify([secret])),
+    post({}, "", JSON.stringify({ jsonrpc: secret, id: 1, method: "tools/list" })),
+    [url, { method: "DELETE", headers: { ...ok, "mcp-session-id": secret } }],
+    [url, { method: "GET", headers: { ...ok, "last-event-id": secret } }]
+  ]
+}
+
+const send = async ([url, init]: readonly [URL, RequestInit]): Promise<Response> => {
+  const response = await fetch(url, init)
+  return { status: response.status, headers: JSON.stringify([...response.headers]), body: await response.text() }
+}
+
+/** Parts of a secret that would reveal it: a masked one shows at most how it begins. */
+const partsOf = (secret: string) => {
+  const middle = Math.floor(secret.length / 2)
+  return [secret.slice(8, 24), secret.slice(middle, middle + 16), secret.slice(-16)]
+}
+
+describe("An access token", () => {
+  it.live("is in no log line, wherever an agent puts it, and in no response unless an error repeats an unknown name", () =>
+    Effect.gen(function*() {
+      const { services, start, url } = yield* agentGateway
+      const { output, stop } = yield* start({ LOG_LEVEL: "All" })
+      const { access_token, identity } = yield* Effect.provide(issue(), services)
+      const { operation: { id } } = yield* Effect.provide(accept(identity), services)
+      const token = Redacted.value(access_token)
+      const secrets = [token, foreignToken]
+
+      const responses = yield* Effect.promise(async () => {
+        const right: ReadonlyArray<Call> = versions.flatMap((version) => [
+          tool(version, "list_operations", {}),
+          tool(version, "wait_for_operation", { id, seconds: 1 }),
+          { version, method: "tools/list", params: {} }
+        ])
+        const answered = await Promise.all(right.map((call) => callRaw(url, token, call)))
+        assert.deepStrictEqual(answered.map(({ status }) => status), right.map(() => 200))
+        const wrong = await Promise.all(
+          secrets.flatMap((secret) => [
+            ...versions.flatMap((version) =>
+              misplaced(version, secret).map(async (call) => ({
+                place: JSON.stringify(call).replaceAll(secret, "SECRET"),
+                response: await callRaw(url, token, call)
+              }))
+            ),
+            ...outside(url, token, secret).map(async (request) => ({
+              place: JSON.stringify(request).replaceAll(secret, "SECRET"),
+              response: await send(request)
+            }))
+          ])
+        )
+        await Promise.all(secrets.flatMap((secret) => [
+          ...versions.flatMap((version) => unknownNames(version, secret).map((call) => callRaw(url, token, call))),
+          send([new URL(`${url.href}/${secret}`), { headers: { authorization: `Bearer ${token}` } }])
+        ]))
+        return [...answered.map((response) => ({ place: "where it belongs", response })), ...wrong]
+      })
+      yield* stop("SIGTERM")
+      const log = output.stderr + output.stdout
+      assert.include(log, "Request refused", "the log has the requests")
+      const leaks: Array<string> = []
+      for (const part of secrets.flatMap(partsOf)) {
+        for (const line of log.split("\n")) if (line.includes(part)) leaks.push(`log: ${line}`)
+        for (const { place, response } of responses) {
+          if (JSON.stringify(response).includes(part)) leaks.push(`${place}: ${JSON.stringify(response)}`)
+        }
+      }
+      assert.deepStrictEqual(leaks, [])
+    }).pipe(Effect.scoped))
+})
