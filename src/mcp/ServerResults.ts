@@ -5,8 +5,10 @@ import type { JsonObject, JsonRpcRequest, JsonRpcResponse } from "./JsonRpc.ts"
 import type { Transport } from "./McpConnections.ts"
 import { isObject } from "./Messages.ts"
 import { tasksExtension } from "./OperationTasks.ts"
+import { OperationTools } from "./OperationTools.ts"
 import { metadataOf, namedVersion } from "./ProtocolVersions.ts"
 import { quotedJson } from "./QuotedText.ts"
+import { refusalText } from "./ReadRefusals.ts"
 
 /** Name and version of the server, for clients. */
 export const serverInfo = { name: "financial-agents-gateway", version: "1.0.0" } as const
@@ -31,6 +33,23 @@ const quoteContent = (result: JsonObject): JsonObject =>
     ? { ...result, content: [{ type: "text", text: quotedJson(result["structuredContent"]) }] }
     : result
 
+/** How Effect's server begins the text of a call whose arguments do not fit the tool. */
+const invalidArguments = "Invalid parameters for tool "
+
+/** Most characters of such a text, which names each invalid argument and repeats unknown names. */
+const maxComplaint = 1000
+
+/** The refusal of arguments. Those of reading tools get the advice, as every refused read does. */
+const quoteComplaint = (tool: unknown, result: JsonObject): JsonObject => {
+  const [block] = Array.isArray(result["content"]) ? result["content"] as ReadonlyArray<unknown> : []
+  const text = isObject(block) ? block["text"] : null
+  if (result["isError"] !== true || typeof text !== "string" || !text.startsWith(invalidArguments)) return result
+  const complaint = text.length > maxComplaint ? `${text.slice(0, maxComplaint)}…` : text
+  const isRead = typeof tool === "string" && Object.hasOwn(OperationTools.tools, tool)
+  const quoted = isRead ? refusalText({ code: "invalid_request", detail: complaint }) : complaint
+  return { ...result, content: [{ type: "text", text: quoted }] }
+}
+
 const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, transport: Transport): JsonObject => {
   const isModern = namedVersion(params) !== null
   const named = isModern
@@ -38,7 +57,7 @@ const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, 
     : result
   switch (method) {
     case "tools/call":
-      return quoteContent(named)
+      return quoteComplaint(params?.["name"], quoteContent(named))
     case "initialize":
     case "server/discover":
       return isObject(named["capabilities"])
