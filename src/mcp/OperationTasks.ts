@@ -10,13 +10,12 @@ import { adviceOnCancel, adviceOnRefusal } from "./Advice.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
 import { errorCodes, type JsonObject, JsonRpcFailure } from "./JsonRpc.ts"
 import { answerOf, type OperationAnswer } from "./OperationAnswer.ts"
+import { capabilitiesMember } from "./ProtocolVersions.ts"
 import { reasonMember } from "./Reasons.ts"
 import { toolResultOf } from "./ToolResults.ts"
 
 /** The identifier of the extension. */
 export const tasksExtension = "io.modelcontextprotocol/tasks"
-
-const capabilitiesMember = "io.modelcontextprotocol/clientCapabilities"
 
 const AnyObject = Schema.Record(Schema.String, Schema.Unknown)
 

@@ -25,9 +25,6 @@ import { reasonMember } from "./Reasons.ts"
 /** Most operations of one subscription. Each change reads all of them again. */
 const maxOperations = 64
 
-/** Reads of the operations before the acknowledgement that run at once. */
-const concurrentReads = 8
-
 /** Seconds of one wait. Many load balancers cut connections that are idle for 60 seconds. */
 const waitSeconds = 50
 
@@ -81,11 +78,11 @@ const wantedOf = Effect.fnUntraced(function*(params: JsonObject) {
 
 const operationsOf = ({ tasks, uris }: Wanted): ReadonlyArray<OperationId> => [...new Set([...uris.keys(), ...tasks])]
 
-/** The operations that the grant may read. */
+/** The operations that the grant may read. One read at a time: a request must not take more of the store than others do. */
 const readAll = Effect.fnUntraced(function*(reads: AgentReads["Service"], ids: ReadonlyArray<OperationId>) {
   const read = (id: OperationId) =>
     Effect.catchIf(reads.get(id), ({ code }) => code === "operation_not_found", () => Effect.succeed(null))
-  const operations = yield* Effect.forEach(ids, read, { concurrency: concurrentReads })
+  const operations = yield* Effect.forEach(ids, read)
   return operations.filter((operation) => operation !== null)
 })
 
