@@ -25,8 +25,8 @@ export class ReadRefused extends Schema.TaggedError<ReadRefused>()("ReadRefused"
 }
 
 /**
- * Whether two forms of an operation differ. Everything but `under_review` is a function of the revision, unless the ledger was put
- * back to an earlier state: then a revision may have another state.
+ * Whether two forms of an operation differ. Everything but `under_review` is a function of the revision. After the ledger was put
+ * back to an earlier state, a revision may have another state.
  */
 export const differs = (a: Operation, b: Operation): boolean =>
   a.revision !== b.revision || a.state !== b.state || a.under_review !== b.under_review
@@ -36,11 +36,6 @@ export class AgentReads extends Context.Service<AgentReads, {
   /** One page, newest first. */
   readonly list: (query: ListQuery) => Effect.Effect<OperationList, ReadRefused>
   readonly get: (id: OperationId) => Effect.Effect<Operation, ReadRefused>
-  /**
-   * The operation once it differs from `known`, or as it is after `seconds`, up to 60. It may return earlier without a change, when
-   * the gateway does not let the request wait.
-   */
-  readonly next: (known: Operation, seconds: number) => Effect.Effect<Operation, ReadRefused>
   /**
    * Those of the known operations that differ from their known form, once there is one. None after `seconds`, up to 60, or earlier
    * if the gateway does not let the request wait. A change before the call counts as well, so a caller that passes what it read

@@ -12,7 +12,7 @@ export const AdviceText = Schema.String.annotate({
   description: "What the state means, and what to do and not to do next."
 })
 
-export const ReadAgain = Schema.NullOr(Schema.Int).annotate({
+export const ReadAgain = Schema.NullOr(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))).annotate({
   description: "Seconds to wait before the next read; null if nothing can change any more."
 })
 

@@ -13,7 +13,8 @@ import {
   adviceOnWait,
   unknownKeySeconds
 } from "./Advice.ts"
-import { AgentReads, differs, type ReadRefused } from "./AgentReads.ts"
+import { AgentReads, type ReadRefused } from "./AgentReads.ts"
+import { changesAmong } from "./FollowedOperations.ts"
 import { answerOf } from "./OperationAnswer.ts"
 import { defaultPageSize, defaultWaitSeconds, OperationTools, type StateAdvice, ToolRefusal } from "./OperationTools.ts"
 import { longestSilence, makeReport, type Report } from "./Progress.ts"
@@ -54,12 +55,9 @@ const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, sec
     const left = seconds - waited
     if (left <= 0) break
     yield* report(waited, seconds, adviceOn(operation, yield* DateTime.now).advice)
-    const asked = Math.ceil(Math.min(left, longestSilence))
-    const next = yield* reads.next(operation, asked)
-    // The gateway does not let the call wait: it shuts down, or too many requests wait.
-    const isRefused = !differs(operation, next) && now() - start - waited < asked / 2
-    operation = next
-    if (isRefused) break
+    const changed = yield* changesAmong(reads, [operation], Math.ceil(Math.min(left, longestSilence)))
+    if (changed === null) break
+    operation = changed[0] ?? operation
   }
   return { ...adviceOnWait(operation, yield* DateTime.now), operation: quoteFailure(operation) }
 })

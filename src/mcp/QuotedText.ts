@@ -5,9 +5,10 @@ import type { Operation } from "../domain/Operation.ts"
 import { maxMessageLength } from "../domain/OperationForm.ts"
 
 /**
- * Characters that a model reads and a person does not see, or that change the layout: control and format characters, unassigned
- * and private ones, lone surrogates, every space but U+0020, separators, variation selectors, fillers and tags. U+2800 is a blank
- * of Braille. The last four close a tag or a code fence in the prompt of a host.
+ * Characters that a model reads and a person does not see, or that change the layout. `\p{C}` are control and format characters,
+ * unassigned and private ones, and lone surrogates. `\p{Z}` are spaces and separators; U+0020 stays. The next property adds
+ * variation selectors, fillers and tags. U+2800 is a blank of Braille. The last four close a tag or a code fence in the prompt of
+ * a host.
  */
 const dangerous = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800<>&`]/gu
 

@@ -95,6 +95,7 @@ const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }
       }
     )
 
+  /** The operation once it differs from `known`, or as it is after `seconds`. */
   const next = Effect.fnUntraced(function*(known: Operation, seconds: number) {
     const tag = tags.of(known)
     const state = tag === undefined ? yield* read(known.id, null) : { operation: known, tag }
@@ -107,7 +108,6 @@ const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }
   return AgentReads.of({
     list: (query) => Effect.map(send(() => operations.list({ query })), ({ body }) => body),
     get: (id) => Effect.map(read(id, null), ({ operation }) => operation),
-    next,
     nextAmong: nextAmongOf(next),
     changes: (query, seconds) =>
       Effect.map(

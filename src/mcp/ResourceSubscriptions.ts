@@ -2,36 +2,22 @@
  * `resources/subscribe` and `resources/unsubscribe` of version 2025-11-25, for a connection that outlives its requests. A client
  * learns of each change of the operations that it subscribed to.
  */
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
+import { problemKinds } from "../api/ProblemKinds.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
+import { changesAmong, maxFollowed } from "./FollowedOperations.ts"
 import { errorCodes, type JsonObject, JsonRpcFailure, type JsonRpcNotification } from "./JsonRpc.ts"
 import { operationOfUri, uriOfOperation } from "./OperationUri.ts"
-
-/** Most operations that a connection watches. */
-const maxSubscriptions = 64
-
-/** Seconds of one wait. Many load balancers cut connections that are idle for 60 seconds. */
-const waitSeconds = 50
-
-/** A wait that ends earlier without a change, in milliseconds, shows that the gateway does not let the request wait. */
-const shortestWait = 1000
 
 /** The pause before the next read when the gateway does not answer, or does not let the request wait. */
 const pause = "5 seconds"
 
-/** Refusals that may be over soon. */
-const passing: ReadonlySet<string> = new Set([
-  "gateway_unreachable",
-  "service_unavailable",
-  "authorization_unavailable",
-  "not_ready",
-  "rate_limited"
-])
+/** Whether the refusal may be over soon. */
+const isPassing = ({ code }: ReadRefused): boolean => code === "gateway_unreachable" || problemKinds[code].retryable
 
 const idOf = (params: JsonObject): Effect.Effect<OperationId, JsonRpcFailure> => {
   const id = typeof params["uri"] === "string" ? operationOfUri(params["uri"]) : null
@@ -47,7 +33,7 @@ const idOf = (params: JsonObject): Effect.Effect<OperationId, JsonRpcFailure> =>
 
 const tooMany = new JsonRpcFailure({
   code: errorCodes.invalidParams,
-  message: `A connection may subscribe to up to ${maxSubscriptions} operations. Unsubscribe from others first.`
+  message: `A connection may subscribe to up to ${maxFollowed} operations. Unsubscribe from others first.`
 })
 
 /** A method, from `params` to the result. */
@@ -83,8 +69,8 @@ export const makeResourceSubscriptions = Effect.fnUntraced(function*(
       return update(operation.id)
     }, { discard: true })
 
-  const refuse = ({ code }: ReadRefused) => {
-    if (passing.has(code)) return Effect.sleep(pause)
+  const refuse = (refused: ReadRefused) => {
+    if (isPassing(refused)) return Effect.sleep(pause)
     const ids = [...subscribed.keys()]
     subscribed.clear()
     return Effect.forEach(ids, update, { discard: true })
@@ -94,23 +80,33 @@ export const makeResourceSubscriptions = Effect.fnUntraced(function*(
     const reads = yield* AgentReads
     while (subscribed.size > 0) {
       isChanged.closeUnsafe()
-      const [took, read] = yield* Effect.timed(
-        Effect.raceFirst(Effect.result(reads.nextAmong([...subscribed.values()], waitSeconds)), isChanged.await)
+      const read = yield* Effect.raceFirst(
+        Effect.result(changesAmong(reads, [...subscribed.values()])),
+        isChanged.await
       )
       // The client subscribed or unsubscribed. What the read would have found, the next one finds.
       if (read === undefined) continue
       if (Result.isFailure(read)) yield* refuse(read.failure)
-      else if (read.success.length > 0) yield* announce(read.success)
-      else if (Duration.toMillis(took) < shortestWait) yield* Effect.sleep(pause)
+      else if (read.success === null) yield* Effect.sleep(pause)
+      else yield* announce(read.success)
     }
     isWatching = false
-  })
+  }).pipe(
+    // After a defect, the next subscription watches again.
+    Effect.onError(() =>
+      Effect.sync(() => {
+        isWatching = false
+      })
+    )
+  )
 
   const subscribe: Method = Effect.fnUntraced(function*(params) {
     const id = yield* idOf(params)
-    if (subscribed.size >= maxSubscriptions && !subscribed.has(id)) return yield* tooMany
     const reads = yield* AgentReads
-    keep(yield* reads.get(id))
+    const operation = yield* reads.get(id)
+    // After the read: others may have subscribed meanwhile.
+    if (subscribed.size >= maxFollowed && !subscribed.has(id)) return yield* tooMany
+    keep(operation)
     isChanged.openUnsafe()
     if (!isWatching) {
       isWatching = true

@@ -5,11 +5,11 @@
  * token that may expire. Several quick changes may arrive as one, which has the last state. A review that begins and ends between two
  * reads may stay unannounced: it changes no revision.
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { isOperationId, type Operation, type OperationId } from "../domain/Operation.ts"
 import { AgentReads, differs, type ReadRefused } from "./AgentReads.ts"
+import { changesAmong, maxFollowed } from "./FollowedOperations.ts"
 import {
   errorCodes,
   type JsonObject,
@@ -21,15 +21,6 @@ import {
 import { requireTasks, taskOf } from "./OperationTasks.ts"
 import { operationOfUri } from "./OperationUri.ts"
 import { reasonMember } from "./Reasons.ts"
-
-/** Most operations of one subscription. Each change reads all of them again. */
-const maxOperations = 64
-
-/** Seconds of one wait. Many load balancers cut connections that are idle for 60 seconds. */
-const waitSeconds = 50
-
-/** A wait that ends earlier without a change, in milliseconds, shows that the gateway does not let the request wait. */
-const shortestWait = 1000
 
 const Flag = Schema.optionalKey(Schema.Boolean)
 const Texts = Schema.optionalKey(Schema.Array(Schema.String))
@@ -70,8 +61,8 @@ const wantedOf = Effect.fnUntraced(function*(params: JsonObject) {
     if (id !== null) uris.set(id, uri)
   }
   const wanted: Wanted = { uris, tasks: new Set(taskIds?.filter(isOperationId)) }
-  if (operationsOf(wanted).length > maxOperations) {
-    return yield* invalidParams(`params.notifications may name up to ${maxOperations} operations.`)
+  if (operationsOf(wanted).length > maxFollowed) {
+    return yield* invalidParams(`params.notifications may name up to ${maxFollowed} operations.`)
   }
   return wanted
 })
@@ -130,12 +121,9 @@ const follow = Effect.fnUntraced(function*(
     if (operation.terminal) yield* announce(operation)
     else followed.set(operation.id, { read: operation, announced: operation })
   }
-  const clock = yield* Clock.Clock
-  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   while (followed.size > 0) {
-    const begun = now()
-    const changed = yield* reads.nextAmong([...followed.values()].map(({ read }) => read), waitSeconds)
-    if (changed.length === 0 && now() - begun < shortestWait) return false
+    const changed = yield* changesAmong(reads, [...followed.values()].map(({ read }) => read))
+    if (changed === null) return false
     for (const operation of changed) {
       const known = followed.get(operation.id)
       if (known === undefined) continue

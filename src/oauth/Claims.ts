@@ -81,8 +81,8 @@ export const isTimely = (
 }
 
 /**
- * The audiences that a token may name for a resource (`Credential.resource`): the gateway's, which is good for all of its
- * resources, or the resource itself (RFC 8707 §2).
+ * The audiences that a token may name for a resource (`Credential.resource`). The gateway's is good for all of its resources.
+ * The other one is the resource itself (RFC 8707 §2).
  */
 export const acceptedAudiences = (
   { audience }: Pick<ClaimRules, "audience">,

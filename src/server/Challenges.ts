@@ -36,8 +36,8 @@ export interface Occasion {
 
 /**
  * Makes the value of `WWW-Authenticate`: one challenge for each accepted scheme. The challenge of the scheme that the
- * client used carries the error. On the path of the MCP resource they name its metadata, and with 401 the scope to request,
- * because MCP clients take the scope from the challenge.
+ * client used carries the error. On the path of the MCP resource they name its metadata. A 401 names the scope there as well,
+ * because MCP clients take the scope to request from the challenge.
  */
 export const makeChallenge = (accepted: AcceptedCredentialsShape, baseUrl: string) => {
   const { certificates, dpopAlgorithms, senderConstrained } = accepted

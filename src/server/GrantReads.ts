@@ -70,7 +70,8 @@ export const makeGrantReads = Effect.gen(function*() {
 
     /**
      * Waits for the changes of the owner. A change wakes the request with the new form of the operation, and the read that follows
-     * checks the grant. The first read looks at all operations, because one may have changed before the call.
+     * checks the grant. It reads the operations that changed. The first read, and each one after another wake-up, reads all of them:
+     * the watcher may have started or failed meanwhile, and missed changes.
      */
     const nextAmong = (known: ReadonlyArray<Operation>, seconds: number) => {
       const knownById = new Map(known.map((operation) => [operation.id, operation]))
@@ -78,16 +79,15 @@ export const makeGrantReads = Effect.gen(function*() {
         const before = knownById.get(operation.id)
         return before !== undefined && differs(before, operation)
       }
-      let due = new Set(knownById.keys())
+      let changed = new Set<OperationId>()
       const concerns = (operation: Operation) => {
         if (!isNews(operation)) return false
-        due.add(operation.id)
+        changed.add(operation.id)
         return true
       }
       const read = Effect.suspend(() => {
-        // A wake-up for another reason, such as the end of the grant, reads one operation.
-        const ids = due.size > 0 ? [...due] : [known[0]!.id]
-        due = new Set()
+        const ids = [...changed.size > 0 ? changed : knownById.keys()]
+        changed = new Set()
         return Effect.map(Effect.forEach(ids, get), (found) => found.filter(isNews))
       })
       const topic = known.length === 1 ? topicOfOperation(known[0]!.id) : topicOfOwner(grant)
@@ -100,7 +100,6 @@ export const makeGrantReads = Effect.gen(function*() {
     const reads = AgentReads.of({
       list: (query) => ofRequest(Effect.map(operations.list(grant, query), ({ body }) => decodeList(body))),
       get: (id) => ofRequest(get(id)),
-      next: (known, seconds) => Effect.map(ofRequest(nextAmong([known], seconds)), ([operation = known]) => operation),
       nextAmong: (known, seconds) => known.length === 0 ? Effect.succeed([]) : ofRequest(nextAmong(known, seconds)),
       changes: (query, seconds) =>
         ofRequest(

@@ -2,6 +2,7 @@
  * Checks of the headers of an MCP request (Streamable HTTP), against its message.
  */
 import { decodeNameHeader } from "effect/ai/McpServer"
+import Negotiator from "negotiator"
 import { errorCodes, type JsonRpcError, type JsonRpcMessage } from "../mcp/JsonRpc.ts"
 import { isObject, isRequest } from "../mcp/Messages.ts"
 import {
@@ -12,7 +13,7 @@ import {
   namedVersion,
   unsupportedVersion
 } from "../mcp/ProtocolVersions.ts"
-import { acceptsJson, type RequestHeaders } from "./RequestChecks.ts"
+import type { RequestHeaders } from "./RequestChecks.ts"
 
 /** The member of `params` that the header `Mcp-Name` repeats, by method. */
 const nameMembers: Readonly<Record<string, string>> = {
@@ -64,8 +65,6 @@ export const findHeaderError = (headers: RequestHeaders, message: JsonRpcMessage
     : null
 }
 
-/** Whether the client reads server-sent events. */
+/** Whether the client reads server-sent events. The gate has refused a long `Accept`, which would cost the negotiator time. */
 export const acceptsEvents = ({ accept }: RequestHeaders): boolean =>
-  accept === undefined || /(?:^|,)\s*(?:text\/event-stream|text\/\*|\*\/\*)\s*(?:[;,]|$)/i.test(accept)
-
-export { acceptsJson }
+  accept === undefined || new Negotiator({ headers: { accept } }).mediaType(["text/event-stream"]) !== undefined

@@ -13,6 +13,7 @@ import { type Operation, OperationId, OperationType } from "../../../src/domain/
 import { AgentReads, type ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import * as RemoteReads from "../../../src/mcp/RemoteReads.ts"
 import { Grants } from "../../../src/services/Grants.ts"
+import { nextOf } from "../../fixtures/AgentModel.ts"
 import { faultyProxy, type ProxyFault } from "../../fixtures/client/FaultyProxy.ts"
 import { freePort, serve, urlOf } from "../../fixtures/CommandLine.ts"
 import { accept, drive, issue, newKey, PostgresServices } from "../../fixtures/Ledger.ts"
@@ -76,16 +77,16 @@ describe("RemoteReads", () => {
         const unknown = OperationId.make("01900000-0000-7000-8000-000000000000")
         assert.strictEqual(yield* codeOf(reads.get(unknown)), "operation_not_found")
 
-        assert.deepStrictEqual(yield* reads.next(known, 1), known, "no change within the second")
+        assert.deepStrictEqual(yield* nextOf(reads, known, 1), known, "no change within the second")
         const feed = yield* reads.changes({}, 0)
         assert.deepStrictEqual(idsOf(feed.operations).toSorted(), [first.id, second.id].toSorted())
         const after = ChangeToken.make(feed.next_change_token)
         const changing = yield* Effect.forkChild(reads.changes({ after }, 60))
-        const waiting = yield* Effect.forkChild(reads.next(known, 60))
+        const waiting = yield* Effect.forkChild(nextOf(reads, known, 60))
         const moved = yield* drive(first, ["submitting"])
         assert.deepInclude(yield* Fiber.join(waiting), { id: first.id, revision: moved.revision, state: "submitting" })
         assert.deepStrictEqual(idsOf((yield* Fiber.join(changing)).operations), [first.id])
-        assert.deepStrictEqual(yield* reads.next(known, 60), yield* reads.get(first.id), "it differs already")
+        assert.deepStrictEqual(yield* nextOf(reads, known, 60), yield* reads.get(first.id), "it differs already")
       }).pipe(Effect.provide(services))
     })))
 
@@ -108,7 +109,7 @@ describe("RemoteReads", () => {
           const { operation } = yield* accept(issued.identity)
           const reads = yield* readsAt(url, issued.access_token)
           const known = yield* reads.get(operation.id)
-          const waiting = yield* Effect.forkChild(codeOf(reads.next(known, 60)))
+          const waiting = yield* Effect.forkChild(codeOf(nextOf(reads, known, 60)))
           yield* end(issued)
           const codes = [
             yield* Fiber.join(waiting),
@@ -142,7 +143,7 @@ describe("RemoteReads", () => {
         const reads = yield* readsAt(url, access_token)
         const { operation } = yield* accept(identity)
         const known = yield* reads.get(operation.id)
-        const waiting = yield* Effect.forkChild(reads.next(known, 60))
+        const waiting = yield* Effect.forkChild(nextOf(reads, known, 60))
         yield* gateway.kill
         yield* drive(operation, ["submitting"])
         yield* start

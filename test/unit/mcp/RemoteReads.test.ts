@@ -9,6 +9,7 @@ import { TestClock } from "effect/testing"
 import { Operation, OperationId } from "../../../src/domain/Operation.ts"
 import { AgentReads, type ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import * as RemoteReads from "../../../src/mcp/RemoteReads.ts"
+import { nextOf } from "../../fixtures/AgentModel.ts"
 import * as Scripted from "../../fixtures/client/ScriptedGateway.ts"
 
 const token = "secret-token"
@@ -69,8 +70,8 @@ describe("RemoteReads", () => {
       (reads, { received }) =>
         Effect.gen(function*() {
           const known = yield* settled(reads.get(id))
-          assert.deepStrictEqual(yield* settled(reads.next(known, 5)), known)
-          assert.deepInclude(yield* settled(reads.next(known, 30)), { state: "submitting", revision: 2 })
+          assert.deepStrictEqual(yield* settled(nextOf(reads, known, 5)), known)
+          assert.deepInclude(yield* settled(nextOf(reads, known, 30)), { state: "submitting", revision: 2 })
           assert.deepStrictEqual(
             received.map(({ ifNoneMatch, prefer }) => [ifNoneMatch, prefer]),
             [[null, null], ["\"1\"", "wait=5"], ["\"1\"", "wait=30"]]
@@ -88,7 +89,7 @@ describe("RemoteReads", () => {
       for (const [replies, requests] of [[[same, later], 2], [[later], 1], [[reviewed], 1]] as const) {
         yield* withReads(replies, (reads, { received }) =>
           Effect.gen(function*() {
-            assert.notDeepEqual(yield* settled(reads.next(known, 9)), known)
+            assert.notDeepEqual(yield* settled(nextOf(reads, known, 9)), known)
             assert.deepStrictEqual(
               received.map(({ ifNoneMatch, prefer }) => [ifNoneMatch, prefer]),
               [[null, null], ["\"1\"", "wait=9"]].slice(0, requests)
@@ -107,8 +108,8 @@ describe("RemoteReads", () => {
     ) =>
       Effect.gen(function*() {
         const known = yield* settled(reads.get(id))
-        yield* settled(reads.next(known, 30))
-        yield* settled(reads.next({ ...known, terminal: false }, 0))
+        yield* settled(nextOf(reads, known, 30))
+        yield* settled(nextOf(reads, { ...known, terminal: false }, 0))
         assert.deepStrictEqual(received.map(({ prefer }) => prefer), [null, null, null])
       })))
 
@@ -122,8 +123,8 @@ describe("RemoteReads", () => {
         const first = yield* settled(reads.get(id))
         let last = first
         for (let n = 1; n < 300; n++) last = yield* reads.get(id)
-        yield* settled(reads.next(last, 1))
-        yield* settled(reads.next(first, 1))
+        yield* settled(nextOf(reads, last, 1))
+        yield* settled(nextOf(reads, first, 1))
         assert.deepStrictEqual(received.slice(300).map(({ ifNoneMatch }) => ifNoneMatch), ["\"300\"", null])
       })))
 

@@ -165,6 +165,44 @@ describe("resources/subscribe", () => {
       assert.deepStrictEqual(updates, [uriOf(0)])
     })))
 
+  it.effect("watches again with the next subscription after a wait ended with a defect", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const model = new AgentModel(2)
+      const updates: Array<unknown> = []
+      const reads = model.reads("one wait")
+      let waits = 0
+      const nextAmong: AgentReads["Service"]["nextAmong"] = (known, seconds) =>
+        waits++ === 0 ? Effect.die("defect") : reads.nextAmong(known, seconds)
+      const { subscribe } = yield* makeResourceSubscriptions(({ params }) =>
+        Effect.sync(() => void updates.push(params?.["uri"]))
+      )
+      const run = (number: number) =>
+        Effect.provideService(subscribe({ uri: uriOf(number) }), AgentReads, { ...reads, nextAmong }).pipe(
+          Effect.forkChild,
+          Effect.tap(() => pass),
+          Effect.flatMap(Fiber.join)
+        )
+      yield* run(0)
+      yield* run(1)
+      yield* model.move(idOf(0), "submitting")
+      yield* pass
+      assert.deepStrictEqual(updates, [uriOf(0)])
+    })))
+
+  it.effect("keeps to 64 operations also when subscriptions read at the same time", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const model = new AgentModel(66, [10])
+      const { subscribe } = yield* makeResourceSubscriptions(() => Effect.void)
+      const all = Effect.forEach(
+        Array.from({ length: 66 }, (_, number) => number),
+        (number) => Effect.exit(subscribe({ uri: uriOf(number) })),
+        { concurrency: "unbounded" }
+      )
+      const fiber = yield* Effect.forkChild(Effect.provideService(all, AgentReads, model.reads("one wait")))
+      yield* pass
+      assert.strictEqual((yield* Fiber.join(fiber)).filter(Exit.isSuccess).length, 64)
+    })))
+
   it.effect("refuses URIs of no operation, operations that the grant may not read, and more than 64", () =>
     Effect.scoped(Effect.gen(function*() {
       const { model, subscribe, unsubscribe } = yield* connect(66)

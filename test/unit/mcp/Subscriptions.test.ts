@@ -10,7 +10,7 @@ import { AgentReads, differs, ReadRefused } from "../../../src/mcp/AgentReads.ts
 import { errorCodes, type JsonObject, type JsonRpcNotification } from "../../../src/mcp/JsonRpc.ts"
 import { taskOf, tasksExtension } from "../../../src/mcp/OperationTasks.ts"
 import { uriOfOperation } from "../../../src/mcp/OperationUri.ts"
-import { nextAmongOf } from "../../../src/mcp/SeparateWaits.ts"
+import { nextAmongOf, type WaitForOne } from "../../../src/mcp/SeparateWaits.ts"
 import { listen } from "../../../src/mcp/Subscriptions.ts"
 import { AgentModel, formOf, idOf } from "../../fixtures/AgentModel.ts"
 
@@ -451,7 +451,7 @@ describe("a wait made of separate waits", () => {
     Effect.gen(function*() {
       const model = new AgentModel(2)
       const known = [0, 1].map((n) => model.current(idOf(n)))
-      const next: AgentReads["Service"]["next"] = (operation, seconds) =>
+      const next: WaitForOne = (operation, seconds) =>
         operation.id === idOf(0) ? Effect.succeed(operation) : model.next(operation, seconds)
       const fiber = yield* Effect.forkChild(nextAmongOf(next)(known, 60))
       yield* TestClock.adjust("10 seconds")
