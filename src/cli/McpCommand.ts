@@ -6,12 +6,16 @@ import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Layer from "effect/Layer"
+import { cappedFetch } from "../http/cappedFetch.ts"
 import { describeFailure } from "../http/RequestFailure.ts"
 import { AgentReads } from "../mcp/AgentReads.ts"
 import { McpConnections } from "../mcp/McpConnections.ts"
 import * as RemoteReads from "../mcp/RemoteReads.ts"
 import { serveStdio } from "../mcp/StdioConnection.ts"
 import { gatewayAccess } from "./GatewayAccess.ts"
+
+/** Most bytes of a response: the longest page of operations has less than a tenth of it. */
+const maxResponse = 8 * 1024 * 1024
 
 /** Logs what no result may tell the agent, such as the code of a failed TLS handshake. */
 const logFailure = (baseUrl: string) => (cause: Cause.Cause<unknown>) => {
@@ -43,8 +47,13 @@ export const mcp = Command.make(
         FetchHttpClient.layer
       )
     const serving = Effect.flatMap(McpConnections, ({ open }) => serveStdio((send) => open("stdio", send)))
-    yield* Effect.forkChild(Effect.provide(checkAccess, reads(0)))
+    yield* Effect.forkChild(
+      Effect.provide(checkAccess, reads(0)).pipe(
+        Effect.provideService(FetchHttpClient.Fetch, cappedFetch(maxResponse))
+      )
+    )
     yield* Effect.provide(serving, Layer.merge(McpConnections.layer, reads())).pipe(
+      Effect.provideService(FetchHttpClient.Fetch, cappedFetch(maxResponse)),
       // Input that nothing reads any more would keep the process running.
       Effect.ensuring(Effect.sync(() => process.stdin.destroy()))
     )

@@ -9,9 +9,9 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
 import { answerOf, OperationAnswer } from "./OperationAnswer.ts"
-import { refusalText } from "./OperationToolHandlers.ts"
 import { operationOfUri } from "./OperationUri.ts"
 import { quotedJson } from "./QuotedText.ts"
+import { refusalText } from "./ReadRefusals.ts"
 
 const template = McpSchema.ResourceTemplate.make({
   uriTemplate: "operation://{id}",
@@ -26,7 +26,7 @@ const encodeAnswer = Schema.encodeEffect(OperationAnswer)
 const refuse = (refused: ReadRefused) =>
   Effect.fail(
     refused.code === "operation_not_found"
-      ? new McpSchema.InvalidParams({ message: refused.detail })
+      ? new McpSchema.InvalidParams({ message: refusalText(refused) })
       : new McpSchema.InternalError({ message: refusalText(refused) })
   )
 

@@ -6,17 +6,16 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { isOperationId, type Operation, type OperationId } from "../domain/Operation.ts"
 import { formatTimestamp } from "../domain/Timestamp.ts"
-import { adviceOnCancel } from "./Advice.ts"
+import { adviceOnCancel, adviceOnRefusal } from "./Advice.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
 import { errorCodes, type JsonObject, JsonRpcFailure } from "./JsonRpc.ts"
 import { answerOf, type OperationAnswer } from "./OperationAnswer.ts"
+import { capabilitiesMember } from "./ProtocolVersions.ts"
 import { reasonMember } from "./Reasons.ts"
 import { toolResultOf } from "./ToolResults.ts"
 
 /** The identifier of the extension. */
 export const tasksExtension = "io.modelcontextprotocol/tasks"
-
-const capabilitiesMember = "io.modelcontextprotocol/clientCapabilities"
 
 const AnyObject = Schema.Record(Schema.String, Schema.Unknown)
 
@@ -70,7 +69,10 @@ export const createdTask = (operation: Operation): Effect.Effect<JsonObject> =>
 /** What `tasks/cancel` answers. The result has no other place for words. */
 const notCancelled = { resultType: "complete", _meta: { [reasonMember]: adviceOnCancel } }
 
-const noTask = new JsonRpcFailure({ code: errorCodes.invalidParams, message: "There is no such task." })
+const noTask = new JsonRpcFailure({
+  code: errorCodes.invalidParams,
+  message: `There is no such task. ${adviceOnRefusal("operation_not_found")}`
+})
 
 const taskIdOf = ({ taskId }: JsonObject): Effect.Effect<OperationId, JsonRpcFailure> =>
   isOperationId(taskId) ? Effect.succeed(taskId) : Effect.fail(

@@ -9,7 +9,6 @@ import {
   adviceOn,
   adviceOnChanges,
   adviceOnList,
-  adviceOnRefusal,
   adviceOnUnknownKey,
   adviceOnWait,
   unknownKeySeconds
@@ -19,14 +18,11 @@ import { changesAmong } from "./FollowedOperations.ts"
 import { answerOf } from "./OperationAnswer.ts"
 import { defaultPageSize, defaultWaitSeconds, OperationTools, type StateAdvice, ToolRefusal } from "./OperationTools.ts"
 import { longestSilence, makeReport, type Report } from "./Progress.ts"
-import { quotedJson, quoteFailure } from "./QuotedText.ts"
+import { quoteFailure } from "./QuotedText.ts"
+import { refusalText } from "./ReadRefusals.ts"
 
 /** Seconds after which a feed that was read to its end may have news. */
 const readFeedAgainAfter = 5
-
-/** The text of a refused call: the advice, and the problem as data. */
-export const refusalText = ({ code, detail }: ReadRefused): string =>
-  quotedJson({ advice: adviceOnRefusal(code), problem: { code, detail } })
 
 const refuse = (refused: ReadRefused) => Effect.fail(new ToolRefusal({ message: refusalText(refused) }))
 

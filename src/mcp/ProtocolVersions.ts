@@ -16,6 +16,9 @@ export const supportedVersions: ReadonlyArray<string> = [modern, legacy]
 /** The member of `_meta` that names the version. */
 export const versionMember = "io.modelcontextprotocol/protocolVersion"
 
+/** The member of `_meta` that tells what the client can do. Requests of 2026-07-28 must have it. */
+export const capabilitiesMember = "io.modelcontextprotocol/clientCapabilities"
+
 /** The metadata of a request. */
 export const metadataOf = (params: JsonObject | undefined): JsonObject =>
   isObject(params?.["_meta"]) ? params["_meta"] : {}

@@ -1,13 +1,14 @@
 /**
  * Completes the responses to clients: capabilities that are true, and results in quoted text.
  */
-import { adviceOnRefusal } from "./Advice.ts"
 import type { JsonObject, JsonRpcError, JsonRpcRequest, JsonRpcResponse } from "./JsonRpc.ts"
 import type { Transport } from "./McpConnections.ts"
 import { isObject } from "./Messages.ts"
 import { tasksExtension } from "./OperationTasks.ts"
+import { OperationTools } from "./OperationTools.ts"
 import { metadataOf, namedVersion } from "./ProtocolVersions.ts"
 import { quotedJson } from "./QuotedText.ts"
+import { refusalText } from "./ReadRefusals.ts"
 
 /** Name and version of the server, for clients. */
 export const serverInfo = { name: "financial-agents-gateway", version: "1.0.0" } as const
@@ -38,18 +39,23 @@ const failureTexts = [
   ["Tool execution failed due to an internal server error", "internal_error"]
 ] as const
 
-/** A call that failed before or outside of its handler has advice as well. */
-const adviseOnFailure = (result: JsonObject): JsonObject => {
-  const [content] = result["isError"] === true && Array.isArray(result["content"]) ? result["content"] : []
-  const text = isObject(content) && typeof content["text"] === "string" ? content["text"] : ""
-  const [, code] = failureTexts.find(([beginning]) => text.startsWith(beginning)) ?? []
-  if (code === undefined) return result
-  const refusal = { advice: adviceOnRefusal(code), problem: { code, detail: withoutTokens(text) } }
-  return { ...result, content: [{ type: "text", text: quotedJson(refusal) }] }
-}
+/** Most characters of such a text, which names each invalid argument and repeats unknown names. */
+const maxFailureText = 1000
 
 /** Masks tokens of recognizable form. Effect's server repeats unknown names, and a client may have sent a token as one. */
 const withoutTokens = (text: string): string => text.replaceAll(/(fingw_|eyJ)[\w.~+/=-]+/g, "$1…")
+
+/** A call that failed outside of its handler. Those of reading tools get the advice, as every refused read does. */
+const adviseOnFailure = (tool: unknown, result: JsonObject): JsonObject => {
+  const [block] = result["isError"] === true && Array.isArray(result["content"]) ? result["content"] : []
+  const text = isObject(block) && typeof block["text"] === "string" ? block["text"] : ""
+  const [, code] = failureTexts.find(([beginning]) => text.startsWith(beginning)) ?? []
+  if (code === undefined) return result
+  const shown = withoutTokens(text)
+  const detail = shown.length > maxFailureText ? `${shown.slice(0, maxFailureText)}…` : shown
+  const isRead = typeof tool === "string" && Object.hasOwn(OperationTools.tools, tool)
+  return { ...result, content: [{ type: "text", text: isRead ? refusalText({ code, detail }) : detail }] }
+}
 
 const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, transport: Transport): JsonObject => {
   const isModern = namedVersion(params) !== null
@@ -58,7 +64,7 @@ const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, 
     : result
   switch (method) {
     case "tools/call":
-      return adviseOnFailure(quoteContent(named))
+      return adviseOnFailure(params?.["name"], quoteContent(named))
     case "initialize":
     case "server/discover":
       return isObject(named["capabilities"])

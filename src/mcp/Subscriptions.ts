@@ -22,9 +22,6 @@ import { requireTasks, taskOf } from "./OperationTasks.ts"
 import { operationOfUri } from "./OperationUri.ts"
 import { reasonMember } from "./Reasons.ts"
 
-/** Reads of the operations before the acknowledgement that run at once. */
-const concurrentReads = 8
-
 const Flag = Schema.optionalKey(Schema.Boolean)
 const Texts = Schema.optionalKey(Schema.Array(Schema.String))
 
@@ -72,11 +69,11 @@ const wantedOf = Effect.fnUntraced(function*(params: JsonObject) {
 
 const operationsOf = ({ tasks, uris }: Wanted): ReadonlyArray<OperationId> => [...new Set([...uris.keys(), ...tasks])]
 
-/** The operations that the grant may read. */
+/** The operations that the grant may read. One read at a time: a request must not take more of the store than others do. */
 const readAll = Effect.fnUntraced(function*(reads: AgentReads["Service"], ids: ReadonlyArray<OperationId>) {
   const read = (id: OperationId) =>
     Effect.catchIf(reads.get(id), ({ code }) => code === "operation_not_found", () => Effect.succeed(null))
-  const operations = yield* Effect.forEach(ids, read, { concurrency: concurrentReads })
+  const operations = yield* Effect.forEach(ids, read)
   return operations.filter((operation) => operation !== null)
 })
 

@@ -13,7 +13,8 @@ const keepAliveEvery = "15 seconds"
 
 const headers = {
   "content-type": "text/event-stream",
-  "cache-control": "no-cache, no-transform",
+  // Events hold operations of a user, as all other responses do.
+  "cache-control": "no-store, no-transform",
   // nginx would hold events back.
   "x-accel-buffering": "no",
   // The shutdown waits for connections that clients keep. It cannot announce that in a response which has begun.

@@ -4,7 +4,15 @@
 import { decodeNameHeader } from "effect/ai/McpServer"
 import Negotiator from "negotiator"
 import { errorCodes, type JsonRpcError, type JsonRpcMessage } from "../mcp/JsonRpc.ts"
-import { legacy, modern, namedVersion, unsupportedVersion } from "../mcp/ProtocolVersions.ts"
+import { isObject, isRequest } from "../mcp/Messages.ts"
+import {
+  capabilitiesMember,
+  legacy,
+  metadataOf,
+  modern,
+  namedVersion,
+  unsupportedVersion
+} from "../mcp/ProtocolVersions.ts"
 import type { RequestHeaders } from "./RequestChecks.ts"
 
 /** The member of `params` that the header `Mcp-Name` repeats, by method. */
@@ -33,12 +41,20 @@ const findMismatch = (headers: RequestHeaders, method: string, params: Readonly<
     : null
 }
 
+/** A request of 2026-07-28 without its metadata is malformed as a whole, whatever its method. */
+const findMissing = (message: JsonRpcMessage): JsonRpcError | null =>
+  isRequest(message) && !isObject(metadataOf(message.params)[capabilitiesMember])
+    ? { code: errorCodes.invalidParams, message: `params._meta must have the object ${capabilitiesMember}` }
+    : null
+
 /** Returns the error of a message with these headers, or null. Responses of the client need no headers. */
 export const findHeaderError = (headers: RequestHeaders, message: JsonRpcMessage): JsonRpcError | null => {
   if (!("method" in message)) return null
   const header = headers["mcp-protocol-version"]
   const version = namedVersion(message.params)
-  if (version === modern) return findMismatch(headers, message.method, message.params ?? {})
+  if (version === modern) {
+    return findMismatch(headers, message.method, message.params ?? {}) ?? findMissing(message)
+  }
   if (version !== null || (header !== undefined && header !== legacy && header !== modern)) {
     const { code, data, message } = unsupportedVersion(version ?? header)
     return { code, message, data }

@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { isTerminal, type Operation, operationStates } from "../../../src/domain/Operation.ts"
+import { adviceOnRefusal } from "../../../src/mcp/Advice.ts"
 import { AgentReads, ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import { errorCodes, type JsonObject } from "../../../src/mcp/JsonRpc.ts"
 import { answerOf, OperationAnswer } from "../../../src/mcp/OperationAnswer.ts"
@@ -170,7 +171,8 @@ describe("the methods of tasks", () => {
     it.effect(`${method} refuses a task that the grant may not read, without telling why`, () =>
       Effect.gen(function*() {
         const error = failure(yield* run(new AgentModel(1), method, declared({ taskId: idOf(7) })))
-        assert.deepInclude(error, { code: errorCodes.invalidParams, message: "There is no such task." })
+        const message = `There is no such task. ${adviceOnRefusal("operation_not_found")}`
+        assert.deepInclude(error, { code: errorCodes.invalidParams, message })
       }))
 
     it.effect(`${method} reads, so a refused grant ends it`, () =>

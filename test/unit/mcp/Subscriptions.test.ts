@@ -142,6 +142,31 @@ const filterOf = (interests: typeof Interests.Type, own: number) => {
 const withoutEmpty = (filter: Readonly<Record<string, ReadonlyArray<string>>>) =>
   Object.fromEntries(Object.entries(filter).filter(([, names]) => names.length > 0))
 
+describe("A subscription for many operations", () => {
+  it.effect("has one read at a time in the store", () =>
+    Effect.gen(function*() {
+      const model = new AgentModel(8)
+      const counts = { running: 0, most: 0, reads: 0 }
+      const get: AgentReads["Service"]["get"] = (id) =>
+        Effect.suspend(() => {
+          counts.reads++
+          counts.most = Math.max(counts.most, ++counts.running)
+          return Effect.ensuring(
+            Effect.delay(Effect.succeed(model.current(id)), 10),
+            Effect.sync(() => counts.running--)
+          )
+        })
+      const reads = AgentReads.of({ ...model.reads("one wait"), get, nextAmong: () => Effect.succeed([]) })
+      const uris = Array.from({ length: 8 }, (_, n) => uriOfOperation(idOf(n)))
+      const params = { notifications: { resourceSubscriptions: uris } }
+      const listening = listen({ jsonrpc: "2.0", id: 1, method: "subscriptions/listen", params }, () => Effect.void)
+      const fiber = yield* Effect.forkChild(Effect.provideService(listening, AgentReads, reads))
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.join(fiber)
+      assert.deepStrictEqual(counts, { running: 0, most: 1, reads: 8 })
+    }))
+})
+
 describe("a subscription", () => {
   for (const kind of waits) {
     it.effect.prop(

@@ -7,6 +7,7 @@ import { Context, Effect, Fiber, Layer } from "effect"
 import * as RpcServer from "effect/rpc/RpcServer"
 import * as fc from "fast-check"
 import { adviceOnRefusal } from "../../../src/mcp/Advice.ts"
+import { refusalText } from "../../../src/mcp/ReadRefusals.ts"
 import { RpcClients } from "../../../src/mcp/RpcClients.ts"
 import { Lifecycle, type LifecycleOptions } from "../../../src/server/Lifecycle.ts"
 import { assertFreeSlots } from "../../fixtures/BothWays.ts"
@@ -183,7 +184,7 @@ describe("A call of an agent", () => {
           id: "id",
           error: {
             code: -32_000,
-            message: "The store did not answer in time.",
+            message: refusalText({ code: "service_unavailable", detail: "The store did not answer in time." }),
             data: { code: "service_unavailable" }
           }
         })

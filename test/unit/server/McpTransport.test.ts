@@ -89,6 +89,19 @@ layer(memoryGateway(), { excludeTestServices: true })("POST /mcp", (it) => {
       }
     }))
 
+  it.effect("refuses a request of 2026-07-28 without the client's capabilities with 400, but not one without its name", () =>
+    Effect.gen(function*() {
+      const { send } = yield* scene
+      const withMetadata = (_meta: Message) => ({ ...requestOf(modern, 1, "tools/list"), params: { _meta } })
+      const version = { "io.modelcontextprotocol/protocolVersion": modern }
+      for (const wrong of [{}, { capabilities: {} }, { "io.modelcontextprotocol/clientCapabilities": [] }]) {
+        const answer = yield* send(withMetadata({ ...version, ...wrong }))
+        assert.deepStrictEqual([answer.status, errorOf(answer).code], [400, -32_602])
+      }
+      const nameless = withMetadata({ ...version, "io.modelcontextprotocol/clientCapabilities": {} })
+      assert.strictEqual((yield* send(nameless)).status, 200)
+    }))
+
   it.effect("refuses web pages of other origins with 403", () =>
     Effect.gen(function*() {
       const { send } = yield* scene
