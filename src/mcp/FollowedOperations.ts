@@ -7,7 +7,7 @@ import type { Operation } from "../domain/Operation.ts"
 import type { AgentReads, ReadRefused } from "./AgentReads.ts"
 
 /** Most operations that one subscription, or one connection, follows. Each wait begins with a read of all of them. */
-export const maxFollowed = 64
+export const maxFollowed = 16
 
 /** Seconds of one wait of a subscription. Many load balancers cut connections that are idle for 60 seconds. */
 export const longestWait = 50

@@ -38,13 +38,14 @@ export type JsonRpcResponse =
 
 export type JsonRpcMessage = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
 
-/** Error codes of JSON-RPC 2.0 §5.1 and of MCP 2026-07-28. */
+/** Error codes of JSON-RPC 2.0 §5.1 and of MCP. `resourceNotFound` is of 2025-11-25, and the last three are of 2026-07-28. */
 export const errorCodes = {
   parseError: -32700,
   invalidRequest: -32600,
   methodNotFound: -32601,
   invalidParams: -32602,
   internalError: -32603,
+  resourceNotFound: -32002,
   headerMismatch: -32020,
   missingClientCapability: -32021,
   unsupportedProtocolVersion: -32022

@@ -50,6 +50,8 @@ const withoutHttp = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, 
 
 const make = Effect.gen(function*() {
   const clients = new Map<number, Connected>()
+  /** The keys of `clients`. Effect's server asks for them at each notification, so they are not copied. */
+  const ids = new Set<number>()
   const disconnects = yield* Queue.make<number>()
   let lastId = 0
   let write: (clientId: number, message: FromClientEncoded) => Effect.Effect<void>
@@ -71,7 +73,7 @@ const make = Effect.gen(function*() {
         return message === null ? Effect.void : send(clientId, message)
       },
       end: () => Effect.void,
-      clientIds: Effect.sync(() => new Set(clients.keys())),
+      clientIds: Effect.succeed(ids),
       initialMessage: Effect.succeed(Option.none()),
       supportsAck: false,
       supportsTransferables: false,
@@ -88,6 +90,7 @@ const make = Effect.gen(function*() {
           const id = ++lastId
           const client: Connected = { hear, pending: new Map() }
           clients.set(id, client)
+          ids.add(id)
           return { id, client }
         }),
         ({ id }) =>
@@ -95,6 +98,7 @@ const make = Effect.gen(function*() {
             write(id, { _tag: "Eof" }),
             Effect.sync(() => {
               clients.delete(id)
+              ids.delete(id)
               Queue.offerUnsafe(disconnects, id)
             })
           )

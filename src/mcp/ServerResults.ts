@@ -1,7 +1,7 @@
 /**
  * Completes the responses to clients: capabilities that are true, and results in quoted text.
  */
-import type { JsonObject, JsonRpcError, JsonRpcRequest, JsonRpcResponse } from "./JsonRpc.ts"
+import { errorCodes, type JsonObject, type JsonRpcError, type JsonRpcRequest, type JsonRpcResponse } from "./JsonRpc.ts"
 import type { Transport } from "./McpConnections.ts"
 import { isObject } from "./Messages.ts"
 import { tasksExtension } from "./OperationTasks.ts"
@@ -39,11 +39,13 @@ const failureTexts = [
   ["Tool execution failed due to an internal server error", "internal_error"]
 ] as const
 
-/** Most characters of such a text, which names each invalid argument and repeats unknown names. */
+/** Most characters of such a text, and of an error, which may repeat all that the client sent. */
 const maxFailureText = 1000
 
 /** Masks tokens of recognizable form. Effect's server repeats unknown names, and a client may have sent a token as one. */
 const withoutTokens = (text: string): string => text.replaceAll(/(fingw_|eyJ)[\w.~+/=-]+/g, "$1…")
+
+const shorten = (text: string): string => text.length > maxFailureText ? `${text.slice(0, maxFailureText)}…` : text
 
 /** A call that failed outside of its handler. Those of reading tools get the advice, as every refused read does. */
 const adviseOnFailure = (tool: unknown, result: JsonObject): JsonObject => {
@@ -51,8 +53,7 @@ const adviseOnFailure = (tool: unknown, result: JsonObject): JsonObject => {
   const text = isObject(block) && typeof block["text"] === "string" ? block["text"] : ""
   const [, code] = failureTexts.find(([beginning]) => text.startsWith(beginning)) ?? []
   if (code === undefined) return result
-  const shown = withoutTokens(text)
-  const detail = shown.length > maxFailureText ? `${shown.slice(0, maxFailureText)}…` : shown
+  const detail = shorten(withoutTokens(text))
   const isRead = typeof tool === "string" && Object.hasOwn(OperationTools.tools, tool)
   return { ...result, content: [{ type: "text", text: isRead ? refusalText({ code, detail }) : detail }] }
 }
@@ -75,6 +76,17 @@ const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, 
   }
 }
 
+/** Version 2025-11-25 has a code of its own for resources that do not exist. */
+const codeOf = ({ method, params }: JsonRpcRequest, { code }: JsonRpcError): number =>
+  method === "resources/read" && namedVersion(params) === null && code === errorCodes.invalidParams
+    ? errorCodes.resourceNotFound
+    : code
+
+const completeError = (request: JsonRpcRequest, error: JsonRpcError): JsonRpcError => {
+  const { data, message } = JSON.parse(withoutTokens(JSON.stringify(error))) as JsonRpcError
+  return { code: codeOf(request, error), message: shorten(message), ...data === undefined ? {} : { data } }
+}
+
 /** The response to a request, from a result or a response of Effect's server. */
 export const completeResponse = (
   request: JsonRpcRequest,
@@ -83,7 +95,7 @@ export const completeResponse = (
 ): JsonRpcResponse => {
   const response = answered as JsonRpcResponse
   if (response.jsonrpc === "2.0" && "error" in response) {
-    return { ...response, error: JSON.parse(withoutTokens(JSON.stringify(response.error))) as JsonRpcError }
+    return { ...response, error: completeError(request, response.error) }
   }
   const result = response.jsonrpc === "2.0" && "result" in response ? response.result : answered as JsonObject
   return { jsonrpc: "2.0", id: request.id, result: completeResult(request, result, transport) }

@@ -69,7 +69,7 @@ export class Lifecycle extends Context.Service<Lifecycle, {
   /**
    * Frees the slots of a running request, which waits from now on without a deadline. False, and the request keeps them, if
    * `maxWaiting` requests wait or `maxWaitingPerClient` of its client. A request counts as waiting until it ends, so it can wait
-   * again between its reads. The shutdown calls `wake`; `park` itself calls it if the shutdown has begun.
+   * again between its reads. The shutdown calls `wake`; `park` itself calls it if the shutdown has begun. False also after `leave`.
    */
   readonly park: (request: RunningRequest, wake: () => void) => boolean
   /**
@@ -177,7 +177,7 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
       return true
     },
     park: (request, wake) => {
-      if (request.wake === null && !startWaiting(request)) return false
+      if (request.isOver || (request.wake === null && !startWaiting(request))) return false
       // A request may wait several times, each time for a latch of its own.
       request.wake = wake
       freeSlots(request)
@@ -187,6 +187,7 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
       return true
     },
     resume: (request) => {
+      if (request.isOver) return
       takeSlots(request)
       request.isParked = false
       request.deadline = now() + options.deadline
@@ -194,6 +195,7 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
       isBusy.openUnsafe()
     },
     leave: (request) => {
+      request.isOver = true
       running.remove(request)
       if (!request.isParked) freeSlots(request)
       if (request.wake !== null) stopWaiting(request)

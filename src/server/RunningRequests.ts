@@ -20,6 +20,8 @@ export class RunningRequest {
   isParked = false
   /** Whether the request goes on in another fiber after its handler returned, as a stream does. That fiber ends it. */
   isHandedOver = false
+  /** Whether the request ended. Work of it that still runs can neither wait nor take slots any more. */
+  isOver = false
   older: RunningRequest | null = null
   younger: RunningRequest | null = null
 

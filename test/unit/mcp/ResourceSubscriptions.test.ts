@@ -7,6 +7,7 @@ import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { isTerminal } from "../../../src/domain/Operation.ts"
 import { AgentReads, ReadRefused } from "../../../src/mcp/AgentReads.ts"
+import { maxFollowed } from "../../../src/mcp/FollowedOperations.ts"
 import { makeResourceSubscriptions } from "../../../src/mcp/ResourceSubscriptions.ts"
 import { AgentModel, idOf } from "../../fixtures/AgentModel.ts"
 
@@ -189,7 +190,7 @@ describe("resources/subscribe", () => {
       assert.deepStrictEqual(updates, [uriOf(0)])
     })))
 
-  it.effect("keeps to 64 operations also when subscriptions read at the same time", () =>
+  it.effect("keeps to 16 operations also when subscriptions read at the same time", () =>
     Effect.scoped(Effect.gen(function*() {
       const model = new AgentModel(66, [10])
       const { subscribe } = yield* makeResourceSubscriptions(() => Effect.void)
@@ -200,10 +201,10 @@ describe("resources/subscribe", () => {
       )
       const fiber = yield* Effect.forkChild(Effect.provideService(all, AgentReads, model.reads("one wait")))
       yield* pass
-      assert.strictEqual((yield* Fiber.join(fiber)).filter(Exit.isSuccess).length, 64)
+      assert.strictEqual((yield* Fiber.join(fiber)).filter(Exit.isSuccess).length, maxFollowed)
     })))
 
-  it.effect("refuses URIs of no operation, operations that the grant may not read, and more than 64", () =>
+  it.effect("refuses URIs of no operation, operations that the grant may not read, and more than 16", () =>
     Effect.scoped(Effect.gen(function*() {
       const { model, subscribe, unsubscribe } = yield* connect(66)
       for (const uri of [undefined, 1, "", "operation://", "https://gateway.example", uriOf(1).toUpperCase()]) {
@@ -211,11 +212,11 @@ describe("resources/subscribe", () => {
         assert.strictEqual(codeOf(yield* unsubscribe(uri)), -32602)
       }
       assert.strictEqual(codeOf(yield* subscribe(uriOf(99))), "operation_not_found")
-      for (let n = 0; n < 64; n++) assert.isTrue(Exit.isSuccess(yield* subscribe(uriOf(n))))
-      assert.strictEqual(codeOf(yield* subscribe(uriOf(64))), -32602)
+      for (let n = 0; n < maxFollowed; n++) assert.isTrue(Exit.isSuccess(yield* subscribe(uriOf(n))))
+      assert.strictEqual(codeOf(yield* subscribe(uriOf(maxFollowed))), -32602)
       assert.isTrue(Exit.isSuccess(yield* subscribe(uriOf(3))), "again")
       yield* model.finish(idOf(0))
       yield* pass
-      assert.isTrue(Exit.isSuccess(yield* subscribe(uriOf(64))), "a final operation leaves")
+      assert.isTrue(Exit.isSuccess(yield* subscribe(uriOf(maxFollowed))), "a final operation leaves")
     })))
 })

@@ -7,6 +7,7 @@ import { Clock, Effect, Exit, Fiber, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import type { Operation, OperationId } from "../../../src/domain/Operation.ts"
 import { AgentReads, differs, ReadRefused } from "../../../src/mcp/AgentReads.ts"
+import { maxFollowed } from "../../../src/mcp/FollowedOperations.ts"
 import { errorCodes, type JsonObject, type JsonRpcNotification } from "../../../src/mcp/JsonRpc.ts"
 import { taskOf, tasksExtension } from "../../../src/mcp/OperationTasks.ts"
 import { uriOfOperation } from "../../../src/mcp/OperationUri.ts"
@@ -366,18 +367,18 @@ describe("a subscription", () => {
       assert.isNull(client.honoured)
     }))
 
-  it.effect("names up to 64 operations: one named twice counts once", () =>
+  it.effect("names up to 16 operations: one named twice counts once", () =>
     Effect.gen(function*() {
       const filterFor = (count: number) => {
         const ids = Array.from({ length: count }, (_, n) => idOf(n))
         return { resourceSubscriptions: ids.map(uriOfOperation), taskIds: ids.slice(1) }
       }
-      const { client } = yield* start(new AgentModel(65), filterFor(64))
-      assert.deepStrictEqual(client.honoured, filterFor(64))
-      const { client: other, fiber } = yield* start(new AgentModel(65), filterFor(65))
+      const { client } = yield* start(new AgentModel(maxFollowed + 1), filterFor(maxFollowed))
+      assert.deepStrictEqual(client.honoured, filterFor(maxFollowed))
+      const { client: other, fiber } = yield* start(new AgentModel(maxFollowed + 1), filterFor(maxFollowed + 1))
       assert.deepInclude(failureOf(endOf(fiber)), {
         code: errorCodes.invalidParams,
-        message: "params.notifications may name up to 64 operations."
+        message: "params.notifications may name up to 16 operations."
       })
       assert.isNull(other.honoured)
     }))

@@ -21,7 +21,7 @@ describe("An agent reads", () => {
         Effect.gen(function*() {
           const read = requestOf(version, 1, "resources/read", { uri: `operation://${fixedId}` })
           const [{ error } = {}] = messagesOf(yield* Effect.promise(() => post(port, fixedToken, read)))
-          assert.strictEqual(error.code, -32_602)
+          assert.strictEqual(error.code, version === legacy ? -32_002 : -32_602)
           assert.strictEqual(JSON.parse(error.message).advice, adviceOnRefusal("operation_not_found"))
         }))
   )

@@ -143,6 +143,19 @@ describe("A request that waits", () => {
       assert.isTrue(Exit.isSuccess(yield* Fiber.await(drain)))
     }))
 
+  it.effect("can neither wait nor take slots once it ended, although work of it still runs", () =>
+    Effect.gen(function*() {
+      const lifecycle = yield* make({ maxInFlight: 1, maxWaiting: 1 })
+      const fiber = yield* start(Effect.never)
+      const request = lifecycle.admit(fiber)!
+      assert.isTrue(lifecycle.admitClient(request, "a"))
+      lifecycle.leave(request)
+      assert.isFalse(lifecycle.park(request, noWake))
+      lifecycle.resume(request)
+      assert.deepStrictEqual(room(lifecycle, fiber, "a"), { runs: 1, waits: 1 })
+      yield* Fiber.interrupt(fiber)
+    }))
+
   it.effect("is interrupted after the drain timeout", () =>
     Effect.gen(function*() {
       const lifecycle = yield* make({ deadline: 60_000, drainTimeout: 10_000 })
