@@ -4,6 +4,7 @@
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import { mcpPath } from "../domain/McpResource.ts"
 import { loopbackHosts } from "../http/loopbackHosts.ts"
 import { parseBaseUrl } from "../http/parseBaseUrl.ts"
 import { CommandFailed } from "./Output.ts"
@@ -19,7 +20,8 @@ const readUrl = Effect.flatMap(Config.String("GATEWAY_URL").pipe(Config.withDefa
   if (baseUrl === null) {
     return failed("GATEWAY_URL must be a URL such as https://gateway.example, without user, query and fragment")
   }
-  const { hostname, protocol } = new URL(baseUrl)
+  const { hostname, pathname, protocol } = new URL(baseUrl)
+  if (pathname.endsWith(mcpPath)) return failed(`GATEWAY_URL must be the base URL of the gateway, without ${mcpPath}`)
   return protocol === "https:" || loopbackHosts.has(hostname)
     ? Effect.succeed(baseUrl)
     : failed("GATEWAY_URL must be https, or http on 127.0.0.1, [::1] or localhost: others could read the access token")
@@ -30,9 +32,12 @@ const readToken = Effect.flatMap(
   (token) => {
     const text = Redacted.value(token)
     if (text === "") return failed("GATEWAY_TOKEN is missing: set it to an access token of the gateway")
+    if (text.startsWith("${")) {
+      return failed("GATEWAY_TOKEN names a variable: the host did not put its value in its place")
+    }
     return /^[\x21-\x7e]+$/.test(text)
       ? Effect.succeed(token)
-      : failed("GATEWAY_TOKEN has characters that no header can carry")
+      : failed("GATEWAY_TOKEN is no access token: give the token alone, without Bearer, blanks or other characters")
   }
 )
 

@@ -60,7 +60,8 @@ export const mcp = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Serve agents on this machine over stdio (MCP). Reads the gateway at GATEWAY_URL with the access token GATEWAY_TOKEN"
+    "Serve agents on this machine over stdio (MCP). Reads the gateway at GATEWAY_URL (default: http://127.0.0.1:3000; "
+      + "https for other machines) with the access token GATEWAY_TOKEN. It uses no database"
   ),
   Command.withExamples([
     { command: "financial-agents-gateway mcp", description: "An MCP host starts it, with both variables" }

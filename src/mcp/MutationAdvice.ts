@@ -18,9 +18,11 @@ const onConfirmation: Readonly<Record<Unconfirmed, Sentences>> = {
     next: "Tell your user. If the user still wants it, call the tool with the same key."
   },
   confirmation_missing: {
-    means: "The person was not asked, or gave no answer in time. This call recorded nothing.",
+    means: "The person was not asked, or no answer arrived. This call recorded nothing.",
     mustNot: "Do not use a new key.",
-    next: "Tell your user that the client must be able to ask for a confirmation (elicitation)."
+    next:
+      "Call the tool once more with the same key. If this happens again, tell your user that the client must be able to ask "
+      + "for a confirmation (elicitation)."
   },
   confirmation_mismatch: {
     means: "The confirmation belongs to another request. This call recorded nothing.",

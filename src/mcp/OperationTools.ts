@@ -8,18 +8,17 @@ import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Schema from "effect/Schema"
 import { ChangesQuery, ListQuery, maxPageSize, OperationChanges, OperationList } from "../api/OperationsApi.ts"
-import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation, OperationId, OperationState } from "../domain/Operation.ts"
 import { AgentReads } from "./AgentReads.ts"
+import { KeyArgument } from "./KeyArgument.ts"
 import { AdviceText, OperationAnswer, ReadAgain } from "./OperationAnswer.ts"
 
 /** Operations on a page unless the agent asks for more: each takes about 400 characters of a model's context. */
 export const defaultPageSize = 20
 
-/** The longest wait of a tool call, in seconds. */
-export const maxWaitSeconds = 60
+/** The longest wait of a tool call, in seconds. Many hosts end a call after a minute. */
+export const maxWaitSeconds = 55
 
-/** Shorter than the minute after which many hosts end a tool call. */
 export const defaultWaitSeconds = 45
 
 const PageSize = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: maxPageSize })).annotate({
@@ -36,6 +35,11 @@ const filters = {
 const listParameters = Schema.Struct({
   ...ListQuery.fields,
   ...filters,
+  idempotency_key: Schema.optionalKey(
+    KeyArgument.pipe(
+      Schema.annotateEncoded({ description: "Only the operation of the request with this key: one at most." })
+    )
+  ),
   page_token: ListQuery.fields.page_token.annotate({
     description: "next_page_token of the page before. The other arguments must be those of that page, except page_size."
   })
@@ -98,7 +102,7 @@ const findOperationByKey = Tool.make("find_operation_by_key", {
   description:
     "Finds the operation that was requested under an idempotency key, for example after the response was lost. "
     + "It only reads.",
-  parameters: Schema.Struct({ idempotency_key: IdempotencyKey }),
+  parameters: Schema.Struct({ idempotency_key: KeyArgument }),
   success: Schema.Struct({
     ...OperationAnswer.fields,
     operation: Schema.NullOr(Operation).annotate({

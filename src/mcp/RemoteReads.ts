@@ -35,11 +35,11 @@ const anyProblem = [...new Set(Object.values(problemClasses))]
 const isProblem = (error: unknown): error is Problem => anyProblem.some((Class) => error instanceof Class)
 
 /** The refusal in a problem, or why there is no answer. A body that ends early leaves two errors in the cause. */
-const refusalOf = (errors: ReadonlyArray<unknown>): ReadRefused => {
+const refusalOf = (errors: ReadonlyArray<unknown>, baseUrl: string): ReadRefused => {
   const problem = errors.find(isProblem)
   if (problem !== undefined) return new ReadRefused({ code: problem.code, detail: problem.detail })
   return errors.some((error) => isLost(error) || Cause.isTimeoutError(error))
-    ? new ReadRefused({ code: "gateway_unreachable", detail: "The gateway did not answer." })
+    ? new ReadRefused({ code: "gateway_unreachable", detail: `The gateway at ${baseUrl} did not answer.` })
     : new ReadRefused({
       code: "response_contract_failed",
       detail: "The answer does not fit the contract of the gateway. Check the address of the gateway."
@@ -77,7 +77,7 @@ const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }
         // Interruptions and defects stay what they are.
         if (errors.length === 0) return Effect.failCause(cause as Cause.Cause<never>)
         const reported = errors.some(isProblem) ? undefined : onFailure?.(cause)
-        return Effect.andThen(reported ?? Effect.void, refusalOf(errors))
+        return Effect.andThen(reported ?? Effect.void, refusalOf(errors, options.baseUrl))
       })
     )
 

@@ -20,8 +20,9 @@ import { CurrentGrant } from "../api/Middleware.ts"
 import { CurrentKey } from "../api/MutationRequest.ts"
 import type { Problem } from "../api/Problems.ts"
 import { type GrantIdentity, GrantUnknown, refusal, standingAt, standingFor } from "../domain/Grant.ts"
-import { canonicalPayload, IdempotencyKey } from "../domain/Idempotency.ts"
+import { canonicalPayload, type IdempotencyKey } from "../domain/Idempotency.ts"
 import { confirm, type Question } from "../mcp/HumanConfirmation.ts"
+import { KeyArgument } from "../mcp/KeyArgument.ts"
 import {
   adviceOnRefusedMutation,
   adviceOnUnconfirmed,
@@ -108,10 +109,12 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
   const report = yield* makeReport
   const parameters = Schema.Struct({
     ...fields,
-    idempotency_key: IdempotencyKey.annotate({
-      description:
-        "Names this piece of work: choose and store it first, and repeat it with each repetition of the call."
-    })
+    idempotency_key: KeyArgument.pipe(
+      Schema.annotateEncoded({
+        description:
+          "Names this piece of work: choose and store it first, and repeat it with each repetition of the call."
+      })
+    )
   })
   const decode = Schema.decodeUnknownEffect(
     parameters as unknown as Schema.Codec<{ readonly idempotency_key: IdempotencyKey }>

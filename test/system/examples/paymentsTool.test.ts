@@ -117,6 +117,9 @@ describe.each(versions)("The tool pay for a client of %s", (version) => {
       yield* settled(`${url}/v1/operations/${id}`, token)
       const repeated = yield* call(() => agent.pay(args))
       assert.deepStrictEqual([repeated.operation?.id, repeated.operation?.state], [id, "succeeded"])
+      // In the HTTP header the key may stand in quotes, and agents copy it from there.
+      const quoted = yield* call(() => agent.pay({ ...rent, idempotency_key: "\"rent-of-may\"" }))
+      assert.strictEqual(quoted.operation?.id, id)
       assert.strictEqual((yield* pay({ url, token }, "rent-of-may")).body.id, id)
       assert.deepStrictEqual([yield* operations, yield* submitted], [[id], [id]])
       assert.deepStrictEqual(agent.questions, [

@@ -131,7 +131,7 @@ describe("mcp", () => {
         const updates: Array<string> = []
         client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void updates.push(params.uri))
         yield* Effect.promise(() => client.subscribeResource({ uri }))
-        const waiting = call("wait_for_operation", { id, seconds: 60 })
+        const waiting = call("wait_for_operation", { id, seconds: 55 })
         const submitting = yield* drive(operation, ["submitting"])
         yield* Effect.promise(async () => {
           while (updates.length < 1) await new Promise((resolve) => setTimeout(resolve, 10))
@@ -298,7 +298,12 @@ describe("mcp", () => {
         const [env, expected] of [
           [{}, /^error: GATEWAY_TOKEN is missing[^\n]+\n$/],
           [{ GATEWAY_TOKEN: "" }, /^error: GATEWAY_TOKEN is missing[^\n]+\n$/],
-          [{ GATEWAY_TOKEN: `${token} ${token}` }, /^error: GATEWAY_TOKEN has characters[^\n]+\n$/],
+          [{ GATEWAY_TOKEN: `${token} ${token}` }, /^error: GATEWAY_TOKEN is no access token[^\n]+\n$/],
+          [{ GATEWAY_TOKEN: "${GATEWAY_TOKEN}" }, /^error: GATEWAY_TOKEN names a variable[^\n]+\n$/],
+          [
+            { GATEWAY_TOKEN: token, GATEWAY_URL: "http://127.0.0.1:3000/mcp" },
+            /^error: GATEWAY_URL must be the base URL[^\n]+\n$/
+          ],
           [{ GATEWAY_TOKEN: token, GATEWAY_URL: "localhost:3000" }, /^error: GATEWAY_URL must be a URL[^\n]+\n$/],
           [
             { GATEWAY_TOKEN: token, GATEWAY_URL: `https://user:${token}@g.example` },

@@ -49,7 +49,7 @@ type Scene = Effect.Success<typeof scene>
 
 /** Waits for an operation, which the host follows as a task. */
 const follow = ({ host }: Scene, id: string) =>
-  Effect.promise(() => host.session.callTool("wait_for_operation", { id, seconds: 60 }))
+  Effect.promise(() => host.session.callTool("wait_for_operation", { id, seconds: 55 }))
 
 describe("A host of the official client for MCP 2026-07-28", () => {
   for (const outcome of ["succeeded", "failed"] as const) {

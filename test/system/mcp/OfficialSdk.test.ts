@@ -36,7 +36,7 @@ const connect = (host: SdkHost, url: URL) =>
 const startWait = Effect.fnUntraced(function*({ client }: SdkHost, id: string) {
   const { arrive, arrived } = makeSignal()
   const abandoned = new AbortController()
-  const call = client.callTool({ name: "wait_for_operation", arguments: { id, seconds: 60 } }, undefined, {
+  const call = client.callTool({ name: "wait_for_operation", arguments: { id, seconds: 55 } }, undefined, {
     onprogress: arrive,
     signal: abandoned.signal
   })
