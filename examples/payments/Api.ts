@@ -11,14 +11,18 @@ import { Scope } from "financial-agents-gateway/domain/Grant"
 /** The scope that a payment requires. Reading its operation requires `operations:read`, as always. */
 export const paymentsWrite = Scope.make("payments:write")
 
-const text = (pattern: RegExp, expected: string) => Schema.String.check(Schema.isPattern(pattern, { expected }))
+/** Agents see the description, and clients whose text does not fit see what was expected. */
+const text = (pattern: RegExp, expected: string) =>
+  Schema.String.check(Schema.isPattern(pattern, { expected })).annotate({ description: expected })
 
 /** Amounts are text, because clients and servers may round JSON numbers. */
 export const Payment = Schema.Struct({
   amount: text(/^(?=.*[1-9])(?:0|[1-9][0-9]{0,9})\.[0-9]{2}$/u, "an amount above zero, such as \"12.50\""),
   currency: text(/^[A-Z]{3}$/u, "a currency code of ISO 4217, such as EUR"),
   creditor: Schema.Struct({
-    name: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(140)),
+    name: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(140)).annotate({
+      description: "the name of the creditor"
+    }),
     iban: text(/^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$/u, "an IBAN without spaces")
   })
 })

@@ -3,8 +3,9 @@
  *
  *     npm run example:payments
  *
- * It runs on an embedded PostgreSQL in `.data/payments`, or on the one that DATABASE_URL names. It pays through its own
- * sandbox, or through the bank at BANK_URL (with BANK_TOKEN). The default of PORT is 3002.
+ * It runs on an embedded PostgreSQL in `.data/payments/postgres`, or on the one that DATABASE_URL names. It pays through its own
+ * sandbox, whose record is `.data/payments/bank.jsonl`, or through the bank at BANK_URL (with BANK_TOKEN). DATA_DIR replaces
+ * `.data/payments`. The default of PORT is 3002.
  *
  * Copied from the installed package, it runs by `node examples/payments/main.ts`.
  */
@@ -60,7 +61,11 @@ Read its outcome:
 
   curl -i ${url}/v1/operations -H 'Authorization: Bearer ${token}'
 
-The documentation of both is at ${url}/docs. Agents pay and read by MCP, at ${url}/mcp, with the same token.
+The documentation of both is at ${url}/docs.
+
+Agents pay and read by MCP, at ${url}/mcp. Give their hosts the same token by the environment (docs/agents.md):
+
+  export GATEWAY_TOKEN=${token}
 `
 
 /** Issues a grant that may pay and read, and prints how to use it. */

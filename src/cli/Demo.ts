@@ -191,6 +191,15 @@ export const narrate = (demo: Demo): Effect.Effect<void, never, OperationLedger>
     )
   })
 
+/** A message that calls a tool of the gateway (MCP). */
+const toolCall = ({ uncertain }: Demo) =>
+  JSON.stringify({
+    jsonrpc: "2.0",
+    id: 1,
+    method: "tools/call",
+    params: { name: "get_operation", arguments: { id: uncertain } }
+  })
+
 /** The greeting of the demo: commands to paste that read with its grant. */
 export const invitation = (address: string, demo: Demo): string => {
   const curl = `curl -i -H 'Authorization: Bearer ${Redacted.value(demo.accessToken)}'`
@@ -213,6 +222,14 @@ Read the change feed. Then wait for the next change, for up to 30 seconds, from 
   ${curl} ${address}/v1/operations/changes
   AFTER=$(${curl} -s ${address}/v1/operations/changes | grep -o '"next_change_token":"[^"]*"' | cut -d '"' -f 4)
   ${curl} -H 'Prefer: wait=30' "${address}/v1/operations/changes?after=$AFTER"
+
+Language-model agents read by MCP, at ${address}/mcp. Give their hosts the token by the environment (docs/agents.md):
+
+  export GATEWAY_TOKEN=${Redacted.value(demo.accessToken)}
+
+Call one of the tools without a model. The answer says what an agent may do about the unknown outcome:
+
+  ${curl} -H 'Content-Type: application/json' -d '${toolCall(demo)}' ${address}/mcp
 
 Revoke the grant in another terminal. Then read again: the gateway refuses the token.
 

@@ -1,5 +1,6 @@
 /**
- * The shell lines that newcomers paste work: those of the section "Following", of the first page, and those that the demo prints.
+ * The shell lines that newcomers paste work: those of the section "Following", of the page on agents, of the first page, and those that
+ * the demo prints.
  * The tests run them in `sh`, against a demo of their own. They need curl.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -69,6 +70,26 @@ const assertAnswers = (answers: ReadonlyArray<Answer>, checks: ReadonlyArray<Che
   answers.forEach(({ body }, at) => assert.isNull(checks[at]!(body), JSON.stringify(body)))
 }
 
+/** The result of a message to `/mcp`. */
+interface ToolResult {
+  readonly tools?: ReadonlyArray<{ readonly name: string }>
+  readonly structuredContent?: { readonly advice: string; readonly operation: Operation }
+}
+
+const resultOf = (body: unknown) => (body as { readonly result?: ToolResult }).result
+
+/** Null if the body is the answer of a tool for the operation whose outcome stays unknown. */
+const checkToolAnswer: Check = (body) => {
+  const operation = resultOf(body)?.structuredContent?.operation
+  return operation?.state === "indeterminate" ? checkOperation(operation) : "no answer for an indeterminate operation"
+}
+
+/** The example of an answer in docs/agents.md. */
+const shownAnswer = () => {
+  const [, json] = /^### An answer\n.*?^```json\n(.*?)^```/ms.exec(fs.readFileSync("docs/agents.md", "utf8"))!
+  return JSON.parse(json!) as Required<ToolResult>["structuredContent"]
+}
+
 /** The operations of an answer that has been checked. */
 const operationsOf = (answer: Answer | undefined) =>
   (answer!.body as { readonly operations: ReadonlyArray<Operation> }).operations
@@ -95,6 +116,20 @@ describe("Pasted lines", () => {
       assert.lengthOf(operationsOf(page), 5)
     }))
 
+  it.live("of docs/agents.md, \"Try it\": with the line that the demo prints for the token, list the tools and call one", () =>
+    Effect.gen(function*() {
+      const demo = yield* startDemo
+      const [exported] = /^ {2}export GATEWAY_TOKEN=.*$/m.exec(demo.greeting)!
+      const [lines] = shellBlocks("docs/agents.md", "## Try it").filter((block) => block.includes("curl"))
+      const atDemo = lines!.replaceAll("http://127.0.0.1:3000", demo.GATEWAY)
+      const { answers } = yield* paste(demo, `${exported}\n${atDemo}`)
+      assertAnswers(answers, [(body) => Array.isArray(resultOf(body)?.tools) ? null : "no tools", checkToolAnswer])
+      const answered = resultOf(answers[1]!.body)!.structuredContent!
+      const shown = shownAnswer()
+      assert.deepStrictEqual(Object.keys(answered), Object.keys(shown))
+      assert.deepStrictEqual(Object.keys(answered.operation), Object.keys(shown.operation))
+    }))
+
   it.live("of README.md and of the demo: read, wait, read the feed and wait for its next change", () =>
     Effect.gen(function*() {
       const demo = yield* startDemo
@@ -104,7 +139,7 @@ describe("Pasted lines", () => {
 
       const printed = [...demo.greeting.matchAll(/^ {2}(?:curl|AFTER=).*\n/gm)].map(([line]) => line)
       const { answers, stdout } = yield* paste(demo, printed.join(""))
-      assertAnswers(answers, [checkList, checkOperation, checkOperation, checkChanges, checkChanges])
+      assertAnswers(answers, [checkList, checkOperation, checkOperation, checkChanges, checkChanges, checkToolAnswer])
       const [all, , waited, feed] = answers
       assert.lengthOf(operationsOf(all), 9)
       assertWaited(stdout, waited)

@@ -21,7 +21,11 @@ const temporaryDirectory = Effect.acquireRelease(
 interface Output {
   readonly result: {
     readonly tools?: ReadonlyArray<{ readonly name: string }>
-    readonly structuredContent?: { readonly advice: string; readonly operation: { readonly state: string } }
+    readonly structuredContent?: {
+      readonly advice: string
+      readonly operation: { readonly state: string }
+      readonly operations?: ReadonlyArray<{ readonly state: string }>
+    }
   }
 }
 
@@ -34,22 +38,22 @@ const paste = (lines: string, env: Readonly<Record<string, string>>) =>
   })
 
 describe("The lines of docs/agents.md for the MCP inspector", () => {
-  it.live("list the tools and call one, in both versions of the protocol, with the token in no argument", () =>
+  it.live("list the tools and call two, in both versions of the protocol, with the token in no argument", () =>
     Effect.gen(function*() {
       const port = yield* freePort
       const demo = yield* serve(["--demo"], { DATA_DIR: yield* temporaryDirectory, PORT: String(port) })
       const [, token] = /^Access token of the demo grant: (\S+)$/m.exec(demo.output.stdout)!
-      const [lines] = shellBlocks("docs/agents.md", "## Try it")
+      const [lines] = shellBlocks("docs/agents.md", "## Try it").filter((block) => block.includes("inspect"))
       const atDemo = lines!.replaceAll("http://127.0.0.1:3000", `http://127.0.0.1:${port}`)
       // The shell shows each command with its arguments, as the list of processes does.
       const traced = `set -x\n${atDemo}`
       const env = { HOME: yield* temporaryDirectory, GATEWAY_TOKEN: token! }
       for (const era of ["legacy", "modern"]) {
-        const { commands, results: [list, call] } = yield* paste(
+        const { commands, results: [list, call, filtered] } = yield* paste(
           traced.replaceAll("--cli", `--cli --protocol-era ${era}`),
           env
         )
-        assert.lengthOf(commands.filter((command) => command.startsWith("+ npx ")), 2)
+        assert.lengthOf(commands.filter((command) => command.startsWith("+ npx ")), 3)
         for (const command of commands) assert.notInclude(command, token!)
         assert.deepStrictEqual(
           list!.tools!.map(({ name }) => name).toSorted(),
@@ -58,6 +62,8 @@ describe("The lines of docs/agents.md for the MCP inspector", () => {
         const { advice, operation } = call!.structuredContent!
         assert.include(["accepted", "submitting", "indeterminate"], operation.state)
         assert.include(advice, "Do not send the request again and do not use a new key.")
+        const states = filtered!.structuredContent!.operations!.map(({ state }) => state)
+        assert.deepStrictEqual(states.filter((state) => state !== "indeterminate"), [])
       }
     }).pipe(Effect.scoped))
 })
