@@ -89,12 +89,12 @@ const endings: Readonly<Record<string, (port: number, version: string) => Promis
   finished: (port, version) => post(port, fixedToken, callOf(version, 1, "get_operation", { id: fixedId })),
   failed: (port, version) => post(port, fixedToken, callOf(version, 1, "no_tool", {})),
   refused: (port, version) => post(port, fixedToken, callOf(version, null, "get_operation", { id: fixedId })),
-  notified: (port, version) => post(port, fixedToken, { ...wait(version, undefined, 60), method: "tools/call" }),
+  notified: (port, version) => post(port, fixedToken, { ...wait(version, undefined, 55), method: "tools/call" }),
   cancelled: (port) =>
     post(port, fixedToken, { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } }),
   "read to the end": (port, version) => start(port, wait(version, 1, 1)).complete,
   "left in mid-stream": async (port, version) => {
-    const stream = start(port, wait(version, 1, 60))
+    const stream = start(port, wait(version, 1, 55))
     await stream.until(hasProgress)
     stream.destroy()
   },
@@ -104,7 +104,7 @@ const endings: Readonly<Record<string, (port: number, version: string) => Promis
     stream.destroy()
   },
   "left in mid-wait": async (port, version) => {
-    const call = start(port, wait(version, 1, 60), "application/json")
+    const call = start(port, wait(version, 1, 55), "application/json")
     await new Promise((resolve) => setTimeout(resolve, 20))
     call.destroy()
   },
@@ -156,10 +156,10 @@ describe("A call of an agent", () => {
     (version) =>
       Effect.gen(function*() {
         const { lifecycle, port } = yield* serve({}, { ...limits, maxWaitingPerClient: 1 })
-        const first = start(port, wait(version, 1, 60))
+        const first = start(port, wait(version, 1, 55))
         yield* Effect.promise(() => first.until(hasProgress))
         yield* Effect.repeat(freePlaces(lifecycle, 1), { until: (places) => places === 0 })
-        const answer = yield* Effect.promise(() => post(port, fixedToken, wait(version, 1, 60)))
+        const answer = yield* Effect.promise(() => post(port, fixedToken, wait(version, 1, 55)))
         const { structuredContent } = messagesOf(answer).at(-1)!["result"]
         assert.strictEqual(structuredContent.operation.id, fixedId)
         assert.match(structuredContent.advice, /Do not send/)
@@ -218,8 +218,8 @@ describe("A call of an agent", () => {
     Effect.gen(function*() {
       const { lifecycle, port } = yield* serve({}, { ...limits, drainTimeout: 120_000 })
       const waits = [modern, legacy].flatMap((version) => [
-        start(port, wait(version, 1, 60)),
-        start(port, wait(version, 1, 60), "application/json")
+        start(port, wait(version, 1, 55)),
+        start(port, wait(version, 1, 55), "application/json")
       ])
       yield* Effect.repeat(freePlaces(lifecycle, limits.maxWaiting), {
         until: (places) => places === limits.maxWaiting - waits.length
