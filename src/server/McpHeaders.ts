@@ -41,7 +41,7 @@ const findMismatch = (headers: RequestHeaders, method: string, params: Readonly<
     : null
 }
 
-/** A request of 2026-07-28 without its metadata is malformed as a whole, whatever its method. */
+/** A request of 2026-07-28 without its metadata is malformed as a whole, with any method. */
 const findMissing = (message: JsonRpcMessage): JsonRpcError | null =>
   isRequest(message) && !isObject(metadataOf(message.params)[capabilitiesMember])
     ? { code: errorCodes.invalidParams, message: `params._meta must have the object ${capabilitiesMember}` }

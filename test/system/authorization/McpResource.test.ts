@@ -1,6 +1,6 @@
 /**
  * The MCP endpoint is a protected resource of its own. A token for it alone is good there and nowhere else, however the gateway
- * verifies it and whatever it has cached. The tests use a real authorization server and the real PostgreSQL.
+ * verifies it and with any state of its caches. The tests use a real authorization server and the real PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"

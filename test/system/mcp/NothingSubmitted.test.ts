@@ -213,7 +213,7 @@ const everyCall = (ids: ReadonlyArray<OperationId>): ReadonlyArray<Call> =>
   })
 
 describe("Calls of agents", () => {
-  it.live("submit nothing and change nothing, whatever they call in whatever order", () =>
+  it.live("submit nothing and change nothing, with any calls in any order", () =>
     Effect.gen(function*() {
       const record = path.join(yield* temporaryDirectory, "sandbox.jsonl")
       const { database, nameOf, urlAs } = yield* rolesWith()

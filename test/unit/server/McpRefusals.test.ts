@@ -1,5 +1,5 @@
 /**
- * What an agent reads when nothing was found, or a call was wrong, tells it what not to do. It stays short, whatever the agent sent.
+ * What an agent reads when nothing was found, or a call was wrong, tells it what not to do. It stays short for any input.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"

@@ -125,7 +125,7 @@ const anyMix = fc.array(fc.tuple(fc.constantFrom(...Object.keys(endings)), fc.co
 })
 
 describe("A call of an agent", () => {
-  it.live("frees its slot, its place and its connection, whatever its end and that of others", () =>
+  it.live("frees its slot, its place and its connection, for each end of it and of others", () =>
     Effect.gen(function*() {
       // A request whose body never ends keeps its slot until the deadline.
       const { connections, lifecycle, lines, port } = yield* serve({}, { ...limits, deadline: 500 })

@@ -230,7 +230,7 @@ describe("A stream of events", () => {
   const textOf = (response: HttpServerResponse.HttpServerResponse) =>
     Effect.promise(() => HttpServerResponse.toWeb(response).text())
 
-  it.effect("has one event for each message, whatever characters its strings have", () =>
+  it.effect("has one event for each message, with any characters in its strings", () =>
     Effect.promise(() =>
       fc.assert(
         fc.asyncProperty(fc.array(fc.jsonValue({ stringUnit: "binary" }), { maxLength: 8 }), async (values) => {
