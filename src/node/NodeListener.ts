@@ -79,6 +79,9 @@ const reasons: Partial<Record<number, string>> = {
 /** Answers a request and returns true, or leaves it untouched and returns false. */
 export type Lane = (request: IncomingMessage, response: ServerResponse) => boolean
 
+/** Milliseconds after the end of listening for which a connection may stay without a byte. */
+const unusedConnectionTime = 1000
+
 /** The HTTP server, with a lane for requests that need no router. */
 class Listener extends Server {
   /** Sees each request before the listeners of the event `request`. Null: they get every request. */
@@ -160,9 +163,13 @@ export const createListener = (options: ListenerOptions): Listener => {
     connections.set(socket, new Connection())
     socket.once("close", () => connections.delete(socket))
   })
-  // Clients open connections ahead. Node closes the idle ones, but waits for those on which nothing has arrived.
+  // Clients open connections ahead. Node closes the idle ones, but waits for those on which nothing has arrived. A request may be on
+  // its way on a new one, so that it has time to arrive.
   server.onClose = () => {
-    for (const socket of connections.keys()) if ("bytesRead" in socket && socket.bytesRead === 0) socket.destroy()
+    const endUnused = () => {
+      for (const socket of connections.keys()) if ("bytesRead" in socket && socket.bytesRead === 0) socket.destroy()
+    }
+    setTimeout(endUnused, unusedConnectionTime).unref()
   }
   watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout"))
   server.on("clientError", (error, socket) => {

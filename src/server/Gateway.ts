@@ -11,6 +11,7 @@
  *           OperationsLayer    handlers of /v1/operations, with the `ChangeWatcher` of the requests that wait
  *           SystemLayer        handlers of health, readiness, problems and resource metadata, behind the open gate
  */
+import type { McpServer } from "effect/ai/McpServer"
 import * as Effect from "effect/Effect"
 import type * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -19,6 +20,7 @@ import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
 import { McpApi } from "../api/McpApi.ts"
 import { McpConnections } from "../mcp/McpConnections.ts"
+import type { Readiness } from "../services/Readiness.ts"
 import { ChangeWatcher } from "./ChangeWatcher.ts"
 import { documentationPaths, DocumentationRoutes } from "./Documentation.ts"
 import { edge, pathsOf, routerConfig } from "./Edge.ts"
@@ -46,14 +48,17 @@ export const GatewayRoutes = HttpApiBuilder.layer(Api).pipe(
  * The endpoint for language-model agents, for the router of any application. `tools` are tools of the application beside those that
  * read operations: `McpServer.toolkit` of Effect, with handlers.
  */
-export const McpRoutes = <E, R>(tools: Layer.Layer<never, E, R>) =>
+export const McpRoutes = <E, R>(
+  tools: Layer.Layer<never, E, R>
+): Layer.Layer<never, E, Exclude<R, McpServer> | Exclude<Layer.Services<typeof GatewayRoutes>, Readiness>> =>
   HttpApiBuilder.layer(McpApi).pipe(
     Layer.provide(McpLayer),
     Layer.provide(Layer.provideMerge(tools, McpConnections.layer)),
     Layer.provide(ChangeWatcher.layer),
     Layer.provide(GateLayer),
     Layer.provide(Problems.layer)
-  )
+    // The compiler cannot see that tools need none of the services inside.
+  ) as Layer.Layer<never, E, Exclude<R, McpServer>>
 
 /** Drains when the scope closes. The server closes after that, because it was built first. */
 const Drain = Layer.effectDiscard(
