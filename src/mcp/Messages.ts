@@ -48,6 +48,7 @@ export const readMessage = (value: unknown): ReadMessage => {
   if (method !== undefined) {
     if (typeof method !== "string") return { refusal: invalid(known, "method must be a string") }
     if (params !== undefined && !isObject(params)) return { refusal: invalid(known, "params must be an object") }
+    // The checks above are those of the type.
     return { message: value as unknown as JsonRpcMessage }
   }
   const hasResult = isObject(value["result"])
@@ -63,7 +64,7 @@ export const isRequest = (message: JsonRpcMessage): message is JsonRpcRequest =>
 export const isNotification = (message: JsonRpcMessage): message is JsonRpcNotification =>
   "method" in message && !("id" in message)
 
-/** A message of the client for the RPC server. */
+/** A message of the client for the RPC server. Its types have branded ids and closed sets of methods, which JSON-RPC has not. */
 export const toRpc = (message: JsonRpcMessage): FromClientEncoded => {
   if ("method" in message) {
     return {
@@ -95,29 +96,25 @@ const errorOf = (value: unknown): JsonRpcError =>
     ? { code: value.code, message: value.message, ...value.data === undefined ? {} : { data: value.data } }
     : internalError
 
+/** The form in which the RPC server sends notifications and requests of its own. Its types show the answers alone. */
+interface SentByServer {
+  readonly _tag: string
+  readonly id: RequestId
+  readonly tag: string
+  readonly payload: JsonObject
+  readonly isNotification?: boolean
+}
+
 /** A message of the RPC server for the client; null for those that JSON-RPC has no form for. */
 export const fromRpc = (message: FromServerEncoded): JsonRpcMessage | null => {
-  switch (message._tag) {
-    case "Exit": {
-      const id = message.requestId as unknown as RequestId
-      if (message.exit._tag === "Success") {
-        return { jsonrpc: "2.0", id, result: message.exit.value as JsonObject }
-      }
-      const [failure] = message.exit.cause.filter((reason) => reason._tag === "Fail")
-      return errorResponse(id, errorOf(failure?.error))
-    }
-    default: {
-      // The RPC server sends notifications and requests of its own in the form of requests.
-      const sent = message as unknown as {
-        readonly _tag: string
-        readonly id: RequestId
-        readonly tag: string
-        readonly payload: JsonObject
-        readonly isNotification?: boolean
-      }
-      if (sent._tag !== "Request") return null
-      const base = { jsonrpc: "2.0", method: sent.tag, params: sent.payload } as const
-      return sent.isNotification === true ? base : { ...base, id: sent.id }
-    }
+  if (message._tag === "Exit") {
+    const id = message.requestId as unknown as RequestId
+    if (message.exit._tag === "Success") return { jsonrpc: "2.0", id, result: message.exit.value as JsonObject }
+    const failure = message.exit.cause.find((reason) => reason._tag === "Fail")
+    return errorResponse(id, errorOf(failure?.error))
   }
+  const { _tag, id, isNotification, payload, tag } = message as unknown as SentByServer
+  if (_tag !== "Request") return null
+  const sent = { jsonrpc: "2.0", method: tag, params: payload } as const
+  return isNotification === true ? sent : { ...sent, id }
 }

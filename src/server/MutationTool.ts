@@ -116,6 +116,7 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
       })
     )
   })
+  // The compiler cannot see the key beside fields that it does not know.
   const decode = Schema.decodeUnknownEffect(
     parameters as unknown as Schema.Codec<{ readonly idempotency_key: IdempotencyKey }>
   )
