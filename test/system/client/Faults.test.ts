@@ -3,15 +3,14 @@
  * gateway is killed. They stop when access ends. The tests serve a gateway on PostgreSQL behind a proxy that fails.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Operation } from "../../../src/client/FetchClient.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { type AnyClient, bothClients } from "../../fixtures/client/BothClients.ts"
 import { faultyProxy, type ProxyFault, proxyFaults } from "../../fixtures/client/FaultyProxy.ts"
-import { freePort, serve, urlOf } from "../../fixtures/CommandLine.ts"
-import { accept, drive, issue, newKey, PostgresServices } from "../../fixtures/Ledger.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { killedGateway } from "../../fixtures/KilledGateway.ts"
+import { accept, drive, issue, newKey } from "../../fixtures/Ledger.ts"
 
 /** Every second request meets a fault, each kind in turn. */
 const everySecond = () => {
@@ -21,22 +20,6 @@ const everySecond = () => {
     return requests % 2 === 0 ? "none" : proxyFaults[(requests >> 1) % proxyFaults.length]!
   }
 }
-
-/** A served gateway that can be killed and started again, and the services of its ledger. */
-const scene = Effect.gen(function*() {
-  const database = yield* createDatabase()
-  const port = yield* freePort
-  const services = yield* Layer.build(
-    PostgresServices.pipe(Layer.provideMerge(Layer.merge(layerFor(database), Platform)))
-  )
-  const outer = yield* Scope.Scope
-  const start = Effect.gen(function*() {
-    const scope = yield* Scope.fork(outer)
-    const running = yield* serve([], { DATABASE_URL: urlOf(database), PORT: String(port) }).pipe(Scope.provide(scope))
-    return { kill: Effect.andThen(running.stop("SIGKILL"), Scope.close(scope, Exit.void)) }
-  })
-  return { port, services, start }
-})
 
 /** Reads the change feed in several runs, as a program that is started again and again, until the copy is complete. */
 const copyLedger = async (client: AnyClient, isComplete: (copy: ReadonlyMap<string, Operation>) => boolean) => {
@@ -67,7 +50,7 @@ const codeOf = (error: unknown) => (error as { readonly code?: unknown }).code
 describe.each(bothClients)("%s", (_, makeClient) => {
   it.live("copies the ledger and follows an operation through faults, while the gateway is killed and started again", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { port, services, start } = yield* scene
+      const { port, services, start } = yield* killedGateway
       const gateway = yield* start
       yield* Effect.gen(function*() {
         const { access_token: accessToken, identity } = yield* issue()
@@ -112,7 +95,7 @@ describe.each(bothClients)("%s", (_, makeClient) => {
 
   it.live("stops with the problem when the grant, the client, the provider or the history of the ledger is no more", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { port, services, start } = yield* scene
+      const { port, services, start } = yield* killedGateway
       yield* start
       yield* Effect.gen(function*() {
         const grants = yield* Grants

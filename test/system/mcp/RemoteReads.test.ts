@@ -2,7 +2,7 @@
  * The reads of the stdio server against a served gateway on PostgreSQL: each read, what ends it, and a restart of the gateway.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Redacted, Scope } from "effect"
+import { Effect, Fiber, Layer, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { once } from "node:events"
@@ -15,9 +15,9 @@ import * as RemoteReads from "../../../src/mcp/RemoteReads.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { nextOf } from "../../fixtures/AgentModel.ts"
 import { faultyProxy, type ProxyFault } from "../../fixtures/client/FaultyProxy.ts"
-import { freePort, serve, urlOf } from "../../fixtures/CommandLine.ts"
-import { accept, drive, issue, newKey, PostgresServices } from "../../fixtures/Ledger.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
+import { freePort } from "../../fixtures/CommandLine.ts"
+import { killedGateway } from "../../fixtures/KilledGateway.ts"
+import { accept, drive, issue, newKey } from "../../fixtures/Ledger.ts"
 
 /** Reads with a token. They bridge failures for longer than any start of a gateway takes. */
 const readsAt = (url: string, accessToken: Redacted.Redacted<string>, patience = 60) =>
@@ -28,22 +28,6 @@ const readsAt = (url: string, accessToken: Redacted.Redacted<string>, patience =
     (context) => AgentReads.pipe(Effect.provideContext(context))
   ).pipe(Effect.flatten)
 
-/** A gateway that can be killed and started again, and the services of its ledger. */
-const scene = Effect.gen(function*() {
-  const database = yield* createDatabase()
-  const port = yield* freePort
-  const services = yield* Layer.build(
-    PostgresServices.pipe(Layer.provideMerge(Layer.merge(layerFor(database), Platform)))
-  )
-  const outer = yield* Scope.Scope
-  const start = Effect.gen(function*() {
-    const scope = yield* Scope.fork(outer)
-    const running = yield* serve([], { DATABASE_URL: urlOf(database), PORT: String(port) }).pipe(Scope.provide(scope))
-    return { kill: Effect.andThen(running.stop("SIGKILL"), Scope.close(scope, Exit.void)) }
-  })
-  return { url: `http://127.0.0.1:${port}`, port, services, start }
-})
-
 const codeOf = <A>(read: Effect.Effect<A, ReadRefused>) => Effect.map(Effect.flip(read), ({ code }) => code)
 
 const idsOf = (operations: ReadonlyArray<Operation>) => operations.map(({ id }) => id)
@@ -51,7 +35,7 @@ const idsOf = (operations: ReadonlyArray<Operation>) => operations.map(({ id }) 
 describe("RemoteReads", () => {
   it.live("reads pages, one operation, its next state and the changes, of its grant alone", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { services, start, url } = yield* scene
+      const { services, start, url } = yield* killedGateway
       yield* start
       yield* Effect.gen(function*() {
         const { access_token, identity } = yield* issue()
@@ -92,7 +76,7 @@ describe("RemoteReads", () => {
 
   it.live("is refused with the code of the gateway once access has ended, also while it waits", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { services, start, url } = yield* scene
+      const { services, start, url } = yield* killedGateway
       yield* start
       yield* Effect.gen(function*() {
         const grants = yield* Grants
@@ -133,7 +117,7 @@ describe("RemoteReads", () => {
 
   it.live("bridges a restart of the gateway, and failures of a proxy, during reads that wait", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { port, services, start } = yield* scene
+      const { port, services, start } = yield* killedGateway
       const gateway = yield* start
       yield* Effect.gen(function*() {
         const { access_token, identity } = yield* issue()

@@ -30,14 +30,15 @@ describe("A request that is held", () => {
   it.live.each(names)("is answered with a complete 503 at its deadline: %s", (name) =>
     Effect.gen(function*() {
       const held = makeHeld()
-      const { lifecycle, port, requests } = yield* ways[name](held, { ...slots, deadline: 300 })
+      // The first call of an agent to a cold server may take longer than the deadline of a read before it is held.
+      const isAgent = name.startsWith("on the endpoint of agents")
+      const { lifecycle, port, requests } = yield* ways[name](held, { ...slots, deadline: isAgent ? 300 : 20 })
       for (const wire of yield* sendAll(requests, port)) {
         const answer = yield* Effect.promise(() => wire.next())
         const { detail } = assertProblemOf(answer!, "service_unavailable")
         assert.strictEqual(detail, "The store did not answer in time.")
       }
-      // On a busy machine, the deadline may come before the request is held.
-      yield* held.allInterrupted
+      yield* isAgent ? held.allInterrupted : held.interrupted(requests.length)
       yield* assertFreeSlots(lifecycle, fixedIdentity.client_id, slots.maxInFlight)
     }))
 
