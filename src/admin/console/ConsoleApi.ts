@@ -1,0 +1,141 @@
+/**
+ * The contract between the console's page and its server. The page imports only types of it.
+ */
+import * as HttpApi from "effect/http-api/HttpApi"
+import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
+import * as Schema from "effect/Schema"
+import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
+import { OperationId, OperationState } from "../../domain/Operation.ts"
+import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/OperatorView.ts"
+import { Timestamp } from "../../domain/Timestamp.ts"
+
+/** Path of the console on the admin listener. Its API is below `/console/api`. */
+export const consolePath = "/console"
+
+/** Header of the anti-forgery token. Each request that changes something must carry the token of its session. */
+export const csrfHeader = "x-csrf-token"
+
+/** The session of the browser. */
+export const ConsoleSession = Schema.Struct({
+  operator: Schema.String,
+  csrf_token: Schema.String,
+  version: Schema.String,
+  expires_at: Timestamp
+})
+export type ConsoleSession = typeof ConsoleSession.Encoded
+
+const Circuit = Schema.Literals(["closed", "half_open", "open"])
+
+/** The figures of `LedgerFigures.now`, and the flow of the last hours. */
+export const Overview = Schema.Struct({
+  at: Timestamp,
+  operations: Schema.Array(Schema.Struct({ provider: ProviderName, state: OperationState, count: Schema.Int })),
+  held: Schema.Array(Schema.Struct({ provider: ProviderName, count: Schema.Int })),
+  under_review: Schema.Array(Schema.Struct({ provider: ProviderName, count: Schema.Int })),
+  oldest: Schema.Array(Schema.Struct({ provider: ProviderName, condition: Schema.String, since: Timestamp })),
+  due: Schema.Array(
+    Schema.Struct({ provider: ProviderName, work: Schema.String, count: Schema.Int, since: Timestamp })
+  ),
+  workers: Schema.Array(Schema.Struct({
+    process_id: Schema.String,
+    worker_id: Schema.NullOr(Schema.String),
+    version: Schema.String,
+    started_at: Timestamp,
+    seen_at: Timestamp,
+    circuits: Schema.Record(Schema.String, Circuit)
+  })),
+  /** Oldest first; see `FlowPoint`. */
+  flow: Schema.Array(Schema.Struct({
+    at: Timestamp,
+    provider: ProviderName,
+    entered: Schema.Record(Schema.String, Schema.Int),
+    standing: Schema.Record(Schema.String, Schema.Int)
+  }))
+})
+export type Overview = typeof Overview.Encoded
+
+export const OperatorPage = Schema.Struct({
+  operations: Schema.Array(OperatorSummary),
+  next: Schema.NullOr(Schema.String)
+})
+export type OperatorPage = typeof OperatorPage.Encoded
+export type Summary = typeof OperatorSummary.Encoded
+export type Detail = typeof OperatorDetail.Encoded
+
+/** An action that an operator confirmed. */
+export const ActionRequest = Schema.Struct({
+  action: Schema.Literals(["review", "end_review", "hold", "release", "cancel"]),
+  /** The revision that the operator saw. The action is refused if the operation has moved on since. */
+  revision: Schema.Int,
+  reason: Schema.NullOr(Schema.String.check(Schema.isMaxLength(1024)))
+})
+export type ActionRequest = typeof ActionRequest.Encoded
+
+/** Why the console refuses a request. `code` is stable; `message` is for the operator. */
+const refusal = <const Status extends number>(status: Status) =>
+  Schema.Struct({ code: Schema.String, message: Schema.String }).pipe(HttpApiSchema.status(status))
+
+export interface Refusal {
+  readonly code: string
+  readonly message: string
+}
+
+const errors = [refusal(401), refusal(403), refusal(503)] as const
+
+const PageQuery = {
+  order: Schema.optionalKey(Schema.Literals(["oldest", "newest"])),
+  after: Schema.optionalKey(Schema.String)
+}
+
+export class ConsoleGroup extends HttpApiGroup.make("console").add(
+  HttpApiEndpoint.get("session", "/session", { success: ConsoleSession, error: errors }),
+  HttpApiEndpoint.delete("logout", "/session", { success: HttpApiSchema.NoContent, error: errors }),
+  HttpApiEndpoint.get("overview", "/overview", {
+    query: { hours: Schema.optionalKey(Schema.Literals(["1", "3", "24", "168"])) },
+    success: Overview,
+    error: errors
+  }),
+  /** All filters must match. Without `queue`, operations in any state. */
+  HttpApiEndpoint.get("list", "/operations", {
+    query: {
+      queue: Schema.optionalKey(QueueName),
+      state: Schema.optionalKey(OperationState),
+      provider: Schema.optionalKey(ProviderName),
+      client_id: Schema.optionalKey(ClientId),
+      resource_owner: Schema.optionalKey(ResourceOwner),
+      ...PageQuery
+    },
+    success: OperatorPage,
+    error: errors
+  }),
+  /** By id, idempotency key or provider reference. */
+  HttpApiEndpoint.get("find", "/find", {
+    query: { text: Schema.String },
+    success: Schema.Struct({ operations: Schema.Array(OperatorSummary) }),
+    error: errors
+  }),
+  HttpApiEndpoint.get("detail", "/operations/:id", {
+    params: { id: OperationId },
+    success: OperatorDetail,
+    error: [...errors, refusal(404)]
+  }),
+  HttpApiEndpoint.post("act", "/operations/:id/actions", {
+    params: { id: OperationId },
+    payload: ActionRequest,
+    success: OperatorDetail,
+    error: [...errors, refusal(404), refusal(409)]
+  })
+) {}
+
+/**
+ * The API. Beside it, `GET /console/api/events` is a stream of server-sent events (`EventSource`): `changes` with
+ * `ConsoleChanges` when operations changed, and a comment every 15 seconds.
+ */
+export class ConsoleApi extends HttpApi.make("console").add(ConsoleGroup).prefix("/console/api") {}
+
+/** Data of the event `changes`. Null: too many changed to name them, or some may have been missed, so read anew what is shown. */
+export interface ConsoleChanges {
+  readonly operations: ReadonlyArray<{ readonly id: string; readonly state: string; readonly revision: number }> | null
+}
