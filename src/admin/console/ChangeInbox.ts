@@ -21,7 +21,9 @@ export const eventOf = (operations: ConsoleChanges["operations"]): ConsoleChange
 /** One event for both. Of an operation that both name, the later revision stays. */
 const merge = (earlier: ConsoleChanges, later: ConsoleChanges): ConsoleChanges => {
   if (earlier.operations === null || later.operations === null) return unnamed
-  return eventOf([...new Map([...earlier.operations, ...later.operations].map((change) => [change.id, change])).values()])
+  return eventOf([
+    ...new Map([...earlier.operations, ...later.operations].map((change) => [change.id, change])).values()
+  ])
 }
 
 export interface ChangeInbox {

@@ -80,8 +80,10 @@ export type ActionRequest = typeof ActionRequest.Encoded
 export const refreshHeader = "x-console-refresh"
 
 /** A refusal with a status. Its codes tell it from those of other statuses. */
-const refusal = <const Status extends number, const Codes extends ReadonlyArray<string>>(status: Status, codes: Codes) =>
-  Schema.Struct({ code: Schema.Literals(codes), message: Schema.String }).pipe(HttpApiSchema.status(status))
+const refusal = <const Status extends number, const Codes extends ReadonlyArray<string>>(
+  status: Status,
+  codes: Codes
+) => Schema.Struct({ code: Schema.Literals(codes), message: Schema.String }).pipe(HttpApiSchema.status(status))
 
 /** Why the console refuses a request. `code` is stable; `message` is for the operator. */
 export interface Refusal {

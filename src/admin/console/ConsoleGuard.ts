@@ -111,7 +111,9 @@ export const SessionRequired = HttpRouter.middleware<{ provides: CurrentSession 
         if (isForeign(address, method, headers)) return foreignOrigin
         const session = yield* findSession(request)
         if (session === null) return noSession
-        if (!changesNothing(method) && !isSameSecret(headers[csrfHeader] ?? "", session.csrfToken)) return wrongCsrfToken
+        if (!changesNothing(method) && !isSameSecret(headers[csrfHeader] ?? "", session.csrfToken)) {
+          return wrongCsrfToken
+        }
         return yield* Effect.provideService(handled, CurrentSession, session)
       })
   })

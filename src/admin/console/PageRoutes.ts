@@ -6,9 +6,10 @@ import * as HttpRouter from "effect/http/HttpRouter"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { pathOf } from "../../server/RequestContext.ts"
+import { ConsoleAccess } from "./access/ConsoleAccess.ts"
 import { type Asset, ConsoleAssets, stylesheetOf } from "./ConsoleAssets.ts"
 import { makeFindSession } from "./ConsoleGuard.ts"
-import { type Notice, noticePage } from "./noticePage.ts"
+import { noticePage } from "./noticePage.ts"
 import { methodNotAllowed, routeNotFound } from "./refusals.ts"
 
 const send = ({ bytes, contentType }: Asset, headers: Readonly<Record<string, string>> = {}) =>
@@ -24,34 +25,33 @@ const immutable = { "cache-control": "public, max-age=31536000, immutable" }
 const followsForeignLink = ({ headers }: HttpServerRequest): boolean =>
   headers["sec-fetch-site"] === "cross-site" && headers["sec-fetch-mode"] === "navigate"
 
-/** `unknown` makes the page for visitors without a session. */
-export const PageRoutes = (unknown: (path: string) => Effect.Effect<Notice>) =>
-  HttpRouter.use(Effect.fnUntraced(function*(router) {
-    const assets = yield* ConsoleAssets
-    const stylesheet = stylesheetOf(assets)
-    const findSession = yield* makeFindSession
-    const index = assets.get("index.html")
+export const PageRoutes = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const { notice } = yield* ConsoleAccess
+  const assets = yield* ConsoleAssets
+  const stylesheet = stylesheetOf(assets)
+  const findSession = yield* makeFindSession
+  const index = assets.get("index.html")
 
-    const answerPage = Effect.fnUntraced(function*(request: HttpServerRequest) {
-      const session = yield* findSession(request)
-      if (session !== null && index !== undefined) return send(index)
-      const path = pathOf(request.url)
-      return noticePage(
-        stylesheet,
-        followsForeignLink(request)
-          ? { title: "Opening the console", text: [], link: { text: "Continue", path }, next: path }
-          : yield* unknown(path)
-      )
-    })
+  const answerPage = Effect.fnUntraced(function*(request: HttpServerRequest) {
+    const session = yield* findSession(request)
+    if (session !== null && index !== undefined) return send(index)
+    const path = pathOf(request.url)
+    return noticePage(
+      stylesheet,
+      followsForeignLink(request)
+        ? { title: "Opening the console", text: [], link: { text: "Continue", path }, next: path }
+        : yield* notice(path)
+    )
+  })
 
-    yield* router.add("*", "/console/*", (request) => {
-      if (request.method !== "GET" && request.method !== "HEAD") return Effect.succeed(methodNotAllowed)
-      const name = pathOf(request.url).slice("/console/".length)
-      if (!name.startsWith("assets/")) return answerPage(request)
-      const asset = assets.get(name)
-      return Effect.succeed(asset === undefined ? routeNotFound : send(asset, immutable))
-    })
-  }))
+  yield* router.add("*", "/console/*", (request) => {
+    if (request.method !== "GET" && request.method !== "HEAD") return Effect.succeed(methodNotAllowed)
+    const name = pathOf(request.url).slice("/console/".length)
+    if (!name.startsWith("assets/")) return answerPage(request)
+    const asset = assets.get(name)
+    return Effect.succeed(asset === undefined ? routeNotFound : send(asset, immutable))
+  })
+}))
 
 /** Answers requests for the API that no endpoint answers. */
 export const NoEndpoint = HttpRouter.add("*", "/console/api/*", routeNotFound)

@@ -3,7 +3,13 @@
  */
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 
-const escapes: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;", "'": "&#39;" }
+const escapes: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  "\"": "&quot;",
+  "'": "&#39;"
+}
 
 const escape = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => escapes[character]!)
 
@@ -36,7 +42,8 @@ export const noticePage = (
     ...text.map((paragraph) => `<p>${escape(paragraph)}</p>`),
     ...link === undefined ? [] : [`<p><a class="button" href="${escape(link.path)}">${escape(link.text)}</a></p>`]
   ]
-  return HttpServerResponse.html(
-    `<!doctype html><html lang="en"><head>${head.join("")}</head><body><main class="notice">${body.join("")}</main></body></html>\n`
-  ).pipe(HttpServerResponse.setStatus(status))
+  const page = `<html lang="en"><head>${head.join("")}</head><body><main class="notice">${
+    body.join("")
+  }</main></body></html>`
+  return HttpServerResponse.text(`<!doctype html>${page}\n`, { status, contentType: "text/html; charset=utf-8" })
 }

@@ -9,7 +9,11 @@ const refuse = (status: number, code: string, message: string) =>
 export const noSession = refuse(401, "no_session", "You are not signed in, or your session has ended. Sign in again.")
 export const foreignHost = refuse(403, "foreign_host", "The console does not answer under this host name.")
 export const foreignOrigin = refuse(403, "foreign_origin", "The request does not come from a page of the console.")
-export const wrongCsrfToken = refuse(403, "wrong_csrf_token", "The anti-forgery token is missing or wrong. Reload the page.")
+export const wrongCsrfToken = refuse(
+  403,
+  "wrong_csrf_token",
+  "The anti-forgery token is missing or wrong. Reload the page."
+)
 export const invalidRequest = refuse(400, "invalid_request", "The request does not meet the contract of the console.")
 export const routeNotFound = refuse(404, "route_not_found", "The console has no such path.")
 export const methodNotAllowed = refuse(405, "method_not_allowed", "The path has no such method.")
