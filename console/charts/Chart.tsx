@@ -2,8 +2,8 @@ import type { ComponentChildren } from "preact"
 import { useId, useRef, useState } from "preact/hooks"
 import { Axes } from "./Axes.tsx"
 import { ChartTable } from "./ChartTable.tsx"
-import { Legend } from "./Legend.tsx"
-import { formatMoment, scalesOf } from "./scales.ts"
+import { type Kind, Legend } from "./Legend.tsx"
+import { formatMoment, type Scales, scalesOf } from "./scales.ts"
 import type { Grid, Series } from "./series.ts"
 import { useWidth } from "./useWidth.ts"
 
@@ -18,15 +18,11 @@ export interface ChartProps {
   readonly unit: string
 }
 
-interface Plotted {
-  readonly scales: ReturnType<typeof scalesOf>
-  readonly id: string
-}
-
 /** The frame of a plot: axes, a cursor by pointer or keyboard, a legend with the values at the cursor, and a table of the values. */
-export const Chart = ({ description, grid, height = 190, max, plot, series, title, unit }: ChartProps & {
+export const Chart = ({ description, grid, height = 190, kind, max, plot, series, title, unit }: ChartProps & {
+  readonly kind: Kind
   readonly max: number
-  readonly plot: (plotted: Plotted) => ComponentChildren
+  readonly plot: (scales: Scales, id: string) => ComponentChildren
 }) => {
   const frame = useRef<HTMLDivElement>(null)
   const width = useWidth(frame)
@@ -36,20 +32,25 @@ export const Chart = ({ description, grid, height = 190, max, plot, series, titl
   const at = cursor === null ? last : Math.min(cursor, last)
   const scales = scalesOf(grid, max, width, height)
   const follow = (event: PointerEvent) => {
-    const time = scales.x.invert(event.clientX - frame.current!.getBoundingClientRect().left).getTime()
-    setCursor(Math.min(last, Math.max(0, Math.round((time - grid.times[0]!) / grid.interval))))
+    setCursor(scales.indexAt(event.clientX - frame.current!.getBoundingClientRect().left))
   }
   const values = series.map(({ label, values }) => `${label} ${values[at]}`).join(", ")
   return (
     <figure class="chart">
-      <Legend series={series} at={at} moment={cursor === null ? null : formatMoment(grid.times[at]!)} />
+      <Legend
+        id={id}
+        kind={kind}
+        series={series}
+        at={at}
+        moment={cursor === null ? null : formatMoment(grid.times[at]!)}
+      />
       <div class="plot" ref={frame} onPointerMove={follow} onPointerLeave={() => setCursor(null)}>
         {width > 0 && (
           <svg width={width} height={height} role="img" aria-labelledby={`${id}-title ${id}-desc`}>
             <title id={`${id}-title`}>{title}</title>
             <desc id={`${id}-desc`}>{description}</desc>
             <Axes grid={grid} scales={scales} width={width} />
-            {plot({ scales, id })}
+            {plot(scales, id)}
             {cursor !== null && (
               <line
                 class="cursor"

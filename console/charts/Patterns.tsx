@@ -1,4 +1,7 @@
-/** Textures of areas that are beside each other, so that their colours need not tell them apart. */
+/** The series with a texture: areas beside each other, so that their colours need not tell them apart. */
+export const textures: ReadonlyArray<string> = ["submitting", "indeterminate"]
+
+/** Defines the textures. */
 export const Patterns = ({ id }: { readonly id: string }) => (
   <defs>
     <pattern id={`${id}-submitting`} width="5" height="5" patternUnits="userSpaceOnUse">

@@ -1,40 +1,50 @@
-import { area, curveStepAfter, line, stack } from "d3-shape"
 import { Chart, type ChartProps } from "./Chart.tsx"
-import { Patterns } from "./Patterns.tsx"
+import { areaPath, type Point, stepPath } from "./paths.ts"
+import { Patterns, textures } from "./Patterns.tsx"
+import type { Scales } from "./scales.ts"
+import { type Series, stacked } from "./series.ts"
+
+const Layer = ({ id, lower, name, times, upper, x, y }: Pick<Scales, "x" | "y"> & {
+  readonly id: string
+  readonly name: string
+  readonly times: ReadonlyArray<number>
+  readonly lower: ReadonlyArray<number>
+  readonly upper: ReadonlyArray<number>
+}) => {
+  const points = (values: ReadonlyArray<number>) => values.map((value, at): Point => [x(times[at]!), y(value)])
+  const shape = areaPath(points(upper), points(lower))
+  return (
+    <g class={`series series-${name}`}>
+      <path class="area" d={shape} />
+      {textures.includes(name) && <path d={shape} fill={`url(#${id}-${name})`} />}
+      <path class="edge" d={stepPath(points(upper))} />
+    </g>
+  )
+}
 
 /** Series on top of each other: their sum is the upper edge. */
 export const StackedChart = (props: ChartProps) => {
   const { grid, series } = props
-  const indexes = grid.times.map((_, index) => index)
-  const layers = stack<number, number>()
-    .keys(series.map((_, at) => at))
-    .value((index, at) => series[at]!.values[index]!)(indexes)
-  const max = Math.max(...layers.flatMap((layer) => layer.map(([, top]) => top)))
+  const edges = stacked(series)
   return (
     <Chart
       {...props}
-      max={max}
-      plot={({ id, scales: { x, y } }) => (
+      kind="area"
+      max={Math.max(...edges.at(-1)!)}
+      plot={(scales, id) => (
         <>
           <Patterns id={id} />
-          {layers.map((layer) => {
-            const { name } = series[layer.key]!
-            const edge = line<[number, number]>((_, at) => x(grid.times[at]!), ([, top]) => y(top)).curve(
-              curveStepAfter
-            )
-            const shape = area<[number, number]>((_, at) => x(grid.times[at]!), ([low]) => y(low), ([, top]) => y(top))
-              .curve(curveStepAfter)
-            const points = layer.map(([low, top]): [number, number] => [low, top])
-            return (
-              <g key={name} class={`series series-${name}`}>
-                <path class="area" d={shape(points) ?? ""} />
-                {(name === "submitting" || name === "indeterminate") && (
-                  <path class="texture" d={shape(points) ?? ""} fill={`url(#${id}-${name})`} />
-                )}
-                <path class="edge" d={edge(points) ?? ""} />
-              </g>
-            )
-          })}
+          {series.map(({ name }: Series, at) => (
+            <Layer
+              key={name}
+              id={id}
+              name={name}
+              times={grid.times}
+              lower={edges[at]!}
+              upper={edges[at + 1]!}
+              {...scales}
+            />
+          ))}
         </>
       )}
     />

@@ -62,6 +62,13 @@ export const enteredIn = (
   return totals
 }
 
+/** The edges between series on top of each other: zeros, the first, the first and the second, and so on. */
+export const stacked = (series: ReadonlyArray<Series>): ReadonlyArray<ReadonlyArray<number>> => {
+  const edges = [series[0]!.values.map(() => 0)]
+  for (const { values } of series) edges.push(values.map((value, at) => edges.at(-1)![at]! + value))
+  return edges
+}
+
 /** About `count` indexes of the times, the last one among them: rows of a table. */
 export const sampled = ({ times }: Grid, count = 12): ReadonlyArray<number> => {
   const step = Math.max(1, Math.round(times.length / count))
