@@ -12,14 +12,7 @@ const actors = {
 /** Who acts next, when, and why. */
 export const NextPanel = ({ detail: { next, operation } }: { readonly detail: Detail }) => (
   <section class={`panel next-panel next-by-${next.by}`} aria-label="Next action">
-    <p class="next-actor">
-      {actors[next.by]}
-      {next.at !== null && (
-        <>
-          <Time at={next.at} />
-        </>
-      )}
-    </p>
+    <p class="next-actor">{actors[next.by]} {next.at !== null && <Time at={next.at} />}</p>
     <p class="next-action">{next.action}</p>
     <p class="secondary">{next.reason}</p>
     {operation.failure !== null && (

@@ -15,7 +15,8 @@ const HoldText = ({ hold, acknowledged }: { readonly hold: Hold; readonly acknow
         ? "Cannot be released before a status read has examined it."
         : (
           <>
-            Can be released from <Time at={hold.releasable_from} />.
+            {Date.parse(hold.releasable_from) > Date.now() ? "Can be released" : "Can be released since"}{" "}
+            <Time at={hold.releasable_from} />.
           </>
         )}
     </span>
@@ -36,7 +37,7 @@ export const SchedulePanel = ({ detail: { acknowledged, schedule } }: { readonly
         ["May be sent until", instant(schedule.send_before)],
         ["Claim returned because", schedule.return_reason],
         ["Status reads", schedule.reads],
-        ["Review ended or begun", instant(schedule.reviewed_at)]
+        ["Last review ended", instant(schedule.reviewed_at)]
       ]}
     />
   </Panel>

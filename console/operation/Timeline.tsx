@@ -18,8 +18,10 @@ const Evidence = ({ entry: { evidence, revision } }: { readonly entry: Entry }) 
       </pre>
     )
 
-const after = (entry: Entry, before: Entry | undefined): string | null =>
-  before === undefined ? null : `after ${formatDuration(Date.parse(entry.at) - Date.parse(before.at))}`
+const timeOf = ({ at }: Entry, before: Entry | undefined): string =>
+  before === undefined
+    ? formatInstant(at)
+    : `${formatInstant(at)} · ${formatDuration(Date.parse(at) - Date.parse(before.at))} later`
 
 /** The acceptance and each transition, the oldest first, with the evidence that the ledger recorded. */
 export const Timeline = ({ history }: { readonly history: ReadonlyArray<Entry> }) => (
@@ -31,10 +33,9 @@ export const Timeline = ({ history }: { readonly history: ReadonlyArray<Entry> }
             <StateBadge state={entry.to} />
             <span class="secondary">
               <Time at={entry.at} />
-              {after(entry, history[at - 1]) !== null && <span>{after(entry, history[at - 1])}</span>}
             </span>
           </div>
-          <p class="secondary instant">{formatInstant(entry.at)} · revision {entry.revision}</p>
+          <p class="secondary instant">{timeOf(entry, history[at - 1])} · revision {entry.revision}</p>
           <Evidence entry={entry} />
         </li>
       ))}

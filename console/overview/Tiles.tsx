@@ -20,7 +20,14 @@ const Tile = ({ address, attention = false, children, count, name }: {
 }) => (
   <li>
     <a class={attention && count > 0 ? "tile tile-attention" : "tile"} href={address}>
-      <span class="tile-name">{name}</span>
+      <span class="tile-name">
+        {attention && count > 0 && (
+          <svg viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
+            <path d="M6 1.2 11.2 10.5H.8zM6 4.8v2.4M6 8.9v.1" />
+          </svg>
+        )}
+        {name}
+      </span>
       <span class="tile-count">{formatCount(count)}</span>
       <span class="secondary">{children}</span>
     </a>

@@ -56,7 +56,7 @@ const Listing = ({ page, query, queue }: {
     <>
       {operations.length > 0 && <OperationsTable caption={queue.title} operations={operations} />}
       {operations.length === 0 && next === null && !followed && (filtered
-        ? <Empty title="No operation matches">No operation of this queue has all of these values.</Empty>
+        ? <Empty title="No operation matches" kind="missing">No operation of this queue has all of these values.</Empty>
         : <Empty title="Nothing here">{queue.empty}</Empty>)}
       {operations.length === 0 && (next !== null || followed) && (
         <p class="secondary">This page has no matching operation{next === null ? "." : ", and more follow."}</p>

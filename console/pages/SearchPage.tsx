@@ -23,7 +23,7 @@ const Results = ({ text }: { readonly text: string }) => {
       {({ operations }) =>
         operations.length === 0
           ? (
-            <Empty title="Nothing found">
+            <Empty title="Nothing found" kind="missing">
               No operation has exactly this id, idempotency key or provider reference. Parts of them do not match.
             </Empty>
           )

@@ -51,7 +51,7 @@ export const Header = () => {
   const first = useStore(route, ({ parts }) => parts[0])
   return (
     <header class="header">
-      <a class="brand" href={to([])}>
+      <a class="brand" href={to([])} aria-label="Gateway console">
         <svg viewBox="0 0 32 32" aria-hidden="true" width="22" height="22">
           <rect width="32" height="32" rx="7" class="brand-ground" />
           <path d="M8 22v-6m5.3 6V10m5.4 12v-9M24 22v-4" class="brand-bars" />

@@ -7,7 +7,7 @@ type State = Summary["operation"]["state"]
 const shapes: Readonly<Record<State, string>> = {
   accepted: "M6 1.8a4.2 4.2 0 1 0 0 8.4a4.2 4.2 0 1 0 0-8.4",
   submitting: "M1.5 6h8M6.3 2.6 9.8 6 6.3 9.4",
-  submitted: "M2 3.2h8v6H2zM2 3.6 6 6.8l4-3.2",
+  submitted: "M6 1.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9M6 3.6V6l1.7 1",
   indeterminate: "M6 1 11 6 6 11 1 6zM6 3.8v2.6M6 8.1v.1",
   succeeded: "M2 6.4 4.8 9.2 10 3.4",
   failed: "M2.6 2.6l6.8 6.8M9.4 2.6 2.6 9.4",
