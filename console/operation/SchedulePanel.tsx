@@ -13,10 +13,11 @@ const HoldText = ({ hold, acknowledged }: { readonly hold: Hold; readonly acknow
         ? "Cannot be released: the provider confirmed that it received the operation."
         : hold.releasable_from === null
         ? "Cannot be released before a status read has examined it."
+        : Date.parse(hold.releasable_from) <= Date.now()
+        ? "Can be released now."
         : (
           <>
-            {Date.parse(hold.releasable_from) > Date.now() ? "Can be released" : "Can be released since"}{" "}
-            <Time at={hold.releasable_from} />.
+            Can be released <Time at={hold.releasable_from} />.
           </>
         )}
     </span>
