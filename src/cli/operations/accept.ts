@@ -15,8 +15,10 @@ import { FinancialRequest, IdempotencyKey, InvalidFinancialRequest } from "../..
 import { OperationType } from "../../domain/Operation.ts"
 import { Grants } from "../../services/Grants.ts"
 import { type Accepted, OperationLedger } from "../../services/OperationLedger.ts"
+import { countLines } from "../countLines.ts"
 import { jsonFlag } from "../Flags.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
+import { aboveBar, withProgress } from "../ProgressBar.ts"
 
 const identityOf = Effect.fn(function*(grant_id: GrantId) {
   const grants = yield* Grants
@@ -52,20 +54,23 @@ const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
   const stdio = yield* Stdio.Stdio
   const failed = yield* Ref.make(0)
   const bytes = from === "-" ? stdio.stdin : fs.stream(from)
-  yield* bytes.pipe(
-    Stream.decodeText(),
-    Stream.splitLines,
-    Stream.zipWithIndex,
-    Stream.filter(([line]) => line.trim() !== ""),
-    Stream.mapEffect(([line, index]) =>
-      decodeRequest(line).pipe(
-        Effect.flatMap((request) => ledger.accept(grant, request)),
-        Effect.map(toResult),
-        Effect.catch((error) => Effect.as(Ref.update(failed, (n) => n + 1), toError(index + 1, error)))
-      )
-    ),
-    Stream.runForEach(print)
-  )
+  const total = from === "-" ? null : yield* countLines(from)
+  yield* withProgress({ label: "Accepting", unit: "lines", total }, (progress) =>
+    bytes.pipe(
+      Stream.decodeText(),
+      Stream.splitLines,
+      Stream.zipWithIndex,
+      Stream.filter(([line]) => line.trim() !== ""),
+      Stream.mapEffect(([line, index]) =>
+        decodeRequest(line).pipe(
+          Effect.flatMap((request) => ledger.accept(grant, request)),
+          Effect.map(toResult),
+          Effect.catch((error) => Effect.as(Ref.update(failed, (n) => n + 1), toError(index + 1, error))),
+          Effect.tap(() => Effect.sync(() => progress.update(index + 1)))
+        )
+      ),
+      Stream.runForEach((result) => aboveBar(print(result)))
+    ))
   const count = yield* Ref.get(failed)
   if (count > 0) return yield* new CommandFailed({ message: `${count} lines were not accepted` })
 })
