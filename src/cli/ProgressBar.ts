@@ -26,8 +26,8 @@ export interface ProgressNow extends ProgressOptions {
 export interface Progress {
   /** Sets how many are done, the total if it is known only now, and the present step. */
   readonly update: (done: number, more?: { readonly total?: number; readonly step?: string }) => void
-  /** Adds one. */
-  readonly advance: () => void
+  /** Adds to what is done, 1 by default. */
+  readonly advance: (count?: number) => void
 }
 
 /** Standard error, or a stream like it. */
@@ -135,7 +135,7 @@ export const startProgress = (
   }
   return {
     update,
-    advance: () => update(now.done + 1),
+    advance: (count = 1) => update(now.done + count),
     end: () => {
       clearInterval(timer)
       clear()

@@ -7,6 +7,7 @@ import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import { makeIsMigrated, migrate } from "../../../src/services/Migrations.ts"
+import { applyMigrations, type StartedMigration } from "../../../src/services/sql/applyMigrations.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
 const all = [
@@ -47,6 +48,20 @@ describe("Migrations", () => {
         )
         assert.deepStrictEqual(applied.flat().toSorted(), all)
       })
+    ))
+
+  it.live("tell before each of them its name, its number and how many there are", () =>
+    onNewDatabase((database) =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const started: Array<StartedMigration> = []
+        const follow = applyMigrations((one) => Effect.sync(() => void started.push(one)))
+        yield* follow
+        assert.deepStrictEqual(started, all.map((name, at) => ({ name, number: at + 1, total: all.length })))
+        yield* sql`DELETE FROM financial_agents_gateway_migrations`
+        yield* Effect.flip(follow)
+        assert.deepStrictEqual(started.at(-1), { name: all[0], number: 1, total: all.length })
+      }).pipe(Effect.provide(layerFor(database)))
     ))
 
   it.live("make the database not ready if one of them is missing", () =>
