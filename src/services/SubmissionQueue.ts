@@ -167,6 +167,14 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    */
   readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<void, StoreUnavailable>
   /**
+   * Holds an `accepted` operation, as `holdAll` does: the reconciler examines it at once, and it can be released only after
+   * that. A held operation stays as it is, so its examination still counts. A claim that comes first wins, and the call then
+   * fails with `IllegalTransition`.
+   *
+   * After `StoreUnavailable` it is unknown whether the operation is held: repeat the call.
+   */
+  readonly hold: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>
+  /**
    * Holds every `accepted` operation, and returns how many. For a ledger that was restored without a new timeline, such as from
    * a snapshot of its disk.
    *

@@ -102,6 +102,11 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       },
       operation_history: { SELECT: "all" },
       operation_payloads: { SELECT: "all", INSERT: "all" },
+      // Not id and at: the database chooses both.
+      operator_actions: {
+        SELECT: "all",
+        INSERT: ["operator", "via", "action", "operation_id", "affected", "reason", "result"]
+      },
       ledger_home: { SELECT: "all", UPDATE: ["system_identifier", "database", "history"] },
       change_marks: {
         SELECT: "all",

@@ -113,6 +113,7 @@ export class SimulatedDatabase {
       release: (...args) => send("release", queue.release(...args)),
       releaseUnsent: (...args) => send("releaseUnsent", queue.releaseUnsent(...args)),
       releaseAll: send("releaseAll", queue.releaseAll),
+      hold: (id) => send("hold", queue.hold(id)),
       holdAll: send("holdAll", queue.holdAll),
       reviewAged: (...args) => send("reviewAged", queue.reviewAged(...args)),
       recordHeld: (...args) => send("recordHeld", queue.recordHeld(...args))
