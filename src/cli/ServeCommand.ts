@@ -9,13 +9,15 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import { type AdminAddress, adminUrls, checkAdminPorts } from "../node/AdminAddress.ts"
 import { layerAllowedOrigins } from "../node/AllowedOriginsSetting.ts"
 import { ReadServices } from "../node/GatewayServices.ts"
+import * as Instrumentation from "../node/Instrumentation.ts"
+import { addressOf } from "../node/ListenAddress.ts"
 import { defaultMaxConnections } from "../node/NodeListener.ts"
 import * as NodeServer from "../node/NodeServer.ts"
 import { MigrationPool } from "../node/Pools.ts"
 import { ProcessCount } from "../node/ProcessCount.ts"
-import { addressOf } from "../node/ProcessSettings.ts"
 import { layerRateLimit } from "../node/RateLimitSettings.ts"
 import * as ReadLane from "../node/ReadLane.ts"
 import { announce, processNumber } from "../node/SupervisedProcess.ts"
@@ -26,6 +28,7 @@ import { Lifecycle } from "../server/Lifecycle.ts"
 import { Problems } from "../server/ProblemResponses.ts"
 import type { Quota } from "../server/RateLimits.ts"
 import { migrate } from "../services/Migrations.ts"
+import { adminFlags, adminOf } from "./AdminFlags.ts"
 import { Port } from "./Flags.ts"
 import { rateLimitFlag } from "./RateLimitFlags.ts"
 import { ServeDemo } from "./ServeDemo.ts"
@@ -69,6 +72,7 @@ const flags = {
     Flag.withDefault("1"),
     Flag.withSchema(ProcessCount)
   ),
+  ...adminFlags,
   rateLimit: rateLimitFlag,
   migrate: Flag.Boolean("migrate").pipe(
     Flag.withDescription("Apply missing migrations first; use --no-migrate for a read-only database role"),
@@ -100,10 +104,10 @@ const addressIn = ({ baseUrl, host, port }: ServeOptions) =>
   normalizeBaseUrl(Option.getOrElse(baseUrl, () => addressOf(host, port)))
 
 /** The server with its services, and the demo if there is one. */
-const Served = (options: ServeOptions) => {
+const Served = (options: ServeOptions, admin: AdminAddress | null) => {
   const { demo, host, maxConnections, port, rateLimit } = options
   const address = addressIn(options)
-  return Layer.effectDiscard(announce({ host, port, base_url: address })).pipe(
+  return Layer.effectDiscard(announce({ host, port, base_url: address, ...adminUrls(admin) })).pipe(
     // One process of several runs the demo, in each of its lives.
     Layer.provideMerge(demo && (processNumber ?? 1) === 1 ? ServeDemo(address) : Layer.empty),
     Layer.provide([GatewayServer, Layer.provide(ReadLane.layer, Problems.layer)]),
@@ -115,7 +119,8 @@ const Served = (options: ServeOptions) => {
       Lifecycle.layer(),
       BaseUrl.layer(address),
       NodeServer.layer({ host, port, baseUrl: address, maxConnections })
-    ])
+    ]),
+    Layer.provide(Instrumentation.layer(admin))
   )
 }
 
@@ -123,11 +128,14 @@ export const serve = Command.make(
   "serve",
   flags,
   Effect.fn(function*(options) {
+    const { host, port, processes } = options
+    const admin = adminOf(options)
+    yield* checkAdminPorts(admin, { port, processes })
     // A supervisor migrates before it starts its processes. It runs the embedded database, which outlives them.
     if (options.migrate && processNumber === null) yield* applyMigrations
-    const { host, port, processes } = options
-    if (processes === 1 || processNumber !== null) return yield* Layer.launch(Served(options))
-    return yield* supervise({ processes, listening: { host, port, base_url: addressIn(options) } })
+    if (processes === 1 || processNumber !== null) return yield* Layer.launch(Served(options, admin))
+    const listening = { host, port, base_url: addressIn(options), ...adminUrls(admin, processes) }
+    return yield* supervise({ processes, listening })
   })
 ).pipe(
   Command.withDescription("Serve the API. Without DATABASE_URL, it runs an embedded PostgreSQL"),

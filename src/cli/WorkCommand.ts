@@ -12,13 +12,16 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import { ProviderName } from "../domain/Grant.ts"
+import { adminUrls } from "../node/AdminAddress.ts"
 import { QueueServices } from "../node/GatewayServices.ts"
+import * as Instrumentation from "../node/Instrumentation.ts"
 import { layerPayloadKeys } from "../node/PayloadKeys.ts"
 import * as ProviderHttpClient from "../node/ProviderHttpClient.ts"
 import { Providers } from "../submission/Providers.ts"
 import * as SandboxProvider from "../submission/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy, validatePolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
+import { adminFlags, adminOf } from "./AdminFlags.ts"
 import { Lifetime } from "./Flags.ts"
 import { CommandFailed } from "./Output.ts"
 
@@ -59,6 +62,7 @@ const flags = {
     "How long running submissions may continue after SIGTERM",
     defaultPolicy.drainTimeout
   ),
+  ...adminFlags,
   workerId: Flag.String("worker-id").pipe(
     Flag.withDescription(
       "Id of this worker, the same after a restart (WORKER_ID). Its next start settles the claims of a crash at once. No two "
@@ -113,7 +117,7 @@ const isProviderName = Schema.is(ProviderName)
 export const work = Command.make(
   "work",
   flags,
-  Effect.fn(function*({ providers, sandbox, workerId, ...options }) {
+  Effect.fn(function*({ adminHost, adminPort, providers, sandbox, workerId, ...options }) {
     if (Option.isSome(providers) === sandbox.length > 0) {
       return yield* new CommandFailed({ message: "specify exactly one of --providers and --sandbox" })
     }
@@ -121,10 +125,11 @@ export const work = Command.make(
     const invalid = validatePolicy(policy, sandbox.length)
     if (invalid !== null) return yield* new CommandFailed({ message: invalid })
     const adapters = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)
+    const admin = adminOf({ adminHost, adminPort })
     const announced = Layer.effectDiscard(
       Effect.flatMap(
         Providers,
-        (known) => Effect.annotateLogs(Effect.logInfo("Working"), { providers: [...known.keys()] })
+        (known) => Effect.annotateLogs(Effect.logInfo("Working"), { providers: [...known.keys()], ...adminUrls(admin) })
       )
     )
     yield* Layer.launch(
@@ -134,7 +139,8 @@ export const work = Command.make(
         Layer.provide(ProviderHttpClient.layer({ connections: policy.concurrency * 2 })),
         Layer.provide(QueueServices),
         Layer.provide(layerPayloadKeys),
-        Layer.provide(Layer.succeed(SubmissionPolicy, policy))
+        Layer.provide(Layer.succeed(SubmissionPolicy, policy)),
+        Layer.provide(Instrumentation.layer(admin))
       )
     )
   })

@@ -25,11 +25,13 @@ import { migrate } from "../services/Migrations.ts"
 import { Providers } from "../submission/Providers.ts"
 import { SubmissionPolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
+import { adminUrls } from "./AdminAddress.ts"
 import { layerAllowedOrigins } from "./AllowedOriginsSetting.ts"
 import { Database } from "./Database.ts"
 import { databaseAs, type DatabaseUrls, readRoleUrl } from "./DatabaseRoles.ts"
 import type { Failure, GatewayParts, Incomplete, Missing } from "./GatewayParts.ts"
 import { OwnVerifier, QueueServices, ReadServices, WriteServices } from "./GatewayServices.ts"
+import * as Instrumentation from "./Instrumentation.ts"
 import { InvalidSetting } from "./InvalidSetting.ts"
 import * as NodeServer from "./NodeServer.ts"
 import { Observability } from "./Observability.ts"
@@ -154,7 +156,9 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
   const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty, tools = Layer.empty } =
     options
   const adapters = adaptersOf(options)
-  const Announced = Layer.effectDiscard(announce({ host, port, base_url: settings.baseUrl }))
+  const Announced = Layer.effectDiscard(
+    announce({ host, port, base_url: settings.baseUrl, ...adminUrls(settings.admin) })
+  )
   const Served = layerServer(
     routes as Layer.Layer<never, unknown, HttpRouter.HttpRouter>,
     apisOf(options),
@@ -173,6 +177,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
       layerAllowedOrigins,
       options.references ?? Layer.empty
     ]),
+    Layer.provide(Instrumentation.layer(settings.admin)),
     Layer.provide(Platform)
   )
 }
@@ -192,7 +197,7 @@ export const layer = <const Options extends GatewayAppOptions>(
 
 /** Migrates, then runs the processes. An embedded database belongs to the supervisor, and outlives them. */
 const superviseApp = (options: GatewayAppOptions, settings: Settings) => {
-  const { baseUrl, host, port, processes } = settings
+  const { admin, baseUrl, host, port, processes } = settings
   const { lifecycle = Lifecycle.layer(), references = Layer.empty } = options
   const supervisor = Effect.gen(function*() {
     const { options: { drainTimeout } } = yield* Lifecycle
@@ -200,7 +205,7 @@ const superviseApp = (options: GatewayAppOptions, settings: Settings) => {
     return yield* supervise({
       processes,
       drainTimeout: Math.max(drainTimeout, Duration.toMillis(policy.drainTimeout)),
-      listening: { host, port, base_url: baseUrl }
+      listening: { host, port, base_url: baseUrl, ...adminUrls(admin, processes) }
     })
   })
   return supervisor.pipe(

@@ -5,11 +5,12 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { HttpServer } from "effect/http/HttpServer"
-import { ServeError } from "effect/http/HttpServerError"
+import type { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import { randomUUID } from "node:crypto"
 import type { RequestId } from "../domain/RequestId.ts"
 import { logProblem } from "../server/ProblemResponses.ts"
+import { explainListenFailure } from "./ListenAddress.ts"
 import { createListener, logDroppedConnections, NodeListener } from "./NodeListener.ts"
 
 export interface NodeServerOptions {
@@ -20,31 +21,6 @@ export interface NodeServerOptions {
   /** Connections that may be open at once. */
   readonly maxConnections: number
 }
-
-const reasonOf = (error: unknown, host: string): string => {
-  const { code, message } = error instanceof Error
-    ? error as NodeJS.ErrnoException
-    : new Error(String(error)) as NodeJS.ErrnoException
-  switch (code) {
-    case "EADDRINUSE":
-      return "another process uses the port. Set PORT to a free port"
-    case "EACCES":
-      return "the system does not allow it. Set PORT to a port from 1024"
-    case "EADDRNOTAVAIL":
-    case "ENOTFOUND":
-      return `${host} is no address of this machine. Set HOST to one of its addresses`
-    default:
-      return message
-  }
-}
-
-/** The failure to listen as one sentence with the address and the setting. */
-const namingAddress = (host: string, port: number) => ({ cause }: ServeError): ServeError =>
-  new ServeError({
-    cause: new Error(`cannot listen on ${host.includes(":") ? `[${host}]` : host}:${port}: ${reasonOf(cause, host)}`, {
-      cause
-    })
-  })
 
 /**
  * Listens until the scope closes, then waits up to 10 seconds for open connections. Logs problems that it answers
@@ -65,6 +41,8 @@ export const layer = (
     const Listening = NodeHttpServer.layerServer(
       () => listener,
       { host, port, gracefulShutdownTimeout: "10 seconds" }
-    ).pipe(Layer.catch((error) => Layer.effect(HttpServer, Effect.fail(namingAddress(host, port)(error)))))
+    ).pipe(
+      Layer.catch((error) => Layer.effect(HttpServer, Effect.fail(explainListenFailure(error, { host, port }))))
+    )
     return Effect.succeed(Layer.merge(Listening, Layer.succeed(NodeListener, listener)))
   }))

@@ -8,7 +8,9 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { normalizeBaseUrl } from "../server/BaseUrl.ts"
+import { type AdminAddress, checkAdminPorts } from "./AdminAddress.ts"
 import { InvalidSetting } from "./InvalidSetting.ts"
+import { addressOf } from "./ListenAddress.ts"
 import { defaultMaxConnections } from "./NodeListener.ts"
 import { availableProcesses, isProcessCount, ProcessCount, processCountRule } from "./ProcessCount.ts"
 
@@ -30,6 +32,10 @@ export interface ProcessSettings {
    * Only `run` reads it. Default: 1.
    */
   readonly processes?: Setting<number | "auto">
+  /** Port of the admin listener, which serves /metrics (`ADMIN_PORT`). Process n of several takes `adminPort` + n - 1. Default: none. */
+  readonly adminPort?: Setting<number>
+  /** Address of the admin listener (`ADMIN_HOST`). /metrics asks for no credential. Default: 127.0.0.1. */
+  readonly adminHost?: Setting<string>
   /** The PostgreSQL to use (`DATABASE_URL`). Without it, the process runs an embedded one. */
   readonly databaseUrl?: Setting<Redacted.Redacted<string>>
   /** Data directory of the embedded PostgreSQL (`DATA_DIR`). Default: `.data`. */
@@ -39,17 +45,19 @@ export interface ProcessSettings {
 const read = <A>(setting: Setting<A> | undefined, fallback: Config.Config<A>): Effect.Effect<A, Config.ConfigError> =>
   setting === undefined ? fallback : Config.isConfig(setting) ? setting : Effect.succeed(setting)
 
-/** Reads a number. Text that is none fails with the name of its variable and the rule; it is not repeated. */
+/** Text that is no number fails with the name of its variable and the rule; it is not repeated. */
+const naming = <A>(number: Effect.Effect<A, Config.ConfigError>, name: string, rule: string) =>
+  Effect.mapError(number, (error) =>
+    error.cause._tag === "SchemaError"
+      ? new InvalidSetting({ message: `${variableOf(error.cause.issue) ?? name} must be ${rule}` })
+      : error)
+
 const readNumber = <A extends number | "auto">(
   setting: Setting<A> | undefined,
   fallback: Config.Config<A>,
   name: string,
   rule: string
-) =>
-  Effect.mapError(read(setting, fallback), (error) =>
-    error.cause._tag === "SchemaError"
-      ? new InvalidSetting({ message: `${variableOf(error.cause.issue) ?? name} must be ${rule}` })
-      : error)
+) => naming(read(setting, fallback), name, rule)
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
@@ -60,16 +68,25 @@ const variableOf = (issue: SchemaIssue.Issue): string | null =>
 const portRule = "a port from 1 to 65535"
 const connectionsRule = "a number of connections, at least 1"
 
-/** The URL of a listener without one. */
-export const addressOf = (host: string, port: number): string =>
-  `http://${host.includes(":") ? `[${host}]` : host}:${port}`
-
 const readProcesses = Effect.fnUntraced(function*(given: ProcessSettings["processes"]) {
   const environment = Config.schema(ProcessCount, "PROCESSES").pipe(Config.withDefault(1))
   const setting = yield* readNumber(given, environment, "PROCESSES", processCountRule)
   const processes = setting === "auto" ? availableProcesses() : setting
   if (isProcessCount(processes)) return processes
   return yield* new InvalidSetting({ message: `PROCESSES must be ${processCountRule}` })
+})
+
+const isPort = (port: number): boolean => Number.isInteger(port) && port >= 1 && port <= 65_535
+
+/** The address of the first admin listener. Null: there is none. */
+const readAdmin = Effect.fnUntraced(function*({ adminHost, adminPort }: ProcessSettings) {
+  const host = yield* read(adminHost, Config.String("ADMIN_HOST").pipe(Config.withDefault("127.0.0.1")))
+  const fallback = Config.option(Config.Port("ADMIN_PORT"))
+  const given = adminPort === undefined ? fallback : Effect.asSome(read(adminPort, Config.Port("ADMIN_PORT")))
+  const port = yield* naming(given, "ADMIN_PORT", portRule)
+  if (Option.isNone(port)) return null
+  if (!isPort(port.value)) return yield* new InvalidSetting({ message: `ADMIN_PORT must be ${portRule}` })
+  return { host, port: port.value } satisfies AdminAddress
 })
 
 /** Reads all settings. Fails with one sentence on a port or a number of connections that is out of range. */
@@ -89,11 +106,13 @@ export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) 
     : Option.some(yield* read(given.databaseUrl, Config.Redacted("DATABASE_URL")))
   const dataDir = yield* read(given.dataDir, Config.String("DATA_DIR").pipe(Config.withDefault(".data")))
   // Not 0: clients must know the URL before the process listens.
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+  if (!isPort(port)) {
     return yield* new InvalidSetting({ message: `PORT must be ${portRule}` })
   }
   if (!Number.isInteger(maxConnections) || maxConnections < 1) {
     return yield* new InvalidSetting({ message: `MAX_CONNECTIONS must be ${connectionsRule}` })
   }
-  return { host, port, maxConnections, processes, baseUrl: normalizeBaseUrl(baseUrl), databaseUrl, dataDir }
+  const admin = yield* readAdmin(given)
+  yield* checkAdminPorts(admin, { port, processes })
+  return { host, port, maxConnections, processes, baseUrl: normalizeBaseUrl(baseUrl), databaseUrl, dataDir, admin }
 })

@@ -41,6 +41,8 @@ export interface Listening {
   readonly host: string
   readonly port: number
   readonly base_url: string
+  /** URL of the admin listener, if there is one. Those of several processes are separated by spaces. */
+  readonly admin_url?: string
 }
 
 /** Logs that the process listens. A supervised process tells its supervisor instead, which logs it once for all. */

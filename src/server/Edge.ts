@@ -29,7 +29,7 @@ const maxTarget = 8192
 /**
  * Largest `Content-Length`, in bytes. The gateway reads no body: a smaller one gets a 422, because none was expected.
  */
-const maxBody = 65_536
+export const maxBody = 65_536
 
 /** Paths are literal: `/healthz/` and `//healthz` are other paths, and an overlong id is still an id. */
 export const routerConfig = {
@@ -94,9 +94,10 @@ export const pathsOf = (apis: ReadonlyArray<HttpApi.Constraint>): ReadonlyArray<
   )
 
 /** Finds the value of `Allow` for the path of a request; undefined if no endpoint has the path. */
-type FindAllow = (request: HttpServerRequest) => string | undefined
+export type FindAllow = (request: HttpServerRequest) => string | undefined
 
-const makeFindAllow = (paths: ReadonlyArray<ServedPath>): FindAllow => {
+/** Makes the finder for these paths. */
+export const makeFindAllow = (paths: ReadonlyArray<ServedPath>): FindAllow => {
   const methodsOf = new Map<string, Set<string>>()
   for (const { methods, path } of paths) {
     const known = methodsOf.get(path) ?? new Set()

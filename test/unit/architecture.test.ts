@@ -118,7 +118,7 @@ describe("The rooms of the source", () => {
       violations(
         (file) => room(file) === "services",
         (module) =>
-          !["api", "http", "server", "submission", "sandbox", "cli", "node"].includes(room(module))
+          !["api", "http", "server", "submission", "sandbox", "cli", "node", "admin"].includes(room(module))
           && !/^effect\/http|^node:/.test(module)
       ),
       []
@@ -153,7 +153,8 @@ describe("The rooms of the source", () => {
       violations(
         (file) => room(file) === "submission",
         (module) =>
-          !["api", "oauth", "server", "cli", "node"].includes(room(module)) && !/^effect\/http-api|^node:/.test(module)
+          !["api", "oauth", "server", "cli", "node", "admin"].includes(room(module)) &&
+          !/^effect\/http-api|^node:/.test(module)
           // The adapter of the sandbox shares the sandbox's wire format.
           && (room(module) !== "sandbox" || module === "sandbox/Protocol.ts")
       ),
@@ -177,7 +178,30 @@ describe("The rooms of the source", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "server",
-        (module) => !["submission", "sandbox", "cli", "node"].includes(room(module)) && !module.startsWith("effect/sql")
+        (module) =>
+          !["submission", "sandbox", "cli", "node", "admin"].includes(room(module)) && !module.startsWith("effect/sql")
+      ),
+      []
+    )
+  })
+
+  it("metrics imports effect and domain alone: every room on the server may count", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "metrics",
+        (module) => ["metrics", "domain"].includes(room(module)) || isPure(module)
+      ),
+      []
+    )
+  })
+
+  it("admin imports inward, no SQL and no command; the browser reads only its contract", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "admin",
+        (module) =>
+          ["admin", "domain", "http", "metrics", "oauth", "server", "services"].includes(room(module)) || isPure(module)
+          || /^effect\/(?:http|http-api|observability|persistence)\/|^node:/.test(module)
       ),
       []
     )

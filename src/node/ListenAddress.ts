@@ -1,0 +1,39 @@
+import { ServeError } from "effect/http/HttpServerError"
+
+/** An address of this machine, and the settings that choose it. */
+export interface ListenAddress {
+  readonly host: string
+  readonly port: number
+  /** What comes before HOST and PORT in the names of the settings, such as `ADMIN_`. */
+  readonly prefix?: string
+}
+
+const authorityOf = (host: string, port: number): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
+
+/** The URL of a listener without one. */
+export const addressOf = (host: string, port: number): string => `http://${authorityOf(host, port)}`
+
+const reasonOf = (error: unknown, { host, prefix = "" }: ListenAddress): string => {
+  const { code, message } = error instanceof Error
+    ? error as NodeJS.ErrnoException
+    : new Error(String(error)) as NodeJS.ErrnoException
+  switch (code) {
+    case "EADDRINUSE":
+      return `another process uses the port. Set ${prefix}PORT to a free port`
+    case "EACCES":
+      return `the system does not allow it. Set ${prefix}PORT to a port from 1024`
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+      return `${host} is no address of this machine. Set ${prefix}HOST to one of its addresses`
+    default:
+      return message
+  }
+}
+
+/** The failure to listen as one sentence with the address and the setting. */
+export const explainListenFailure = ({ cause }: ServeError, address: ListenAddress): ServeError =>
+  new ServeError({
+    cause: new Error(`cannot listen on ${authorityOf(address.host, address.port)}: ${reasonOf(cause, address)}`, {
+      cause
+    })
+  })
