@@ -19,7 +19,8 @@ const all = [
   "0007_grant_revocations",
   "0008_grant_functions",
   "0009_dpop_proofs",
-  "0010_change_feed"
+  "0010_change_feed",
+  "0011_operation_counts"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
