@@ -99,6 +99,10 @@ export class SimulatedDatabase {
       prepare: send("prepare", queue.prepare),
       // Nothing here reads the change feed.
       markChanges: Effect.void,
+      // Nothing here reads figures.
+      foldCounts: Effect.void,
+      reportWorker: () => Effect.void,
+      forgetWorker: () => Effect.void,
       claim: (...args) => send("claim", queue.claim(...args)),
       returnClaim: (...args) => send("returnClaim", queue.returnClaim(...args)),
       claimReturned: (...args) => send("claimReturned", queue.claimReturned(...args)),
