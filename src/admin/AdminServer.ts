@@ -91,7 +91,8 @@ const nothingMore: AdminRoutes<never, never> = { routes: Layer.empty, paths: [],
 export const layer = <E = never, R = never>(
   more: AdminRoutes<E, R> = nothingMore as AdminRoutes<E, R>
 ) =>
-  HttpRouter.serve(
+  // The layer of a server passes its router on to the layers above, and the public server would add its routes to it.
+  Layer.effectDiscard(Layer.build(HttpRouter.serve(
     Layer.mergeAll(
       HttpRouter.add("GET", "/", HttpServerResponse.text(listOf([...ownPages, ...more.pages]))),
       HttpRouter.add("GET", "/metrics", scrape),
@@ -99,4 +100,4 @@ export const layer = <E = never, R = never>(
       frame([...ownPaths, ...more.paths])
     ),
     { routerConfig, disableLogger: true, disableListenLog: true }
-  )
+  )))
