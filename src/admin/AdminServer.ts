@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import type { unhandled } from "effect/Types"
 import { makeFindAllow, maxBody, routerConfig, type ServedPath } from "../server/Edge.ts"
+import { MaskedTracer } from "../server/MaskedTracer.ts"
 import { headersOfEveryResponse } from "../server/RequestContext.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
@@ -99,4 +100,4 @@ export const layer = <E = never, R = never>(
       frame([...ownPaths, ...more.paths])
     ),
     { routerConfig, disableLogger: true, disableListenLog: true }
-  )
+  ).pipe(Layer.provide(MaskedTracer))

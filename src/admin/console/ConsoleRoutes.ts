@@ -15,6 +15,7 @@ import * as Layer from "effect/Layer"
 import { isInetAddress } from "effect/net/NetAddress"
 import type { AdminRoutes } from "../AdminServer.ts"
 import { ConsoleAddress, makeConsoleAddress } from "./access/ConsoleAddress.ts"
+import { OidcAccess } from "./access/OidcAccess.ts"
 import { OneTimeLinkAccess } from "./access/OneTimeLinkAccess.ts"
 import { Sessions } from "./access/Sessions.ts"
 import { ChangeBroadcast } from "./ChangeBroadcast.ts"
@@ -36,7 +37,7 @@ const Address = ({ url }: ConsoleSettings) =>
 
 /** The routes. The services of the ledger and the files of the page come from outside. */
 const routesOf = (settings: ConsoleSettings) => {
-  const Access = OneTimeLinkAccess(settings.operator)
+  const Access = settings.oidc === null ? OneTimeLinkAccess(settings.operator) : OidcAccess(settings.oidc)
   const Api = Layer.mergeAll(
     Layer.provide(HttpApiBuilder.layer(ConsoleApi), ConsoleHandlers(settings.version)),
     EventsRoute,
