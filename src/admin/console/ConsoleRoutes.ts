@@ -7,6 +7,7 @@
  *       SessionRequired     the own page as its source, the session, the anti-forgery token
  *         ConsoleHandlers   reads and actions
  *         EventsRoute       changes of the ledger, as server-sent events
+ *         NoEndpoint        refuses all other requests
  */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -24,7 +25,8 @@ import { EveryRequest, SessionRequired } from "./ConsoleGuard.ts"
 import { ConsoleHandlers } from "./ConsoleHandlers.ts"
 import type { ConsoleSettings } from "./ConsoleSettings.ts"
 import { EventsRoute } from "./EventsRoute.ts"
-import { NoEndpoint, PageRoutes } from "./PageRoutes.ts"
+import { NoEndpoint } from "./NoEndpoint.ts"
+import { PageRoutes } from "./PageRoutes.ts"
 
 const Behind = SessionRequired.combine(EveryRequest)
 

@@ -21,4 +21,3 @@ export const notJson = refuse(415, "unsupported_media_type", "The body must be J
 export const tooLarge = refuse(413, "payload_too_large", "The body is too large.")
 export const internalError = refuse(500, "internal_error", "The console failed. Its log has the reason.")
 export const tooManyStreams = refuse(503, "too_many_streams", "Too many pages of the console are open.")
-export const isStopping = refuse(503, "stopping", "The console is stopping.")
