@@ -2,20 +2,18 @@
  * `npm run flood`: measures one honest client beside 2,000 hostile connections. Those send half requests, do not read
  * their responses, abort requests, forge tokens, request expensive lists, and send long paths.
  *
- *   --quick           one short round
- *   --rate-limit X    RATE_LIMIT of the gateway; none by default
- *   --times N         multiplies the requests a second of the flood; 1 by default
- *   --json            the report as JSON on stdout
- *   --help            this text
+ *     npm run flood -- --times 10
  *
  * Rounds without and with the flood alternate. Exits with 1 if the honest client's p99 in the flood is at least 3 times
  * the p99 without it, if one of its reads fails, or if `/readyz` is not 200. Linux only.
  */
 import { NodeRuntime } from "@effect/platform-node"
-import { Effect, Redacted } from "effect"
+import { Effect, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as http from "node:http"
+import { withProgress } from "../src/cli/ProgressBar.ts"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
+import { RateLimit } from "../src/node/RateLimitSettings.ts"
 import { Grants } from "../src/services/Grants.ts"
 import type { Answers, FloodConfig } from "./flood/attackers.ts"
 import { shippedCommand } from "./shared/command.ts"
@@ -23,20 +21,25 @@ import { BenchDatabase, grantFor, prepareDatabase } from "./shared/database.ts"
 import { startGateway } from "./shared/gateway.ts"
 import { peakMemoryOf } from "./shared/proc.ts"
 import { nextMessage, startReady } from "./shared/processes.ts"
-import { say } from "./shared/progress.ts"
 import { median } from "./shared/statistics.ts"
-import { readNumber, readOptions } from "./shared/usage.ts"
+import { flag, number, readOptions, text } from "./shared/usage.ts"
+
+const isQuota = Schema.is(Schema.toEncoded(RateLimit))
 
 const options = readOptions(import.meta.url, {
-  quick: { type: "boolean", default: false },
-  json: { type: "boolean", default: false },
-  "rate-limit": { type: "string" },
-  times: { type: "string", default: "1" }
+  quick: flag("Runs one short round"),
+  "rate-limit": text("RATE_LIMIT of the gateway, such as 100/s (default none)", {
+    takes: "QUOTA",
+    default: null,
+    problem: (quota) => isQuota(quota) ? null : "must be a quota such as 100/s, 100/s;burst=200 or 5000/h"
+  }),
+  times: number("Multiplies the requests a second of the flood", { from: 0.01, to: 100, default: 1 }),
+  json: flag("Prints the report as JSON")
 })
 
 const plan = options.quick ? { rounds: 1, seconds: 10 } : { rounds: 5, seconds: 20 }
 
-const times = readNumber("--times", options.times, 0.01, 100)
+const { times } = options
 
 /**
  * Connections: 1,000 send half requests, 400 do not read, 250 send lists, 250 forged tokens, 16 paths; the rest abort.
@@ -66,7 +69,7 @@ const startServe = Effect.gen(function*() {
   return yield* startGateway({
     database: { database, port, socketDirectory, username },
     command: yield* shippedCommand,
-    environment: options["rate-limit"] === undefined ? {} : { RATE_LIMIT: options["rate-limit"] }
+    environment: options["rate-limit"] === null ? {} : { RATE_LIMIT: options["rate-limit"] }
   })
 })
 
@@ -127,7 +130,6 @@ const middleOf = Effect.gen(function*() {
 })
 
 const run = Effect.gen(function*() {
-  yield* say("Seeding 600,000 operations …")
   const [greedy] = yield* prepareDatabase([600_000])
   const honest = yield* honestReader
   const middle = yield* middleOf
@@ -137,18 +139,21 @@ const run = Effect.gen(function*() {
   const flooded: Array<Phase> = []
   let answers: Answers = {}
   yield* behaveWell(port, honest.token, honest.ids)
-  for (let round = 1; round <= plan.rounds; round++) {
-    yield* say(`Round ${round} of ${plan.rounds} …`)
-    quiet.push(yield* behaveWell(port, honest.token, honest.ids))
-    yield* Effect.scoped(Effect.gen(function*() {
-      const { child } = yield* startReady("flood/attackers.ts", config)
-      yield* Effect.sleep("3 seconds")
-      flooded.push(yield* behaveWell(port, honest.token, honest.ids))
-      child.send({})
-      answers = (yield* nextMessage<{ readonly answers: Answers }>(child)).answers
+  yield* withProgress({ label: "Measuring", unit: "rounds", total: plan.rounds }, (progress) =>
+    Effect.gen(function*() {
+      for (let round = 1; round <= plan.rounds; round++) {
+        quiet.push(yield* behaveWell(port, honest.token, honest.ids))
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { child } = yield* startReady("flood/attackers.ts", config)
+          yield* Effect.sleep("3 seconds")
+          flooded.push(yield* behaveWell(port, honest.token, honest.ids))
+          child.send({})
+          answers = (yield* nextMessage<{ readonly answers: Answers }>(child)).answers
+        }))
+        yield* Effect.sleep("2 seconds")
+        progress.advance()
+      }
     }))
-    yield* Effect.sleep("2 seconds")
-  }
   const failures = [...quiet, ...flooded].reduce((sum, phase) => sum + phase.failures, 0)
   const ratio = median(flooded.map(({ p99 }, round) => p99 / quiet[round]!.p99))
   return {

@@ -1,8 +1,7 @@
 /**
  * `npm run bench:garbage`: what keeps garbage alive under load, each cause alone, with and without its workaround.
  *
- *   --json           the results as JSON on stdout
- *   --only <cause>   one cause, by its name in the table
+ *     npm run bench:garbage -- --only "allocation site"
  *
  * A minor collection copies what is reachable. A dead object of the old generation counts as reachable until a major
  * collection, with all that it refers to. The table shows the bytes by which the old generation grew per operation, and the
@@ -14,13 +13,15 @@ import { Console, Effect } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { parseArgs } from "node:util"
+import { withProgress } from "../src/cli/ProgressBar.ts"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { type CaseConfig, type CaseResult, causes } from "./garbage/cases.ts"
 import { startReady } from "./shared/processes.ts"
+import { choices, flag, readOptions } from "./shared/usage.ts"
 
-const { values: options } = parseArgs({
-  options: { json: { type: "boolean", default: false }, only: { type: "string" } }
+const options = readOptions(import.meta.url, {
+  only: choices("Measures one cause", Object.keys(causes)),
+  json: flag("Prints the results as JSON")
 })
 
 /**
@@ -38,13 +39,18 @@ const flagsOf = (cause: string) => [
 const main = Effect.gen(function*() {
   const { database, port, socketDirectory, username } = yield* LocalPostgres
   const results: Array<CaseResult & { readonly cause: string; readonly workaround: boolean }> = []
-  for (const cause of Object.keys(causes).filter((name) => options.only === undefined || name === options.only)) {
-    for (const workaround of [false, true]) {
-      const config: CaseConfig = { cause, workaround, database, port, socketDirectory, username }
-      const { message } = yield* Effect.scoped(startReady<CaseResult>("garbage/case.ts", config, flagsOf(cause)))
-      results.push({ cause, workaround, ...message })
-    }
-  }
+  const cases = options.only.flatMap((cause) => [{ cause, workaround: false }, { cause, workaround: true }])
+  yield* withProgress(
+    { label: "Measuring", unit: "cases", total: cases.length },
+    (progress) =>
+      Effect.forEach(cases, ({ cause, workaround }) =>
+        Effect.gen(function*() {
+          progress.update(results.length, { step: cause })
+          const config: CaseConfig = { cause, workaround, database, port, socketDirectory, username }
+          const { message } = yield* Effect.scoped(startReady<CaseResult>("garbage/case.ts", config, flagsOf(cause)))
+          results.push({ cause, workaround, ...message })
+        }), { discard: true })
+  )
   if (options.json) return yield* Console.log(JSON.stringify(results, null, 2))
   const cells = ["cause", "", "bytes/op", "collections", "us/op"]
   const table = results.map(({ bytes, cause, collections, major, microseconds, workaround }) => [

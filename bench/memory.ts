@@ -2,15 +2,7 @@
  * `npm run bench:memory`: the memory of the gateway's command `serve` under a long mixed load of reads, conditional
  * reads, lists, filtered lists, health checks, missing operations, refused tokens and aborted requests.
  *
- *   --requests N      requests in all; 10,000,000 by default
- *   --minutes M       stop after this time, even with fewer requests; 120 by default
- *   --warm-up S       seconds at the start that the verdict ignores; 60 by default
- *   --tolerance MIB   the most growth after the warm-up that passes; 16 by default
- *   --json            the report as JSON on stdout
- *   --sources         run src/main.ts instead of the shipped command, which is built first if its sources are newer
- *   --command FILE    run this file instead
- *   --keep DIRECTORY  keep the seeded database there, and use it again in the next run
- *   --help            this text
+ *     npm run bench:memory -- --requests 1000000
  *
  * Growth is the difference between the first and the last fifth of the time after the warm-up: of the median of the
  * resident memory, and of the least used heap. Exits with 1 if one of them is above the tolerance, or if a response had
@@ -20,11 +12,12 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import type { ChildProcess } from "node:child_process"
 import * as path from "node:path"
+import { type Progress, withProgress } from "../src/cli/ProgressBar.ts"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { growthOf, type Sample } from "./memory/growth.ts"
-import type { MixedLoad, Progress } from "./memory/mixedLoad.ts"
+import type { MixedLoad, Progress as Load } from "./memory/mixedLoad.ts"
 import { grows, type MemoryReport, toJson, toTable } from "./memory/report.ts"
-import { shippedCommand, sourceCommand } from "./shared/command.ts"
+import { commandOf, commandOptions, shippedCommand } from "./shared/command.ts"
 import { benchDatabase, prepareReaders } from "./shared/database.ts"
 import { type Gateway, startGateway } from "./shared/gateway.ts"
 import { ask } from "./shared/probing.ts"
@@ -32,42 +25,37 @@ import { peakMemoryOf } from "./shared/proc.ts"
 import { startProcess } from "./shared/processes.ts"
 import { say } from "./shared/progress.ts"
 import { machine } from "./shared/table.ts"
-import { fail, readNumber, readOptions } from "./shared/usage.ts"
+import { flag, number, readOptions, whole } from "./shared/usage.ts"
 
 const values = readOptions(import.meta.url, {
-  requests: { type: "string", default: "10000000" },
-  minutes: { type: "string", default: "120" },
-  "warm-up": { type: "string", default: "60" },
-  tolerance: { type: "string", default: "16" },
-  json: { type: "boolean", default: false },
-  sources: { type: "boolean", default: false },
-  command: { type: "string" },
-  keep: { type: "string" }
+  requests: whole("Requests in all", { from: 1, to: 1e12, default: 10_000_000 }),
+  minutes: number("Ends after this time, even with fewer requests", { from: 0.01, to: 100_000, default: 120 }),
+  "warm-up": number("Seconds at the start that the verdict ignores", { from: 0, to: 100_000, default: 60 }),
+  tolerance: number("The most growth in MiB after the warm-up that passes", { from: 0, to: 100_000, default: 16 }),
+  json: flag("Prints the report as JSON"),
+  ...commandOptions
 })
-if (values.sources && values.command !== undefined) fail("specify at most one of --sources and --command")
 
 /** Operations of the only owner. */
 const counts = [100_000]
 
 const plan = {
-  requests: Math.round(readNumber("--requests", values.requests, 1, 1e12)),
-  minutes: readNumber("--minutes", values.minutes, 0.01, 100_000),
-  warmUpSeconds: readNumber("--warm-up", values["warm-up"], 0, 100_000),
-  tolerance: readNumber("--tolerance", values.tolerance, 0, 100_000),
-  keep: values.keep === undefined ? null : path.resolve(values.keep)
+  requests: values.requests,
+  minutes: values.minutes,
+  warmUpSeconds: values["warm-up"],
+  tolerance: values.tolerance,
+  keep: values.keep === null ? null : path.resolve(values.keep)
 }
 
-const command = values.sources
-  ? Effect.succeed(sourceCommand)
-  : values.command === undefined
-  ? shippedCommand
-  : Effect.succeed(path.resolve(values.command))
+const given = commandOf(values)
+const command = given === null ? shippedCommand : Effect.succeed(given)
 
 /** Samples the memory each second until the load is done. */
 const sampleUntilDone = Effect.fnUntraced(function*(
   gateway: Gateway,
   load: ChildProcess,
-  latest: () => Progress | null
+  latest: () => Load | null,
+  progress: Progress
 ) {
   const samples: Array<Sample> = []
   const startedAt = performance.now()
@@ -78,10 +66,7 @@ const sampleUntilDone = Effect.fnUntraced(function*(
     const seconds = (performance.now() - startedAt) / 1000
     const sample = { seconds, requests: latest()?.requests ?? 0, rss, heapUsed }
     samples.push(sample)
-    if (samples.length % 10 !== 0) continue
-    yield* say(
-      `${seconds.toFixed(0)} s: ${sample.requests} requests, ${rss.toFixed(0)} MiB, heap ${heapUsed.toFixed(0)}`
-    )
+    progress.update(sample.requests, { step: `${rss.toFixed(0)} MiB, heap ${heapUsed.toFixed(0)}` })
   }
   return samples
 })
@@ -104,11 +89,14 @@ const benchmark = Effect.gen(function*() {
     connections: 64
   }
   const load = yield* startProcess("memory/mixedLoad.ts", { arguments: [JSON.stringify(job)], pinned: true })
-  let progress: Progress | null = null
+  let progress: Load | null = null
   load.on("message", (message) => {
-    progress = message as Progress
+    progress = message as Load
   })
-  const samples = yield* sampleUntilDone(gateway, load, () => progress)
+  const samples = yield* withProgress(
+    { label: "Measuring", unit: "requests", total: plan.requests },
+    (bar) => sampleUntilDone(gateway, load, () => progress, bar)
+  )
   return {
     machine: machine(),
     command: path.relative(process.cwd(), file),

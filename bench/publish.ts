@@ -6,18 +6,23 @@
  *   steps/*.json   of `npm run -s bench -- --label TEXT --command FILE --json`, in the order of their names
  *   memory.json    of `npm run -s bench:memory -- --json`
  *
- *   --results DIRECTORY   reads them from another directory
- *   --help                this text
+ *     npm run bench:publish -- --results recorded
  */
 import * as fs from "node:fs"
 import { fileURLToPath } from "node:url"
 import { fillSections, plotsOf } from "./publish/documents.ts"
 import { readResults } from "./publish/results.ts"
-import { readOptions } from "./shared/usage.ts"
+import { readOptions, text } from "./shared/usage.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
-const options = readOptions(import.meta.url, { results: { type: "string", default: `${root}bench/results` } })
-const results = readResults(options.results)
+const options = readOptions(import.meta.url, {
+  results: text("Directory of the reports (default bench/results)", {
+    takes: "DIRECTORY",
+    default: null,
+    problem: (directory) => fs.existsSync(directory) ? null : `is no directory: ${directory}`
+  })
+})
+const results = readResults(options.results ?? `${root}bench/results`)
 
 for (const file of ["README.md", "docs/performance.md"]) {
   fs.writeFileSync(`${root}${file}`, fillSections(fs.readFileSync(`${root}${file}`, "utf8"), results))

@@ -2,21 +2,7 @@
  * `npm run bench`: the gateway's command `serve` against peers on the same database, in alternating rounds. Each server
  * of each scenario is a fresh process.
  *
- *   --quick           short rounds, for rough figures
- *   --scenario NAME   only this one: read, list, healthz, jwt or growth; may be repeated
- *   --go              also the Go peer; needs golang-go and golang-github-jackc-pgx-v4-dev of Debian
- *   --check           exit with 1 when a goal fails
- *   --json            the report as JSON on stdout
- *   --sources         run src/main.ts instead of the shipped command, which is built first if its sources are newer
- *   --command FILE    run this file instead
- *   --keep DIRECTORY  keep the seeded database there, and use it again in the next run
- *   --operations N    operations of the large owner; 1,000,000 by default
- *   --connections N   64 by default
- *   --rounds N, --seconds S, --warm-up S
- *                     number and length of the rounds
- *   --label TEXT      names the run in the ladder of docs/performance.md
- *   --profile         also write CPU profiles of the gateway to the working directory
- *   --help            this text
+ *     npm run bench -- --quick --scenario read
  *
  * Exits with 1 if a response was not 200. Linux only: memory and CPU time are read from /proc.
  */
@@ -31,14 +17,14 @@ import { startIssuer } from "./reads/issuer.ts"
 import { readReadsOptions } from "./reads/options.ts"
 import { errorsOf, missedGoals, type Report, toJson, toTable } from "./reads/report.ts"
 import { scenariosFor } from "./reads/scenarios.ts"
-import { shippedCommand, sourceCommand } from "./shared/command.ts"
+import { shippedCommand } from "./shared/command.ts"
 import { benchDatabase, ownerOf, postmasterPid, prepareReaders } from "./shared/database.ts"
 import { startProcess } from "./shared/processes.ts"
 import { say } from "./shared/progress.ts"
 import { machine } from "./shared/table.ts"
 import { fail } from "./shared/usage.ts"
 
-const options = readReadsOptions(import.meta.url, sourceCommand)
+const options = readReadsOptions(import.meta.url)
 if (options.go && !hasGo()) fail(`--go needs Go and pgx: ${goInstallation}`)
 
 /** Operations of each owner. */

@@ -2,10 +2,7 @@
  * `npm run bench:submission`: measures the throughput of workers, and the delay from acceptance to submission. The peer
  * is a hand-written job queue on the same database and against the same sandbox provider, in alternating rounds.
  *
- *   --quick    short rounds, for rough figures
- *   --json     the report as JSON on stdout
- *   --profile  also write CPU profiles of the gateway's workers to the working directory
- *   --help     this text
+ *     npm run bench:submission -- --quick
  *
  * Exits with 1 if an operation did not succeed, or if the provider did not receive it exactly once. Linux only: CPU time
  * is read from /proc.
@@ -13,6 +10,7 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import * as os from "node:os"
+import { type Progress, withProgress } from "../src/cli/ProgressBar.ts"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import * as PgAcceptanceSignal from "../src/node/PgAcceptanceSignal.ts"
 import { Grants } from "../src/services/Grants.ts"
@@ -20,9 +18,9 @@ import { migrate } from "../src/services/Migrations.ts"
 import { BenchDatabase, grantFor, postmasterPid } from "./shared/database.ts"
 import { say } from "./shared/progress.ts"
 import { median } from "./shared/statistics.ts"
-import { readOptions } from "./shared/usage.ts"
+import { flag, readOptions } from "./shared/usage.ts"
 import { distance } from "./submission/config.ts"
-import { ageLedger, makeLedgerQueue, makePeerQueue } from "./submission/queues.ts"
+import { ageLedger, makeLedgerQueue, makePeerQueue, type Queue } from "./submission/queues.ts"
 import { errorsOf, type Rounds, toJson, toTable } from "./submission/report.ts"
 import {
   type Contestant,
@@ -34,9 +32,9 @@ import {
 } from "./submission/rounds.ts"
 
 const options = readOptions(import.meta.url, {
-  quick: { type: "boolean", default: false },
-  json: { type: "boolean", default: false },
-  profile: { type: "boolean", default: false }
+  quick: flag("Fewer and shorter rounds, for rough figures"),
+  json: flag("Prints the report as JSON"),
+  profile: flag("Writes CPU profiles of the gateway's workers to the working directory, too")
 })
 
 const plan = options.quick
@@ -57,15 +55,18 @@ const plan = options.quick
 const alternate = Effect.fnUntraced(function*<Round, E, R>(
   contestants: ReadonlyArray<Contestant>,
   run: (contestant: Contestant) => Effect.Effect<Round, E, R>,
-  figure: (round: Round) => string
+  figure: (round: Round) => string,
+  progress: Progress
 ) {
   const all = contestants.map((contestant) => ({ contestant, rounds: [] as Array<Round> }))
   for (let round = 1; round <= plan.rounds; round++) {
     for (const { contestant, rounds } of round % 2 === 1 ? all : all.toReversed()) {
-      yield* say(`${contestant.name}, round ${round} of ${plan.rounds} …`)
       const found = yield* run(contestant)
-      yield* say(`  ${figure(found)}; load ${os.loadavg()[0]!.toFixed(1)}`)
+      yield* say(
+        `${contestant.name}, round ${round} of ${plan.rounds}: ${figure(found)}; load ${os.loadavg()[0]!.toFixed(1)}`
+      )
       rounds.push(found)
+      progress.advance()
     }
   }
   return all.map(({ contestant, rounds }): Rounds<Round> => ({ name: contestant.name, rounds }))
@@ -88,6 +89,14 @@ const benchmark = Effect.gen(function*() {
   const queue = yield* makeLedgerQueue(grant)
   yield* ageLedger(queue, 20_000)
   const peer = yield* makePeerQueue(20_000)
+  return yield* withProgress(
+    { label: "Measuring", unit: "rounds", total: plan.rounds * 10 },
+    (progress) => measure(setting, queue, peer, progress)
+  )
+})
+
+/** Ten contestants: four of the throughput, three of the throughput at a distance, and three of the latency. */
+const measure = Effect.fnUntraced(function*(setting: Setting, queue: Queue, peer: Queue, progress: Progress) {
   const one: Contestant = { name: "one worker", queue, workers: 1, answer: "at once", listens: true, delay: 0 }
   const peers: Contestant = { ...one, name: "peer", queue: peer }
   const throughput = yield* alternate(
@@ -98,7 +107,8 @@ const benchmark = Effect.gen(function*() {
       peers
     ],
     (contestant) => throughputRound(setting, contestant, plan.throughput),
-    perSecond
+    perSecond,
+    progress
   )
   const distant = yield* alternate(
     [
@@ -107,7 +117,8 @@ const benchmark = Effect.gen(function*() {
       { ...peers, delay: distance }
     ],
     (contestant) => throughputRound(setting, contestant, plan.distant),
-    perSecond
+    perSecond,
+    progress
   )
   const latency = yield* alternate(
     [
@@ -116,7 +127,8 @@ const benchmark = Effect.gen(function*() {
       { ...peers, name: "peer, notified" }
     ],
     (contestant) => latencyRound(setting, contestant, plan.latency),
-    typical
+    typical,
+    progress
   )
   return { throughput, distant, latency }
 })

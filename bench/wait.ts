@@ -1,14 +1,7 @@
 /**
  * `npm run bench:wait`: clients that wait for their operations (`Prefer: wait`) on one process of `serve`.
  *
- *   --waiters N       waiting clients, each with a connection and an operation; 2,000 by default
- *   --changes N       changes a second while they wait; 20 by default
- *   --seconds S       duration of each measurement; 15 by default
- *   --rounds N        rounds of single reads with and without the waiters; 5 by default
- *   --json            the report as JSON on stdout
- *   --command FILE    run this file instead of the shipped command
- *   --check           exit with 1 if a goal is missed
- *   --help            this text
+ *     npm run bench:wait -- --waiters 500 --seconds 5
  *
  * It measures the time from the commit of a change to the response of its waiter, the statements a second for several
  * numbers of waiters, the memory of a waiter, and the throughput of single reads beside the waiters. Linux only.
@@ -18,9 +11,10 @@ import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChildProcess } from "node:child_process"
 import * as path from "node:path"
+import { withProgress } from "../src/cli/ProgressBar.ts"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import type { LoadJob, LoadResult } from "./reads/load.ts"
-import { shippedCommand } from "./shared/command.ts"
+import { commandOptions, shippedCommand } from "./shared/command.ts"
 import { BenchDatabase } from "./shared/database.ts"
 import { type Gateway, startGateway } from "./shared/gateway.ts"
 import { ask } from "./shared/probing.ts"
@@ -28,27 +22,20 @@ import { nextMessage, startProcess, startReady } from "./shared/processes.ts"
 import { say } from "./shared/progress.ts"
 import { median } from "./shared/statistics.ts"
 import { machine } from "./shared/table.ts"
-import { readNumber, readOptions } from "./shared/usage.ts"
+import { flag, number, readOptions, whole } from "./shared/usage.ts"
 import { missedGoals, toJson, toTable, type WaitReport } from "./wait/report.ts"
 import { type Commits, makeMove, setScene, type Waiter } from "./wait/scene.ts"
 import type { Notice, Unexpected, WaitersJob, WaitersReady } from "./wait/waiters.ts"
 
-const values = readOptions(import.meta.url, {
-  waiters: { type: "string", default: "2000" },
-  changes: { type: "string", default: "20" },
-  seconds: { type: "string", default: "15" },
-  rounds: { type: "string", default: "5" },
-  json: { type: "boolean", default: false },
-  command: { type: "string" },
-  check: { type: "boolean", default: false }
+const plan = readOptions(import.meta.url, {
+  waiters: whole("Waiting clients, each with a connection and an operation", { from: 1, to: 4000, default: 2000 }),
+  changes: number("Changes a second while they wait", { from: 1, to: 1000, default: 20 }),
+  seconds: number("Duration of each measurement", { from: 1, to: 600, default: 15 }),
+  rounds: whole("Rounds of single reads with and without the waiters", { from: 1, to: 100, default: 5 }),
+  json: flag("Prints the report as JSON"),
+  command: commandOptions.command,
+  check: flag("Exits with 1 if a goal is missed")
 })
-
-const plan = {
-  waiters: Math.round(readNumber("--waiters", values.waiters, 1, 4000)),
-  changes: readNumber("--changes", values.changes, 1, 1000),
-  seconds: readNumber("--seconds", values.seconds, 1, 600),
-  rounds: Math.round(readNumber("--rounds", values.rounds, 1, 100))
-}
 
 /** The process of the waiters, and what it has told. */
 const startWaiters = Effect.fnUntraced(function*(port: number, waiters: ReadonlyArray<Waiter>) {
@@ -132,14 +119,25 @@ const readRatios = Effect.fnUntraced(function*({ port }: Gateway, waiters: Waite
   }
   yield* readsOf(load, { ...job, duration: 2000 })
   const ratios: Array<number> = []
-  for (let round = 0; round < plan.rounds; round++) {
+  const round = Effect.gen(function*() {
     yield* waiters.resize(0)
     const alone = yield* readsOf(load, job)
     yield* waiters.resize(plan.waiters)
     const beside = yield* readsOf(load, job)
     ratios.push(beside / alone)
     yield* say(`Reads: ${alone.toFixed(0)}/s alone, ${beside.toFixed(0)}/s beside ${plan.waiters} waiters`)
-  }
+  })
+  yield* withProgress(
+    { label: "Reading", unit: "rounds", total: plan.rounds },
+    (progress) =>
+      Effect.forEach(
+        Array.from({ length: plan.rounds }),
+        () => Effect.tap(round, () => Effect.sync(progress.advance)),
+        {
+          discard: true
+        }
+      )
+  )
   return ratios
 })
 
@@ -153,7 +151,7 @@ const latencyOf = (commits: Commits, notices: ReadonlyArray<Notice>) => {
 }
 
 const benchmark = Effect.gen(function*() {
-  const command = values.command === undefined ? yield* shippedCommand : path.resolve(values.command)
+  const command = plan.command === null ? yield* shippedCommand : path.resolve(plan.command)
   const scene = yield* setScene(plan.waiters)
   const { database, port, socketDirectory, username } = yield* LocalPostgres
   const gateway = yield* startGateway({
@@ -208,8 +206,8 @@ const benchmark = Effect.gen(function*() {
 
 const main = Effect.gen(function*() {
   const report: WaitReport = yield* Effect.provide(Effect.scoped(benchmark), BenchDatabase)
-  process.stdout.write(values.json ? toJson(report) : toTable(report))
-  if (values.check && missedGoals(report).length > 0) process.exitCode = 1
+  process.stdout.write(plan.json ? toJson(report) : toTable(report))
+  if (plan.check && missedGoals(report).length > 0) process.exitCode = 1
 })
 
 NodeRuntime.runMain(Effect.scoped(main))

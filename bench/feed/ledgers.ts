@@ -4,6 +4,7 @@
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Progress } from "../../src/cli/ProgressBar.ts"
 import type { GrantIdentity } from "../../src/domain/Grant.ts"
 import { LocalPostgres } from "../../src/node/embedded/LocalPostgres.ts"
 import { Grants } from "../../src/services/Grants.ts"
@@ -60,11 +61,12 @@ const fill = `
   WHERE g.id = $1`
 
 /** Adds this many settled operations, each batch in a transaction of its own, so that the positions differ. */
-const ageLedger = Effect.fnUntraced(function*(grant: GrantIdentity, age: number) {
+const ageLedger = Effect.fnUntraced(function*(grant: GrantIdentity, age: number, progress: Progress) {
   const sql = yield* SqlClient.SqlClient
   for (let batch = 0; batch < 20; batch++) {
     yield* sql.unsafe(fill, [grant.grant_id, `old-${batch}-`, Math.ceil(age / 20)])
     yield* sql`UPDATE operations SET state = 'cancelled', revision = 2 WHERE state = 'accepted'`
+    progress.advance(age / 20)
   }
   yield* sql.unsafe("VACUUM (ANALYZE)").unprepared
 })
@@ -81,6 +83,7 @@ const servicesOn = (database: string) =>
 const makeLedger = Effect.fnUntraced(function*<E>(
   database: string,
   age: number,
+  progress: Progress,
   prepare: Effect.Effect<void, E, SqlClient.SqlClient>
 ) {
   const services = yield* Layer.build(servicesOn(database))
@@ -89,7 +92,7 @@ const makeLedger = Effect.fnUntraced(function*<E>(
     yield* migrate
     yield* prepare
     const { grant } = yield* (yield* Grants).issue(grantFor("payer"))
-    yield* ageLedger(grant, age)
+    yield* ageLedger(grant, age, progress)
     const { client_id, grant_id, subject } = grant
     const found: BenchLedger = {
       sql,
@@ -102,12 +105,12 @@ const makeLedger = Effect.fnUntraced(function*<E>(
 })
 
 /** Both ledgers, with this many settled operations. They run for as long as the scope. */
-export const makeLedgers = Effect.fnUntraced(function*(age: number) {
+export const makeLedgers = Effect.fnUntraced(function*(age: number, progress: Progress) {
   const { database } = yield* LocalPostgres
   const sql = yield* SqlClient.SqlClient
   yield* sql.unsafe("CREATE DATABASE without_feed").unprepared
   return {
-    withFeed: yield* makeLedger(database, age, Effect.void),
-    without: yield* makeLedger("without_feed", age, removeFeed)
+    withFeed: yield* makeLedger(database, age, progress, Effect.void),
+    without: yield* makeLedger("without_feed", age, progress, removeFeed)
   }
 })

@@ -4,6 +4,7 @@
  */
 import { Effect } from "effect"
 import type { ChildProcess } from "node:child_process"
+import { withProgress } from "../../src/cli/ProgressBar.ts"
 import { ask } from "../shared/probing.ts"
 import { cpuOf, cpuOfChildren, peakMemoryOf } from "../shared/proc.ts"
 import { nextMessage } from "../shared/processes.ts"
@@ -136,11 +137,19 @@ const measureRounds = Effect.fnUntraced(function*(load: ChildProcess, scenario: 
   if (scenario.isSame) yield* assertSameAnswers(contestants)
   const measured = contestants.map((contestant) => ({ ...contestant, rounds: [] as Array<Round> }))
   for (const { server, target } of measured) yield* runRound(load, target, server, plan.warmUpSeconds, plan)
-  for (let round = 0; round < plan.rounds; round++) {
-    for (const { rounds, server, target } of round % 2 === 0 ? measured : measured.toReversed()) {
-      rounds.push(yield* runRound(load, target, server, scenario.seconds, plan))
-    }
-  }
+  const total = plan.rounds * measured.length
+  yield* withProgress(
+    { label: `Measuring ${scenario.key}`, unit: "rounds", total },
+    (progress) =>
+      Effect.gen(function*() {
+        for (let round = 0; round < plan.rounds; round++) {
+          for (const { rounds, server, target } of round % 2 === 0 ? measured : measured.toReversed()) {
+            rounds.push(yield* runRound(load, target, server, scenario.seconds, plan))
+            progress.advance()
+          }
+        }
+      })
+  )
   return measured.map(({ rounds, server, target }) => ({ target, rounds, peakMemory: peakMemoryOf(server.pid) }))
 }, Effect.scoped)
 

@@ -2,7 +2,8 @@
  * The options of `npm run bench`.
  */
 import * as path from "node:path"
-import { fail, readNumber, readOptions } from "../shared/usage.ts"
+import { commandOf, commandOptions } from "../shared/command.ts"
+import { choices, flag, number, readOptions, text, whole } from "../shared/usage.ts"
 import { type ScenarioKey, scenarioKeys } from "./scenarios.ts"
 
 export interface Options {
@@ -25,47 +26,41 @@ export interface Options {
   readonly seconds: (full: number) => number
 }
 
-const isKey = (text: string): text is ScenarioKey => scenarioKeys.some((key) => key === text)
-
 /** Reads the options; a wrong one ends the process. */
-export const readReadsOptions = (scriptUrl: string, sourceCommand: string): Options => {
-  const values = readOptions(scriptUrl, {
-    quick: { type: "boolean", default: false },
-    json: { type: "boolean", default: false },
-    check: { type: "boolean", default: false },
-    profile: { type: "boolean", default: false },
-    go: { type: "boolean", default: false },
-    sources: { type: "boolean", default: false },
-    command: { type: "string" },
-    keep: { type: "string" },
-    label: { type: "string" },
-    scenario: { type: "string", multiple: true },
-    operations: { type: "string", default: "1000000" },
-    connections: { type: "string", default: "64" },
-    rounds: { type: "string" },
-    seconds: { type: "string" },
-    "warm-up": { type: "string" }
+export const readReadsOptions = (scriptUrl: string): Options => {
+  const { keep, quick, rounds, seconds, "warm-up": warmUp, ...values } = readOptions(scriptUrl, {
+    scenario: choices("Measures only this scenario", scenarioKeys),
+    operations: whole("Operations of the large owner", { from: 200, to: 100_000_000, default: 1_000_000 }),
+    connections: whole("Connections of the load", { from: 1, to: 10_000, default: 64 }),
+    rounds: whole("Rounds of each target, 5 or with --quick 3", { from: 1, to: 1000, default: null }),
+    seconds: number("Length of a round, chosen by the scenario or with --quick 1", {
+      from: 0.05,
+      to: 3600,
+      default: null
+    }),
+    "warm-up": number("Seconds before the rounds, 3 or with --quick 1", { from: 0.05, to: 3600, default: null }),
+    quick: flag("Fewer and shorter rounds, for rough figures"),
+    go: flag("Measures the Go peer, too; needs golang-go and golang-github-jackc-pgx-v4-dev of Debian"),
+    check: flag("Exits with 1 when a goal fails"),
+    json: flag("Prints the report as JSON"),
+    label: text("Names the run in the ladder of docs/performance.md", { takes: "TEXT", default: null }),
+    profile: flag("Writes CPU profiles of the gateway to the working directory, too"),
+    ...commandOptions
   })
-  const { command, keep, quick, rounds, scenario, seconds, sources, "warm-up": warmUp } = values
-  if (sources && command !== undefined) return fail("specify at most one of --sources and --command")
-  const scenarios = scenario ?? scenarioKeys
-  const unknown = scenarios.find((key) => !isKey(key))
-  if (unknown !== undefined) return fail(`--scenario must be one of ${scenarioKeys.join(", ")}`)
-  const operations = Math.round(readNumber("--operations", values.operations, 200, 100_000_000))
-  const length = seconds === undefined ? null : readNumber("--seconds", seconds, 0.05, 3600)
+  const { check, connections, go, json, label, operations, profile, scenario } = values
   return {
-    json: values.json,
-    check: values.check,
-    profile: values.profile,
-    go: values.go,
-    command: sources ? sourceCommand : command === undefined ? null : path.resolve(command),
-    keep: keep === undefined ? null : path.resolve(keep),
-    label: values.label ?? null,
-    scenarios: scenarios.filter(isKey),
+    json,
+    check,
+    profile,
+    go,
+    command: commandOf(values),
+    keep: keep === null ? null : path.resolve(keep),
+    label,
+    scenarios: scenario,
     operations,
-    connections: Math.round(readNumber("--connections", values.connections, 1, 10_000)),
-    rounds: rounds === undefined ? quick ? 3 : 5 : Math.round(readNumber("--rounds", rounds, 1, 1000)),
-    warmUpSeconds: warmUp === undefined ? quick ? 1 : 3 : readNumber("--warm-up", warmUp, 0.05, 3600),
-    seconds: (full) => length ?? (quick ? 1 : full)
+    connections,
+    rounds: rounds ?? (quick ? 3 : 5),
+    warmUpSeconds: warmUp ?? (quick ? 1 : 3),
+    seconds: (full) => seconds ?? (quick ? 1 : full)
   }
 }

@@ -9,6 +9,7 @@ import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import manifest from "../../package.json" with { type: "json" }
 import { say } from "./progress.ts"
+import { existingFile, fail, flag, text } from "./usage.ts"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
@@ -24,6 +25,24 @@ const changedAt = (file: string): number => {
 
 /** `src/main.ts`, which Node runs without a build. */
 export const sourceCommand = path.join(root, "src/main.ts")
+
+/** The options that choose the command and the database of a benchmark. */
+export const commandOptions = {
+  sources: flag("Runs src/main.ts instead of the shipped command, which is built first if its sources are newer"),
+  command: existingFile("Runs this file instead of the shipped command"),
+  keep: text("Keeps the seeded database there, and uses it again in the next run", {
+    takes: "DIRECTORY",
+    default: null
+  })
+}
+
+/** The chosen command; null for the shipped one. */
+export const commandOf = (
+  { command, sources }: { readonly command: string | null; readonly sources: boolean }
+): string | null => {
+  if (sources && command !== null) return fail("specify at most one of --sources and --command")
+  return sources ? sourceCommand : command === null ? null : path.resolve(command)
+}
 
 /** Path of the shipped command. It is built first if the sources are newer. */
 export const shippedCommand: Effect.Effect<string> = Effect.gen(function*() {

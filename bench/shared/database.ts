@@ -8,10 +8,10 @@ import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
+import { type Progress, withProgress } from "../../src/cli/ProgressBar.ts"
 import { LocalPostgres } from "../../src/node/embedded/LocalPostgres.ts"
 import { type GrantRequest, Grants, type IssuedGrant } from "../../src/services/Grants.ts"
 import { migrate } from "../../src/services/Migrations.ts"
-import { say } from "./progress.ts"
 
 /** A million rows with their indexes take about 0.7 GB; the default of 128 MB would measure the disk. */
 const settings = { shared_buffers: "1GB", max_wal_size: "4GB", maintenance_work_mem: "256MB" }
@@ -99,7 +99,7 @@ const insertOperations = `
     (SELECT ledger_timeline()), 1
   FROM grants g
   JOIN provider_connections p ON p.id = g.provider_connection_id
-  CROSS JOIN generate_series($2::int, 1, -1) AS n
+  CROSS JOIN generate_series($2::int, $3::int, -1) AS n
   CROSS JOIN LATERAL (
     SELECT date_trunc('milliseconds', now() - n * interval '30.017 seconds') AS created_at,
       date_trunc('milliseconds', now() - n * interval '30.017 seconds' + interval '12.345 seconds') AS updated_at,
@@ -125,6 +125,19 @@ const withoutTriggers = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     for (const { name } of always) yield* sql`ALTER TABLE operations ENABLE ALWAYS TRIGGER ${sql(name)}`
   })
 
+/** Rows of one statement of the seed: its progress moves in such steps. */
+const seedBatch = 25_000
+
+/** Inserts the operations of an owner, the oldest first. */
+const seed = (grantId: string, count: number, progress: Progress) =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    for (let oldest = count; oldest > 0; oldest -= seedBatch) {
+      yield* sql.unsafe(insertOperations, [grantId, oldest, Math.max(1, oldest - seedBatch + 1)])
+      progress.advance(Math.min(oldest, seedBatch))
+    }
+  })
+
 /** Applies the migrations and seeds one owner for each number of operations. */
 export const prepareDatabase = Effect.fnUntraced(function*(counts: ReadonlyArray<number>) {
   const sql = yield* SqlClient.SqlClient
@@ -132,9 +145,14 @@ export const prepareDatabase = Effect.fnUntraced(function*(counts: ReadonlyArray
   yield* migrate
   const issued: Array<readonly [IssuedGrant, number]> = []
   for (const count of counts) issued.push([yield* grants.issue(grantFor(ownerOf(count))), count])
-  yield* sql.withTransaction(withoutTriggers(
-    Effect.forEach(issued, ([{ grant }, count]) => sql.unsafe(insertOperations, [grant.grant_id, count]))
-  ))
+  const total = counts.reduce((sum, count) => sum + count, 0)
+  yield* withProgress(
+    { label: "Seeding", unit: "operations", total },
+    (progress) =>
+      sql.withTransaction(withoutTriggers(
+        Effect.forEach(issued, ([{ grant }, count]) => seed(grant.grant_id, count, progress), { discard: true })
+      ))
+  )
   yield* sql.unsafe("VACUUM (ANALYZE)").unprepared
   return yield* Effect.forEach(issued, ([{ access_token, grant }, count]) =>
     Effect.map(
@@ -153,7 +171,6 @@ export const prepareReaders = Effect.fnUntraced(function*(keep: string | null, c
     yield* migrate
     return JSON.parse(fs.readFileSync(file, "utf8")) as ReadonlyArray<Reader>
   }
-  yield* say(`Seeding ${counts.reduce((sum, count) => sum + count, 0).toLocaleString("en")} operations …`)
   const readers = yield* prepareDatabase(counts)
   // It holds access tokens.
   if (file !== null) fs.writeFileSync(file, JSON.stringify(readers), { mode: 0o600 })

@@ -1,4 +1,5 @@
 import { Effect } from "effect"
+import { aboveBar } from "../../src/cli/ProgressBar.ts"
 
-/** Writes a line of progress to stderr. */
-export const say = (line: string) => Effect.sync(() => process.stderr.write(`${line}\n`))
+/** Writes a line to stderr, above the bar if there is one. */
+export const say = (line: string) => aboveBar(Effect.sync(() => void process.stderr.write(`${line}\n`)))

@@ -3,6 +3,7 @@
  */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { withProgress } from "../../src/cli/ProgressBar.ts"
 import { Grants } from "../../src/services/Grants.ts"
 import { migrate } from "../../src/services/Migrations.ts"
 import { grantFor } from "../shared/database.ts"
@@ -20,18 +21,22 @@ export const setScene = Effect.fnUntraced(function*(count: number) {
   const grants = yield* Grants
   yield* migrate
   const waiters: Array<Waiter> = []
-  for (let client = 0; client < clients; client++) {
-    const request = { ...grantFor(`owner-${client}`), client_id: `agent-${client}` } as ReturnType<typeof grantFor>
-    const { access_token, grant } = yield* grants.issue(request)
-    const rows = yield* sql<{ readonly id: string }>`
+  yield* withProgress({ label: "Seeding", unit: "clients", total: clients }, (progress) =>
+    Effect.gen(function*() {
+      for (let client = 0; client < clients; client++) {
+        const request = { ...grantFor(`owner-${client}`), client_id: `agent-${client}` } as ReturnType<typeof grantFor>
+        const { access_token, grant } = yield* grants.issue(request)
+        const rows = yield* sql<{ readonly id: string }>`
       INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
         idempotency_key, request_digest, state, revision)
       SELECT uuidv7(), ${grant.client_id}, ${grant.resource_owner}, ${grant.subject}, ${grant.grant_id}::uuid,
         ${grant.provider_connection_id}::uuid, 'payment', 'key-' || n, sha256('x'), 'accepted', 1
       FROM generate_series(1, ${Math.ceil(count / clients)}::int) n
       RETURNING id`
-    waiters.push(...rows.map(({ id }) => ({ id, token: Redacted.value(access_token) })))
-  }
+        waiters.push(...rows.map(({ id }) => ({ id, token: Redacted.value(access_token) })))
+        progress.advance()
+      }
+    }))
   return waiters.slice(0, count)
 })
 

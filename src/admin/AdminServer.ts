@@ -98,7 +98,8 @@ const Stop = Layer.effectDiscard(
 export const layer = <E = never, R = never>(
   more: AdminRoutes<E, R> = nothingMore as AdminRoutes<E, R>
 ) =>
-  Stop.pipe(Layer.provideMerge(HttpRouter.serve(
+  // Not `provideMerge`: the public server would add its routes to this router.
+  Stop.pipe(Layer.provide(HttpRouter.serve(
     Layer.mergeAll(
       HttpRouter.add("GET", "/", HttpServerResponse.text(listOf([...ownPages, ...more.pages]))),
       HttpRouter.add("GET", "/metrics", scrape),

@@ -4,13 +4,21 @@
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import { MigrationPool } from "../node/Pools.ts"
-import { migrate } from "../services/Migrations.ts"
+import { applyMigrations } from "../services/sql/applyMigrations.ts"
 import { print } from "./Output.ts"
+import { withProgress } from "./ProgressBar.ts"
 
 export const migrateCommand = Command.make(
   "migrate",
   {},
   Effect.fn(function*() {
-    yield* print({ applied: yield* Effect.provide(migrate, MigrationPool) })
-  })
+    const applied = yield* withProgress(
+      { label: "Migrating", unit: "migrations", total: null },
+      (progress) =>
+        applyMigrations(({ name, number, total }) =>
+          Effect.sync(() => progress.update(number - 1, { total, step: name }))
+        )
+    )
+    yield* print({ applied })
+  }, Effect.provide(MigrationPool))
 ).pipe(Command.withDescription("Apply the missing migrations to the database"))

@@ -190,13 +190,14 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
 
 /**
  * The transition table does not permit the transition, or the evidence to leave `indeterminate` is missing. Or the failure is
- * malformed, or the operation is held, or a worker may be sending it.
+ * malformed, or the operation is held, or a worker may be sending it. `only_accepted`: a hold of an operation that is not
+ * accepted.
  */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
   id: OperationId,
   from: OperationState,
   to: OperationState,
-  reason: Schema.Literals(["not_permitted", "evidence_required", "invalid_failure", "held", "claimed"])
+  reason: Schema.Literals(["not_permitted", "evidence_required", "invalid_failure", "held", "claimed", "only_accepted"])
 }) {
   override get message() {
     switch (this.reason) {
@@ -208,6 +209,8 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
         return `operation ${this.id} is held: it may have been sent before, so release it first`
       case "claimed":
         return `operation ${this.id} cannot fail yet: a worker may be sending it, so try again once it left ${this.from}, or its claim was returned`
+      case "only_accepted":
+        return `operation ${this.id} is ${this.from}: only accepted operations can be held`
       case "invalid_failure":
         return `operation ${this.id} cannot fail with this code or message`
     }

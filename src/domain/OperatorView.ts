@@ -111,8 +111,16 @@ export const OperatorDetail = Schema.Struct({
   /** The provider once confirmed that it received the operation. */
   acknowledged: Schema.Boolean,
   standing: OperationStanding,
+  /** The latest 200 entries, oldest first. */
   history: Schema.Array(HistoryEntry),
-  /** Oldest first. */
+  /** The latest 200, oldest first. */
   actions: Schema.Array(OperatorActionRecord)
 })
 export type OperatorDetail = typeof OperatorDetail.Type
+
+/** `after` is not the `next` of a page of this list. Read the list from its start. */
+export class UnknownPage extends Schema.TaggedError<UnknownPage>()("UnknownPage", {}) {
+  override get message() {
+    return "the page is unknown, or of another list: start the list again"
+  }
+}

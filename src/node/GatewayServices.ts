@@ -6,9 +6,11 @@ import { Grants } from "../services/Grants.ts"
 import { OperationFeed } from "../services/OperationFeed.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import { OperationStore } from "../services/OperationStore.ts"
+import { ProgramVersion } from "../services/ProgramVersion.ts"
 import { Readiness } from "../services/Readiness.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
+import { manifest } from "./Invocation.ts"
 import * as PgAcceptanceSignal from "./PgAcceptanceSignal.ts"
 import { ListPool, OperationPool, ProbePool, WorkerPool, WriterPool } from "./Pools.ts"
 
@@ -32,5 +34,6 @@ export const WriteServices = Layer.merge(Grants.layer, OperationLedger.layer).pi
 export const QueueServices = SubmissionQueue.layer.pipe(
   // Fresh: the signal of the workers listens on their pool, also if the process accepts operations on another.
   Layer.merge(Layer.fresh(PgAcceptanceSignal.layer)),
-  Layer.provide(WorkerPool)
+  Layer.provide(WorkerPool),
+  Layer.provide(Layer.succeed(ProgramVersion, manifest.version))
 )

@@ -9,6 +9,7 @@ import type { Duplex } from "node:stream"
 import type { ProblemCode } from "../api/ProblemKinds.ts"
 import { type Problem, problemMediaType } from "../api/Problems.ts"
 import { RequestId } from "../domain/RequestId.ts"
+import { exchangeOf, type HttpMetrics } from "../metrics/HttpMetrics.ts"
 import { makeProblem, problemJson } from "../server/ProblemResponses.ts"
 import { headersOfEveryResponse } from "../server/RequestContext.ts"
 import { Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
@@ -26,6 +27,8 @@ export interface ListenerOptions {
   readonly maxConnections?: number
   /** Called with the number of connections closed as too many: at once, and then at most every 10 seconds. */
   readonly onDropped?: (count: number) => void
+  /** Counts requests and connections. Null, the default: they are not counted. */
+  readonly metrics?: HttpMetrics | null
 }
 
 /** Milliseconds; `maxHeaderSize` is in bytes and includes the request line. */
@@ -115,9 +118,23 @@ export class NodeListener extends Context.Service<NodeListener, Listener>()(
   "financial-agents-gateway/node/NodeListener"
 ) {}
 
+/** Counts each request from its arrival to the end of its response. */
+const countRequests = (metrics: HttpMetrics) => {
+  // One function for all responses: a closure for each would cost more than the counting.
+  function end(this: ServerResponse) {
+    const exchange = exchangeOf(this.req)
+    if (exchange !== undefined) metrics.end(exchange, this.writableFinished ? this.statusCode : null)
+  }
+  return (request: IncomingMessage, response: ServerResponse) => {
+    metrics.start(request, request.method ?? "")
+    response.on("close", end)
+  }
+}
+
 /** Creates the server; it does not listen yet. Give it to a platform's `HttpServer` layer. */
 export const createListener = (options: ListenerOptions): Listener => {
-  const { baseUrl, maxConnections = defaultMaxConnections, newRequestId, onDropped, onProblem } = options
+  const { baseUrl, maxConnections = defaultMaxConnections, metrics = null, newRequestId, onDropped, onProblem } =
+    options
   /** Open connections with their responses: an error after a valid request must not be answered before that request. */
   const connections = new Map<Socket | Duplex, Connection>()
 
@@ -144,6 +161,7 @@ export const createListener = (options: ListenerOptions): Listener => {
     if (!socket.writable) return void socket.destroy()
     const problem = problemOf(code)
     onProblem?.(problem)
+    metrics?.unreadable(problem.status, code)
     const body = problemJson(problem)
     const head = Object.entries(headersOf(problem, body)).map(([name, value]) => `${name}: ${value}\r\n`).join("")
     // The server closes the connection if the client does not.
@@ -159,6 +177,10 @@ export const createListener = (options: ListenerOptions): Listener => {
   // types of Node lack the property.
   Object.assign(server, { dropMaxConnection: true })
   if (onDropped !== undefined) reportDrops(server, onDropped)
+  if (metrics !== null) {
+    metrics.openConnections = () => connections.size
+    server.on("drop", () => metrics.dropped.value++)
+  }
   server.on("connection", (socket) => {
     connections.set(socket, new Connection())
     socket.once("close", () => connections.delete(socket))
@@ -178,7 +200,9 @@ export const createListener = (options: ListenerOptions): Listener => {
   })
   // After a declined upgrade, Node's parser reports no more errors on the connection, and the client would wait for a
   // response for ever.
+  const count = metrics === null ? null : countRequests(metrics)
   server.onRequest = (request, response) => {
+    count?.(request, response)
     connections.get(request.socket)?.start(response)
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false
   }

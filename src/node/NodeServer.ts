@@ -2,13 +2,14 @@
  * The HTTP server of the gateway on Node: `NodeListener` as a layer.
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { HttpServer } from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import { randomUUID } from "node:crypto"
 import type { RequestId } from "../domain/RequestId.ts"
+import { HttpMetrics } from "../metrics/HttpMetrics.ts"
 import { logProblem } from "../server/ProblemResponses.ts"
 import { explainListenFailure } from "./ListenAddress.ts"
 import { createListener, logDroppedConnections, NodeListener } from "./NodeListener.ts"
@@ -31,11 +32,13 @@ export const layer = (
 ): Layer.Layer<HttpServer | NodeListener, ServeError> =>
   Layer.unwrap(Effect.contextWith((context: Context.Context<never>) => {
     const run = Effect.runForkWith(context)
+    const metrics = Context.get(context, HttpMetrics)
     const listener = createListener({
       baseUrl,
       newRequestId: () => randomUUID() as RequestId,
       onProblem: (problem) => run(logProblem(problem)),
       maxConnections,
+      metrics,
       onDropped: (count) => run(logDroppedConnections(count, maxConnections))
     })
     const Listening = NodeHttpServer.layerServer(

@@ -1,6 +1,6 @@
 /**
  * The connection pools of the gateway, one for each kind of work: reads, lists, probes, DPoP proofs, grant
- * provisioning, the ledger, migrations and workers.
+ * provisioning, the ledger, migrations, workers and figures.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Context from "effect/Context"
@@ -106,6 +106,16 @@ export const ProofPool = pool({ maxConnections: 8, connectionTTL, startupParamet
 
 /** For grant provisioning. A registration may wait for a revocation, and must not delay other statements. */
 export const ProvisioningPool = pool({ maxConnections: 4, connectionTTL, startupParameters: requestLimits })
+
+/**
+ * For `LedgerFigures`. It has no planner settings of the readers, because its statements aggregate. `jit` is off: it would cost more
+ * than the statements.
+ */
+export const FiguresPool = pool({
+  maxConnections: 2,
+  connectionTTL,
+  startupParameters: { default_transaction_read_only: "on", jit: "off", ...limits({ statement: 3000, lock: 1000 }) }
+})
 
 /** For the ledger and administration. Statements may wait for locks, so each has a connection of its own. */
 export const WriterPool = pool({

@@ -19,12 +19,14 @@ import * as Schema from "effect/Schema"
 import * as Tracer from "effect/Tracer"
 import { randomUUID } from "node:crypto"
 import type { IncomingMessage, ServerResponse } from "node:http"
+import type { ProblemCode } from "../api/ProblemKinds.ts"
 import type { Problem } from "../api/Problems.ts"
 import { HealthResponse } from "../api/SystemApi.ts"
 import type { Credential } from "../domain/Credential.ts"
 import type { GrantIdentity } from "../domain/Grant.ts"
 import { isOperationId, type OperationId } from "../domain/Operation.ts"
 import { isRequestId, type RequestId } from "../domain/RequestId.ts"
+import { exchangeOf, HttpMetrics } from "../metrics/HttpMetrics.ts"
 import { makeAdmit } from "../server/Admission.ts"
 import { makeVerify } from "../server/Authorization.ts"
 import { BaseUrl } from "../server/BaseUrl.ts"
@@ -77,6 +79,23 @@ const fromEffect = ({ body, headers, status }: HttpServerResponse.HttpServerResp
   body: body._tag === "Uint8Array" ? body.body : ""
 })
 
+/** Tells the metrics the route of a request, so that they need not find it again. Null: there are none. */
+const makeNoteRoute = (metrics: HttpMetrics | null) => {
+  if (metrics === null) return null
+  const health = metrics.route("/healthz")
+  const list = metrics.route(listPath)
+  const one = metrics.route(`${listPath}/:id`)
+  return (request: IncomingMessage, target: Target): void => {
+    const exchange = exchangeOf(request)
+    if (exchange !== undefined) exchange.route = target === "health" ? health : target === "list" ? list : one
+  }
+}
+
+const noteProblem = (request: IncomingMessage, code: ProblemCode): void => {
+  const exchange = exchangeOf(request)
+  if (exchange !== undefined) exchange.code = code
+}
+
 const makeLane = Effect.gen(function*() {
   const admit = yield* makeAdmit
   const verify = yield* makeVerify
@@ -85,6 +104,7 @@ const makeLane = Effect.gen(function*() {
   const problems = yield* Problems
   const baseUrl = yield* BaseUrl
   const services = yield* Effect.context<never>()
+  const noteRoute = makeNoteRoute(yield* HttpMetrics)
 
   const health: PlainResponse = {
     status: 200,
@@ -122,6 +142,7 @@ const makeLane = Effect.gen(function*() {
     const fiber = Effect.runForkWith(withRequest(services, info))(effect, { uninterruptible: true })
     const answer = (exit: Exit.Exit<PlainResponse>) => {
       if (Exit.isFailure(exit)) return
+      if (info.problem !== undefined) noteProblem(response.req, info.problem)
       try {
         send(response, exit.value, info.id)
       } catch {
@@ -147,6 +168,7 @@ const makeLane = Effect.gen(function*() {
     const received = headers["x-request-id"]
     const id = isRequestId(received) ? received : randomUUID() as RequestId
     if (target === "health") {
+      noteRoute?.(request, target)
       send(response, health, id)
       return true
     }
@@ -161,6 +183,7 @@ const makeLane = Effect.gen(function*() {
       url: baseUrl + url,
       resource: null
     }
+    noteRoute?.(request, target)
     serve(read(target, credential, headers["if-none-match"]), response, { id, path: url, scheme: "Bearer" })
     return true
   }

@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type { ServiceUnavailable } from "../api/Problems.ts"
+import { HttpMetrics } from "../metrics/HttpMetrics.ts"
 import { Lifecycle, type RunningRequest } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 
@@ -36,18 +37,25 @@ const isInterruptible = (fiber: object): boolean => !("interruptible" in fiber) 
 export const makeAdmit = Effect.gen(function*() {
   const lifecycle = yield* Lifecycle
   const problems = yield* Problems
+  const metrics = yield* HttpMetrics
   const saturated = problems.fail("service_unavailable", {
     detail: "Too many requests are running, or the gateway is shutting down."
   })
   const tooMany = problems.fail("service_unavailable", { detail: "The client has too many running requests." })
 
-  const clientOf = (running: RunningRequest): Admitted["forClient"] => (client, effect) =>
-    lifecycle.admitClient(running, client) ? effect : tooMany
+  const clientOf = (running: RunningRequest): Admitted["forClient"] => (client, effect) => {
+    if (lifecycle.admitClient(running, client)) return effect
+    metrics?.refuse("client_saturated")
+    return tooMany
+  }
 
   return <A, E, R>(run: (admitted: Admitted) => Effect.Effect<A, E, R>) => {
     const runIn = (fiber: Fiber.Fiber<unknown, unknown>): Effect.Effect<A, E | ServiceUnavailable, R> => {
       const running = lifecycle.admit(fiber)
-      if (running === null) return saturated
+      if (running === null) {
+        metrics?.refuse(lifecycle.isDraining() ? "draining" : "saturated")
+        return saturated
+      }
       return Effect.ensuring(
         Effect.interruptible(Effect.suspend(() => run({ slot: running, forClient: clientOf(running) }))),
         Effect.sync(() => {

@@ -11,6 +11,7 @@ import type { ServiceUnavailable, TooManyRequests, Unauthorized } from "../api/P
 import type { Credential } from "../domain/Credential.ts"
 import type { GrantIdentity } from "../domain/Grant.ts"
 import { resourceOf } from "../domain/McpResource.ts"
+import { HttpMetrics } from "../metrics/HttpMetrics.ts"
 import { readForwardedCertificate } from "../oauth/ClientCertificate.ts"
 import { AcceptedCredentials, type ForwardedCertificates } from "../services/verification/AcceptedCredentials.ts"
 import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
@@ -51,7 +52,7 @@ export const makeAuthorize = Effect.gen(function*() {
   const problems = yield* Problems
   const verify = yield* makeVerify
   const limits = yield* RateLimits
-  const charges = limits === null ? null : makeCharges(limits, problems)
+  const charges = limits === null ? null : makeCharges(limits, problems, yield* HttpMetrics)
   const baseUrl = yield* BaseUrl
 
   const certificateOf = accepted.certificates === null

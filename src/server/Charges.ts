@@ -7,6 +7,7 @@ import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type { TooManyRequests } from "../api/Problems.ts"
 import type { GrantIdentity } from "../domain/Grant.ts"
+import type { HttpMetrics } from "../metrics/HttpMetrics.ts"
 import type { Problems } from "./ProblemResponses.ts"
 import type { Charge, RateLimitsShape } from "./RateLimits.ts"
 import { CurrentRequest } from "./RequestContext.ts"
@@ -14,7 +15,11 @@ import { CurrentRequest } from "./RequestContext.ts"
 type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
 
 /** Charges the quotas, and puts their state into the response. */
-export const makeCharges = (limits: RateLimitsShape, problems: Problems["Service"]) => {
+export const makeCharges = (
+  limits: RateLimitsShape,
+  problems: Problems["Service"],
+  metrics: HttpMetrics | null
+) => {
   const { burst, requests, window } = limits.quota
   const quota = `${requests} in ${window === 1 ? "a second" : `${window} seconds`}, and ${burst} at once`
 
@@ -27,8 +32,10 @@ export const makeCharges = (limits: RateLimitsShape, problems: Problems["Service
         return onCharge(charge)
       }))
 
-  const refuse = (detail: string, retryAfter: number): Effect.Effect<never, TooManyRequests> =>
-    problems.fail("rate_limited", { detail: `${detail}: ${quota}.`, retryAfter })
+  const refuse = (detail: string, retryAfter: number): Effect.Effect<never, TooManyRequests> => {
+    metrics?.refuse("rate_limited")
+    return problems.fail("rate_limited", { detail: `${detail}: ${quota}.`, retryAfter })
+  }
 
   return {
     /** Runs the effect. Fails with a problem if the quota of the client and subject is used up. */

@@ -14,6 +14,8 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import type * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
 import type { Problem } from "../api/Problems.ts"
+import { HttpMetrics } from "../metrics/HttpMetrics.ts"
+import { countRequest } from "./countRequest.ts"
 import { answerFailure } from "./FailureResponses.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { problemResponse, Problems } from "./ProblemResponses.ts"
@@ -113,6 +115,13 @@ export const makeFindAllow = (paths: ReadonlyArray<ServedPath>): FindAllow => {
   return ({ url }) => url === "*" ? ofServer : router.find("GET", url)?.handler
 }
 
+/** Finds the path of a request among those of the endpoints, in the router's syntax. */
+const makeFindTemplate = (paths: ReadonlyArray<ServedPath>) => {
+  const router = FindMyWay.make<string>(routerConfig)
+  for (const path of new Set(paths.map(({ path }) => path))) router.on("GET", path as FindMyWay.PathInput, path)
+  return (url: string): string | undefined => router.find("GET", url)?.handler
+}
+
 const answer = (
   problem: Effect.Effect<never, Problem>,
   headers?: Readonly<Record<string, string>>
@@ -174,6 +183,8 @@ export const edge = (
       const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
       const intercept = makeIntercept(problems)
       const fallback = makeFallback(problems, makeFindAllow(paths))
+      const metrics = yield* HttpMetrics
+      const count = metrics === null ? null : countRequest(metrics, makeFindTemplate(paths))
 
       /** A kept-alive connection would delay the server's shutdown. */
       const closeWhileDraining = (response: HttpServerResponse.HttpServerResponse) =>
@@ -184,8 +195,10 @@ export const edge = (
           withContext(
             Effect.flatMap(
               HttpServerRequest,
-              (request): Handled =>
-                intercept(request) ?? Effect.catchCause(httpEffect, (cause) => fallback(cause, request))
+              (request): Handled => {
+                const handled = intercept(request) ?? Effect.catchCause(httpEffect, (cause) => fallback(cause, request))
+                return count === null ? handled : count(request, handled)
+              }
             )
           ),
           closeWhileDraining

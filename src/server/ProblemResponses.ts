@@ -119,14 +119,14 @@ export const problemResponse = (
   problem: Problem,
   headers: Readonly<Record<string, string>> = {}
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
-  Effect.as(
-    logProblem(problem),
-    HttpServerResponse.text(problemJson(problem), {
+  Effect.map(Effect.andThen(logProblem(problem), CurrentRequest), (request) => {
+    if (request !== null) request.problem = problem.code
+    return HttpServerResponse.text(problemJson(problem), {
       status: problem.status,
       contentType: problemMediaType,
       headers: { "cache-control": "no-store", ...headersOf(problem), ...headers }
     })
-  )
+  })
 
 /**
  * Logs a problem: errors of the client as information, errors of the gateway as warnings. Causes have lines of their

@@ -8,6 +8,7 @@ import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
+import type { ProblemCode } from "../api/ProblemKinds.ts"
 import { isRequestId, type RequestId } from "../domain/RequestId.ts"
 
 /** Header fields of a response (draft-ietf-httpapi-ratelimit-headers-11 §3, §4). */
@@ -25,6 +26,8 @@ export interface RequestInfo {
   readonly scheme: "Bearer" | "DPoP"
   /** The state of a charged quota. Every response to the request shows it. */
   rateLimit?: RateLimitFields
+  /** Code of the problem that answers the request. */
+  problem?: ProblemCode
 }
 
 /** The current request; null outside of `withRequestContext`. */

@@ -3,21 +3,29 @@
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../domain/Grant.ts"
 import type { OperationState } from "../domain/Operation.ts"
+import { makeSql } from "./sql/SqlLedgerFigures.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
-/** Conditions that an operation should leave soon. */
+export { maxDueCount } from "./internal/maxDueCount.ts"
+
+/**
+ * Conditions that an operation should leave soon. A held operation is in `held` and not in `accepted`. One under review is also in
+ * the condition of its state.
+ */
 export const conditions = ["accepted", "submitting", "submitted", "indeterminate", "held", "under_review"] as const
 export type Condition = typeof conditions[number]
 
-/** Work that may be due. `take_over`: of a returned claim. `examine`: the status read of a held operation. */
+/**
+ * Work that may be due. `take_over`: of a returned claim. `rescue`: also the rescue of a returned claim of an earlier timeline.
+ * `examine`: the status read of a held operation.
+ */
 export const dueWork = ["claim", "take_over", "rescue", "read_status", "examine"] as const
 export type DueWork = typeof dueWork[number]
-
-/** The largest `count` of due work. It stands for this many operations or more. */
-export const maxDueCount = 1000
 
 /** The circuit of a provider in the process of a worker. */
 export type CircuitState = "closed" | "half_open" | "open"
@@ -35,6 +43,9 @@ export interface SeenWorker {
   readonly circuits: Readonly<Record<ProviderName, CircuitState>>
 }
 
+/** What a process with workers reports of itself. The queue adds `ProgramVersion`, and the database the times. */
+export type WorkerReport = Omit<SeenWorker, "version" | "started_at" | "seen_at">
+
 /** Everything but `oldest` and `due` counts every operation of the ledger, as of one snapshot. */
 export interface LedgerFiguresNow {
   readonly at: DateTime.Utc
@@ -47,13 +58,20 @@ export interface LedgerFiguresNow {
   /** Per provider. Each is part of a count in `operations`. */
   readonly held: ReadonlyArray<{ readonly provider: ProviderName; readonly count: number }>
   readonly under_review: ReadonlyArray<{ readonly provider: ProviderName; readonly count: number }>
-  /** Since when the oldest operation of the provider has been in the condition. Providers without one are left out. */
+  /**
+   * Since when the oldest operation of the provider has been in its state. When a hold or a review began is not stored. Providers
+   * without an operation in the condition are left out.
+   */
   readonly oldest: ReadonlyArray<{
     readonly provider: ProviderName
     readonly condition: Condition
     readonly since: DateTime.Utc
   }>
-  /** Operations whose next action is due, and since when the first of them has been. At most `maxDueCount` are counted. */
+  /**
+   * Operations whose next action is due, and since when the first of them has been. At most `maxDueCount` are counted; of `rescue`,
+   * the first ones of all providers. If more than `maxDueCount` clients have accepted operations of the provider, `since` is that of
+   * the first clients by name.
+   */
   readonly due: ReadonlyArray<{
     readonly provider: ProviderName
     readonly work: DueWork
@@ -83,4 +101,10 @@ export class LedgerFigures extends Context.Service<LedgerFigures, {
    * changed are left out, apart from the first one.
    */
   readonly flow: (hours: number) => Effect.Effect<ReadonlyArray<FlowPoint>, StoreUnavailable>
-}>()("financial-agents-gateway/services/LedgerFigures") {}
+}>()("financial-agents-gateway/services/LedgerFigures") {
+  /** Use a pool without the planner settings of the readers: the statements aggregate. */
+  static readonly layer: Layer.Layer<LedgerFigures, never, SqlClient.SqlClient> = Layer.effect(
+    LedgerFigures,
+    Effect.suspend(() => Effect.map(makeSql, (figures) => LedgerFigures.of(figures)))
+  )
+}

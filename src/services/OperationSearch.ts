@@ -3,14 +3,18 @@
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as SqlClient from "effect/sql/SqlClient"
 import type { ClientId, ProviderName, ResourceOwner } from "../domain/Grant.ts"
 import type { OperationId, OperationNotFound, OperationState } from "../domain/Operation.ts"
-import type { OperatorDetail, OperatorSummary, QueueName } from "../domain/OperatorView.ts"
+import type { OperatorDetail, OperatorSummary, QueueName, UnknownPage } from "../domain/OperatorView.ts"
+import { makeSql } from "./sql/SqlOperationSearch.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /** Which operations to list. All given members must match. */
 export interface OperationFilter {
+  /** Empty: any state. */
   readonly states?: ReadonlyArray<OperationState>
   readonly queue?: QueueName
   readonly provider?: ProviderName
@@ -23,11 +27,15 @@ export interface OperationFilter {
 }
 
 export interface OperationListQuery extends OperationFilter {
-  /** By the time of the last transition. */
+  /**
+   * Queues and unsettled states: by the time of the last transition. All other lists, and those of a resource owner: by the last
+   * change of the public form, which may be a review. Lists by reference: by acceptance. Lists by idempotency key: by client and
+   * subject, because a key is meant for one operation of each.
+   */
   readonly order: "oldest" | "newest"
   /** 1 to 1,000. */
   readonly limit: number
-  /** `next` of the page before. */
+  /** `next` of the page before. The list must have the same filter and order. */
   readonly after?: string
 }
 
@@ -38,9 +46,21 @@ export interface OperatorPage {
 }
 
 export class OperationSearch extends Context.Service<OperationSearch, {
-  /** One page of operations. Its cost does not grow with the ledger. */
-  readonly list: (query: OperationListQuery) => Effect.Effect<OperatorPage, StoreUnavailable>
-  /** The operations with this id, idempotency key or provider reference, newest first, 20 at most. The match is exact. */
+  /**
+   * One page of operations. It looks at 10,000 rows of one index at most, so its cost does not grow with the ledger. A list by
+   * resource owner also asks once for each client. While nothing changes, the pages together have each matching operation once.
+   */
+  readonly list: (query: OperationListQuery) => Effect.Effect<OperatorPage, UnknownPage | StoreUnavailable>
+  /**
+   * The operations with this id, idempotency key or provider reference, by the last transition, newest first, 20 at most. The match
+   * is exact. Of a key or a reference of more than 1,000 operations it sees 1,000.
+   */
   readonly find: (text: string) => Effect.Effect<ReadonlyArray<OperatorSummary>, StoreUnavailable>
+  /** History and actions are bounded: the latest 200 of each. */
   readonly detail: (id: OperationId) => Effect.Effect<OperatorDetail, OperationNotFound | StoreUnavailable>
-}>()("financial-agents-gateway/services/OperationSearch") {}
+}>()("financial-agents-gateway/services/OperationSearch") {
+  static readonly layer: Layer.Layer<OperationSearch, never, SqlClient.SqlClient> = Layer.effect(
+    OperationSearch,
+    Effect.suspend(() => Effect.map(makeSql, (search) => OperationSearch.of(search)))
+  )
+}

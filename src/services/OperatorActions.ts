@@ -3,15 +3,21 @@
  * the transaction of the action; one that it refuses, with the reason.
  */
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
+import type * as Digest from "effect/crypto/Digest"
+import type * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as SqlClient from "effect/sql/SqlClient"
 import type {
   AlreadySettled,
   IllegalTransition,
   Operation,
   OperationId,
-  OperationNotFound
+  OperationNotFound,
+  StaleOperation
 } from "../domain/Operation.ts"
 import type { StillHeld } from "../domain/Submission.ts"
+import { makeSql } from "./sql/SqlOperatorActions.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /** An action on one operation. */
@@ -22,26 +28,40 @@ export interface ActingOperator {
   /** 1 to 255 characters. */
   readonly name: string
   readonly via: "console" | "command"
-  /** Up to 1,024 characters. Null: none given. */
+  /** Up to 1,024 characters. Null or empty: none given. */
   readonly reason: string | null
 }
 
 /** Why the ledger refused an action. */
-export type ActionRefusal = OperationNotFound | AlreadySettled | IllegalTransition | StillHeld
+export type ActionRefusal = OperationNotFound | AlreadySettled | IllegalTransition | StillHeld | StaleOperation
 
 export class OperatorActions extends Context.Service<OperatorActions, {
   /**
    * Performs the action. A cancellation has the name and the reason of the operator in its evidence, too.
    *
-   * After `StoreUnavailable` it is unknown whether it happened: read the operation again.
+   * `revision` is the one that the operator saw. If the operation is at another one, the call fails with `StaleOperation` and
+   * changes nothing. Without it the call acts on the operation as it is.
+   *
+   * After `StoreUnavailable` it is unknown whether the action happened: read the operation again. An action that happened is
+   * recorded. A refusal may not be.
    */
   readonly perform: (
     action: OperatorAction,
     id: OperationId,
-    operator: ActingOperator
+    operator: ActingOperator,
+    revision?: number
   ) => Effect.Effect<Operation, ActionRefusal | StoreUnavailable>
-  /** Holds all accepted operations (`SubmissionQueue.holdAll`), and returns how many. */
+  /** Holds all accepted operations (`SubmissionQueue.holdAll`), and returns how many. `StoreUnavailable` as in `perform`. */
   readonly holdAll: (operator: ActingOperator) => Effect.Effect<number, StoreUnavailable>
-  /** Releases all held operations (`SubmissionQueue.releaseAll`), and returns how many. */
+  /** Releases all held operations (`SubmissionQueue.releaseAll`), and returns how many. `StoreUnavailable` as in `perform`. */
   readonly releaseAll: (operator: ActingOperator) => Effect.Effect<number, StoreUnavailable>
-}>()("financial-agents-gateway/services/OperatorActions") {}
+}>()("financial-agents-gateway/services/OperatorActions") {
+  static readonly layer: Layer.Layer<
+    OperatorActions,
+    never,
+    SqlClient.SqlClient | Digest.Digest | SecureRandom.SecureRandom
+  > = Layer.effect(
+    OperatorActions,
+    Effect.suspend(() => Effect.map(makeSql, (actions) => OperatorActions.of(actions)))
+  )
+}

@@ -29,6 +29,7 @@ import type {
   StillHeld,
   UnsafeDatabase
 } from "../domain/Submission.ts"
+import type { WorkerReport } from "./LedgerFigures.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemorySubmissionQueue.ts"
 import { makeSql } from "./sql/SqlSubmissionQueue.ts"
@@ -167,6 +168,14 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    */
   readonly report: (id: OperationId, reference: ProviderReference | null) => Effect.Effect<void, StoreUnavailable>
   /**
+   * Holds an `accepted` operation, as `holdAll` does: the reconciler examines it at once, and it can be released only after
+   * that. A held operation stays as it is, so its examination still counts. A claim that comes first wins, and the call then
+   * fails with `IllegalTransition`.
+   *
+   * After `StoreUnavailable` it is unknown whether the operation is held: repeat the call.
+   */
+  readonly hold: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable>
+  /**
    * Holds every `accepted` operation, and returns how many. For a ledger that was restored without a new timeline, such as from
    * a snapshot of its disk.
    *
@@ -181,6 +190,18 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    * that lost nothing of it. The feed of a new timeline begins with its first mark.
    */
   readonly markChanges: Effect.Effect<void, StoreUnavailable>
+  /**
+   * Merges the counts of `LedgerFigures` that have piled up since the last call: each transition adds one. Several processes may
+   * call it at once. In memory it does nothing.
+   */
+  readonly foldCounts: Effect.Effect<void, StoreUnavailable>
+  /**
+   * Stores what a process with workers reports of itself, for `LedgerFigures`. Repeat it: operators take a process without a report
+   * for gone. In memory it does nothing.
+   */
+  readonly reportWorker: (report: WorkerReport) => Effect.Effect<void, StoreUnavailable>
+  /** Removes the report of a process that stops. */
+  readonly forgetWorker: (process_id: string) => Effect.Effect<void, StoreUnavailable>
   /**
    * Releases a held operation for the next claim, after an operator made sure that it was never sent. The operator cannot be
    * sure while the claim holder from before the failover may still send it. Until then the call fails with `StillHeld`. An

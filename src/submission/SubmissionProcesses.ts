@@ -1,6 +1,6 @@
 /**
  * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome. Beside them, the change marker
- * keeps change tokens valid.
+ * keeps change tokens valid, the count folder keeps figures cheap, and the process reports itself to operators.
  */
 import * as Layer from "effect/Layer"
 import { UnsafeDatabase } from "../domain/Submission.ts"
@@ -8,10 +8,12 @@ import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import * as ChangeMarker from "./ChangeMarker.ts"
 import { layerCircuitBreaker } from "./Circuit.ts"
+import * as CountFolder from "./CountFolder.ts"
 import type { Providers } from "./Providers.ts"
 import { Reconciler } from "./Reconciler.ts"
 import { Rescuer } from "./Rescuer.ts"
 import { SubmissionWorker } from "./SubmissionWorker.ts"
+import * as WorkerReports from "./WorkerReports.ts"
 
 export { UnsafeDatabase }
 
@@ -24,5 +26,7 @@ export const layer: Layer.Layer<never, UnsafeDatabase | StoreUnavailable, Submis
   SubmissionWorker.layer,
   Rescuer.layer,
   Reconciler.layer,
-  ChangeMarker.layer
+  ChangeMarker.layer,
+  CountFolder.layer,
+  WorkerReports.layer
 ).pipe(Layer.provide(layerCircuitBreaker))

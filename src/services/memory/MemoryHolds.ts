@@ -27,6 +27,21 @@ export const makeHolds = (table: MemoryQueueTable) => {
       reviewed_at: now()
     }).operation
 
+  const placed = (record: MemoryRecord): Operation =>
+    update({ ...record, hold_placed: true, examined_timeline: null, due_at: millis() }).operation
+
+  const hold = (id: OperationId) =>
+    Effect.flatMap(find(id), (record): Effect.Effect<Operation, IllegalTransition> => {
+      const { operation } = record
+      if (operation.state !== "accepted") {
+        const illegal = { id, from: operation.state, to: "accepted", reason: "only_accepted" } as const
+        return Effect.fail(new IllegalTransition(illegal))
+      }
+      return isFree(record, memory.cluster.timeline)
+        ? Effect.sync(() => placed(record))
+        : Effect.succeed(operation)
+    })
+
   const release = (id: OperationId) =>
     Effect.flatMap(find(id), (record): Effect.Effect<Operation, StillHeld | IllegalTransition> => {
       const { acknowledged, operation, send_before } = record
@@ -67,12 +82,11 @@ export const makeHolds = (table: MemoryQueueTable) => {
         update({ ...record, claimed_by: null, due_at: Math.max(record.due_at!, millis() + lostTakeOverTime(record)) })
       }
     }
-    return records().filter(({ operation }) => operation.state === "accepted")
-      .map((record) => update({ ...record, hold_placed: true, examined_timeline: null, due_at: millis() })).length
+    return records().filter(({ operation }) => operation.state === "accepted").map(placed).length
   })
 
   /** Memory is lost with its process, so it is never moved and needs no settings. */
   const prepare = Effect.succeed({ moved: false })
 
-  return { prepare, release, releaseUnsent, releaseAll, holdAll }
+  return { prepare, hold, release, releaseUnsent, releaseAll, holdAll }
 }

@@ -17,6 +17,10 @@ export const makeMemory = Effect.gen(function*() {
   return {
     // A failover in memory ends every token.
     markChanges: Effect.void,
+    // `LedgerFigures` has no implementation in memory.
+    foldCounts: Effect.void,
+    reportWorker: () => Effect.void,
+    forgetWorker: () => Effect.void,
     ...makeClaims(table, payloads),
     ...makeReturnedClaims(table, payloads),
     ...makeOutcomes(table),

@@ -48,7 +48,8 @@ export const rowOf = (values: ReadonlyArray<unknown>): OperationRow =>
   // The columns of the table have the types of `OperationRow`.
   Object.fromEntries(Object.entries(columnAt).map(([name, at]) => [name, values[at]])) as unknown as OperationRow
 
-const instantOf = (instant: Instant): DateTime.Utc =>
+/** The instant of a timestamp of either form. */
+export const instantOf = (instant: Instant): DateTime.Utc =>
   DateTime.fromDateUnsafe(typeof instant === "number" ? new Date(instant) : instant)
 
 /** Does not validate: the encoder of a response checks each operation against the contract. */

@@ -4,16 +4,16 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import { IllegalTransition, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import { IllegalTransition, type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import { StillHeld, UnsafeDatabase } from "../../domain/Submission.ts"
 import { rollbackEvidence } from "../internal/rescueEvidence.ts"
-import { orUnavailable } from "../StoreUnavailable.ts"
+import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 import { afterRollback, claimableTimeline, isExamined, isFree, placeHold } from "./queueFragments.ts"
 import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
-/** Why an operation was not released. */
+/** Why an operation was neither held nor released. */
 interface HoldRow extends OperationRow {
   readonly is_free: boolean
   readonly is_examined: boolean
@@ -43,6 +43,19 @@ export const makeHolds = Effect.gen(function*() {
     return { moved: moved.length > 0 }
   }).pipe(Effect.withSpan("SubmissionQueue.prepare"))
 
+  const hold: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable> =
+    Effect.fn("SubmissionQueue.hold")(function*(id: OperationId) {
+      const [held] = yield* orUnavailable(sql.unsafe<OperationRow>(placeHoldStatement, [id]))
+      if (held !== undefined) return fromRow(held)
+      const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
+      if (row === undefined) return yield* new OperationNotFound({ id })
+      if (row.state !== "accepted") {
+        return yield* new IllegalTransition({ id, from: row.state, to: "accepted", reason: "only_accepted" })
+      }
+      // Released between the two statements.
+      return row.is_free ? yield* hold(id) : fromRow(row)
+    })
+
   const release = Effect.fn("SubmissionQueue.release")(function*(id: OperationId) {
     const [released] = yield* orUnavailable(sql.unsafe<OperationRow>(releaseStatement, [id, null]))
     if (released !== undefined) return fromRow(released)
@@ -69,6 +82,7 @@ export const makeHolds = Effect.gen(function*() {
 
   return {
     prepare,
+    hold,
     release,
     releaseUnsent,
     releaseAll: counted(releaseAllStatement),
@@ -101,6 +115,12 @@ const holdAllStatement = `
     UPDATE ledger_home SET history = gen_random_uuid()
   ), ${afterRollback("$1", "true")}
   UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
+
+/** It waits for a claim of the same row, and then updates nothing. */
+const placeHoldStatement = `
+  UPDATE operations o SET ${placeHold}, due_at = now()
+  WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
+  RETURNING ${publicColumns}`
 
 const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
     waiting = false, send_before = NULL, under_review = false, reviewed_at = now()`

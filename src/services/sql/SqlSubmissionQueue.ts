@@ -5,8 +5,11 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ReviewTerms } from "../../domain/Submission.ts"
+import type { WorkerReport } from "../LedgerFigures.ts"
+import { ProgramVersion } from "../ProgramVersion.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { recordMark } from "./changeStatements.ts"
+import { forgetWorkerStatement, reportWorkerStatement } from "./figureStatements.ts"
 import { millis } from "./queueFragments.ts"
 import { makeClaims } from "./SqlClaims.ts"
 import { makeHolds } from "./SqlHolds.ts"
@@ -17,6 +20,7 @@ import { makeStatusReads } from "./SqlStatusReads.ts"
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
+  const version = yield* ProgramVersion
 
   const reviewAged = Effect.fn("SubmissionQueue.reviewAged")((limit: number, terms: ReviewTerms) =>
     Effect.map(
@@ -35,8 +39,26 @@ export const makeSql = Effect.gen(function*() {
     Effect.withSpan("SubmissionQueue.markChanges")
   )
 
+  const foldCounts = Effect.asVoid(orUnavailable(sql.unsafe("SELECT fold_operation_counts()"))).pipe(
+    Effect.withSpan("SubmissionQueue.foldCounts")
+  )
+
+  const reportWorker = Effect.fn("SubmissionQueue.reportWorker")(
+    ({ circuits, process_id, worker_id }: WorkerReport) =>
+      Effect.asVoid(orUnavailable(
+        sql.unsafe(reportWorkerStatement, [process_id, worker_id, version, JSON.stringify(circuits)])
+      ))
+  )
+
+  const forgetWorker = Effect.fn("SubmissionQueue.forgetWorker")((process_id: string) =>
+    Effect.asVoid(orUnavailable(sql.unsafe(forgetWorkerStatement, [process_id])))
+  )
+
   return {
     markChanges,
+    foldCounts,
+    reportWorker,
+    forgetWorker,
     ...yield* makeClaims,
     ...yield* makeReturnedClaims,
     ...yield* makeOutcomes,

@@ -25,6 +25,16 @@ export const isExamined = "o.examined_timeline = ledger_timeline()"
 /** Places a hold. The examination before it does not count any more. */
 export const placeHold = "hold_placed = true, examined_timeline = NULL"
 
+/** A live grant of the same owner, subject, client and provider connection. To send, it has all scopes of the operation. */
+export const hasLiveGrant = (purpose: "send" | "read") =>
+  `EXISTS (
+      SELECT 1 FROM grants g
+      WHERE g.client_id = o.client_id AND g.resource_owner = o.resource_owner AND g.subject = o.subject
+        AND g.provider_connection_id = o.provider_connection_id AND g.revoked_at IS NULL AND g.expires_at > now()${
+    purpose === "read" ? "" : " AND g.scopes @> o.scopes"
+  }
+    )`
+
 /**
  * Client, provider connection and a live grant of the same owner, subject and client still allow the operation. It need not be
  * the accepting grant. To be sent, the operation needs a grant with all scopes of the accepting grant at the acceptance.
@@ -32,13 +42,7 @@ export const placeHold = "hold_placed = true, examined_timeline = NULL"
 export const standing = (purpose: "send" | "read") => `
     EXISTS (SELECT 1 FROM clients c WHERE c.id = o.client_id AND c.active)
     AND EXISTS (SELECT 1 FROM provider_connections p WHERE p.id = o.provider_connection_id AND p.connected)
-    AND EXISTS (
-      SELECT 1 FROM grants g
-      WHERE g.client_id = o.client_id AND g.resource_owner = o.resource_owner AND g.subject = o.subject
-        AND g.provider_connection_id = o.provider_connection_id AND g.revoked_at IS NULL AND g.expires_at > now()${
-  purpose === "read" ? "" : " AND g.scopes @> o.scopes"
-}
-    )`
+    AND ${hasLiveGrant(purpose)}`
 
 /**
  * Delay before the next try of an operation that is not ready: a tenth of its time in its state. It is no less than the

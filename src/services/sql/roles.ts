@@ -50,9 +50,17 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           "completed_at",
           "failure_code",
           "failure_message",
-          "change_position"
+          "change_position",
+          "provider",
+          "due_at",
+          "waiting",
+          "timeline",
+          "hold_placed",
+          "return_reason"
         ]
       },
+      operation_counts: { SELECT: "all" },
+      worker_reports: { SELECT: "all" },
       ledger_home: { SELECT: ["system_identifier", "database", "change_offset", "history"] },
       change_marks: { SELECT: ["timeline", "id", "high", "pending"] },
       [migrationsTable]: { SELECT: ["migration_id"] }
@@ -102,15 +110,27 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       },
       operation_history: { SELECT: "all" },
       operation_payloads: { SELECT: "all", INSERT: "all" },
+      // Not id and at: the database chooses both.
+      operator_actions: {
+        SELECT: "all",
+        INSERT: ["operator", "via", "action", "operation_id", "affected", "reason", "result"]
+      },
       ledger_home: { SELECT: "all", UPDATE: ["system_identifier", "database", "history"] },
       change_marks: {
         SELECT: "all",
         INSERT: ["timeline", "high", "pending"],
         UPDATE: ["high", "pending", "marked_at"]
       },
+      operation_counts: { SELECT: "all" },
+      worker_reports: {
+        SELECT: "all",
+        INSERT: ["process_id", "worker_id", "version", "circuits"],
+        UPDATE: ["seen_at", "circuits"],
+        DELETE: true
+      },
       [migrationsTable]: { SELECT: "all" }
     },
-    functions: ["provision_grant", "register_grant", "revoke_grants", "change_standing"]
+    functions: ["provision_grant", "register_grant", "revoke_grants", "change_standing", "fold_operation_counts"]
   }
 }
 
@@ -120,7 +140,7 @@ export const proofTables: RolePrivileges["tables"] = {
 }
 
 /** Tables without privileges for any role: functions and triggers use them with the rights of the owner. */
-export const closedTables: ReadonlyArray<string> = ["grant_locks"]
+export const closedTables: ReadonlyArray<string> = ["grant_locks", "operation_count_folds"]
 
 /** The names of the roles of a deployment: `PREFIX_reader` and so on. */
 export interface Naming {

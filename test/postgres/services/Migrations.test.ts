@@ -7,6 +7,7 @@ import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fs from "node:fs"
 import { makeIsMigrated, migrate } from "../../../src/services/Migrations.ts"
+import { applyMigrations, type StartedMigration } from "../../../src/services/sql/applyMigrations.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
 const all = [
@@ -19,7 +20,9 @@ const all = [
   "0007_grant_revocations",
   "0008_grant_functions",
   "0009_dpop_proofs",
-  "0010_change_feed"
+  "0010_change_feed",
+  "0011_operation_counts",
+  "0012_operator_actions"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>
@@ -47,6 +50,20 @@ describe("Migrations", () => {
         )
         assert.deepStrictEqual(applied.flat().toSorted(), all)
       })
+    ))
+
+  it.live("tell before each of them its name, its number and how many there are", () =>
+    onNewDatabase((database) =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const started: Array<StartedMigration> = []
+        const follow = applyMigrations((one) => Effect.sync(() => void started.push(one)))
+        yield* follow
+        assert.deepStrictEqual(started, all.map((name, at) => ({ name, number: at + 1, total: all.length })))
+        yield* sql`DELETE FROM financial_agents_gateway_migrations`
+        yield* Effect.flip(follow)
+        assert.deepStrictEqual(started.at(-1), { name: all[0], number: 1, total: all.length })
+      }).pipe(Effect.provide(layerFor(database)))
     ))
 
   it.live("make the database not ready if one of them is missing", () =>

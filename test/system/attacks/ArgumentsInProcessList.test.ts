@@ -163,7 +163,7 @@ describe("The flags of the command line", () => {
   const secrets = ["database-url", "evidence", "payload"]
 
   it("are all in one of the two lists: public values, or secrets with another way", () => {
-    const source = fs.globSync("src/cli/*.ts").map((file) => fs.readFileSync(file, "utf8")).join("\n")
+    const source = fs.globSync("src/cli/**/*.ts").map((file) => fs.readFileSync(file, "utf8")).join("\n")
     const names = [...source.matchAll(/(?:Flag\.[A-Z]\w*|\b(?:jsonFlag|positive|span))\(\s*"([a-z-]+)"/g)].map((
       [, name]
     ) => name!)

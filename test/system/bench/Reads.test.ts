@@ -32,15 +32,4 @@ describe("npm run bench", () => {
     )
     assert.strictEqual(read!.goals.length, 4)
   })
-
-  it("refuses a wrong option in one line", async () => {
-    for (const options of [["--scenario", "write"], ["--rounds", "0"], ["--fast"]]) {
-      const { code, stderr } = await run(process.execPath, ["bench/reads.ts", ...options]).then(
-        () => ({ code: 0, stderr: "" }),
-        (error: { readonly code: number; readonly stderr: string }) => error
-      )
-      assert.strictEqual(code, 2)
-      assert.match(stderr, /^[^\n]+\n$/)
-    }
-  })
 })

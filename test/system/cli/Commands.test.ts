@@ -285,7 +285,9 @@ describe("The command line", () => {
             "0007_grant_revocations",
             "0008_grant_functions",
             "0009_dpop_proofs",
-            "0010_change_feed"
+            "0010_change_feed",
+            "0011_operation_counts",
+            "0012_operator_actions"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

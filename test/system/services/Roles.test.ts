@@ -3,9 +3,11 @@
  * PostgreSQL as each role.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import { SqlClient, type SqlConnection } from "effect/sql"
+import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
+import { LedgerFigures } from "../../../src/services/LedgerFigures.ts"
 import {
   closedTables,
   type Columns,
@@ -17,6 +19,7 @@ import {
   roles,
   type TablePrivileges
 } from "../../../src/services/sql/roles.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { run } from "../../fixtures/CommandLine.ts"
 import { isSuperuser } from "../../fixtures/Pools.ts"
 import { sqlStateOf } from "../../fixtures/RawSql.ts"
@@ -218,6 +221,32 @@ describe("The generated roles", () => {
       ]
       yield* Effect.provide(Effect.forEach(forbidden, denied), as("reader"))
       yield* Effect.provide(denied("SELECT revoke_grants('c', NULL, NULL, NULL, false)"), as("provisioner"))
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+})
+
+describe("Figures about the ledger", () => {
+  it.live("are read by the reader, and kept by the writer, who can change no count", () =>
+    Effect.gen(function*() {
+      const { as } = yield* rolesWith()
+      const report = { process_id: randomUUID(), worker_id: "first", circuits: { bank: "open" } } as const
+      yield* Effect.gen(function*() {
+        const queue = yield* SubmissionQueue
+        yield* queue.reportWorker(report)
+        yield* queue.reportWorker({ ...report, process_id: randomUUID() })
+        yield* queue.foldCounts
+        yield* denied("DELETE FROM operation_counts")
+        yield* denied("SELECT recount_operations()")
+      }).pipe(Effect.provide(SubmissionQueue.layer.pipe(Layer.provideMerge(as("writer")))))
+      yield* Effect.gen(function*() {
+        const { flow, now } = yield* LedgerFigures
+        const { operations, workers } = yield* now
+        assert.deepStrictEqual(operations, [])
+        const { seen_at, started_at, ...seen } = workers.find(({ process_id }) => process_id === report.process_id)!
+        assert.deepStrictEqual(seen, { ...report, version: "unknown" })
+        assert.isAtMost(started_at.epochMilliseconds, seen_at.epochMilliseconds)
+        assert.deepStrictEqual(yield* flow(24), [])
+        yield* denied("SELECT fold_operation_counts('0')")
+      }).pipe(Effect.provide(LedgerFigures.layer.pipe(Layer.provideMerge(as("reader")))))
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 })
 

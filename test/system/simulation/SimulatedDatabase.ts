@@ -99,6 +99,10 @@ export class SimulatedDatabase {
       prepare: send("prepare", queue.prepare),
       // Nothing here reads the change feed.
       markChanges: Effect.void,
+      // Nothing here reads figures.
+      foldCounts: Effect.void,
+      reportWorker: () => Effect.void,
+      forgetWorker: () => Effect.void,
       claim: (...args) => send("claim", queue.claim(...args)),
       returnClaim: (...args) => send("returnClaim", queue.returnClaim(...args)),
       claimReturned: (...args) => send("claimReturned", queue.claimReturned(...args)),
@@ -113,6 +117,7 @@ export class SimulatedDatabase {
       release: (...args) => send("release", queue.release(...args)),
       releaseUnsent: (...args) => send("releaseUnsent", queue.releaseUnsent(...args)),
       releaseAll: send("releaseAll", queue.releaseAll),
+      hold: (id) => send("hold", queue.hold(id)),
       holdAll: send("holdAll", queue.holdAll),
       reviewAged: (...args) => send("reviewAged", queue.reviewAged(...args)),
       recordHeld: (...args) => send("recordHeld", queue.recordHeld(...args))

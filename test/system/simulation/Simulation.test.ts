@@ -3,6 +3,7 @@
  * simulate thousands of seeds, and check that planted mistakes are found.
  */
 import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { operationStates, transitions } from "../../../src/domain/Operation.ts"
 import { rounds } from "../../fixtures/Effort.ts"
@@ -92,8 +93,8 @@ const traceOf = (seed: number): string => {
 }
 
 describe("the real workers, while every other part fails,", () => {
-  it(`break no rule in ${seeds} seeds, in which every fault strikes and every transition happens`, () => {
-    const { counts, cpuSeconds, violations } = sweep(1, seeds)
+  it(`break no rule in ${seeds} seeds, in which every fault strikes and every transition happens`, async () => {
+    const { counts, cpuSeconds, violations } = await Effect.runPromise(sweep(1, seeds))
     process.stdout.write(`${seeds} seeds in ${cpuSeconds.toFixed(1)} s of CPU\n`)
     assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
     const allowed = operationStates.flatMap((from) => transitions[from].map((to) => `${from} → ${to}`))
@@ -126,8 +127,8 @@ describe("the real workers, while every other part fails,", () => {
 
 describe("the judge finds a planted mistake:", () => {
   for (const [name, plant] of Object.entries(plants)) {
-    it(name, () => {
-      const found = firstViolation(seeds, () => ({ plant: plant() }))
+    it(name, async () => {
+      const found = await Effect.runPromise(firstViolation(seeds, () => ({ plant: plant() })))
       assert.isNotNull(found, "no seed finds it")
       const { seed, violation } = found!
       process.stdout.write(`${name}: seed ${seed} breaks "${violation!.rule}"\n`)

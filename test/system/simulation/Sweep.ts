@@ -1,4 +1,5 @@
-/** Runs many seeds, one after the other. */
+/** Runs many seeds, one after the other. Between two of them signals and other fibers get their turn. */
+import { Effect } from "effect"
 import { type Result, simulate, type SimulationOptions } from "./Simulation.ts"
 import type { Counts } from "./Trace.ts"
 
@@ -25,16 +26,25 @@ const withoutStacks = <A>(run: () => A): A => {
   }
 }
 
-/** Runs `count` seeds, from the first one on. */
-export const sweep = (first: number, seeds: number, options: SimulationOptions = {}): Sweep =>
-  withoutStacks(() => {
+/** Runs a seed. After some milliseconds of seeds, the event loop runs. */
+const run = (seed: number, options: SimulationOptions) =>
+  Effect.andThen(Effect.yieldNow, Effect.sync(() => withoutStacks(() => simulate(seed, options))))
+
+/** Runs `count` seeds, from the first one on. `onSeed` follows each. */
+export const sweep = (
+  first: number,
+  seeds: number,
+  { onSeed, ...options }: SimulationOptions & { readonly onSeed?: () => void } = {}
+): Effect.Effect<Sweep> =>
+  Effect.gen(function*() {
     const counts: Counts = new Map()
     const violations: Array<Result> = []
     let steps = 0
     let time = 0
     const started = process.cpuUsage()
     for (let seed = first; seed < first + seeds; seed++) {
-      const result = simulate(seed, options)
+      const result = yield* run(seed, options)
+      onSeed?.()
       for (const [kind, count] of result.counts) counts.set(kind, (counts.get(kind) ?? 0) + count)
       steps += result.steps
       time += result.time
@@ -45,10 +55,10 @@ export const sweep = (first: number, seeds: number, options: SimulationOptions =
   })
 
 /** The first of `count` seeds that breaks a rule, or null. */
-export const firstViolation = (seeds: number, options: () => SimulationOptions): Result | null =>
-  withoutStacks(() => {
+export const firstViolation = (seeds: number, options: () => SimulationOptions): Effect.Effect<Result | null> =>
+  Effect.gen(function*() {
     for (let seed = 1; seed <= seeds; seed++) {
-      const result = simulate(seed, options())
+      const result = yield* run(seed, options())
       if (result.violation !== null) return result
     }
     return null

@@ -1,37 +1,32 @@
 /**
  * `npm run simulate`: the real workers against a model of database, network and providers, deterministic by seed.
  *
- *   --seeds N   runs N seeds (10,000 by default), and prints their speed and their events
- *   --from S    the first of them (1 by default)
- *   --seed S    runs one seed and prints all of its events
- *   --plants    plants every known mistake, and prints the seed that finds it
+ *     npm run simulate -- --seeds 1000
  *
  * Exits with 1 if a rule was broken, or a mistake was not found.
  */
-import { parseArgs } from "node:util"
+import { NodeRuntime } from "@effect/platform-node"
+import { Effect } from "effect"
+import { fail, flag, readOptions, whole } from "../../../bench/shared/usage.ts"
+import { aboveBar, withProgress } from "../../../src/cli/ProgressBar.ts"
 import { plants } from "./plants.ts"
 import { type Result, simulate } from "./Simulation.ts"
 import { firstViolation, sweep } from "./Sweep.ts"
 
-const { values } = parseArgs({
-  options: {
-    seeds: { type: "string", default: "10000" },
-    from: { type: "string", default: "1" },
-    seed: { type: "string" },
-    plants: { type: "boolean", default: false }
-  }
+const anySeed = { from: 0, to: Number.MAX_SAFE_INTEGER }
+
+const values = readOptions(import.meta.url, {
+  seeds: whole("Runs this many seeds, and prints their speed and their events", { from: 1, to: 1e9, default: 10_000 }),
+  from: whole("The first of them", { ...anySeed, default: 1 }),
+  seed: whole("Runs this seed alone, and prints all of its events", { ...anySeed, default: null }),
+  plants: flag("Plants every known mistake, and prints the seed that finds it")
 })
+if (values.plants && values.seed !== null) fail("specify at most one of --seed and --plants")
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
 
 const describe = ({ seed, violation }: Result) =>
   violation === null ? `seed ${seed} breaks no rule` : `seed ${seed} breaks "${violation.rule}": ${violation.detail}`
-
-const wholeNumber = (name: string, text: string): number => {
-  const number = Number(text)
-  if (!Number.isSafeInteger(number) || number < 0) throw new Error(`--${name} must be a whole number`)
-  return number
-}
 
 const replay = (seed: number): boolean => {
   const result = simulate(seed, { isVerbose: true })
@@ -40,18 +35,28 @@ const replay = (seed: number): boolean => {
   return result.violation === null
 }
 
-const findPlants = (seeds: number): boolean => {
-  let areAllFound = true
-  for (const [name, plant] of Object.entries(plants)) {
-    const found = firstViolation(seeds, () => ({ plant: plant() }))
-    say(`${name.padEnd(60)} ${found === null ? "NOT FOUND" : describe(found)}`)
-    areAllFound &&= found !== null
-  }
-  return areAllFound
-}
+const findPlants = (seeds: number) =>
+  withProgress(
+    { label: "Planting", unit: "mistakes", total: Object.keys(plants).length },
+    (progress) =>
+      Effect.gen(function*() {
+        let areAllFound = true
+        for (const [name, plant] of Object.entries(plants)) {
+          const found = yield* firstViolation(seeds, () => ({ plant: plant() }))
+          progress.advance()
+          const line = `${name.padEnd(60)} ${found === null ? "NOT FOUND" : describe(found)}`
+          yield* aboveBar(Effect.sync(() => say(line)))
+          areAllFound &&= found !== null
+        }
+        return areAllFound
+      })
+  )
 
-const run = (first: number, seeds: number): boolean => {
-  const { counts, cpuSeconds, simulatedSeconds, steps, violations } = sweep(first, seeds)
+const run = Effect.fnUntraced(function*(first: number, seeds: number) {
+  const { counts, cpuSeconds, simulatedSeconds, steps, violations } = yield* withProgress(
+    { label: "Simulating", unit: "seeds", total: seeds },
+    ({ advance }) => sweep(first, seeds, { onSeed: advance })
+  )
   for (const [kind, count] of [...counts].toSorted()) say(`${String(count).padStart(10)}  ${kind}`)
   say(
     `${seeds} seeds, ${steps} steps and ${Math.round(simulatedSeconds / 3600)} simulated hours in `
@@ -60,12 +65,13 @@ const run = (first: number, seeds: number): boolean => {
   for (const violation of violations.slice(0, 20)) say(describe(violation))
   say(`${violations.length} of ${seeds} seeds broke a rule`)
   return violations.length === 0
-}
+})
 
-const seeds = wholeNumber("seeds", values.seeds)
-const isGood = values.seed !== undefined
-  ? replay(wholeNumber("seed", values.seed))
-  : values.plants
-  ? findPlants(seeds)
-  : run(wholeNumber("from", values.from), seeds)
-if (!isGood) process.exitCode = 1
+const main = Effect.gen(function*() {
+  const isGood = values.seed !== null
+    ? replay(values.seed)
+    : yield* values.plants ? findPlants(values.seeds) : run(values.from, values.seeds)
+  if (!isGood) process.exitCode = 1
+})
+
+NodeRuntime.runMain(main)

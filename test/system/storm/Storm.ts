@@ -16,6 +16,8 @@ export interface StormOptions {
   /** One ledger for each process that accepts, on connections of its own. Callers are spread over them. */
   readonly processes: ReadonlyArray<Context.Context<OperationLedger>>
   readonly grant: GrantIdentity
+  /** Follows each acceptance. */
+  readonly onAnswer?: () => void
 }
 
 export interface StormResult {
@@ -89,6 +91,7 @@ export const storm = Effect.fnUntraced(function*(options: StormOptions) {
       error: result._tag === "Success" ? null : result.failure._tag,
       millis: performance.now() - start
     })
+    options.onAnswer?.()
   })
 
   const call = (caller: number) =>

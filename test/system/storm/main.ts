@@ -9,7 +9,8 @@ import { NodeCrypto, NodeRuntime, NodeServices } from "@effect/platform-node"
 import { PgClient } from "@effect/sql-pg"
 import { Console, Duration, Effect, FileSystem, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { parseArgs } from "node:util"
+import { readOptions, whole } from "../../../bench/shared/usage.ts"
+import { withProgress } from "../../../src/cli/ProgressBar.ts"
 import { ClientId, operationsRead, PairwiseSubject, ProviderName, ResourceOwner } from "../../../src/domain/Grant.ts"
 import { LocalPostgres } from "../../../src/node/embedded/LocalPostgres.ts"
 import { Grants } from "../../../src/services/Grants.ts"
@@ -17,12 +18,10 @@ import { migrate } from "../../../src/services/Migrations.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { storm } from "./Storm.ts"
 
-const { values } = parseArgs({
-  options: {
-    accepts: { type: "string", default: "100000" },
-    callers: { type: "string", default: "1000" },
-    repetitions: { type: "string", default: "20" }
-  }
+const values = readOptions(import.meta.url, {
+  accepts: whole("Acceptances in all", { from: 1, to: 10_000_000, default: 100_000 }),
+  callers: whole("Concurrent callers", { from: 1, to: 100_000, default: 1000 }),
+  repetitions: whole("Acceptances of each key", { from: 1, to: 100_000, default: 20 })
 })
 
 const Platform = Layer.mergeAll(NodeServices.layer, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom)
@@ -62,15 +61,19 @@ const main = Effect.gen(function*() {
     Effect.provide(Grants.layer.pipe(Layer.provide(Layer.succeed(SqlClient.SqlClient, sql))))
   )
   const { grant_id, client_id, subject } = grant
-  const result = yield* storm({
-    accepts: Number(values.accepts),
-    callers: Number(values.callers),
-    repetitions: Number(values.repetitions),
-    processes: yield* Effect.all(
-      Array.from({ length: processes }, () => Layer.build(Layer.fresh(OperationLedger.layer.pipe(Layer.provide(Pool)))))
-    ),
-    grant: { grant_id, client_id, subject }
-  })
+  const ledgers = yield* Effect.all(
+    Array.from({ length: processes }, () => Layer.build(Layer.fresh(OperationLedger.layer.pipe(Layer.provide(Pool)))))
+  )
+  const result = yield* withProgress(
+    { label: "Accepting", unit: "acceptances", total: values.accepts },
+    (progress) =>
+      storm({
+        ...values,
+        processes: ledgers,
+        grant: { grant_id, client_id, subject },
+        onAnswer: () => progress.advance()
+      })
+  )
   const [stored] = yield* sql<{ readonly operations: number; readonly payloads: number }>`
     SELECT (SELECT count(*)::int FROM operations) AS operations,
       (SELECT count(*)::int FROM operation_payloads) AS payloads`
@@ -82,7 +85,7 @@ const main = Effect.gen(function*() {
     `  operations created   ${created} (${stored!.operations} stored)`,
     `  repetitions          ${replayed}, each with the operation of its key`,
     `  conflicts            ${conflicts}, each refused`,
-    `  time                 ${seconds.toFixed(1)} s, ${Math.round(Number(values.accepts) / seconds)} a second`,
+    `  time                 ${seconds.toFixed(1)} s, ${Math.round(values.accepts / seconds)} a second`,
     `  of one acceptance    p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms`,
     isWhole ? "  violations           none" : `  VIOLATIONS\n${violations.slice(0, 20).join("\n")}`
   ].join("\n"))

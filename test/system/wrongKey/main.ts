@@ -7,20 +7,30 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
-import { parseArgs } from "node:util"
+import { number, readOptions } from "../../../bench/shared/usage.ts"
+import { type Progress, withProgress } from "../../../src/cli/ProgressBar.ts"
 import { Platform } from "../chaos/Platform.ts"
 import { runWrongKey } from "./WrongKey.ts"
 
-const { values } = parseArgs({
-  options: { minutes: { type: "string", default: "10" }, rate: { type: "string", default: "20" } }
+const values = readOptions(import.meta.url, {
+  minutes: number("Minutes with the wrong key", { from: 0.1, to: 1440, default: 10 }),
+  rate: number("Payments a second", { from: 0.1, to: 1000, default: 20 })
 })
 
+/** Half of the time. The scenario waits twice: before and after it restarts a worker. */
+const wait = (progress: Progress) =>
+  Effect.forEach(
+    Array.from({ length: Math.ceil(values.minutes * 30) }),
+    () => Effect.andThen(Effect.sleep("1 second"), Effect.sync(() => progress.advance())),
+    { discard: true }
+  )
+
 const main = Effect.gen(function*() {
-  const result = yield* runWrongKey({
-    rate: Number(values.rate),
-    // The scenario waits twice: before and after it restarts a worker.
-    wrong: () => Effect.sleep(Number(values.minutes) * 30_000)
-  })
+  const total = 2 * Math.ceil(values.minutes * 30)
+  const result = yield* withProgress(
+    { label: "Paying with a wrong key", unit: "seconds", total },
+    (progress) => runWrongKey({ rate: values.rate, wrong: () => wait(progress) })
+  )
   const { accepted, exits, paid, paidTwice, refused, settledWithin, statesAfter, statesBefore, warningDelay } = result
   const holds = paid === accepted && paidTwice === 0 && statesAfter["succeeded"] === accepted
     && exits.every((code) => code === 0)

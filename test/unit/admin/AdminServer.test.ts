@@ -1,10 +1,14 @@
 /** The admin listener serves metrics and the routes that are given to it, and refuses everything else. */
-import { assert, describe, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
+import * as AdminServer from "../../../src/admin/AdminServer.ts"
 import * as AdminListener from "../../../src/node/AdminListener.ts"
+import { Platform } from "../../../src/node/runProgram.ts"
 import { headersOfEveryResponse } from "../../../src/server/RequestContext.ts"
 import { AdminWire } from "../../fixtures/AdminWire.ts"
+import { fixedGateway } from "../../fixtures/HttpFixed.ts"
+import { Gateway } from "../../fixtures/HttpGateway.ts"
 
 const more = {
   routes: HttpRouter.add(
@@ -78,4 +82,21 @@ describe("AdminServer", () => {
         )
       }))
   })
+})
+
+describe("The public and the admin server of a process", () => {
+  it.live("share no route", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { fetch } = yield* AdminWire
+      assert.strictEqual((yield* fetch("/metrics")).status, 200)
+      assert.strictEqual((yield* send("/metrics")).status, 404)
+      assert.strictEqual((yield* send("/healthz")).status, 200)
+      assert.strictEqual((yield* fetch("/healthz")).status, 404)
+    }).pipe(Effect.provide([
+      fixedGateway({}).pipe(Layer.provideMerge(
+        Layer.provide(AdminServer.layer(), [AdminListener.layer({ host: "127.0.0.1", port: 0 }), Platform])
+      )),
+      AdminWire.layer()
+    ])))
 })

@@ -1,0 +1,132 @@
+/**
+ * `operations accept`: accepts one financial request, or a file of them.
+ */
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import * as Schema from "effect/Schema"
+import * as Stdio from "effect/Stdio"
+import * as Stream from "effect/Stream"
+import { GrantId, type GrantIdentity } from "../../domain/Grant.ts"
+import { FinancialRequest, IdempotencyKey, InvalidFinancialRequest } from "../../domain/Idempotency.ts"
+import { OperationType } from "../../domain/Operation.ts"
+import { Grants } from "../../services/Grants.ts"
+import { type Accepted, OperationLedger } from "../../services/OperationLedger.ts"
+import { countLines } from "../countLines.ts"
+import { jsonFlag } from "../Flags.ts"
+import { CommandFailed, print, publicForm } from "../Output.ts"
+import { aboveBar, withProgress } from "../ProgressBar.ts"
+
+const identityOf = Effect.fn(function*(grant_id: GrantId) {
+  const grants = yield* Grants
+  const grant = yield* grants.show(grant_id)
+  return { grant_id, client_id: grant.client_id, subject: grant.subject } satisfies GrantIdentity
+})
+
+const toResult = ({ created, operation }: Accepted) => ({ operation: publicForm(operation), created })
+
+const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(FinancialRequest), { onExcessProperty: "error" })
+
+/** The message of an error, with the invalid members of the payload if the error names them. */
+const payloadErrorMessage = (error: { readonly _tag: string; readonly message: string }): string => {
+  if (error.message === "") return error._tag
+  const fields = error instanceof InvalidFinancialRequest ? error.fields ?? [] : []
+  const named = fields.map(({ message, path }) => `${["payload", ...path].join(".")}: ${message}`)
+  return [error.message, ...named].join("; ")
+}
+
+/** The result of a batch line that was not accepted. The batch continues with the next line. */
+const toError = (line: number, error: { readonly _tag: string; readonly message: string }) => ({
+  line,
+  error: {
+    code: error._tag.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`).toLowerCase(),
+    message: payloadErrorMessage(error)
+  }
+})
+
+/** Accepts NDJSON line by line, and prints one result for each line, in order. */
+const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
+  const ledger = yield* OperationLedger
+  const fs = yield* FileSystem.FileSystem
+  const stdio = yield* Stdio.Stdio
+  const failed = yield* Ref.make(0)
+  const bytes = from === "-" ? stdio.stdin : fs.stream(from)
+  const total = from === "-" ? null : yield* countLines(from)
+  yield* withProgress({ label: "Accepting", unit: "lines", total }, (progress) =>
+    bytes.pipe(
+      Stream.decodeText(),
+      Stream.splitLines,
+      Stream.zipWithIndex,
+      Stream.filter(([line]) => line.trim() !== ""),
+      Stream.mapEffect(([line, index]) =>
+        decodeRequest(line).pipe(
+          Effect.flatMap((request) => ledger.accept(grant, request)),
+          Effect.map(toResult),
+          Effect.catch((error) => Effect.as(Ref.update(failed, (n) => n + 1), toError(index + 1, error))),
+          Effect.tap(() => Effect.sync(() => progress.update(index + 1)))
+        )
+      ),
+      Stream.runForEach((result) => aboveBar(print(result)))
+    ))
+  const count = yield* Ref.get(failed)
+  if (count > 0) return yield* new CommandFailed({ message: `${count} lines were not accepted` })
+})
+
+export const accept = Command.make(
+  "accept",
+  {
+    grant: Flag.String("grant").pipe(
+      Flag.withDescription("Grant of the request"),
+      Flag.withSchema(GrantId)
+    ),
+    type: Flag.String("type").pipe(
+      Flag.withDescription("Kind of work, such as payment"),
+      Flag.withSchema(OperationType),
+      Flag.optional
+    ),
+    key: Flag.String("key").pipe(
+      Flag.withDescription("Idempotency key: the same key and request always return the same operation"),
+      Flag.withSchema(IdempotencyKey),
+      Flag.optional
+    ),
+    payload: jsonFlag("payload").pipe(
+      Flag.withDescription(
+        "Payload for the provider, as JSON; - reads it from standard input, which keeps it out of the process list"
+      ),
+      Flag.optional
+    ),
+    from: Flag.String("from").pipe(
+      Flag.withDescription(
+        "File with one {\"type\",\"key\",\"payload\"} a line, or - for standard input; prints one result a line"
+      ),
+      Flag.optional
+    )
+  },
+  Effect.fn(function*({ from, grant, key, payload, type }) {
+    const identity = yield* identityOf(grant)
+    if (Option.isSome(from)) {
+      if (Option.isSome(type) || Option.isSome(key) || Option.isSome(payload)) {
+        return yield* new CommandFailed({ message: "specify either --from, or --type, --key and --payload" })
+      }
+      return yield* acceptBatch(identity, from.value)
+    }
+    if (Option.isNone(type) || Option.isNone(key) || Option.isNone(payload)) {
+      return yield* new CommandFailed({ message: "specify --type, --key and --payload, or --from" })
+    }
+    const ledger = yield* OperationLedger
+    const request = { type: type.value, key: key.value, payload: payload.value }
+    const accepted = yield* Effect.catchTag(
+      ledger.accept(identity, request),
+      "InvalidFinancialRequest",
+      (error) => Effect.fail(new CommandFailed({ message: payloadErrorMessage(error) }))
+    )
+    yield* print(toResult(accepted))
+  })
+).pipe(
+  Command.withDescription(
+    "Accept financial requests into the ledger: one operation for each idempotency key. The command does not check the payloads that adapters declare"
+  )
+)

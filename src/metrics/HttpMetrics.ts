@@ -1,0 +1,183 @@
+/**
+ * Requests of the public listener: by route, method, status and code.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { type Count, type Distribution, makeSeries, secondsBounds, type Series } from "./Series.ts"
+
+const requests = {
+  name: "gateway_http_requests_total",
+  help:
+    "Requests that ended, by template of the route, method, status and problem code. Status 499: the client left before"
+    + " the end of the response."
+}
+const duration = {
+  name: "gateway_http_request_duration_seconds",
+  help: "Time from the arrival of a request to the end of its response. Requests that wait for a change are included."
+}
+const inFlight = {
+  name: "gateway_http_requests_in_flight",
+  help: "Requests without a complete response. Requests that wait for a change are included."
+}
+const refused = {
+  name: "gateway_http_requests_refused_total",
+  help:
+    "Requests refused without being read: too many run, of all clients or of one, a quota is used up, or the shutdown has"
+    + " begun."
+}
+const connections = { name: "gateway_http_connections", help: "Open connections of the public listener." }
+const dropped = {
+  name: "gateway_http_connections_dropped_total",
+  help: "Connections closed at once because MAX_CONNECTIONS were open."
+}
+
+/** Why the gateway refused a request that it could have read. */
+export type RefusalReason = "saturated" | "client_saturated" | "rate_limited" | "draining"
+
+const reasons: ReadonlyArray<RefusalReason> = ["saturated", "client_saturated", "rate_limited", "draining"]
+
+/** Methods that have series of their own. All others share one. */
+const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
+
+/** Status of a request whose client left before the end of the response. nginx has the same. */
+const clientLeft = 499
+
+/** The series of a route and method. */
+class MethodSeries {
+  readonly duration: Distribution
+  /** Of responses without a problem, by status. */
+  readonly plain = new Map<number, Count>()
+  /** Of problems, by status and code. */
+  readonly problems = new Map<string, Count>()
+  readonly #series: Series
+  readonly #labels: { readonly route: string; readonly method: string }
+
+  constructor(series: Series, route: string, method: string) {
+    this.#series = series
+    this.#labels = { route, method }
+    this.duration = series.histogram(duration, secondsBounds, this.#labels)
+  }
+
+  count(status: number, code: string | null): void {
+    const found = code === null ? this.plain.get(status) : this.problems.get(`${status} ${code}`)
+    if (found !== undefined) {
+      found.value++
+      return
+    }
+    const made = this.#series.counter(requests, { ...this.#labels, status: String(status), code: code ?? "none" })
+    made.value++
+    if (code === null) this.plain.set(status, made)
+    else this.problems.set(`${status} ${code}`, made)
+  }
+}
+
+/** The series of a route, by method. */
+export class RouteSeries {
+  readonly #methods = new Map<string, MethodSeries>()
+  readonly #series: Series
+  readonly #template: string
+
+  constructor(series: Series, template: string) {
+    this.#series = series
+    this.#template = template
+  }
+
+  of(method: string): MethodSeries {
+    const found = this.#methods.get(method)
+    if (found !== undefined) return found
+    const known: string = methods.find((name) => name === method) ?? "other"
+    const made = this.#methods.get(known) ?? new MethodSeries(this.#series, this.#template, known)
+    // Only known names are keys: a client may send any method.
+    this.#methods.set(known, made)
+    return made
+  }
+}
+
+/** A request under way. The parts that answer it note its route and its problem. */
+export interface Exchange {
+  readonly method: string
+  /** Milliseconds of `performance.now()`. */
+  readonly startedAt: number
+  /** Null: no route has the path. */
+  route: RouteSeries | null
+  /** Code of the problem that answers the request. Null: it is no problem. */
+  code: string | null
+}
+
+const exchangeKey: unique symbol = Symbol("financial-agents-gateway/metrics/Exchange")
+
+/** The exchange of a request object, if it is counted. */
+export const exchangeOf = (request: object): Exchange | undefined =>
+  (request as { readonly [exchangeKey]?: Exchange })[exchangeKey]
+
+class HttpCounts {
+  inFlight = 0
+  /** The public listener sets it. */
+  openConnections: () => number = () => 0
+  readonly dropped: Count
+  readonly #refused: Readonly<Record<RefusalReason, Count>>
+  readonly #routes = new Map<string, RouteSeries>()
+  readonly #unmatched: RouteSeries
+  readonly #series: Series
+
+  constructor(series: Series) {
+    this.#series = series
+    this.#unmatched = new RouteSeries(series, "unmatched")
+    this.dropped = series.counter(dropped)
+    this.#refused = Object.fromEntries(
+      reasons.map((reason) => [reason, series.counter(refused, { reason })])
+    ) as Record<RefusalReason, Count>
+    series.gauge(inFlight, () => this.inFlight)
+    series.gauge(connections, () => this.openConnections())
+  }
+
+  /** The series of a route. `template` is its path in the router's syntax, such as `/v1/operations/:id`. */
+  route(template: string): RouteSeries {
+    const found = this.#routes.get(template)
+    if (found !== undefined) return found
+    const made = new RouteSeries(this.#series, template)
+    this.#routes.set(template, made)
+    return made
+  }
+
+  /** Starts to count a request, and ties the exchange to the request object. */
+  start(request: object, method: string): Exchange {
+    this.inFlight++
+    const exchange: Exchange = { method, startedAt: performance.now(), route: null, code: null } // The type of the request has no place for it. A `WeakMap` would keep dead entries until a major collection.
+    ;(request as { [exchangeKey]?: Exchange })[exchangeKey] = exchange
+    return exchange
+  }
+
+  /** Counts the request when its response has ended. Null: the client left before. */
+  end({ code, method, route, startedAt }: Exchange, status: number | null): void {
+    this.inFlight--
+    const series = (route ?? this.#unmatched).of(method)
+    if (status === null) series.count(clientLeft, null)
+    else series.count(status, code)
+    series.duration.record((performance.now() - startedAt) / 1000)
+  }
+
+  /** Counts an answer to bytes that are no request. They have no method and no duration. */
+  unreadable(status: number, code: string): void {
+    this.#unmatched.of("other").count(status, code)
+  }
+
+  refuse(reason: RefusalReason): void {
+    this.#refused[reason].value++
+  }
+}
+
+/** The counts of a process. Null: requests are not counted. */
+export const HttpMetrics: Context.Reference<HttpCounts | null> = Context.Reference<HttpCounts | null>(
+  "financial-agents-gateway/metrics/HttpMetrics",
+  { defaultValue: () => null }
+)
+
+export type HttpMetrics = HttpCounts
+
+/** Counts requests, and registers the series. */
+export const layer: Layer.Layer<never> = Layer.effect(
+  HttpMetrics,
+  Effect.map(makeSeries, (series) => new HttpCounts(series))
+)

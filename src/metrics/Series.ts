@@ -1,0 +1,135 @@
+/**
+ * Series of metrics whose values live in plain numbers. An event costs an addition. A scrape and an export read the numbers through
+ * `MetricRegistry`.
+ */
+import * as Effect from "effect/Effect"
+import * as Metric from "effect/Metric"
+import type * as Scope from "effect/Scope"
+
+/** Labels of a series. Their values must come from a small set that the gateway knows, never from a request. */
+export type Labels = Readonly<Record<string, string>>
+
+/** What a family of series counts or measures. */
+export interface Family {
+  /** With its unit, and with `_total` for counters. */
+  readonly name: string
+  readonly help: string
+}
+
+/** A number that only grows. */
+export class Count {
+  value = 0
+}
+
+/** Upper bounds of the buckets, ascending. */
+export type Bounds = ReadonlyArray<number>
+
+/** Counts of values by size. */
+export class Distribution {
+  readonly #bounds: Bounds
+  /** One for each bound, and one for larger values. */
+  readonly #counts: Float64Array
+  #count = 0
+  #sum = 0
+  #min = 0
+  #max = 0
+
+  constructor(bounds: Bounds) {
+    this.#bounds = bounds
+    this.#counts = new Float64Array(bounds.length + 1)
+  }
+
+  record(value: number): void {
+    const bounds = this.#bounds
+    let at = 0
+    while (at < bounds.length && value > bounds[at]!) at++
+    this.#counts[at]!++
+    if (this.#count === 0 || value < this.#min) this.#min = value
+    if (this.#count === 0 || value > this.#max) this.#max = value
+    this.#count++
+    this.#sum += value
+  }
+
+  state(): Metric.HistogramState {
+    let below = 0
+    const buckets = this.#bounds.map((bound, at): [number, number] => [bound, below += this.#counts[at]!])
+    return { buckets, count: this.#count, sum: this.#sum, min: this.#min, max: this.#max }
+  }
+}
+
+const ignore = () => {}
+
+/** Registers series until a scope closes. */
+export interface Series {
+  /** A counter, from 0. */
+  readonly counter: (family: Family, labels?: Labels) => Count
+  /** A counter that another part keeps. */
+  readonly readCounter: (family: Family, read: () => number, labels?: Labels) => void
+  /** A value that may go down. It is read when the metrics are. */
+  readonly gauge: (family: Family, read: () => number, labels?: Labels) => Metric.Registration
+  readonly histogram: (family: Family, bounds: Bounds, labels?: Labels) => Distribution
+}
+
+/** Registers in the `MetricRegistry` of the context. The series end with the scope. */
+export const makeSeries: Effect.Effect<Series, never, Scope.Scope> = Effect.gen(function*() {
+  const context = yield* Effect.context<never>()
+  const registrations = new Set<Metric.Registration>()
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      for (const { remove } of registrations) remove()
+    })
+  )
+
+  const register = <Input, State>(metric: Metric.Metric<Input, State>, get: () => State): Metric.Registration => {
+    const registration = Metric.registerUnsafe(metric, context, { get, update: ignore, modify: ignore })
+    const registered = {
+      remove: () => {
+        registration.remove()
+        registrations.delete(registered)
+      }
+    }
+    registrations.add(registered)
+    return registered
+  }
+
+  const readCounter: Series["readCounter"] = ({ help, name }, read, labels = {}) => {
+    const metric = Metric.counter(name, { description: help, attributes: labels, incremental: true })
+    register(metric, () => ({ count: read(), incremental: true }))
+  }
+
+  return {
+    counter: (family, labels) => {
+      const count = new Count()
+      readCounter(family, () => count.value, labels)
+      return count
+    },
+    readCounter,
+    gauge: ({ help, name }, read, labels = {}) =>
+      register(Metric.gauge(name, { description: help, attributes: labels }), () => ({ value: read() })),
+    histogram: ({ help, name }, bounds, labels = {}) => {
+      const distribution = new Distribution(bounds)
+      const metric = Metric.histogram(name, { description: help, attributes: labels, boundaries: bounds })
+      register(metric, () => distribution.state())
+      return distribution
+    }
+  }
+})
+
+/** Bounds of durations in seconds, from one millisecond to a minute. */
+export const secondsBounds: Bounds = [
+  0.001,
+  0.0025,
+  0.005,
+  0.01,
+  0.025,
+  0.05,
+  0.1,
+  0.25,
+  0.5,
+  1,
+  2.5,
+  5,
+  10,
+  30,
+  60
+]

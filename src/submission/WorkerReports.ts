@@ -1,0 +1,97 @@
+/**
+ * Reports this process and its circuits to operators: at once, every ten seconds, and when a circuit changes. No work depends on a
+ * report, and none waits for it.
+ */
+import type * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Latch from "effect/Latch"
+import * as Layer from "effect/Layer"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as Stream from "effect/Stream"
+import type { ProviderName } from "../domain/Grant.ts"
+import type { CircuitState } from "../services/LedgerFigures.ts"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { logFailure } from "./logFailure.ts"
+import { Providers } from "./Providers.ts"
+import { SubmissionPolicy } from "./SubmissionPolicy.ts"
+import { withinStore } from "./withinStore.ts"
+
+/** Operators take a process for gone that has not reported itself for 30 seconds. */
+const interval = Duration.seconds(10)
+
+/** How long a stop waits until the report is removed. */
+const farewell = Duration.seconds(1)
+
+const circuitStates = { Closed: "closed", HalfOpen: "half_open", Open: "open" } as const satisfies Record<
+  CircuitBreaker.State["_tag"],
+  CircuitState
+>
+
+/** The circuits whose state can be read. The store of a breaker may be gone. */
+const readCircuits = Effect.fnUntraced(
+  function*(breaker: CircuitBreaker.CircuitBreaker, providers: Iterable<ProviderName>) {
+    const entries: Array<readonly [ProviderName, CircuitState]> = []
+    for (const provider of providers) {
+      const state = yield* Effect.option(breaker.state(provider))
+      if (state._tag === "Some") entries.push([provider, circuitStates[state.value._tag]])
+    }
+    return Object.fromEntries(entries)
+  }
+)
+
+/** Logs the first failure in a row. */
+const loggingOnce = () => {
+  let hasFailed = false
+  return (report: Effect.Effect<void, StoreUnavailable>): Effect.Effect<void> =>
+    Effect.matchCauseEffect(report, {
+      onSuccess: () => Effect.sync(() => void (hasFailed = false)),
+      onFailure: (cause: Cause.Cause<StoreUnavailable>) =>
+        Effect.suspend(() => {
+          if (hasFailed) return Effect.void
+          hasFailed = true
+          return logFailure("Could not report this worker to operators; its work goes on, and it tries again", cause)
+        })
+    })
+}
+
+/** Reports until its scope closes, and then removes the report. */
+export const layer: Layer.Layer<
+  never,
+  never,
+  SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
+> = Layer.effectDiscard(Effect.gen(function*() {
+  const { forgetWorker, reportWorker } = yield* SubmissionQueue
+  const { workerId: worker_id } = yield* SubmissionPolicy
+  const providers = yield* Providers
+  const breaker = yield* CircuitBreaker.CircuitBreaker
+  const process_id = crypto.randomUUID()
+  const logOnce = loggingOnce()
+  const changed = yield* Latch.make()
+
+  const report = logOnce(withinStore(Effect.gen(function*() {
+    // Closed before the circuits are read: a change after that is reported next.
+    yield* changed.close
+    const circuits = yield* readCircuits(breaker, providers.keys())
+    yield* reportWorker({ process_id, worker_id, circuits })
+  })))
+  let underWay: Fiber.Fiber<void> | null = null
+  const detached = Effect.gen(function*() {
+    underWay = yield* Effect.forkDetach(report)
+    yield* Fiber.await(underWay)
+  })
+
+  yield* Effect.addFinalizer(() =>
+    Effect.gen(function*() {
+      // A report under way would come back after its removal.
+      const stopped = Effect.andThen(underWay === null ? Effect.void : Fiber.await(underWay), forgetWorker(process_id))
+      const fiber = yield* Effect.forkDetach(Effect.ignoreCause(stopped))
+      yield* Effect.interruptible(Effect.raceFirst(Fiber.await(fiber), Effect.sleep(farewell)))
+    })
+  )
+  yield* Effect.forkScoped(Stream.runForEach(breaker.transitions, () => changed.open))
+  const pause = Effect.raceFirst(Effect.sleep(interval), changed.await)
+  yield* Effect.forkScoped(Effect.withTracerEnabled(Effect.forever(Effect.andThen(detached, pause)), false))
+}))

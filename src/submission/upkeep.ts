@@ -1,0 +1,23 @@
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type * as Scope from "effect/Scope"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { logFailure } from "./logFailure.ts"
+import { withinStore } from "./withinStore.ts"
+
+export interface UpkeepOptions {
+  readonly statement: Effect.Effect<void, StoreUnavailable>
+  /** The log message of a failure. */
+  readonly failure: string
+  readonly interval: Duration.Duration
+}
+
+/** Runs a statement on which no work depends until the scope closes, the first time at once. A stop does not wait for it. */
+export const runUpkeep = ({ failure, interval, statement }: UpkeepOptions): Effect.Effect<void, never, Scope.Scope> => {
+  const attempt = Effect.catchCause(withinStore(statement), (cause) => logFailure(failure, cause))
+  const detached = Effect.flatMap(Effect.forkDetach(attempt), Fiber.await)
+  // Spans of an endless loop would only fill a collector.
+  const loop = Effect.withTracerEnabled(Effect.forever(Effect.andThen(detached, Effect.sleep(interval))), false)
+  return Effect.asVoid(Effect.forkScoped(loop))
+}

@@ -1,0 +1,336 @@
+/**
+ * Operators see who acts next on an operation, when, and why. The tests go through every combination of state, hold, claim,
+ * consent, review and time.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime } from "effect"
+import { nextAction, type Situation } from "../../../src/domain/nextAction.ts"
+import { isTerminal } from "../../../src/domain/Operation.ts"
+import type { Hold, OperationSchedule, OperationStanding } from "../../../src/domain/OperatorView.ts"
+import { specifiedStates } from "../../fixtures/Specification.ts"
+
+const now = DateTime.makeUnsafe("2026-01-01T12:00:00Z")
+const past = DateTime.makeUnsafe("2026-01-01T11:00:00Z")
+const future = DateTime.makeUnsafe("2026-01-01T13:00:00Z")
+const later = DateTime.makeUnsafe("2026-01-01T14:00:00Z")
+
+const schedule: OperationSchedule = {
+  due_at: past,
+  waiting: false,
+  send_before: null,
+  claimed_by: null,
+  return_reason: null,
+  reads: 0,
+  reviewed_at: null,
+  hold: null
+}
+const standing: OperationStanding = {
+  client_active: true,
+  provider_connected: true,
+  grant: "live",
+  may_send: true,
+  may_read: true
+}
+const situation: Situation = {
+  state: "accepted",
+  under_review: false,
+  acknowledged: false,
+  is_of_other_timeline: false,
+  schedule,
+  standing
+}
+
+const scheduled = (over: Partial<OperationSchedule>, rest: Partial<Situation> = {}): Situation => ({
+  ...situation,
+  ...rest,
+  schedule: { ...schedule, ...over }
+})
+
+const held = (hold: Partial<Hold>, rest: Partial<Situation> = {}, over: Partial<OperationSchedule> = {}) =>
+  scheduled({ hold: { kind: "placed", examined: true, releasable_from: past, ...hold }, ...over }, rest)
+
+const revoked: OperationStanding = { ...standing, grant: "revoked", may_send: false, may_read: false }
+
+/** The situations that operators meet, with the expected action. */
+const expectations: ReadonlyArray<readonly [string, Situation, ReturnType<typeof nextAction>]> = [
+  ["a ready operation", situation, { by: "worker", action: "A worker submits it.", at: null, reason: "It is ready." }],
+  [
+    "an operation that waits, with the consent back",
+    scheduled({ waiting: true, due_at: future }),
+    {
+      by: "worker",
+      action: "A worker tries it again.",
+      at: future,
+      reason:
+        "A worker found it not ready. Its consent allows it now. If it goes on waiting, the workers lack its payload key."
+    }
+  ],
+  [
+    "an operation that waits for its client and its provider",
+    scheduled({ waiting: true, due_at: future }, {
+      standing: { ...standing, client_active: false, provider_connected: false }
+    }),
+    {
+      by: "worker",
+      action: "A worker tries it again.",
+      at: future,
+      reason: "Its client is inactive. Its provider is disconnected."
+    }
+  ],
+  [
+    "an operation whose grant was revoked, before a worker saw it",
+    { ...situation, standing: revoked },
+    {
+      by: "worker",
+      action: "A worker tries it, and puts it off.",
+      at: null,
+      reason: "It has no live grant: the one that accepted it was revoked."
+    }
+  ],
+  [
+    "an operation whose grant lost a scope",
+    { ...situation, standing: { ...standing, may_send: false } },
+    {
+      by: "worker",
+      action: "A worker tries it, and puts it off.",
+      at: null,
+      reason: "No live grant has all scopes of the grant that accepted it."
+    }
+  ],
+  [
+    "a held operation that is not examined",
+    held({ kind: "failover", examined: false, releasable_from: null }),
+    {
+      by: "reconciler",
+      action: "A reconciler examines it.",
+      at: null,
+      reason: "The database failed over, and may have lost a claim. It cannot be released before the examination."
+    }
+  ],
+  [
+    "an examined operation that may still be sent",
+    held({ releasable_from: future }, { under_review: true }, { due_at: later }),
+    {
+      by: "operator",
+      action: "An operator may release it.",
+      at: future,
+      reason: "A hold was placed. Until then an earlier claim holder may send it. Status reads go on."
+    }
+  ],
+  [
+    "an examined operation that cannot be sent any more",
+    held({}, { under_review: true, standing: revoked }),
+    {
+      by: "operator",
+      action: "An operator may release it.",
+      at: null,
+      reason: "A hold was placed. Release it only if its provider never received it. Status reads wait. "
+        + "It has no live grant: the one that accepted it was revoked."
+    }
+  ],
+  [
+    "a held operation that the provider has",
+    held({ releasable_from: null }, { acknowledged: true }, { due_at: future, reads: 2 }),
+    {
+      by: "reconciler",
+      action: "A reconciler reads its status (read 3).",
+      at: future,
+      reason: "A hold was placed. Its provider received it, so it is never released."
+    }
+  ],
+  [
+    "a claim that permits sending",
+    scheduled({ send_before: future, due_at: later }, { state: "submitting" }),
+    {
+      by: "worker",
+      action: "A worker sends it, and records the outcome.",
+      at: future,
+      reason: "Its claim permits that until then. Later the rescuer moves it to indeterminate."
+    }
+  ],
+  [
+    "a claim that permits nothing any more",
+    scheduled({ send_before: past, due_at: later }, { state: "submitting" }),
+    {
+      by: "rescuer",
+      action: "The rescuer moves it to indeterminate.",
+      at: later,
+      reason: "The worker may send it no more, and has recorded no outcome."
+    }
+  ],
+  [
+    "a claim by hand",
+    scheduled({ due_at: later }, { state: "submitting" }),
+    {
+      by: "rescuer",
+      action: "The rescuer moves it to indeterminate.",
+      at: later,
+      reason: "It was claimed by hand, and no outcome is recorded yet."
+    }
+  ],
+  [
+    "a returned claim",
+    scheduled({ send_before: past, due_at: future, return_reason: "no key" }, {
+      state: "submitting",
+      standing: revoked
+    }),
+    {
+      by: "worker",
+      action: "A worker takes it over.",
+      at: future,
+      reason: "The last worker sent nothing (no key). It has no live grant: the one that accepted it was revoked."
+    }
+  ],
+  [
+    "a returned claim from before a failover",
+    scheduled({ send_before: past, due_at: future, return_reason: "no key" }, {
+      state: "submitting",
+      is_of_other_timeline: true
+    }),
+    {
+      by: "rescuer",
+      action: "The rescuer moves it to indeterminate.",
+      at: null,
+      reason: "The database failed over, and may have lost a later claim."
+    }
+  ],
+  [
+    "a submitted operation",
+    scheduled({ due_at: future, reads: 4 }, { state: "submitted" }),
+    {
+      by: "reconciler",
+      action: "A reconciler reads its status (read 5).",
+      at: future,
+      reason: "Its provider received it. The outcome is open."
+    }
+  ],
+  [
+    "an indeterminate operation under review, without consent",
+    scheduled({}, {
+      state: "indeterminate",
+      under_review: true,
+      standing: { ...standing, grant: "expired", may_send: false, may_read: false }
+    }),
+    {
+      by: "operator",
+      action: "An operator looks into it. Meanwhile: A reconciler tries to read its status.",
+      at: null,
+      reason: "It is under review. It may have been sent, so no worker sends it again. "
+        + "It has no live grant: the one that accepted it has expired."
+    }
+  ],
+  [
+    "a settled operation",
+    scheduled({ due_at: null }, { state: "succeeded" }),
+    { by: "none", action: "Nothing is left to do.", at: null, reason: "It is settled." }
+  ]
+]
+
+const both = [true, false]
+
+/** Every situation that the tables can hold. */
+const situations = function*(): Generator<Situation> {
+  const holds: ReadonlyArray<Hold | null> = [
+    null,
+    ...(["placed", "failover"] as const).flatMap((kind) => [
+      { kind, examined: false, releasable_from: null },
+      { kind, examined: true, releasable_from: null },
+      { kind, examined: true, releasable_from: past },
+      { kind, examined: true, releasable_from: future }
+    ])
+  ]
+  for (const state of specifiedStates) {
+    for (const under_review of isTerminal(state) ? [false] : both) {
+      for (const acknowledged of state === "accepted" ? both : [false]) {
+        for (const is_of_other_timeline of state === "submitting" ? both : [false]) {
+          for (const due_at of isTerminal(state) ? [null] : [past, now, future]) {
+            for (const send_before of [null, past, now, future]) {
+              for (const waiting of state === "accepted" ? both : [false]) {
+                for (const hold of state === "accepted" ? holds : [null]) {
+                  for (
+                    const return_reason of state === "submitting" && send_before !== null
+                      ? [null, "no key"]
+                      : [null]
+                  ) {
+                    for (const consent of standings) {
+                      yield {
+                        state,
+                        under_review,
+                        acknowledged,
+                        is_of_other_timeline,
+                        standing: consent,
+                        schedule: { ...schedule, due_at, send_before, waiting, hold, return_reason }
+                      }
+                    }
+                  }
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+const standings: ReadonlyArray<OperationStanding> = both.flatMap((client_active) =>
+  both.flatMap((provider_connected) =>
+    (["live", "expired", "revoked"] as const).flatMap((grant) =>
+      [[true, true], [false, true], [false, false]].map(([may_send, may_read]) => ({
+        client_active,
+        provider_connected,
+        grant,
+        may_send: may_send!,
+        may_read: may_read!
+      }))
+    )
+  )
+)
+
+describe("the next action", () => {
+  it.each(expectations)("of %s is as expected", (_, given, expected) => {
+    assert.deepStrictEqual(nextAction(given, now), expected)
+  })
+
+  it("of any operation is in the future or open, is told in short sentences, and none is left only when it is settled", () => {
+    let count = 0
+    const texts = new Set<string>()
+    for (const given of situations()) {
+      count++
+      const { action, at, by, reason } = nextAction(given, now)
+      texts.add(action).add(reason)
+      if (at !== null && at.epochMilliseconds <= now.epochMilliseconds) assert.fail(JSON.stringify(given))
+      if ((by === "none") !== isTerminal(given.state)) assert.fail(JSON.stringify(given))
+    }
+    for (const text of texts) {
+      assert.match(text, /^[A-Z].*\.$/)
+      for (const sentence of text.split(/(?<=[.:]) /)) assert.isAtMost(sentence.split(" ").length, 25, sentence)
+    }
+    assert.isAbove(count, 10_000)
+  })
+
+  it("of any operation under review is an operator's, and the other work goes on at its time", () => {
+    for (const given of situations()) {
+      const base = nextAction({ ...given, under_review: false }, now)
+      const reviewed = nextAction({ ...given, under_review: true }, now)
+      if (isTerminal(given.state)) continue
+      const isKept = reviewed.by === "operator" && reviewed.at === base.at && reviewed.action.endsWith(base.action)
+        && reviewed.reason.endsWith(base.reason)
+      if (!isKept) assert.fail(JSON.stringify(given))
+    }
+  })
+
+  it("names each reason for which a worker or a reconciler leaves the operation", () => {
+    for (const given of situations()) {
+      const { hold } = given.schedule
+      const isSending = given.state === "accepted" ? hold === null : given.schedule.return_reason !== null
+      const isReading = given.state === "submitted" || given.state === "indeterminate" || hold?.examined === true
+      if (given.is_of_other_timeline || !isSending && !isReading) continue
+      const { reason } = nextAction(given, now)
+      const { client_active, may_read, may_send, provider_connected } = given.standing
+      assert.strictEqual(reason.includes("client is inactive"), !client_active)
+      assert.strictEqual(reason.includes("provider is disconnected"), !provider_connected)
+      assert.strictEqual(/no live grant|No live grant/.test(reason), isSending ? !may_send : !may_read)
+    }
+  })
+})

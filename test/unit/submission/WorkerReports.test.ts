@@ -1,0 +1,138 @@
+/** A process with workers reports itself and its circuits, and no failure of a report disturbs it. */
+import { assert, it } from "@effect/vitest"
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import { TestClock } from "effect/testing"
+import { ProviderName } from "../../../src/domain/Grant.ts"
+import type { WorkerReport } from "../../../src/services/LedgerFigures.ts"
+import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { layerCircuitBreaker } from "../../../src/submission/Circuit.ts"
+import { Providers } from "../../../src/submission/Providers.ts"
+import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
+import * as WorkerReports from "../../../src/submission/WorkerReports.ts"
+import { until } from "../../fixtures/submission/World.ts"
+import { Platform } from "../../fixtures/TestDatabase.ts"
+
+const bank = ProviderName.make("bank")
+
+type Reporting = Pick<SubmissionQueue["Service"], "reportWorker" | "forgetWorker">
+
+/** Starts the reports of a process with one provider. `stop` closes its scope. */
+const start = Effect.fnUntraced(function*(reporting: Reporting) {
+  const scope = yield* Scope.make()
+  const queue = Layer.effect(
+    SubmissionQueue,
+    Effect.map(SubmissionQueue, (queue) => SubmissionQueue.of({ ...queue, ...reporting }))
+  ).pipe(Layer.provide(SubmissionQueue.layerMemory), Layer.provide([MemoryLedger.layer, Platform]))
+  const context = yield* Layer.buildWithScope(
+    WorkerReports.layer.pipe(
+      Layer.provide(queue),
+      // No report calls the adapter.
+      Layer.provide(Layer.succeed(Providers, new Map([[bank, null as never]]))),
+      Layer.provide(Layer.succeed(SubmissionPolicy, { ...defaultPolicy, workerId: "first" })),
+      Layer.provideMerge(layerCircuitBreaker)
+    ),
+    scope
+  )
+  const breaker = Context.get(context, CircuitBreaker.CircuitBreaker)
+  return { breaker, stop: Scope.close(scope, Exit.void) }
+})
+
+/** Reports that are kept, as the table does. */
+const kept = () => {
+  const reports: Array<WorkerReport> = []
+  const forgotten: Array<string> = []
+  return {
+    reports,
+    forgotten,
+    reportWorker: (report: WorkerReport) => Effect.sync(() => void reports.push(report)),
+    forgetWorker: (id: string) => Effect.sync(() => void forgotten.push(id))
+  }
+}
+
+/** Five failures in a row open the circuit. */
+const openCircuit = (breaker: CircuitBreaker.CircuitBreaker) =>
+  Effect.repeat(Effect.exit(breaker.execute(Effect.fail("refused"), { key: bank })), { times: 4 })
+
+it.effect("A process reports itself at once and every ten seconds, and removes its report when it stops", () =>
+  Effect.gen(function*() {
+    const table = kept()
+    const { stop } = yield* start(table)
+    yield* TestClock.adjust("25 seconds")
+    assert.lengthOf(table.reports, 3)
+    const [{ process_id }] = table.reports as [WorkerReport]
+    for (const report of table.reports) {
+      assert.deepStrictEqual(report, { process_id, worker_id: "first", circuits: { [bank]: "closed" } })
+    }
+    yield* stop
+    assert.deepStrictEqual(table.forgotten, [process_id])
+    yield* TestClock.adjust("25 seconds")
+    assert.lengthOf(table.reports, 3)
+  }))
+
+it.effect("A process reports its circuits when one of them changes", () =>
+  Effect.gen(function*() {
+    const table = kept()
+    const { breaker, stop } = yield* start(table)
+    yield* TestClock.adjust(1)
+    yield* openCircuit(breaker)
+    yield* until(() => table.reports.length === 2)
+    assert.deepStrictEqual(table.reports.map(({ circuits }) => circuits[bank]), ["closed", "open"])
+    yield* TestClock.adjust("9 seconds")
+    yield* breaker.execute(Effect.void, { key: bank })
+    yield* until(() => table.reports.at(-1)!.circuits[bank] === "closed")
+    yield* stop
+  }))
+
+it.effect("A process whose reports fail logs that once, and tries again", () =>
+  Effect.gen(function*() {
+    const logs: Array<unknown> = []
+    const logger = Logger.layer([Logger.make(({ message }) => void logs.push(message))])
+    const table = kept()
+    let isDown = true
+    const unavailable = new StoreUnavailable({ cause: new Error("the database is gone") })
+    const reportWorker = (report: WorkerReport) =>
+      Effect.suspend(() => isDown ? Effect.fail(unavailable) : table.reportWorker(report))
+    yield* Effect.gen(function*() {
+      const { stop } = yield* start({ ...table, reportWorker })
+      yield* TestClock.adjust("35 seconds")
+      assert.lengthOf(logs, 1)
+      isDown = false
+      yield* TestClock.adjust("10 seconds")
+      assert.lengthOf(table.reports, 1)
+      isDown = true
+      yield* TestClock.adjust("20 seconds")
+      assert.lengthOf(logs, 2)
+      yield* stop
+    }).pipe(Effect.provide(logger))
+  }))
+
+it.effect("A report that is under way at the stop is removed after it has ended", () =>
+  Effect.gen(function*() {
+    const table = kept()
+    const answered = yield* Deferred.make<void>()
+    const order: Array<string> = []
+    const { stop } = yield* start({
+      reportWorker: () => Effect.andThen(Deferred.await(answered), Effect.sync(() => void order.push("reported"))),
+      forgetWorker: (id) => Effect.andThen(table.forgetWorker(id), Effect.sync(() => void order.push("removed")))
+    })
+    yield* TestClock.adjust(1)
+    const stopping = yield* Effect.forkChild(stop)
+    yield* TestClock.adjust(1)
+    assert.deepStrictEqual(order, [])
+    yield* Deferred.succeed(answered, undefined)
+    yield* Fiber.join(stopping)
+    assert.deepStrictEqual(order, ["reported", "removed"])
+  }))
+
+it.effect("The stop of a process waits a second at most for statements that hang", () =>
+  Effect.gen(function*() {
+    const hanging = () => Effect.uninterruptible(Effect.never)
+    const { stop } = yield* start({ reportWorker: hanging, forgetWorker: hanging })
+    yield* TestClock.adjust(1)
+    const stopping = yield* Effect.forkChild(stop)
+    yield* TestClock.adjust("1 second")
+    yield* Fiber.join(stopping)
+  }))
