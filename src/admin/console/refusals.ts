@@ -15,6 +15,7 @@ export const wrongCsrfToken = refuse(
   "The anti-forgery token is missing or wrong. Reload the page."
 )
 export const invalidRequest = refuse(400, "invalid_request", "The request does not meet the contract of the console.")
+export const unknownPage = refuse(400, "unknown_page", "The page belongs to another list. Begin the list anew.")
 export const routeNotFound = refuse(404, "route_not_found", "The console has no such path.")
 export const methodNotAllowed = refuse(405, "method_not_allowed", "The path has no such method.")
 export const notJson = refuse(415, "unsupported_media_type", "The body must be JSON.")

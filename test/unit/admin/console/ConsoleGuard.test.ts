@@ -235,6 +235,7 @@ describe("the guard of the console", () => {
         [400, `/console/api/operations/${marker}`.replace("<", "%3C"), {}],
         [400, "/console/api/operations?state=marker", {}],
         [400, "/console/api/operations?queue=marker", {}],
+        [400, "/console/api/operations?after=marker", {}],
         [400, "/console/api/overview?hours=2", {}],
         [400, "/console/api/find", {}],
         [400, `/console/api/find?text=${"x".repeat(1025)}`, {}],

@@ -45,6 +45,7 @@ describe("an action of the console", () => {
       for (const revision of [2, 4]) {
         const refused = yield* visitor.post(path, { ...review, revision })
         assert.deepStrictEqual([refused.status, JSON.parse(refused.text).code], [409, "moved_on"])
+        assert.include(JSON.parse(refused.text).message, `is at revision 3, not ${revision}`)
       }
       assert.deepStrictEqual(performed, [])
     }))
@@ -77,6 +78,8 @@ describe("an action of the console", () => {
         message: "It is unknown whether it happened: read the operation again."
       })
       assert.strictEqual(performed.length, 1)
+      const { lines } = yield* Observer
+      assert.isTrue(lines.some(({ annotations }) => annotations["cause"] === "the connection was lost"))
     }))
 
   test("that the database does not answer in time has an unknown result", () =>
@@ -93,18 +96,6 @@ describe("an action of the console", () => {
       yield* Ref.set(onPerform, Ref.set(isDown, true))
       const answer = yield* (yield* operator).post(path, review)
       assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "done_but_unread"])
-    }))
-
-  test("is not performed if the operation cannot be read before it", () =>
-    Effect.gen(function*() {
-      const { isDown, performed } = yield* FakeLedger
-      const visitor = yield* operator
-      yield* Ref.set(isDown, true)
-      const answer = yield* visitor.post(path, review)
-      assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "store_unavailable"])
-      assert.deepStrictEqual(performed, [])
-      const { lines } = yield* Observer
-      assert.isTrue(lines.some(({ annotations }) => annotations["cause"] === "the connection was lost"))
     }))
 
   test("of each kind reaches the ledger", () =>
