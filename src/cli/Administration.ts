@@ -11,6 +11,7 @@ import { GrantBlockers } from "../services/GrantBlockers.ts"
 import { Grants } from "../services/Grants.ts"
 import { makeIsMigrated, migrate } from "../services/Migrations.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
+import { OperationSearch } from "../services/OperationSearch.ts"
 import { OperatorActions } from "../services/OperatorActions.ts"
 import { CommandFailed } from "./Output.ts"
 
@@ -30,6 +31,7 @@ export const Administration = Layer.mergeAll(
   Grants.layer,
   GrantBlockers.layer,
   OperationLedger.layer,
+  OperationSearch.layer,
   OperatorActions.layer,
   RequiredSchema
 ).pipe(
