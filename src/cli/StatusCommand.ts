@@ -6,11 +6,13 @@ import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { Overview } from "../admin/console/ConsoleApi.ts"
 import { Database } from "../node/Database.ts"
 import { explain } from "../node/explain.ts"
 import { toInvocation } from "../node/Invocation.ts"
+import { FiguresPool } from "../node/Pools.ts"
 import { LedgerFigures } from "../services/LedgerFigures.ts"
 import { makeIsMigrated } from "../services/Migrations.ts"
 import { CommandFailed, print } from "./Output.ts"
@@ -18,6 +20,9 @@ import { redraw } from "./redraw.ts"
 import { screenFlags, screenWith } from "./Screen.ts"
 import { findProblems, type Status } from "./status/findProblems.ts"
 import { renderStatus } from "./status/renderStatus.ts"
+
+/** What `status` reads with. It neither needs nor applies migrations. */
+export const StatusServices = Layer.provideMerge(LedgerFigures.layer, FiguresPool)
 
 const { flow: _, ...figureFields } = Overview.fields
 

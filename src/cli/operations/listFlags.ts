@@ -62,11 +62,11 @@ export const filterFlags = {
 
 export const pageFlags = {
   order: Flag.Literals("order", ["oldest", "newest"]).pipe(
-    Flag.withDescription("Order by the time of the last transition"),
+    Flag.withDescription("Order by the time of the last transition (default: newest)"),
     Flag.withDefault("newest")
   ),
   limit: Flag.Int("limit").pipe(
-    Flag.withDescription("Operations on a page, 1 to 1000"),
+    Flag.withDescription("Operations on a page, 1 to 1000 (default: 50)"),
     Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
     Flag.withDefault(50)
   ),
