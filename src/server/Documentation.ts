@@ -29,7 +29,7 @@ const scalar = {
   showDeveloperTools: "never",
   hideClientButton: true,
   telemetry: false,
-  customCss: "a[href*=\"scalar.com\"] { display: none !important; }"
+  customCss: "a[href^=\"https://www.scalar.com\"] { display: none !important; }"
 } as HttpApiScalar.ScalarConfig
 
 /**

@@ -120,6 +120,12 @@ describe("An application's own /", () => {
       assert.include(text, "<h1>Financial Agents Gateway</h1>")
     }))
 
+  it.live("stands for no right to /docs: a second route there fails at the start", () =>
+    Effect.map(
+      Effect.exit(readRoot(HttpRouter.add("GET", "/docs", own))),
+      (exit) => assert.match(String(exit), /Method 'GET' already declared for route '\/docs'/)
+    ))
+
   it.live("is not needed: the page shows the title of the application's documentation", () =>
     Effect.map(
       readRoot(HttpRouter.add("GET", "/logo", own), [RootApi]),
