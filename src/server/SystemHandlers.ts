@@ -16,7 +16,7 @@ import { Lifecycle } from "./Lifecycle.ts"
 import { makeRespondWithPage } from "./pages/Page.ts"
 import { problemPage, unknownProblemPage } from "./pages/ProblemPage.ts"
 import { problemsPage } from "./pages/ProblemsPage.ts"
-import { logProblem, Problems } from "./ProblemResponses.ts"
+import { problemResponse, Problems } from "./ProblemResponses.ts"
 import { preferredForm } from "./RequestChecks.ts"
 
 const ok = { status: "ok" } as const
@@ -97,7 +97,7 @@ export const SystemLayer = HttpApiBuilder.group(
           ? Effect.catch(
             unknownCode,
             (problem) =>
-              Effect.as(logProblem(problem), respondWithPage(unknownProblemPage(params.code), problem.status))
+              Effect.as(problemResponse(problem), respondWithPage(unknownProblemPage(params.code), problem.status))
           )
           : Effect.succeed(respondWithPage(problemPage(baseUrl, found.code)))
       }
