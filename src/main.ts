@@ -22,6 +22,7 @@ import { presenter } from "./cli/Output.ts"
 import { roles } from "./cli/RolesCommand.ts"
 import { sandbox } from "./cli/SandboxCommand.ts"
 import { serve } from "./cli/ServeCommand.ts"
+import { status, StatusServices } from "./cli/StatusCommand.ts"
 import { work } from "./cli/WorkCommand.ts"
 import { Database } from "./node/Database.ts"
 import { manifest } from "./node/Invocation.ts"
@@ -43,6 +44,8 @@ const PreparedDatabase = Layer.provideMerge(RequiredSchema, FlaggedDatabase)
 
 const AdministeredDatabase = Layer.provideMerge(Administration, FlaggedDatabase)
 
+const ObservedDatabase = Layer.provideMerge(StatusServices, FlaggedDatabase)
+
 const gateway = root.pipe(
   Command.withSubcommands([
     Command.provide(serve, FlaggedDatabase),
@@ -52,6 +55,7 @@ const gateway = root.pipe(
     init,
     Command.provide(migrateCommand, FlaggedDatabase),
     roles,
+    Command.provide(status, ObservedDatabase),
     Command.provide(grants, AdministeredDatabase),
     Command.provide(clients, AdministeredDatabase),
     Command.provide(providers, AdministeredDatabase),

@@ -10,6 +10,7 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import type { unhandled } from "effect/Types"
+import { LedgerMetrics } from "../metrics/LedgerMetrics.ts"
 import { makeFindAllow, maxBody, routerConfig, type ServedPath } from "../server/Edge.ts"
 import { MaskedTracer } from "../server/MaskedTracer.ts"
 import { headersOfEveryResponse } from "../server/RequestContext.ts"
@@ -45,10 +46,10 @@ const listOf = (pages: ReadonlyArray<AdminPage>): string =>
   ["Financial Agents Gateway: admin listener", "", ...pages.map(({ path, purpose }) => `${path}  ${purpose}`), ""]
     .join("\n")
 
-const scrape = Effect.map(
-  PrometheusMetrics.format(),
-  (body) => HttpServerResponse.text(body, { contentType: metricsMediaType })
-)
+const scrape = Effect.gen(function*() {
+  yield* (yield* LedgerMetrics) ?? Effect.void
+  return HttpServerResponse.text(yield* PrometheusMetrics.format(), { contentType: metricsMediaType })
+})
 
 const refusal = (status: number, text: string, headers: Readonly<Record<string, string>> = {}) =>
   HttpServerResponse.text(`${text}\n`, { status, headers })
