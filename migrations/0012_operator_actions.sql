@@ -27,7 +27,8 @@ CREATE TRIGGER operator_actions_permanent BEFORE UPDATE OR DELETE OR TRUNCATE ON
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('the record of actions is append-only');
 ALTER TABLE operator_actions ENABLE ALWAYS TRIGGER operator_actions_permanent;
 
-CREATE INDEX operations_by_reference ON operations (reference, id) WHERE reference IS NOT NULL;
+-- With the id alone after the reference, PostgreSQL would read the primary key in its order, and all operations with it.
+CREATE INDEX operations_by_reference ON operations (reference, updated_at, id) WHERE reference IS NOT NULL;
 
 -- Operations that wait: a worker found them due but not ready, or returned its claim. The ordinary way of an operation never adds
 -- a row.

@@ -12,6 +12,7 @@ import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Administration, RequiredSchema } from "./cli/Administration.ts"
+import { consoleCommand } from "./cli/ConsoleCommand.ts"
 import { database } from "./cli/Flags.ts"
 import { clients, grants, providers } from "./cli/GrantsCommand.ts"
 import { init } from "./cli/InitCommand.ts"
@@ -22,6 +23,7 @@ import { presenter } from "./cli/Output.ts"
 import { roles } from "./cli/RolesCommand.ts"
 import { sandbox } from "./cli/SandboxCommand.ts"
 import { serve } from "./cli/ServeCommand.ts"
+import { status, StatusServices } from "./cli/StatusCommand.ts"
 import { work } from "./cli/WorkCommand.ts"
 import { Database } from "./node/Database.ts"
 import { manifest } from "./node/Invocation.ts"
@@ -43,15 +45,19 @@ const PreparedDatabase = Layer.provideMerge(RequiredSchema, FlaggedDatabase)
 
 const AdministeredDatabase = Layer.provideMerge(Administration, FlaggedDatabase)
 
+const ObservedDatabase = Layer.provideMerge(StatusServices, FlaggedDatabase)
+
 const gateway = root.pipe(
   Command.withSubcommands([
     Command.provide(serve, FlaggedDatabase),
     Command.provide(work, PreparedDatabase),
+    Command.provide(consoleCommand, PreparedDatabase),
     mcp,
     sandbox,
     init,
     Command.provide(migrateCommand, FlaggedDatabase),
     roles,
+    Command.provide(status, ObservedDatabase),
     Command.provide(grants, AdministeredDatabase),
     Command.provide(clients, AdministeredDatabase),
     Command.provide(providers, AdministeredDatabase),

@@ -4,6 +4,7 @@
  */
 import type { OpenAPISpec, OpenAPISpecOperation } from "effect/http-api/OpenApi"
 import { requestIdPattern } from "../domain/RequestId.ts"
+import { pageMediaType } from "./HasPages.ts"
 import { exampleOf, exampleOperation, exampleProblem, readPath } from "./OpenApiExamples.ts"
 import { type ProblemCode, problemKinds } from "./ProblemKinds.ts"
 import { problemMediaType } from "./Problems.ts"
@@ -142,6 +143,7 @@ const completeResponses = (responses: Responses, completion: Completion): void =
       ...codes.includes("rate_limited") ? quotaHeadersOf(status) : {}
     } as never
     for (const [mediaType, content] of Object.entries(response.content ?? {})) {
+      if (mediaType === pageMediaType) continue
       Object.assign(
         content,
         mediaType === problemMediaType

@@ -8,6 +8,7 @@ import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
 import { mcpPath } from "../domain/McpResource.ts"
+import { withPages } from "./HasPages.ts"
 import { OpenGate } from "./Middleware.ts"
 import { responses } from "./Problems.ts"
 
@@ -80,8 +81,10 @@ export class SystemApi extends HttpApiGroup.make("system").add(
     .annotateMerge(OpenApi.annotations({
       identifier: "listProblems",
       summary: "Error codes",
-      description: "Returns every error code of the service, with what it means and what to do about it."
-    })),
+      description:
+        "Returns every error code of the service, with what it means and what to do about it. Browsers get a page."
+    }))
+    .annotateMerge(withPages(200)),
   HttpApiEndpoint.get("getProblem", "/problems/:code", {
     params: { code: Schema.String.annotate({ description: "The error code." }) },
     success: ProblemDescription,
@@ -89,8 +92,8 @@ export class SystemApi extends HttpApiGroup.make("system").add(
   }).annotateMerge(OpenApi.annotations({
     identifier: "getProblem",
     summary: "Error code",
-    description: "Returns what one error code means. The `type` of every problem leads here."
-  })),
+    description: "Returns what one error code means. The `type` of every problem leads here. Browsers get a page."
+  })).annotateMerge(withPages(200, 404)),
   HttpApiEndpoint.get("resourceMetadata", "/.well-known/oauth-protected-resource", {
     success: ProtectedResourceMetadata
   }).annotateMerge(OpenApi.annotations({

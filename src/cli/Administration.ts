@@ -11,7 +11,8 @@ import { GrantBlockers } from "../services/GrantBlockers.ts"
 import { Grants } from "../services/Grants.ts"
 import { makeIsMigrated, migrate } from "../services/Migrations.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { OperationSearch } from "../services/OperationSearch.ts"
+import { OperatorActions } from "../services/OperatorActions.ts"
 import { CommandFailed } from "./Output.ts"
 
 /** Migrates an embedded database. Fails if another database lacks migrations, because its owner must apply them. */
@@ -30,7 +31,8 @@ export const Administration = Layer.mergeAll(
   Grants.layer,
   GrantBlockers.layer,
   OperationLedger.layer,
-  SubmissionQueue.layer,
+  OperationSearch.layer,
+  OperatorActions.layer,
   RequiredSchema
 ).pipe(
   Layer.provide(PgAcceptanceSignal.layer),

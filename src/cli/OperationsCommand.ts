@@ -6,11 +6,12 @@ import { accept } from "./operations/accept.ts"
 import { advance } from "./operations/advance.ts"
 import { cancel } from "./operations/cancel.ts"
 import { hold } from "./operations/hold.ts"
+import { list } from "./operations/list.ts"
 import { release } from "./operations/release.ts"
 import { review } from "./operations/review.ts"
 import { show } from "./operations/show.ts"
 
 export const operations = Command.make("operations").pipe(
-  Command.withDescription("Accept, advance, cancel, review, hold, release and show operations"),
-  Command.withSubcommands([accept, advance, cancel, review, hold, release, show])
+  Command.withDescription("Accept, advance, cancel, review, hold, release, list and show operations"),
+  Command.withSubcommands([accept, advance, cancel, review, hold, release, list, show])
 )

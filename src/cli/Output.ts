@@ -1,11 +1,13 @@
 /**
- * Output of the commands: the result is one JSON document on standard output. All other text goes to standard error.
+ * Output of the commands: the result is one JSON document on standard output, or text that a command lays out for people. All
+ * else goes to standard error.
  */
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Console from "effect/Console"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
+import { OperatorSummary } from "../domain/OperatorView.ts"
 import { oneLine } from "../node/explain.ts"
 import { invocation, toInvocation } from "../node/Invocation.ts"
 
@@ -14,6 +16,9 @@ export const print = (result: unknown): Effect.Effect<void> => Console.log(JSON.
 
 /** An operation as clients see it. */
 export const publicForm = Schema.encodeSync(Operation)
+
+/** An operation as operators see it in a list. */
+export const operatorForm = Schema.encodeSync(OperatorSummary)
 
 /** A command failed for a reason that its caller can correct. */
 export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandFailed", { message: Schema.String }) {}

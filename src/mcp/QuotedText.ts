@@ -3,16 +3,14 @@
  */
 import type { Operation } from "../domain/Operation.ts"
 import { maxMessageLength } from "../domain/OperationForm.ts"
+import { escapeCharacter, replaceHidden } from "../domain/VisibleText.ts"
 
-/**
- * Characters that a model reads and a person does not see, or that change the layout. `\p{C}` are control and format characters,
- * unassigned and private ones, and lone surrogates. `\p{Z}` are spaces and separators; U+0020 stays. The next property adds
- * variation selectors, fillers and tags. U+2800 is a blank of Braille. The last four close a tag or a code fence in the prompt of
- * a host.
- */
-const dangerous = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800<>&`]/gu
+/** Marks that close a tag or a code fence in the prompt of a host. */
+const marks = /[<>&`]/gu
 
-const escape = (character: string): string => `\\u{${character.codePointAt(0)!.toString(16)}}`
+/** Escapes hidden characters, and marks of a prompt. */
+const replaceDangerous = (text: string, escape: (character: string) => string): string =>
+  replaceHidden(text, escape).replaceAll(marks, escape)
 
 /** Cuts between whole escapes. The ellipsis shows the cut. */
 const joinUpTo = (maxLength: number, parts: ReadonlyArray<string>): string => {
@@ -40,7 +38,7 @@ export const quoteFailure = (operation: Operation): Operation =>
         ...operation.failure,
         message: joinUpTo(
           maxMessageLength,
-          [...operation.failure.message].map((character) => character.replace(dangerous, escape))
+          [...operation.failure.message].map((character) => replaceDangerous(character, escapeCharacter))
         )
       }
     }
@@ -55,4 +53,4 @@ const escapeUnits = (character: string): string =>
  */
 export const quotedJson = (value: unknown): string =>
   // Outside of strings, the text has only ASCII characters that are never escaped.
-  JSON.stringify(value).replaceAll(dangerous, escapeUnits)
+  replaceDangerous(JSON.stringify(value), escapeUnits)

@@ -170,6 +170,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
     Layer.provide([MutationEndpoints.layer, Problems.layer, listener]),
     Layer.provide(servicesOf(options, settings, adapters)),
     Layer.provide(migrationOf(options)),
+    Layer.provide(Layer.provide(Instrumentation.layer(settings.admin), databaseAs("reader", options.databases))),
     Layer.provide([
       databaseOf(options, settings),
       options.payloadKeys ?? layerPayloadKeys,
@@ -177,7 +178,6 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
       layerAllowedOrigins,
       options.references ?? Layer.empty
     ]),
-    Layer.provide(Instrumentation.layer(settings.admin)),
     Layer.provide(Platform)
   )
 }

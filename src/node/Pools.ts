@@ -2,7 +2,7 @@
  * The connection pools of the gateway, one for each kind of work: reads, lists, probes, DPoP proofs, grant
  * provisioning, the ledger, migrations, workers and figures.
  */
-import * as PgClient from "@effect/sql-pg/PgClient"
+import type * as PgClient from "@effect/sql-pg/PgClient"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -11,22 +11,25 @@ import type { SqlError } from "effect/sql/SqlError"
 import { ListClient } from "../services/sql/ListClient.ts"
 import { Database } from "./Database.ts"
 import { epochTimestamps } from "./epochTimestamps.ts"
+import * as PoolClient from "./PoolClient.ts"
 import * as ReaderClient from "./ReaderClient.ts"
 
-/** A client on the `Database`. All users of the same layer share one pool. */
+/** A client on the `Database`. All users of the same layer share one pool. Metrics name it `name`. */
 const client = <A>(
-  layerOf: (config: PgClient.PgPoolConfig) => Layer.Layer<A, SqlError>,
+  layerOf: (config: PgClient.PgPoolConfig, name: string) => Layer.Layer<A, SqlError>,
+  name: string,
   settings: PgClient.PgPoolConfig
 ): Layer.Layer<A, SqlError, Database> =>
   Layer.effectContext(
     Effect.flatMap(Database, ({ connection }) =>
-      Layer.build(layerOf({ applicationName: "financial-agents-gateway", ...connection, ...settings })))
+      Layer.build(layerOf({ applicationName: "financial-agents-gateway", ...connection, ...settings }, name)))
   )
 
 /** A pool that gives each statement a connection of its own. */
 const pool = (
+  name: string,
   settings: PgClient.PgPoolConfig
-): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> => client(PgClient.layer, settings)
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> => client(PoolClient.layer, name, settings)
 
 /**
  * How long a connection lives. A server that disappears without closing the connection causes no error: TCP retransmits
@@ -71,17 +74,21 @@ export const readerParameters = {
  * may be slow or wait for a lock. Only migrations lock these tables. The other pools have nothing to join: each of their
  * statements has a connection of its own.
  */
-export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(ReaderClient.layer, {
+export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(ReaderClient.layer, "reader", {
   maxConnections: 4,
   startupParameters: readerParameters
 })
 
 /** The same for `OperationStore` and the gateway's own verifier: timestamps are milliseconds since the epoch. */
-export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(ReaderClient.layer, {
-  maxConnections: 4,
-  startupParameters: readerParameters,
-  types: epochTimestamps()
-})
+export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(
+  ReaderClient.layer,
+  "operations",
+  {
+    maxConnections: 4,
+    startupParameters: readerParameters,
+    types: epochTimestamps()
+  }
+)
 
 /**
  * For filtered lists: see `ListClient`. Each statement has a connection of its own, which is freed when its client
@@ -90,35 +97,39 @@ export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database>
 export const ListPool = Layer.effect(
   ListClient,
   Effect.map(
-    Layer.build(pool({ maxConnections: 8, connectionTTL, startupParameters: readerParameters })),
+    Layer.build(pool("lists", { maxConnections: 8, connectionTTL, startupParameters: readerParameters })),
     (context) => Context.get(context, SqlClient.SqlClient)
   )
 )
 
 /** For readiness probes. They must be answered even when the pools of the requests are full. */
-export const ProbePool = pool({ maxConnections: 1, connectionTTL, startupParameters: readerParameters })
+export const ProbePool = pool("probe", { maxConnections: 1, connectionTTL, startupParameters: readerParameters })
 
 /**
  * For used DPoP proofs. Each request with a DPoP proof writes one row, and may wait for a request that writes the same
  * row.
  */
-export const ProofPool = pool({ maxConnections: 8, connectionTTL, startupParameters: requestLimits })
+export const ProofPool = pool("proofs", { maxConnections: 8, connectionTTL, startupParameters: requestLimits })
 
 /** For grant provisioning. A registration may wait for a revocation, and must not delay other statements. */
-export const ProvisioningPool = pool({ maxConnections: 4, connectionTTL, startupParameters: requestLimits })
+export const ProvisioningPool = pool("provisioning", {
+  maxConnections: 4,
+  connectionTTL,
+  startupParameters: requestLimits
+})
 
 /**
  * For `LedgerFigures`. It has no planner settings of the readers, because its statements aggregate. `jit` is off: it would cost more
  * than the statements.
  */
-export const FiguresPool = pool({
+export const FiguresPool = pool("figures", {
   maxConnections: 2,
   connectionTTL,
   startupParameters: { default_transaction_read_only: "on", jit: "off", ...limits({ statement: 3000, lock: 1000 }) }
 })
 
 /** For the ledger and administration. Statements may wait for locks, so each has a connection of its own. */
-export const WriterPool = pool({
+export const WriterPool = pool("writer", {
   maxConnections: 10,
   connectionTTL,
   startupParameters: limits({ statement: 10_000, lock: 2000 })
@@ -128,7 +139,7 @@ export const WriterPool = pool({
  * For migrations. A statement may take long on a large ledger. It waits only a few seconds for a lock, because reads
  * and acceptances queue behind a waiting lock.
  */
-export const MigrationPool = pool({
+export const MigrationPool = pool("migration", {
   maxConnections: 2,
   connectionTTL,
   startupParameters: limits({ statement: 0, lock: 5000 })
@@ -138,7 +149,7 @@ export const MigrationPool = pool({
  * For workers. One connection listens for acceptances. The server cancels a statement before its worker stops waiting, so no
  * abandoned statement can still commit. Statements may wait for the lock of a row, so each has a connection of its own.
  */
-export const WorkerPool = pool({
+export const WorkerPool = pool("worker", {
   maxConnections: 16,
   connectionTTL: "10 seconds",
   keepAlive: "10 seconds",

@@ -4,7 +4,6 @@
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
-import * as PgPool from "@effect/sql-pg/PgPool"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Reactivity from "effect/reactivity/Reactivity"
@@ -12,9 +11,10 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Compiler } from "effect/sql/Statement"
-import * as Stream from "effect/Stream"
 import { forgetAnswered } from "./forgetAnswered.ts"
+import { openPool, spanAttributesOf } from "./openPool.ts"
 import { rememberPrepared } from "./rememberPrepared.ts"
+import { SessionConnection } from "./SessionConnection.ts"
 
 /**
  * Waits until the event loop has read all input that is ready. An interrupted waiter runs nothing.
@@ -51,45 +51,6 @@ const compiler: Compiler = {
   }
 }
 
-type Transform = Parameters<Connection["execute"]>[2]
-
-const rowsOf = (result: Effect.Effect<PgConnection.Result, SqlError>, transform: Transform) =>
-  Effect.map(result, ({ rows }) => transform === undefined ? rows : transform(rows))
-
-/** A session of the pool as Effect's clients see it. */
-class ReaderConnection implements Connection {
-  readonly session: PgConnection.PgConnection
-
-  constructor(session: PgConnection.PgConnection) {
-    this.session = session
-  }
-
-  execute(text: string, parameters: ReadonlyArray<unknown>, transform: Transform) {
-    return rowsOf(this.session.query(text, parameters), transform)
-  }
-
-  executeUnprepared(text: string, parameters: ReadonlyArray<unknown>, transform: Transform) {
-    return rowsOf(this.session.query(text, parameters, false), transform)
-  }
-
-  executeRaw(text: string, parameters: ReadonlyArray<unknown>) {
-    return this.session.query(text, parameters)
-  }
-
-  executeValues(text: string, parameters: ReadonlyArray<unknown>) {
-    return this.session.queryValues(text, parameters)
-  }
-
-  executeValuesUnprepared(text: string, parameters: ReadonlyArray<unknown>) {
-    return this.session.queryValues(text, parameters, false)
-  }
-
-  executeStream(text: string, parameters: ReadonlyArray<unknown>, transform: Transform) {
-    const rows = this.session.stream(text, parameters)
-    return transform === undefined ? rows : Stream.map(rows, (row) => transform([row])[0]!)
-  }
-}
-
 /** The connection of each session. */
 const makeConnections = () => {
   const connections = new WeakMap<PgConnection.PgConnection, Connection>()
@@ -97,14 +58,14 @@ const makeConnections = () => {
     const known = connections.get(session)
     if (known !== undefined) return known
     rememberPrepared(session)
-    const connection = new ReaderConnection(session)
+    const connection = new SessionConnection(session)
     connections.set(session, connection)
     return connection
   }
 }
 
-const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig) {
-  const pool = yield* PgPool.make({ ...config, multiplex: true })
+const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string) {
+  const pool = yield* openPool({ ...config, multiplex: true }, name)
   const endOfTurn = makeEndOfTurn()
   const connectionOf = makeConnections()
   return yield* SqlClient.make({
@@ -120,19 +81,16 @@ const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig) {
     driver: "pg",
     prepareTransactionControls: true,
     releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
-    // The attributes of the driver's own client.
-    spanAttributes: [
-      ["db.system.name", "postgresql"],
-      ["db.namespace", config.database ?? config.username ?? "postgres"],
-      ["server.address", config.host ?? "localhost"],
-      ["server.port", config.port ?? 5432]
-    ]
+    spanAttributes: spanAttributesOf(config)
   })
 })
 
 /**
  * A pool whose statements share connections (`multiplex`). A statement starts when the event loop has read all input that
- * is ready. A transaction has a connection of its own, and its statements start at once.
+ * is ready. A transaction has a connection of its own, and its statements start at once. Metrics name the pool `name`.
  */
-export const layer = (config: PgClient.PgPoolConfig): Layer.Layer<SqlClient.SqlClient, SqlError> =>
-  Layer.effect(SqlClient.SqlClient, make(config)).pipe(Layer.provide(Reactivity.layer))
+export const layer = (
+  config: PgClient.PgPoolConfig,
+  name = "reader"
+): Layer.Layer<SqlClient.SqlClient, SqlError> =>
+  Layer.effect(SqlClient.SqlClient, make(config, name)).pipe(Layer.provide(Reactivity.layer))

@@ -12,6 +12,7 @@ import type { Credential } from "../domain/Credential.ts"
 import type { GrantIdentity } from "../domain/Grant.ts"
 import { resourceOf } from "../domain/McpResource.ts"
 import { HttpMetrics } from "../metrics/HttpMetrics.ts"
+import { VerificationMetrics } from "../metrics/VerificationMetrics.ts"
 import { readForwardedCertificate } from "../oauth/ClientCertificate.ts"
 import { AcceptedCredentials, type ForwardedCertificates } from "../services/verification/AcceptedCredentials.ts"
 import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
@@ -101,12 +102,30 @@ export const makeAuthorize = Effect.gen(function*() {
     )
 })
 
+type Verify = GrantVerifier["Service"]["verify"]
+
+/** Counts the outcomes. A verification whose client leaves has none. */
+const countVerifications = (counts: VerificationMetrics, verify: Verify): Verify =>
+  counts === null ? verify : (credential) =>
+    Effect.matchEffect(verify(credential), {
+      onSuccess: (grant) => {
+        counts.verified.value++
+        return Effect.succeed(grant)
+      },
+      onFailure: (error) => {
+        const isUnavailable = error._tag === "AuthorizationUnavailable" || error._tag === "StoreUnavailable"
+        counts[isUnavailable ? "unavailable" : "refused"].value++
+        return Effect.fail(error)
+      }
+    })
+
 /** Makes the verification of credentials, which fails with problems. */
 export const makeVerify = Effect.gen(function*() {
-  const verifier = yield* GrantVerifier
+  const { verify } = yield* GrantVerifier
+  const counted = countVerifications(yield* VerificationMetrics, verify)
   const problems = yield* Problems
   return (credential: Credential): Effect.Effect<GrantIdentity, Unauthorized | ServiceUnavailable> =>
-    Effect.catchTags(verifier.verify(credential), {
+    Effect.catchTags(counted(credential), {
       InvalidCredential: () => problems.fail("invalid_token"),
       InvalidDpopProof: ({ reason }) => problems.fail("invalid_dpop_proof", { detail: `The DPoP proof ${reason}.` }),
       NonceRequired: ({ nonce }) => problems.fail("use_dpop_nonce", { nonce }),

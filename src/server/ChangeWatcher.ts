@@ -10,6 +10,7 @@ import * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import { type ChangeToken, ChangeTokenExpired } from "../domain/ChangeFeed.ts"
+import { FeedMetrics } from "../metrics/FeedMetrics.ts"
 import { OperationFeed } from "../services/OperationFeed.ts"
 import { OperationStore } from "../services/OperationStore.ts"
 import { storeFailure, StoreUnavailable } from "../services/StoreUnavailable.ts"
@@ -79,6 +80,10 @@ const make = Effect.gen(function*() {
   const feed = yield* OperationFeed
   const store = yield* OperationStore
   const waiters = new Waiters()
+  const count = () => waiters.size
+  const metrics = yield* FeedMetrics
+  metrics?.add(count)
+  yield* Effect.addFinalizer(() => Effect.sync(() => metrics?.remove(count)))
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const changesReport = makeReport("Changes cannot be read for waiting requests; the watcher tries again")
   const grantsReport = makeReport("Grants of waiting requests cannot be checked; the watcher tries again")
@@ -90,6 +95,10 @@ const make = Effect.gen(function*() {
     let token = after
     while (true) {
       const { changes, has_more, next, unfinished } = yield* inTime(feed.sinceInLedger(token, pageSize))
+      if (metrics !== null) {
+        metrics.ok.value++
+        metrics.changes.value += changes.length
+      }
       waiters.wakeFor(changes)
       yield* reportUnfinished(unfinished)
       if (!has_more) return next
@@ -120,6 +129,7 @@ const make = Effect.gen(function*() {
     }
     return Effect.forever(Effect.catchCause(followChanges(start), (cause) => {
       hasTried.openUnsafe()
+      if (metrics !== null) metrics.failed.value++
       return Effect.andThen(changesReport.failed(cause), Effect.sleep(pauseAfterFailure))
     }))
   }
@@ -168,6 +178,6 @@ const make = Effect.gen(function*() {
         () => Effect.sync(() => leave(waiter))
       ),
     isWatching: () => watch !== null,
-    count: () => waiters.size
+    count
   })
 })

@@ -15,28 +15,61 @@ import { Api } from "../api/Api.ts"
 import { completeDocument } from "../api/OpenApiDocument.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import type { ServedPath } from "./Edge.ts"
+import { hashSource } from "./pages/hashSource.ts"
 
 export type { ServedPath }
 
-/** The page contains its scripts and styles. It fetches the OpenAPI document and nothing else. */
-const docsPolicy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
-  + "font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+/**
+ * The settings of Scalar. Its defaults show controls that lead to services of its maker: on loopback, the developer tools with
+ * "Share" and "Generate SDKs"; everywhere, "Open API Client" and "Powered by Scalar". The last one has no setting, so the
+ * stylesheet removes it. The type of the settings has only some of them.
+ */
+const scalar = {
+  withDefaultFonts: false,
+  showDeveloperTools: "never",
+  hideClientButton: true,
+  telemetry: false,
+  customCss: "a[href^=\"https://www.scalar.com\"] { display: none !important; }"
+} as HttpApiScalar.ScalarConfig
+
+/**
+ * The page contains its scripts and styles, and the policy names each script by its hash. It fetches the OpenAPI document and
+ * sends the requests that a reader tries, both to this origin. Scalar adds stylesheets while it runs.
+ */
+const policyFor = (hashes: ReadonlyArray<string>) =>
+  `default-src 'none'; script-src ${hashes.join(" ")}; style-src 'unsafe-inline'; img-src data:; font-src data:; `
+  + "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+/** The language of the page, and an empty icon: without it, browsers ask for /favicon.ico. */
+const completeHead = (page: string): string =>
+  page.replace("<html>", "<html lang=\"en\">").replace("<head>", "<head><link rel=\"icon\" href=\"data:,\">")
+
+/** The API for the page: with the name of the license, without a link to its text on another site. */
+const withoutLicenseLink = (api: HttpApi.Top): HttpApi.Top => {
+  const license = Context.getOrElse(api.annotations, OpenApi.License, () => undefined)
+  return license === undefined ? api : api.annotate(OpenApi.License, { name: license.name })
+}
 
 /** The page of an API, as bytes: as text, three megabytes would be encoded for each reader and held during the download. */
 const renderPage = (api: HttpApi.Top) =>
-  HttpRouter.toHttpEffect(HttpApiScalar.layer(api, { scalar: { withDefaultFonts: false } })).pipe(
-    Effect.flatten,
+  Effect.gen(function*() {
+    const render = yield* HttpRouter.toHttpEffect(HttpApiScalar.layer(withoutLicenseLink(api), { scalar }))
+    const { body } = yield* render
+    const page = completeHead(body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : "")
+    const scripts = [...page.matchAll(/<script>([^]*?)<\/script>/g)].map(([, script]) => script!)
+    return HttpServerResponse.uint8Array(new TextEncoder().encode(page), {
+      contentType: "text/html; charset=utf-8",
+      headers: {
+        "content-security-policy": policyFor(yield* Effect.forEach(scripts, hashSource)),
+        "cache-control": "public, max-age=300"
+      }
+    })
+  }).pipe(
     Effect.provideService(
       HttpServerRequest.HttpServerRequest,
       HttpServerRequest.fromWeb(new Request("http://localhost/docs"))
     ),
     Effect.scoped,
-    Effect.map((response) =>
-      HttpServerResponse.uint8Array(response.body._tag === "Uint8Array" ? response.body.body : new Uint8Array(), {
-        contentType: "text/html; charset=utf-8",
-        headers: { "content-security-policy": docsPolicy, "cache-control": "public, max-age=300" }
-      })
-    ),
     // The router of the page has its route.
     Effect.orDie
   )

@@ -20,8 +20,8 @@ import { answerFailure } from "./FailureResponses.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { problemResponse, Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
-import { lacksHost } from "./RequestChecks.ts"
-import { pathOf, withRequestContext } from "./RequestContext.ts"
+import { lacksHost, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
+import { pathOf, variesByAccept, withRequestContext } from "./RequestContext.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
 
@@ -143,8 +143,30 @@ const makeIntercept = (problems: Problems["Service"]) => (request: HttpServerReq
   return undefined
 }
 
+/**
+ * Answers browsers that read `/` with the front page. Programs get the problem of a path without an endpoint.
+ */
+const answerFront = (
+  problems: Problems["Service"],
+  page: HttpServerResponse.HttpServerResponse,
+  headers: RequestHeaders
+) =>
+  Effect.map(
+    preferredForm(headers) === "page" ? Effect.succeed(page) : answer(problems.fail("route_not_found")),
+    variesByAccept
+  )
+
+const readsFront = ({ method, url }: HttpServerRequest): boolean =>
+  (method === "GET" || method === "HEAD") && pathOf(url) === "/"
+
 /** Returns the response to a request without a route. */
-const makeUnrouted = (problems: Problems["Service"], findAllow: FindAllow) => (request: HttpServerRequest): Handled => {
+const makeUnrouted = (
+  problems: Problems["Service"],
+  findAllow: FindAllow,
+  front: HttpServerResponse.HttpServerResponse | undefined
+) =>
+(request: HttpServerRequest): Handled => {
+  if (front !== undefined && readsFront(request)) return answerFront(problems, front, request.headers)
   const allow = findAllow(request)
   if (request.method === "OPTIONS") {
     return allow === undefined
@@ -160,8 +182,7 @@ const makeUnrouted = (problems: Problems["Service"], findAllow: FindAllow) => (r
 }
 
 /** Returns the response to a request that no endpoint answered. */
-const makeFallback = (problems: Problems["Service"], findAllow: FindAllow) => {
-  const unrouted = makeUnrouted(problems, findAllow)
+const makeFallback = (problems: Problems["Service"], unrouted: ReturnType<typeof makeUnrouted>) => {
   return (cause: Cause.Cause<unknown>, request: HttpServerRequest): Handled => {
     const error = Cause.squash(cause)
     if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") return unrouted(request)
@@ -172,9 +193,11 @@ const makeFallback = (problems: Problems["Service"], findAllow: FindAllow) => {
 /**
  * Adds request context, limits, `OPTIONS`, and complete problems for requests without an endpoint. `paths` are the
  * paths of all endpoints: other methods on them are 405, other paths are 404. `pathsOf` finds the paths of an API.
+ * `front` is the page for browsers at `/`. It is no route, so every route of an application that matches `/` comes before it.
  */
 export const edge = (
-  paths: ReadonlyArray<ServedPath>
+  paths: ReadonlyArray<ServedPath>,
+  front?: HttpServerResponse.HttpServerResponse
 ): Layer.Layer<never, never, HttpRouter.HttpRouter | Lifecycle | Problems | SecureRandom.SecureRandom> =>
   HttpRouter.middleware(
     Effect.gen(function*() {
@@ -182,9 +205,10 @@ export const edge = (
       const problems = yield* Problems
       const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
       const intercept = makeIntercept(problems)
-      const fallback = makeFallback(problems, makeFindAllow(paths))
+      const served = front === undefined ? paths : [...paths, { path: "/" as const, methods: ["GET"] }]
+      const fallback = makeFallback(problems, makeUnrouted(problems, makeFindAllow(served), front))
       const metrics = yield* HttpMetrics
-      const count = metrics === null ? null : countRequest(metrics, makeFindTemplate(paths))
+      const count = metrics === null ? null : countRequest(metrics, makeFindTemplate(served))
 
       /** A kept-alive connection would delay the server's shutdown. */
       const closeWhileDraining = (response: HttpServerResponse.HttpServerResponse) =>

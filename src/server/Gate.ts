@@ -3,7 +3,7 @@
  *
  * 1. request context, if no `edge` has created it;
  * 2. every failure from here on becomes a complete problem, and a response that breaks the contract is withheld;
- * 3. no token in the query, and an `Accept` that JSON meets;
+ * 3. no token in the query, and an `Accept` that JSON meets, or the page of an endpoint that has pages;
  * 4. a slot, and the deadline (`Admission`);
  * 5. from the credential to the grant, and the limits of its client (`Authorization`);
  * 6. no body that the endpoint does not declare, and no query where it has none.
@@ -19,6 +19,7 @@ import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerReq
 import type * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import type { unhandled } from "effect/Types"
+import { HasPages } from "../api/HasPages.ts"
 import { type CurrentGrant, Gate, OpenGate } from "../api/Middleware.ts"
 import type { UnprocessableContent } from "../api/Problems.ts"
 import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
@@ -30,8 +31,8 @@ import { bringsSurplus, failingFields } from "./Fields.ts"
 import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
-import { acceptsJson } from "./RequestChecks.ts"
-import { CurrentRequest, withRequestContext } from "./RequestContext.ts"
+import { acceptsJson, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
+import { CurrentRequest, variesByAccept, withRequestContext } from "./RequestContext.ts"
 
 type FromRouter = HttpServerRequest | ParsedSearchParams | RouteContext
 
@@ -50,13 +51,16 @@ const make = Effect.gen(function*() {
   /** Steps 1 to 3. */
   const guard = <E, R>(httpEffect: Responding<E, R>, { endpoint }: Options): Responding<never, R | FromRouter> => {
     const answered = Effect.catchCause(httpEffect, (cause) => answerEndpointFailure(problems, cause, endpoint))
+    const hasPages = Context.get(endpoint.annotations, HasPages)
+    const isAcceptable = hasPages ? (headers: RequestHeaders) => preferredForm(headers) !== null : acceptsJson
     const checked = Effect.contextWith((context: Context.Context<FromRouter>): Responding<never, R | FromRouter> => {
       if ("access_token" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))
-      return acceptsJson(Context.get(context, HttpServerRequest).headers)
+      return isAcceptable(Context.get(context, HttpServerRequest).headers)
         ? answered
         : respond(problems.fail("not_acceptable"))
     })
-    return Effect.flatMap(CurrentRequest, (request) => request === null ? withContext(checked) : checked)
+    const guarded = hasPages ? Effect.map(checked, variesByAccept) : checked
+    return Effect.flatMap(CurrentRequest, (request) => request === null ? withContext(guarded) : guarded)
   }
 
   /** Step 6. An endpoint that declares a body checks it itself. */

@@ -2,7 +2,7 @@
  * The served application. A request passes these parts from the outside in; the response passes them in reverse:
  *
  *     GatewayServer            one HTTP server: drains on shutdown, masks tokens in trace spans
- *       edge                   request id, length limits, OPTIONS, problems for paths without an endpoint
+ *       edge                   request id, length limits, OPTIONS, problems for paths without an endpoint, the page at /
  *       DocumentationRoutes    /openapi.json and /docs
  *       McpRoutes              /mcp for language-model agents, behind the same gate
  *       GatewayRoutes          the endpoints of the contract
@@ -12,23 +12,28 @@
  *           SystemLayer        handlers of health, readiness, problems and resource metadata, behind the open gate
  */
 import type { McpServer } from "effect/ai/McpServer"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import * as OpenApi from "effect/http-api/OpenApi"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
 import { McpApi } from "../api/McpApi.ts"
 import { McpConnections } from "../mcp/McpConnections.ts"
 import type { Readiness } from "../services/Readiness.ts"
+import { BaseUrl } from "./BaseUrl.ts"
 import { ChangeWatcher } from "./ChangeWatcher.ts"
-import { documentationPaths, DocumentationRoutes } from "./Documentation.ts"
+import { documentationPaths, DocumentationRoutes, documentedApi } from "./Documentation.ts"
 import { edge, pathsOf, routerConfig } from "./Edge.ts"
 import { GateLayer } from "./Gate.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { MaskedTracer } from "./MaskedTracer.ts"
 import { McpLayer } from "./McpEndpoint.ts"
 import { OperationsLayer } from "./OperationsHandlers.ts"
+import { frontPage } from "./pages/FrontPage.ts"
+import { gatewayName, makeRespondWithPage } from "./pages/Page.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { SystemLayer } from "./SystemHandlers.ts"
 
@@ -68,12 +73,26 @@ const Drain = Layer.effectDiscard(
   })
 )
 
+/** The edge, with the front page under the title of the documentation. */
+const edgeWithFront = (apis: ReadonlyArray<HttpApi.Constraint>) =>
+  Layer.unwrap(
+    Effect.gen(function*() {
+      const title = Context.getOrElse(documentedApi(apis).annotations, OpenApi.Title, () => gatewayName)
+      const respondWithPage = yield* makeRespondWithPage
+      return edge(
+        [...pathsOf([Api, McpApi, ...apis]), ...documentationPaths],
+        respondWithPage(frontPage(yield* BaseUrl, title))
+      )
+    })
+  ).pipe(Layer.provide(Problems.layer))
+
 /**
  * The server of an application: its routes, those of the gateway, and one documentation, on the `HttpServer` that the
  * application provides. Every response has a request id, and every error is a complete problem. When its scope closes, it
  * first refuses new requests and lets running requests finish. Then it closes the server.
  *
- * `apis` are the contracts of the routes. Paths outside of them are 404, except those that a route serves. `tools` are those of
+ * `apis` are the contracts of the routes. Paths outside of them are 404, except those that a route serves. Browsers get a page at
+ * `/`, unless a route matches it. `tools` are those of
  * `McpRoutes`.
  */
 export const layerServer = <E, R, ET = never, RT = never>(
@@ -88,7 +107,7 @@ export const layerServer = <E, R, ET = never, RT = never>(
         McpRoutes(tools),
         routes,
         DocumentationRoutes(...apis),
-        edge([...pathsOf([Api, McpApi, ...apis]), ...documentationPaths]).pipe(Layer.provide(Problems.layer))
+        edgeWithFront(apis)
       ),
       { routerConfig, disableLogger: true, disableListenLog: true }
     )),

@@ -22,12 +22,26 @@ export const asksForJson = (headers: RequestHeaders): boolean => {
   return accept === undefined || accept === "*/*" || accept === "application/json"
 }
 
-/** Whether a response in JSON meets the request's `Accept` (RFC 9110 §12.5.1). */
-export const acceptsJson = (headers: RequestHeaders): boolean => {
-  if (asksForJson(headers)) return true
-  const accept = headers["accept"]!
+/** The forms of an answer that is a page for browsers, too. JSON comes first: it is for clients that take both alike. */
+const offeredAsPage = [...offered, "text/html", "text/html;charset=utf-8"]
+
+/** The media type that the client prefers (RFC 9110 §12.5.1); undefined if it takes none of them. */
+const preferred = (accept: string, types: ReadonlyArray<string>): string | undefined =>
   // The negotiator's cost grows with the square of the length.
-  return accept.length <= 1024 && new Negotiator({ headers: { accept } }).mediaType(offered) !== undefined
+  accept.length <= 1024 ? new Negotiator({ headers: { accept } }).mediaType([...types]) : undefined
+
+/** Whether a response in JSON meets the request's `Accept`. */
+export const acceptsJson = (headers: RequestHeaders): boolean =>
+  asksForJson(headers) || preferred(headers["accept"]!, offered) !== undefined
+
+/**
+ * The form in which an endpoint with pages answers: JSON, unless the request's `Accept` prefers HTML. Null if it takes neither.
+ * Of two forms that it takes alike, the one that it names more exactly wins, then the one that it names first.
+ */
+export const preferredForm = (headers: RequestHeaders): "json" | "page" | null => {
+  if (asksForJson(headers)) return "json"
+  const type = preferred(headers["accept"]!, offeredAsPage)
+  return type === undefined ? null : type.startsWith("text/html") ? "page" : "json"
 }
 
 /** Scheme and token (RFC 9110 §11.4). */

@@ -55,6 +55,11 @@ export const headersOfEveryResponse = {
   "x-content-type-options": "nosniff"
 }
 
+/** Tells caches that the form of the response depends on the request's `Accept` (RFC 9110 §12.5.5). */
+export const variesByAccept = (
+  response: HttpServerResponse.HttpServerResponse
+): HttpServerResponse.HttpServerResponse => HttpServerResponse.setHeader(response, "vary", "accept")
+
 /** The context of a request: its problems and its log lines carry its id. */
 export const withRequest = <R>(context: Context.Context<R>, info: RequestInfo): Context.Context<R> =>
   context.pipe(

@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import { Api } from "../api/Api.ts"
 import { type ProblemCode, problemKinds } from "../api/ProblemKinds.ts"
 import type { ProblemDescription, ProtectedResourceMetadata } from "../api/SystemApi.ts"
@@ -12,7 +13,11 @@ import { Readiness } from "../services/Readiness.ts"
 import { AcceptedCredentials, type AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import { Lifecycle } from "./Lifecycle.ts"
-import { Problems } from "./ProblemResponses.ts"
+import { makeRespondWithPage } from "./pages/Page.ts"
+import { problemPage, unknownProblemPage } from "./pages/ProblemPage.ts"
+import { problemsPage } from "./pages/ProblemsPage.ts"
+import { problemResponse, Problems } from "./ProblemResponses.ts"
+import { preferredForm } from "./RequestChecks.ts"
 
 const ok = { status: "ok" } as const
 
@@ -33,6 +38,8 @@ const resourceMetadata = (
   ...accepted.certificates === null ? {} : { tls_client_certificate_bound_access_tokens: true }
 })
 
+const isForBrowser = ({ headers }: HttpServerRequest): boolean => preferredForm(headers) === "page"
+
 /** Handlers of `SystemApi`. */
 export const SystemLayer = HttpApiBuilder.group(
   Api,
@@ -49,10 +56,20 @@ export const SystemLayer = HttpApiBuilder.group(
       accepted
     )
     const problems = yield* Problems
+    const unknownCode = problems.fail("route_not_found", { detail: "There is no such error code." })
+    const respondWithPage = yield* makeRespondWithPage
 
-    const problemDescription = (code: ProblemCode): ProblemDescription => {
+    const problemDescription = (code: ProblemCode) => {
       const { action, meaning, retryable, status, title } = problemKinds[code]
-      return { type: `${baseUrl}/problems/${code}`, code, title, status, retryable, meaning, action }
+      return {
+        type: `${baseUrl}/problems/${code}`,
+        code,
+        title,
+        status,
+        retryable,
+        meaning,
+        action
+      } satisfies ProblemDescription
     }
     const catalogue = new Map((Object.keys(problemKinds) as Array<ProblemCode>).map((code) => [
       code as string,
@@ -71,12 +88,18 @@ export const SystemLayer = HttpApiBuilder.group(
             )),
       resourceMetadata: () => Effect.succeed(metadata),
       mcpResourceMetadata: () => Effect.succeed(mcpMetadata),
-      listProblems: () => Effect.succeed({ problems: [...catalogue.values()] }),
-      getProblem: ({ params }) => {
+      listProblems: ({ request }) =>
+        Effect.succeed(isForBrowser(request) ? respondWithPage(problemsPage) : { problems: [...catalogue.values()] }),
+      getProblem: ({ params, request }) => {
         const found = catalogue.get(params.code)
+        if (!isForBrowser(request)) return found === undefined ? unknownCode : Effect.succeed(found)
         return found === undefined
-          ? problems.fail("route_not_found", { detail: "There is no such error code." })
-          : Effect.succeed(found)
+          ? Effect.catch(
+            unknownCode,
+            (problem) =>
+              Effect.as(problemResponse(problem), respondWithPage(unknownProblemPage(params.code), problem.status))
+          )
+          : Effect.succeed(respondWithPage(problemPage(baseUrl, found.code)))
       }
     })
   })

@@ -28,9 +28,9 @@ export interface OperationFilter {
 
 export interface OperationListQuery extends OperationFilter {
   /**
-   * Queues and unsettled states: by the time of the last transition. All other lists, and those of a resource owner: by the last
-   * change of the public form, which may be a review. Lists by reference: by acceptance. Lists by idempotency key: by client and
-   * subject, because a key is meant for one operation of each.
+   * Queues, unsettled states and lists by reference: by the time of the last transition. All other lists, and those of a resource
+   * owner: by the last change of the public form, which may be a review. Lists by idempotency key: by client and subject, because
+   * a key is meant for one operation of each.
    */
   readonly order: "oldest" | "newest"
   /** 1 to 1,000. */
@@ -53,7 +53,7 @@ export class OperationSearch extends Context.Service<OperationSearch, {
   readonly list: (query: OperationListQuery) => Effect.Effect<OperatorPage, UnknownPage | StoreUnavailable>
   /**
    * The operations with this id, idempotency key or provider reference, by the last transition, newest first, 20 at most. The match
-   * is exact. Of a key or a reference of more than 1,000 operations it sees 1,000.
+   * is exact. Of a key that more than 1,000 operations have it sees 1,000.
    */
   readonly find: (text: string) => Effect.Effect<ReadonlyArray<OperatorSummary>, StoreUnavailable>
   /** History and actions are bounded: the latest 200 of each. */

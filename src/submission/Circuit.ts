@@ -12,6 +12,7 @@ import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../domain/Grant.ts"
 import { layerCircuit } from "../http/layerCircuit.ts"
+import type { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
 
 /**
@@ -20,10 +21,15 @@ import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./Provi
  */
 export const layerCircuitBreaker: Layer.Layer<CircuitBreaker.CircuitBreaker> = layerCircuit({ failures: 5 })
 
-/** Logs each change of a circuit that this process makes, until its scope closes. */
-export const logCircuits = (breaker: CircuitBreaker.CircuitBreaker): Effect.Effect<void> =>
-  Stream.runForEach(breaker.transitions, (change) =>
-    Effect.annotateLogs(
+/** Logs and counts each change of a circuit that this process makes, until its scope closes. */
+export const watchCircuits = (
+  breaker: CircuitBreaker.CircuitBreaker,
+  metrics: SubmissionMetrics | null
+): Effect.Effect<void> =>
+  Stream.runForEach(breaker.transitions, (change) => {
+    // The cast: the keys of these circuits are providers.
+    if (metrics !== null) metrics.of(change.key as ProviderName).circuit = change.to
+    return Effect.annotateLogs(
       Effect.logWarning(
         change.to === "Open"
           ? "The circuit of a provider opened: nothing is sent to it, and no status is read"
@@ -37,7 +43,8 @@ export const logCircuits = (breaker: CircuitBreaker.CircuitBreaker): Effect.Effe
         to: change.to,
         ...change.to === "Open" ? { retry_after_ms: Duration.toMillis(change.retryAfter) } : {}
       }
-    ))
+    )
+  })
 
 /**
  * Any answer is a success of the provider, also `Rejected`. A failure on this side counts neither way: a local one, or an

@@ -101,6 +101,7 @@ const readAndRecord = (
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const answer = yield* readStatus(services, due)
+    if (answer !== null) countRead(services, due.provider, answer)
     const decision = decideAfterRead(due, answer)
     if (answer !== null && decision._tag !== "Contradicted") yield* logUnusable(due.provider, answer)
     if (decision._tag === "Record" && answer?._tag === "Proven" && answer.state === "failed") {
@@ -115,6 +116,14 @@ const readAndRecord = (
     Effect.annotateLogs({ operation_id: due.operation.id, provider: due.provider }),
     Effect.withSpan("Reconciler.read", { attributes: { operation_id: due.operation.id } })
   )
+
+/** Counts an answer. A read that the circuit does not let through has none. */
+const countRead = ({ metrics }: SubmissionServices, provider: ProviderName, answer: StatusAnswer): void => {
+  if (metrics === null) return
+  const isUnreachable = answer._tag === "NotProven" && answer.reason === "unreachable"
+  const outcome = isUnreachable ? "unreachable" : answer._tag === "NotProven" ? "not_proven" : "proven"
+  metrics.of(provider).reads[outcome].value++
+}
 
 /** Asks the provider. Yields null when its circuit let no read through. */
 const readStatus = (

@@ -7,6 +7,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { logFailure } from "./logFailure.ts"
 import { SubmissionPolicy } from "./SubmissionPolicy.ts"
@@ -43,6 +44,7 @@ export class Rescuer extends Context.Service<Rescuer, {
 
 const make = Effect.gen(function*() {
   const queue = yield* SubmissionQueue
+  const metrics = yield* SubmissionMetrics
   const rescue = withinStore(queue.rescue(batch)).pipe(
     Effect.tap((operations) =>
       operations.length === 0
@@ -51,7 +53,10 @@ const make = Effect.gen(function*() {
           operations
         })
     ),
-    Effect.map((operations) => operations.length),
+    Effect.map(({ length }) => {
+      if (metrics !== null) metrics.rescues.value += length
+      return length
+    }),
     // After any failure, the rescuer tries again.
     Effect.catchCause((cause) =>
       Effect.as(logFailure("Could not rescue stale claims; the rescuer tries again", cause), 0)

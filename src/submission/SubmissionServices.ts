@@ -1,5 +1,6 @@
 import * as Effect from "effect/Effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import type { Drain } from "./Drain.ts"
 import type { ProviderPauses } from "./ProviderPause.ts"
@@ -23,5 +24,8 @@ export const submissionServices = Effect.gen(function*() {
   const policy = yield* SubmissionPolicy
   const invalid = validatePolicy(policy, providers.size)
   if (invalid !== null) return yield* Effect.die(new Error(invalid))
-  return { queue, providers, breaker, policy }
+  const metrics = yield* SubmissionMetrics
+  // From the start, so that a provider without work has series of 0.
+  for (const provider of providers.keys()) metrics?.of(provider)
+  return { queue, providers, breaker, policy, metrics }
 })

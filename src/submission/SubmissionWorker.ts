@@ -15,11 +15,12 @@ import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../domain/Grant.ts"
 import type { UnsafeDatabase } from "../domain/Submission.ts"
+import type { SendOutcome, SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import { AcceptanceSignal } from "../services/AcceptanceSignal.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { type AttemptProgress, attemptUntilSent } from "./attemptUntilSent.ts"
-import { logCircuits } from "./Circuit.ts"
+import { watchCircuits } from "./Circuit.ts"
 import { claimOperations, type TimedClaim } from "./claimOperations.ts"
 import { makeDrain } from "./Drain.ts"
 import { describeDefect } from "./logFailure.ts"
@@ -31,7 +32,7 @@ import { type ProviderTask, runOnce, runPollers } from "./ProviderTask.ts"
 import { makeFailureCheck } from "./publicFailure.ts"
 import { recordSettlement } from "./recordSettlement.ts"
 import { returnClaim } from "./returnClaim.ts"
-import { settlementOf, uncertain } from "./Settlement.ts"
+import { type ClaimReturn, type Settlement, settlementOf, uncertain } from "./Settlement.ts"
 import { submissionServices, type WorkerServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
 
@@ -79,6 +80,7 @@ const send = (
   const { claim: { operation: { id } }, provider } = timed
   return Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
     const progress: AttemptProgress = { isSending: false }
+    const startedAt = performance.now()
     const exit = yield* Effect.exit(restore(attemptUntilSent(services, timed, progress)))
     const end = yield* Effect.try({
       try: () => settlementOf(id, exit, progress.isSending),
@@ -87,6 +89,7 @@ const send = (
       // An adapter without type checks may answer with a value that is no `SubmissionAnswer`.
       Effect.catch((reason) => Effect.succeed(uncertain(reason)))
     )
+    countSend(services, provider, end, startedAt)
     if (end._tag === "ClaimReturn") {
       yield* logReturn(end.reason, { operation_id: id, provider })
       return yield* returnClaim(services, timed, end.reason)
@@ -99,9 +102,24 @@ const send = (
   })).pipe(Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: id } }))
 }
 
+/** Counts the end of a submission. `startedAt` is in milliseconds of `performance.now()`. */
+const countSend = (
+  { metrics }: WorkerServices,
+  provider: ProviderName,
+  end: Settlement | ClaimReturn,
+  startedAt: number
+): void => {
+  if (metrics === null) return
+  const counts = metrics.of(provider)
+  // The cast: an answer of a provider leads to no other state.
+  const outcome = end._tag === "Settlement" && end.isSent ? end.outcome.state as SendOutcome : "not_sent"
+  counts.sends[outcome].value++
+  counts.duration.record((performance.now() - startedAt) / 1000)
+}
+
 const work = Effect.gen(function*() {
   const { services, task } = yield* make
-  const { breaker, drain, policy, queue } = services
+  const { breaker, drain, metrics, policy, queue } = services
   const signal = yield* AcceptanceSignal
   const { moved } = yield* withinStore(queue.prepare, "prepareTimeout")
   if (moved) {
@@ -109,8 +127,8 @@ const work = Effect.gen(function*() {
       "The ledger is in another cluster or database than before: its accepted operations are held for review"
     )
   }
-  if (policy.workerId !== null) yield* rescueOwnClaims(queue, policy.workerId)
-  yield* Effect.forkScoped(logCircuits(breaker))
+  if (policy.workerId !== null) yield* rescueOwnClaims(queue, policy.workerId, metrics)
+  yield* Effect.forkScoped(watchCircuits(breaker, metrics))
   const running = yield* FiberSet.make<void, never>()
   // Finalizers run in reverse: the pollers stop first, then this one waits, then the set interrupts the rest.
   yield* Effect.addFinalizer(() =>
@@ -127,9 +145,14 @@ const work = Effect.gen(function*() {
 })
 
 /** The process that had this id before has ended, so its claims need not wait until they are stale. */
-const rescueOwnClaims = Effect.fnUntraced(function*(queue: SubmissionQueue["Service"], worker: string) {
+const rescueOwnClaims = Effect.fnUntraced(function*(
+  queue: SubmissionQueue["Service"],
+  worker: string,
+  metrics: SubmissionMetrics | null
+) {
   const operations = yield* withinStore(queue.rescueClaimsOf(worker), "prepareTimeout")
   if (operations === 0) return
+  if (metrics !== null) metrics.rescues.value += operations
   yield* Effect.annotateLogs(
     Effect.logWarning(
       "Rescued the claims of this worker's last run: the outcome of these operations is not known. If another process with "

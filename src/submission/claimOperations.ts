@@ -27,7 +27,7 @@ const searchInterval = 1000
  * sends an operation whose claim the database did not acknowledge, so a failure yields no claims.
  */
 export const claimOperations = (services: WorkerServices) => {
-  const { pauses, policy, queue } = services
+  const { metrics, pauses, policy, queue } = services
   const terms: ClaimTerms = {
     send_within: policy.sendWithin,
     rescue_after: policy.rescueAfter,
@@ -71,6 +71,7 @@ export const claimOperations = (services: WorkerServices) => {
     const left = limit - first.length - fresh.length
     const more = left > 0 && first.length === share ? yield* takeOver(provider, left) : []
     const claims = [...first, ...fresh, ...more].map((timed): TimedClaim => ({ ...timed, provider, probeOf }))
+    if (metrics !== null) metrics.of(provider).claims.value += claims.length
     if (claims.length === 0) yield* pauses.release(probeOf)
     return claims
   })

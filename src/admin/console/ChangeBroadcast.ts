@@ -31,7 +31,7 @@ export const maxStreams = 32
 export class ChangeBroadcast extends Context.Service<ChangeBroadcast, {
   /**
    * The changes from now on. The first event names none. It comes when later changes will not be missed, or when the feed cannot be
-   * read. Null: there are too many streams, or the process is stopping. The stream ends with the scope, or when the process stops.
+   * read. Null: there are too many streams. Closing the scope frees the place, and does not end the stream.
    */
   readonly subscribe: Effect.Effect<Stream.Stream<ConsoleChanges> | null, never, Scope.Scope>
 }>()("financial-agents-gateway/admin/console/ChangeBroadcast") {
@@ -51,7 +51,6 @@ const make = Effect.gen(function*() {
   const feed = yield* OperationFeed
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const inboxes = new Set<ChangeInbox>()
-  let isStopping = false
   /** Whether the changes of all inboxes are followed, or the last attempt failed. Otherwise the loop is starting. */
   let status: "starting" | "following" | "failing" = "starting"
 
@@ -124,17 +123,11 @@ const make = Effect.gen(function*() {
     loop = null
   }
 
-  yield* Effect.addFinalizer(() =>
-    Effect.suspend(() => {
-      isStopping = true
-      for (const inbox of inboxes) inbox.end()
-      return loop === null ? Effect.void : Fiber.interrupt(loop)
-    })
-  )
+  yield* Effect.addFinalizer(() => Effect.suspend(() => loop === null ? Effect.void : Fiber.interrupt(loop)))
 
   return ChangeBroadcast.of({
     subscribe: Effect.gen(function*() {
-      if (isStopping || inboxes.size >= maxStreams) return null
+      if (inboxes.size >= maxStreams) return null
       const inbox = yield* makeChangeInbox
       yield* Effect.acquireRelease(Effect.sync(() => enter(inbox)), () => Effect.sync(() => leave(inbox)))
       return inbox.events

@@ -1,7 +1,6 @@
 /**
  * What changed since a page received its last event, as one event: a page that reads slowly fills no memory.
  */
-import type { Done } from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Queue from "effect/Queue"
@@ -28,19 +27,17 @@ const merge = (earlier: ConsoleChanges, later: ConsoleChanges): ConsoleChanges =
 
 export interface ChangeInbox {
   readonly put: (event: ConsoleChanges) => void
-  /** Ends the stream of the events. */
-  readonly end: () => void
+  /** It does not end. */
   readonly events: Stream.Stream<ConsoleChanges>
 }
 
 export const makeChangeInbox: Effect.Effect<ChangeInbox> = Effect.map(
-  Queue.bounded<ConsoleChanges, Done>(1),
+  Queue.bounded<ConsoleChanges>(1),
   (queue) => ({
     put: (event) => {
       const waiting = Queue.takeUnsafe(queue)
       Queue.offerUnsafe(queue, waiting !== undefined && Exit.isSuccess(waiting) ? merge(waiting.value, event) : event)
     },
-    end: () => void Queue.endUnsafe(queue),
     events: Stream.fromQueue(queue)
   })
 )

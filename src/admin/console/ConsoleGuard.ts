@@ -19,7 +19,16 @@ import { readCookie } from "./access/cookies.ts"
 import { isSameSecret } from "./access/secrets.ts"
 import { type Session, Sessions } from "./access/Sessions.ts"
 import { csrfHeader, refreshHeader } from "./ConsoleApi.ts"
-import { foreignHost, foreignOrigin, internalError, invalidRequest, noSession, wrongCsrfToken } from "./refusals.ts"
+import {
+  foreignHost,
+  foreignOrigin,
+  internalError,
+  invalidRequest,
+  noSession,
+  notJson,
+  tooLarge,
+  wrongCsrfToken
+} from "./refusals.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
 
@@ -98,6 +107,16 @@ export const makeFindSession = Effect.gen(function*() {
   }
 })
 
+/** Largest body, in bytes. The reason of an action has 1,024 characters. */
+const maxBody = 16_384
+
+/** The refusal of a body that no endpoint reads. Null: the endpoint may read it. Browsers name the length of a body. */
+const refuseBody = (method: string, headers: RequestHeaders): Response | null => {
+  if (headers["transfer-encoding"] !== undefined) return invalidRequest
+  if (Number(headers["content-length"] ?? 0) > maxBody) return tooLarge
+  return method === "POST" && !/^application\/json(?:;|$)/i.test(headers["content-type"] ?? "") ? notJson : null
+}
+
 /** Step 2. */
 export const SessionRequired = HttpRouter.middleware<{ provides: CurrentSession }>()(
   Effect.gen(function*() {
@@ -114,7 +133,7 @@ export const SessionRequired = HttpRouter.middleware<{ provides: CurrentSession 
         if (!changesNothing(method) && !isSameSecret(headers[csrfHeader] ?? "", session.csrfToken)) {
           return wrongCsrfToken
         }
-        return yield* Effect.provideService(handled, CurrentSession, session)
+        return refuseBody(method, headers) ?? (yield* Effect.provideService(handled, CurrentSession, session))
       })
   })
 )

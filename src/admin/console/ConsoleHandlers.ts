@@ -4,8 +4,9 @@
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import type { OperationState } from "../../domain/Operation.ts"
 import { LedgerFigures } from "../../services/LedgerFigures.ts"
-import { OperationSearch } from "../../services/OperationSearch.ts"
+import { type OperationListQuery, OperationSearch } from "../../services/OperationSearch.ts"
 import { ConsoleAddress } from "./access/ConsoleAddress.ts"
 import { removeCookie } from "./access/cookies.ts"
 import { Sessions } from "./access/Sessions.ts"
@@ -13,12 +14,33 @@ import { ConsoleApi } from "./ConsoleApi.ts"
 import { CurrentSession } from "./ConsoleGuard.ts"
 import { makePerformAction } from "./performAction.ts"
 import { readLedger } from "./readLedger.ts"
+import { unknownPage } from "./refusals.ts"
 
 /** Operations in a page. */
 const pageSize = 50
 
 /** Hours of the flow, unless the request names others. */
 const defaultHours = "3"
+
+/** The filters of a list, as the request names them. */
+interface ListQuery extends Omit<OperationListQuery, "limit" | "order" | "states"> {
+  readonly order?: OperationListQuery["order"]
+  readonly state?: OperationState
+}
+
+const makeList = Effect.map(OperationSearch, (search) => ({ order, state, ...filter }: ListQuery) =>
+  readLedger(
+    Effect.catchTag(
+      search.list({
+        ...filter,
+        ...state === undefined ? {} : { states: [state] },
+        order: order ?? (filter.queue === undefined ? "newest" : "oldest"),
+        limit: pageSize
+      }),
+      "UnknownPage",
+      () => Effect.succeed(unknownPage)
+    )
+  ))
 
 const makeOverview = Effect.gen(function*() {
   const figures = yield* LedgerFigures
@@ -46,6 +68,7 @@ export const ConsoleHandlers = (version: string) =>
     "console",
     Effect.fn(function*(handlers) {
       const search = yield* OperationSearch
+      const list = yield* makeList
       const overview = yield* makeOverview
       const performAction = yield* makePerformAction
       const signOut = yield* makeSignOut
@@ -59,13 +82,7 @@ export const ConsoleHandlers = (version: string) =>
           })),
         logout: () => signOut,
         overview: ({ query }) => overview(Number(query.hours ?? defaultHours)),
-        list: ({ query: { order, state, ...filter } }) =>
-          readLedger(search.list({
-            ...filter,
-            ...state === undefined ? {} : { states: [state] },
-            order: order ?? (filter.queue === undefined ? "newest" : "oldest"),
-            limit: pageSize
-          })),
+        list: ({ query }) => list(query),
         find: ({ query }) => Effect.map(readLedger(search.find(query.text)), (operations) => ({ operations })),
         detail: ({ params }) => readLedger(search.detail(params.id)),
         act: ({ params, payload }) =>

@@ -7,6 +7,7 @@
  *       SessionRequired     the own page as its source, the session, the anti-forgery token
  *         ConsoleHandlers   reads and actions
  *         EventsRoute       changes of the ledger, as server-sent events
+ *         NoEndpoint        refuses all other requests
  */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -15,6 +16,7 @@ import * as Layer from "effect/Layer"
 import { isInetAddress } from "effect/net/NetAddress"
 import type { AdminRoutes } from "../AdminServer.ts"
 import { ConsoleAddress, makeConsoleAddress } from "./access/ConsoleAddress.ts"
+import { OidcAccess } from "./access/OidcAccess.ts"
 import { OneTimeLinkAccess } from "./access/OneTimeLinkAccess.ts"
 import { Sessions } from "./access/Sessions.ts"
 import { ChangeBroadcast } from "./ChangeBroadcast.ts"
@@ -23,7 +25,8 @@ import { EveryRequest, SessionRequired } from "./ConsoleGuard.ts"
 import { ConsoleHandlers } from "./ConsoleHandlers.ts"
 import type { ConsoleSettings } from "./ConsoleSettings.ts"
 import { EventsRoute } from "./EventsRoute.ts"
-import { NoEndpoint, PageRoutes } from "./PageRoutes.ts"
+import { NoEndpoint } from "./NoEndpoint.ts"
+import { PageRoutes } from "./PageRoutes.ts"
 
 const Behind = SessionRequired.combine(EveryRequest)
 
@@ -36,7 +39,7 @@ const Address = ({ url }: ConsoleSettings) =>
 
 /** The routes. The services of the ledger and the files of the page come from outside. */
 const routesOf = (settings: ConsoleSettings) => {
-  const Access = OneTimeLinkAccess(settings.operator)
+  const Access = settings.oidc === null ? OneTimeLinkAccess(settings.operator) : OidcAccess(settings.oidc)
   const Api = Layer.mergeAll(
     Layer.provide(HttpApiBuilder.layer(ConsoleApi), ConsoleHandlers(settings.version)),
     EventsRoute,

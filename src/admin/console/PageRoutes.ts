@@ -52,6 +52,3 @@ export const PageRoutes = HttpRouter.use(Effect.fnUntraced(function*(router) {
     return Effect.succeed(asset === undefined ? routeNotFound : send(asset, immutable))
   })
 }))
-
-/** Answers requests for the API that no endpoint answers. */
-export const NoEndpoint = HttpRouter.add("*", "/console/api/*", routeNotFound)

@@ -1,5 +1,5 @@
 /**
- * One action of an operator: the revision that the operator saw, the action, and the operation after it.
+ * One action of an operator on the operation as the operator saw it, and the operation after it.
  */
 import * as Effect from "effect/Effect"
 import type { OperationId } from "../../domain/Operation.ts"
@@ -13,17 +13,13 @@ const refusalCodes = {
   OperationNotFound: "operation_not_found",
   AlreadySettled: "already_settled",
   IllegalTransition: "illegal_transition",
-  StillHeld: "still_held"
+  StillHeld: "still_held",
+  StaleOperation: "moved_on"
 } as const
 
 const unknownResult = {
   code: "unknown_result",
   message: "It is unknown whether it happened: read the operation again."
-} as const
-
-const movedOn = {
-  code: "moved_on",
-  message: "The operation has changed since you saw it. Read it again before you decide."
 } as const
 
 const doneButUnread = {
@@ -46,9 +42,7 @@ export const makePerformAction = Effect.gen(function*() {
   const actions = yield* OperatorActions
   return Effect.fnUntraced(function*(id: OperationId, operator: string, request: typeof ActionRequest.Type) {
     const { action, reason, revision } = request
-    const seen = yield* readLedger(search.detail(id))
-    if (seen.operation.revision !== revision) return yield* Effect.fail(movedOn)
-    const performed = inTime(actions.perform(action, id, { name: operator, via: "console", reason }))
+    const performed = inTime(actions.perform(action, id, { name: operator, via: "console", reason }, revision))
     yield* Effect.catch(performed, refuseAction)
     return yield* Effect.mapError(readLedger(search.detail(id)), () => doneButUnread)
   })

@@ -7,8 +7,9 @@ import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { OperationId } from "../../domain/Operation.ts"
-import { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import { OperatorActions } from "../../services/OperatorActions.ts"
 import { CommandFailed, print, publicForm } from "../Output.ts"
+import { actingFlags, actingOperator } from "./actingOperator.ts"
 
 export const release = Command.make(
   "release",
@@ -21,15 +22,19 @@ export const release = Command.make(
     all: Flag.Boolean("all").pipe(
       Flag.withDescription("Release every held operation. Use it only if the failover lost no data"),
       Flag.withDefault(false)
-    )
+    ),
+    ...actingFlags
   },
-  Effect.fn(function*({ all, id }) {
-    const queue = yield* SubmissionQueue
+  Effect.fn(function*({ all, id, ...acting }) {
+    const actions = yield* OperatorActions
+    const operator = actingOperator(acting)
     if (all === Option.isSome(id)) {
       return yield* new CommandFailed({ message: "specify exactly one of the id of an operation and --all" })
     }
     yield* print(
-      Option.isSome(id) ? publicForm(yield* queue.release(id.value)) : { released: yield* queue.releaseAll }
+      Option.isSome(id)
+        ? publicForm(yield* actions.perform("release", id.value, operator))
+        : { released: yield* actions.releaseAll(operator) }
     )
   })
 ).pipe(

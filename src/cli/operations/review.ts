@@ -5,9 +5,10 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import { OperationId } from "../../domain/Operation.ts"
-import { OperationLedger } from "../../services/OperationLedger.ts"
+import { OperatorActions } from "../../services/OperatorActions.ts"
 import { id } from "../Flags.ts"
 import { print, publicForm } from "../Output.ts"
+import { actingFlags, actingOperator } from "./actingOperator.ts"
 
 export const review = Command.make(
   "review",
@@ -16,10 +17,12 @@ export const review = Command.make(
     clear: Flag.Boolean("clear").pipe(
       Flag.withDescription("End the review. The time until the next review starts now"),
       Flag.withDefault(false)
-    )
+    ),
+    ...actingFlags
   },
-  Effect.fn(function*({ clear, id }) {
-    const ledger = yield* OperationLedger
-    yield* print(publicForm(yield* ledger.review(id, !clear)))
+  Effect.fn(function*({ clear, id, ...acting }) {
+    const actions = yield* OperatorActions
+    const action = clear ? "end_review" : "review"
+    yield* print(publicForm(yield* actions.perform(action, id, actingOperator(acting))))
   })
 ).pipe(Command.withDescription("Put an operation under review, or end the review"))

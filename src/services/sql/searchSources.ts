@@ -155,7 +155,7 @@ export const sourceOf = (filter: OperationFilter, add: AddParameter): Source | n
     const within = `o.idempotency_key = ${add(idempotency_key)}${ofClient}`
     return single("key", [named("o.client_id"), named("o.subject")], within)
   }
-  if (reference !== undefined) return single("reference", [id], `o.reference = ${add(reference)}`)
+  if (reference !== undefined) return single("reference", [since, id], `o.reference = ${add(reference)}`)
   if (resource_owner !== undefined) return ofOwner(resource_owner, filter, add)
   if (queue === "under_review") return byProvider("review", "o.under_review", filter, add)
   if (queue === "waiting") return byProvider("waiting", mayWait, filter, add)

@@ -109,7 +109,7 @@ export const findStatement = `
     (SELECT o.id, o.client_id, o.updated_at FROM operations o WHERE o.idempotency_key = $2 LIMIT ${mostMatches})
     UNION
     (SELECT o.id, o.client_id, o.updated_at FROM operations o WHERE o.reference = $3
-    ORDER BY o.id DESC LIMIT ${mostMatches})
+    ORDER BY o.updated_at DESC, o.id DESC LIMIT ${mostMatches})
     ORDER BY updated_at DESC, id DESC LIMIT 20
   )
   SELECT o.* FROM found f CROSS JOIN LATERAL (

@@ -27,6 +27,7 @@ const paths: ReadonlyArray<readonly [template: string, requests: number]> = [
   ["/v1/operations/{id}", requests],
   ["/problems", requests],
   ["/problems/not_ready", requests],
+  ["/", requests / 10],
   ["/openapi.json", requests / 10],
   ["/docs", requests / 100]
 ]

@@ -21,11 +21,12 @@ const paths = [
   "/problems/not_ready",
   "/problems/unknown",
   "/openapi.json",
-  "/docs"
+  "/docs",
+  // A page for browsers; to programs it is an unknown path (`FrontPage.test.ts`).
+  "/"
 ]
 
 const unknownPaths = [
-  "/",
   "/v1",
   "/v1/",
   "/v2/operations",

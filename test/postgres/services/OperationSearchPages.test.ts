@@ -48,10 +48,10 @@ const assertPages = Effect.fnUntraced(function*(rows: ReadonlyArray<Searched>, q
   const ids = listed.map(({ operation }) => operation.id)
   assert.strictEqual(new Set(ids).size, ids.length, "each once")
   assert.deepStrictEqual(ids.toSorted(), expected.toSorted())
-  const isByAge = query.idempotency_key === undefined && query.reference === undefined
-    && query.resource_owner === undefined
-    && (query.queue !== undefined || query.states !== undefined && query.states.length > 0
-        && query.states.every((state) => !["succeeded", "failed", "cancelled"].includes(state)))
+  const isByAge = query.idempotency_key === undefined &&
+    (query.reference !== undefined || query.resource_owner === undefined
+        && (query.queue !== undefined || query.states !== undefined && query.states.length > 0
+            && query.states.every((state) => !["succeeded", "failed", "cancelled"].includes(state))))
   if (!isByAge) return
   const keys = listed.map(({ operation }) => `${operation.updated_at.epochMilliseconds} ${operation.id}`)
   const sorted = keys.toSorted()

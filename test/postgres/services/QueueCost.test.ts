@@ -9,9 +9,10 @@ import type { Grant, ProviderName } from "../../../src/domain/Grant.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { fillQueue } from "../../fixtures/FilledQueue.ts"
 import { issueAgain, newProvider, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { anotherPool, openTransaction } from "../../fixtures/Pools.ts"
+import { planOf, rowsOf } from "../../fixtures/Plans.ts"
+import { anotherPool } from "../../fixtures/Pools.ts"
 import { claimTerms, issueAtNewProvider, readTerms } from "../../fixtures/Queue.ts"
-import { layerRecorded, type Statement, Statements } from "../../fixtures/Statements.ts"
+import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
 
 const limit = 10
 
@@ -50,48 +51,6 @@ const questions: Readonly<
     ask: ({ grant }) => SubmissionQueue.use((queue) => queue.takeReads(grant.provider, limit, readTerms))
   }
 }
-
-interface Plan {
-  readonly "Node Type": string
-  readonly "Relation Name"?: string
-  readonly "Index Name"?: string
-  readonly "Actual Rows": number
-  readonly "Actual Loops": number
-  readonly "Rows Removed by Filter"?: number
-  readonly "Rows Removed by Index Recheck"?: number
-  readonly Plans?: ReadonlyArray<Plan>
-}
-
-interface Explained {
-  readonly "QUERY PLAN": readonly [{ readonly Plan: Plan }]
-}
-
-const nodesOf = (plan: Plan): ReadonlyArray<Plan> => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
-
-/** Rows that a node read, including those that it discarded. */
-const rowsOf = (node: Plan) =>
-  (node["Actual Rows"] + (node["Rows Removed by Filter"] ?? 0) + (node["Rows Removed by Index Recheck"] ?? 0))
-  * node["Actual Loops"]
-
-const literal = (parameter: unknown) =>
-  `'${String(Array.isArray(parameter) ? `{${parameter.join(",")}}` : parameter).replaceAll("'", "''")}'`
-
-/**
- * The execution plan of a statement, which is then rolled back. PostgreSQL plans the first five executions, and may
- * keep one plan for all values after that: the plan of the last execution counts.
- */
-const planOf = Effect.fnUntraced(function*({ parameters, text }: Statement) {
-  const run = yield* openTransaction
-  yield* run(`PREPARE probe AS ${text}`)
-  const execute = `EXECUTE probe${parameters.length === 0 ? "" : `(${parameters.map(literal).join(", ")})`}`
-  let nodes: ReadonlyArray<Plan> = []
-  for (let execution = 0; execution < 8; execution++) {
-    const [row] = (yield* run(`EXPLAIN (ANALYZE, FORMAT JSON) ${execute}`)) as ReadonlyArray<Explained>
-    nodes = nodesOf(row!["QUERY PLAN"][0].Plan)
-  }
-  yield* run("DEALLOCATE probe")
-  return nodes
-}, Effect.scoped)
 
 /** One connection that records its statements, and plans in the given mode. */
 const alone = (plan_cache_mode: string) =>

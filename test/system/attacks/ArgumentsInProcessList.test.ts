@@ -83,7 +83,7 @@ describe("A payload", () => {
         ])
         assert.deepStrictEqual(yield* warnings([...advance, "succeeded", "--evidence", "-"], env, payload), [])
         const { history } = yield* result<{ readonly history: ReadonlyArray<{ readonly evidence: unknown }> }>(
-          ["operations", "show", id],
+          ["operations", "show", id, "--json"],
           env
         )
         assert.deepStrictEqual(history.map(({ evidence }) => evidence), [null, { to: secret }, { to: secret }])

@@ -197,7 +197,7 @@ describe("The command line", () => {
         )
         assert.deepInclude(failed, { state: "failed", revision: 4 })
         const shown = yield* result<{ operation: unknown; history: ReadonlyArray<Record<string, unknown>> }>(
-          ["operations", "show", id],
+          ["operations", "show", id, "--json"],
           env
         )
         assert.deepStrictEqual(shown.operation, failed)

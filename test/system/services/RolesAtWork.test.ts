@@ -25,7 +25,9 @@ import { GrantBlockers } from "../../../src/services/GrantBlockers.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { OperationSearch } from "../../../src/services/OperationSearch.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { OperatorActions } from "../../../src/services/OperatorActions.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
@@ -173,6 +175,50 @@ describe("The generated roles", () => {
           )
         )
       )
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
+  it.live("of the writer can act as an operator and search, but neither change a record of actions nor date one", () =>
+    Effect.gen(function*() {
+      const { as } = yield* rolesWith()
+      yield* Effect.gen(function*() {
+        const actions = yield* OperatorActions
+        const search = yield* OperationSearch
+        const { grant } = yield* Grants.use((grants) => grants.issue(request))
+        const { operation } = yield* OperationLedger.use((ledger) =>
+          ledger.accept(grant, { type: "payment", key: IdempotencyKey.make("k"), payload: 1 })
+        )
+        const operator = { name: "ada", via: "command", reason: null } as const
+        yield* actions.perform("hold", operation.id, operator, operation.revision)
+        assert.strictEqual(
+          (yield* Effect.flip(actions.perform("cancel", operation.id, operator)))._tag,
+          "IllegalTransition"
+        )
+        assert.strictEqual(yield* actions.holdAll(operator), 1)
+        assert.strictEqual(yield* actions.releaseAll(operator), 1)
+        const { operations } = yield* search.list({ order: "newest", limit: 10 })
+        assert.deepStrictEqual(yield* search.find("k"), operations)
+        assert.lengthOf((yield* search.detail(operation.id)).actions, 2)
+        yield* denied("UPDATE operator_actions SET operator = 'other'")
+        yield* denied("DELETE FROM operator_actions")
+        yield* denied("TRUNCATE operator_actions")
+        yield* denied(`INSERT INTO operator_actions (at, operator, via, action, affected, result)
+          VALUES ('2020-01-01', 'other', 'console', 'hold_all', 1, 'done')`)
+      }).pipe(
+        Effect.provide(
+          Layer.mergeAll(Grants.layer, OperationLedger.layer, OperationSearch.layer, OperatorActions.layer).pipe(
+            Layer.provideMerge(as("writer"))
+          )
+        )
+      )
+      for (const role of ["reader", "provisioner"] as const) {
+        yield* Effect.provide(
+          Effect.forEach([
+            "SELECT operator FROM operator_actions",
+            "INSERT INTO operator_actions (operator, via, action, affected, result) VALUES ('a', 'console', 'hold_all', 1, 'done')"
+          ], denied),
+          as(role)
+        )
+      }
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
   it.live("of a reader that checks DPoP proofs can store and delete them", () =>

@@ -5,6 +5,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
+import type { Document } from "../../fixtures/HttpConformance.ts"
 import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
 import { baseUrl, mutationProblemTable, problemTable } from "../../fixtures/HttpProblem.ts"
 import { json } from "../../fixtures/HttpWire.ts"
@@ -56,9 +57,14 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
         /<script\b[^>]*>[\s\S]*?<\/script>/g,
         (script) => script.slice(0, script.indexOf(">") + 1)
       )
-      assert.notMatch(markup, /<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=/)
+      assert.notMatch(markup, /<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)="(?!data:)/)
       assert.match(text, /"withDefaultFonts":\s*false/)
-      assert.include(policy.get("script-src") ?? [], "'unsafe-inline'")
+      // The policy names the scripts of the page and allows no other.
+      const scripts = [...text.matchAll(/<script>([^]*?)<\/script>/g)].map(([, script]) =>
+        `'sha256-${createHash("sha256").update(script!).digest("base64")}'`
+      )
+      assert.strictEqual(scripts.length, 2)
+      assert.deepStrictEqual(policy.get("script-src"), scripts)
       assert.include(policy.get("style-src") ?? [], "'unsafe-inline'")
     }))
 
@@ -84,6 +90,22 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
         }
         assert.strictEqual(digests.size, 1)
       }
+    }))
+
+  it.effect("declares HTML beside JSON for the two endpoints with pages, and says that their form varies", () =>
+    Effect.gen(function*() {
+      const { send } = yield* Gateway
+      const { paths } = json(yield* send("/openapi.json")) as Pick<Document, "paths">
+      const pages = Object.entries(paths).flatMap(([path, { get }]) =>
+        Object.entries(get?.responses ?? {}).filter(([, { content = {} }]) => "text/html" in content).map((
+          [status, { content = {}, headers = {} }]
+        ) => [path, status, Object.keys(content)[0], "Vary" in headers])
+      )
+      assert.deepStrictEqual(pages, [
+        ["/problems", "200", "application/json", true],
+        ["/problems/{code}", "200", "application/json", true],
+        ["/problems/{code}", "404", "application/problem+json", true]
+      ])
     }))
 
   it.effect("of problems describes every code with its action, including those of mutation endpoints", () =>

@@ -1,4 +1,7 @@
-/** The header Accept decides only between JSON and 406. The tests send header values over a socket. */
+/**
+ * The header Accept decides only between JSON and 406, except where the gateway has pages for people: `Pages.test.ts`. The tests
+ * send header values over a socket.
+ */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
@@ -36,7 +39,7 @@ layer(memoryGateway(), { excludeTestServices: true })("Accept", (it) => {
   const targets = Effect.gen(function*() {
     const holder = yield* issue()
     const { id } = yield* accept(holder)
-    const paths = ["/healthz", "/readyz", "/problems", "/problems/not_ready", "/v1/operations", `/v1/operations/${id}`]
+    const paths = ["/healthz", "/readyz", "/v1/operations", `/v1/operations/${id}`]
     return { paths, token: holder.token }
   })
 

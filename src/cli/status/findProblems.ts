@@ -1,0 +1,129 @@
+/**
+ * What `status` finds wrong in the figures of the ledger, and the call that shows more.
+ */
+import * as Duration from "effect/Duration"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { isTerminal, type OperationState } from "../../domain/Operation.ts"
+import {
+  type Condition,
+  type DueWork,
+  type LedgerFiguresNow,
+  maxDueCount,
+  type SeenWorker
+} from "../../services/LedgerFigures.ts"
+import { defaultPolicy } from "../../submission/SubmissionPolicy.ts"
+import { shellWord } from "../shellWord.ts"
+import { formatSpan, spanBetween } from "../Spans.ts"
+
+/** The state of the database that a command found. */
+export interface Status {
+  readonly embedded: boolean
+  readonly migrated: boolean
+  /** Null: the database lacks migrations. */
+  readonly figures: LedgerFiguresNow | null
+}
+
+export interface Problem {
+  readonly message: string
+  /** A call of the program that shows more or helps. Null: there is none. */
+  readonly command: string | null
+}
+
+/** A worker that reported nothing for longer has stopped, or cannot reach the database. */
+const seenWithin = Duration.seconds(30)
+
+/** The longest time in a condition that is no problem: the ages at which workers put operations under review. */
+const longest: Readonly<Record<Exclude<Condition, "under_review" | "held">, Duration.Duration>> = {
+  ...defaultPolicy.reviewAfter,
+  submitting: Duration.minutes(5)
+}
+
+/** The longest delay of due work that is no problem. */
+const longestLag = Duration.minutes(1)
+
+/** Whether a worker process runs, by its last report. */
+export const isSeen = (worker: SeenWorker, { at }: LedgerFiguresNow): boolean =>
+  at.epochMilliseconds - worker.seen_at.epochMilliseconds <= Duration.toMillis(seenWithin)
+
+const counted = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`
+
+const listCall = (provider: ProviderName, filter: string): string =>
+  `financial-agents-gateway operations list ${filter} --provider ${shellWord(provider)} --order oldest`
+
+/** How many operations of the provider are in the state, held or under review. Held operations are not counted as accepted. */
+export const countOf = (
+  figures: LedgerFiguresNow,
+  provider: ProviderName,
+  condition: Condition | OperationState
+): number => {
+  const of = (counts: LedgerFiguresNow["held"]) => counts.find((count) => count.provider === provider)?.count ?? 0
+  if (condition === "held") return of(figures.held)
+  if (condition === "under_review") return of(figures.under_review)
+  const inState = of(figures.operations.filter(({ state }) => state === condition))
+  return condition === "accepted" ? inState - of(figures.held) : inState
+}
+
+const conditionProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
+  figures.oldest.flatMap(({ condition, provider, since }): ReadonlyArray<Problem> => {
+    const count = counted(countOf(figures, provider, condition), "operation is", "operations are")
+    const forPeople = condition === "held" || condition === "under_review"
+    if (forPeople) {
+      const name = condition.replace("_", " ")
+      return [{
+        message: `${provider}: ${count} ${name}`,
+        command: listCall(provider, `--${condition.replace("_", "-")}`)
+      }]
+    }
+    if (figures.at.epochMilliseconds - since.epochMilliseconds <= Duration.toMillis(longest[condition])) return []
+    return [{
+      message: `${provider}: ${count} ${condition}, the oldest for ${spanBetween(since, figures.at)}`,
+      command: listCall(provider, `--state ${condition}`)
+    }]
+  })
+
+/** What each kind of due work is called, and which operations it concerns. */
+export const dueNames: Readonly<Record<DueWork, { readonly name: string; readonly filter: string }>> = {
+  claim: { name: "submission", filter: "--state accepted" },
+  take_over: { name: "take-over of returned claims", filter: "--state submitting" },
+  rescue: { name: "rescue of stale claims", filter: "--state submitting" },
+  read_status: { name: "status read", filter: "--state submitted --state indeterminate" },
+  examine: { name: "status read of held operations", filter: "--held" }
+}
+
+/** A count of due work, which has an upper limit. */
+export const dueCount = (count: number): string => count >= maxDueCount ? `${count} or more` : String(count)
+
+const lagProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> =>
+  figures.due
+    .filter(({ since }) => figures.at.epochMilliseconds - since.epochMilliseconds > Duration.toMillis(longestLag))
+    .map(({ count, provider, since, work }) => ({
+      message: `${provider}: ${dueNames[work].name} is late by ${spanBetween(since, figures.at)} (${
+        dueCount(count)
+      } due)`,
+      command: listCall(provider, dueNames[work].filter)
+    }))
+
+const workerProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
+  const seen = figures.workers.filter((worker) => isSeen(worker, figures))
+  const unsettled = figures.operations.filter(({ state }) => !isTerminal(state))
+  const waiting = unsettled.reduce((sum, { count }) => sum + count, 0)
+  const circuits = seen.flatMap(({ circuits, process_id, worker_id }) =>
+    Object.entries(circuits).filter(([, circuit]) => circuit !== "closed").map(([provider, circuit]): Problem => ({
+      message: `${provider}: the circuit of worker ${worker_id ?? process_id} is ${circuit.replace("_", " ")}`,
+      command: null
+    }))
+  )
+  if (seen.length > 0 || waiting === 0) return circuits
+  return [{
+    message: `no worker has reported for ${formatSpan(Duration.toMillis(seenWithin))}, and ${
+      counted(waiting, "operation is", "operations are")
+    } unsettled`,
+    command: "financial-agents-gateway work --help"
+  }]
+}
+
+/** A line for each problem, the most urgent first. */
+export const findProblems = ({ figures }: Status): ReadonlyArray<Problem> =>
+  figures === null
+    ? [{ message: "the database lacks migrations", command: "financial-agents-gateway migrate" }]
+    : [...workerProblems(figures), ...conditionProblems(figures), ...lagProblems(figures)]

@@ -1,0 +1,140 @@
+/**
+ * The figures of the ledger on one screen.
+ */
+import type * as DateTime from "effect/DateTime"
+import type { ProviderName } from "../../domain/Grant.ts"
+import type { OperationState } from "../../domain/Operation.ts"
+import { formatTimestamp } from "../../domain/Timestamp.ts"
+import { toInvocation } from "../../node/Invocation.ts"
+import { type Condition, conditions, type LedgerFiguresNow, type SeenWorker } from "../../services/LedgerFigures.ts"
+import { type Fact, heading, indented, renderFacts } from "../Facts.ts"
+import { conditionStyles, type Screen } from "../Screen.ts"
+import { spanBetween } from "../Spans.ts"
+import { type Column, renderTable } from "../Table.ts"
+import { countOf, dueCount, dueNames, findProblems, isSeen, type Problem, type Status } from "./findProblems.ts"
+
+const formatCount = new Intl.NumberFormat("en").format
+
+/** The operations of a provider in a state, held or under review. */
+interface Standing {
+  readonly provider: ProviderName
+  readonly condition: Condition | OperationState
+  readonly count: number
+  readonly oldest: DateTime.Utc | null
+}
+
+/** Unsettled operations first, in the order in which operations visit the states. */
+const shownConditions: ReadonlyArray<Standing["condition"]> = [...conditions, "succeeded", "failed", "cancelled"]
+
+const standingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Standing> => {
+  const providers = [...new Set(figures.operations.map(({ provider }) => provider))].sort()
+  return providers.flatMap((provider) =>
+    shownConditions.map((condition): Standing => ({
+      provider,
+      condition,
+      count: countOf(figures, provider, condition),
+      oldest: figures.oldest.find((row) => row.provider === provider && row.condition === condition)?.since ?? null
+    })).filter(({ count }) => count > 0)
+  )
+}
+
+const standingColumns = ({ at }: LedgerFiguresNow): ReadonlyArray<Column<Standing>> => [
+  { title: "provider", cell: ({ provider }) => ({ text: provider }), least: 8 },
+  {
+    title: "operations",
+    cell: ({ condition }) => ({ text: condition.replace("_", " "), style: conditionStyles[condition] })
+  },
+  { title: "count", cell: ({ count }) => ({ text: formatCount(count) }), align: "right" },
+  { title: "oldest", cell: ({ oldest }) => ({ text: oldest === null ? "" : spanBetween(oldest, at) }), align: "right" }
+]
+
+const dueColumns = ({ at }: LedgerFiguresNow): ReadonlyArray<Column<LedgerFiguresNow["due"][number]>> => [
+  { title: "provider", cell: ({ provider }) => ({ text: provider }), least: 8 },
+  { title: "due work", cell: ({ work }) => ({ text: dueNames[work].name }), least: 8 },
+  { title: "count", cell: ({ count }) => ({ text: dueCount(count) }), align: "right" },
+  { title: "late by", cell: ({ since }) => ({ text: spanBetween(since, at) }), align: "right" }
+]
+
+/** The circuits of a worker that are not closed. */
+const openCircuits = ({ circuits }: SeenWorker): string =>
+  Object.entries(circuits)
+    .filter(([, circuit]) => circuit !== "closed")
+    .map(([provider, circuit]) => `${provider} ${circuit.replace("_", " ")}`)
+    .join(", ")
+
+const workerColumns = (figures: LedgerFiguresNow): ReadonlyArray<Column<SeenWorker>> => [
+  {
+    title: "worker",
+    cell: ({ process_id, worker_id }) => ({ text: worker_id === null ? process_id : `${worker_id} ${process_id}` }),
+    least: 8
+  },
+  { title: "version", cell: ({ version }) => ({ text: version }), least: 7 },
+  {
+    title: "runs for",
+    cell: ({ seen_at, started_at }) => ({ text: spanBetween(started_at, seen_at) }),
+    align: "right"
+  },
+  {
+    title: "last report",
+    cell: (worker) => ({
+      text: `${spanBetween(worker.seen_at, figures.at)} ago`,
+      style: isSeen(worker, figures) ? undefined : "yellow"
+    }),
+    align: "right"
+  },
+  {
+    title: "circuits",
+    cell: (worker) => {
+      const open = openCircuits(worker)
+      return { text: open === "" ? "closed" : open, style: open === "" ? undefined : "red" }
+    },
+    least: 8
+  }
+]
+
+const databaseFacts = (status: Status, now: DateTime.Utc): ReadonlyArray<Fact> => {
+  const { embedded, figures, migrated } = status
+  return [
+    {
+      label: "database",
+      value: `${embedded ? "embedded" : "external"}, ${migrated ? "migrated" : "lacks migrations"}`,
+      style: migrated ? undefined : "red"
+    },
+    ...figures === null
+      ? []
+      : [{
+        label: "figures",
+        value: `${formatTimestamp(figures.at.epochMilliseconds)}, ${spanBetween(figures.at, now)} old`
+      }, {
+        label: "workers",
+        value: `${figures.workers.filter((worker) => isSeen(worker, figures)).length} reported within 30 s`
+      }]
+  ]
+}
+
+const problemLines = (problems: ReadonlyArray<Problem>, screen: Screen): string =>
+  problems.length === 0
+    ? screen.paint("green", "No problems")
+    : [
+      heading("Problems", screen),
+      ...problems.map(({ command, message }) =>
+        indented("  ", command === null ? message : `${message}: ${toInvocation(command)}`, screen, "red")
+      )
+    ].join("\n")
+
+const tableOf = <Row>(columns: ReadonlyArray<Column<Row>>, rows: ReadonlyArray<Row>, screen: Screen) =>
+  rows.length === 0 ? [] : [renderTable(columns, rows, screen)]
+
+/** The status as text. `now` gives the age of the figures. */
+export const renderStatus = (status: Status, now: DateTime.Utc, screen: Screen): string => {
+  const { figures } = status
+  return [
+    renderFacts("Gateway", databaseFacts(status, now), screen),
+    ...figures === null ? [] : [
+      ...tableOf(standingColumns(figures), standingsOf(figures), screen),
+      ...tableOf(dueColumns(figures), figures.due, screen),
+      ...tableOf(workerColumns(figures), figures.workers, screen)
+    ],
+    problemLines(findProblems(status), screen)
+  ].join("\n\n")
+}

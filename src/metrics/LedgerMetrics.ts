@@ -1,0 +1,167 @@
+/**
+ * Figures about the whole ledger, as the last read found them. Reads follow the scrapes: at most one at a time, and none while the
+ * last one is recent. Without a database the figures disappear, so that no panel shows old ones.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import type * as Metric from "effect/Metric"
+import type { LedgerFiguresNow } from "../services/LedgerFigures.ts"
+import { type Family, type Labels, makeSeries, type Series } from "./Series.ts"
+
+const families = {
+  operations: { name: "gateway_operations", help: "Operations of the ledger, by provider and state." },
+  held: { name: "gateway_operations_held", help: "Held operations, by provider." },
+  underReview: { name: "gateway_operations_under_review", help: "Operations under review, by provider." },
+  oldest: {
+    name: "gateway_oldest_operation_age_seconds",
+    help: "For how long the oldest operation of the provider has been in the condition."
+  },
+  due: {
+    name: "gateway_due_operations",
+    help: "Operations whose next action is due, by provider and work. 1000 stands for 1000 or more."
+  },
+  lag: { name: "gateway_due_lag_seconds", help: "For how long the first of them has been due." },
+  workers: {
+    name: "gateway_workers_seen",
+    help: "Processes with workers that reported themselves in the last 30 seconds."
+  },
+  up: { name: "gateway_ledger_figures_up", help: "1 if the last read of the ledger's figures succeeded, else 0." },
+  duration: { name: "gateway_ledger_figures_duration_seconds", help: "How long the last read of the figures took." }
+}
+
+/** A read that is older is repeated before a scrape. */
+const freshFor = Duration.seconds(5)
+
+/** How long a scrape waits for a read. */
+const patience = Duration.seconds(3)
+
+/** How recently a worker must have reported itself, in milliseconds. */
+const workerSeenWithin = 30_000
+
+/** A value of a read. */
+interface Reading {
+  readonly family: Family
+  readonly labels: Labels
+  readonly value: number
+}
+
+const secondsSince = (now: DateTime.Utc, since: DateTime.Utc): number =>
+  Math.max(0, DateTime.toEpochMillis(now) - DateTime.toEpochMillis(since)) / 1000
+
+/** The values of a read. */
+const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
+  const { at, due, held, oldest, operations, under_review, workers } = figures
+  const seen = workers.filter(({ seen_at }) => secondsSince(at, seen_at) * 1000 <= workerSeenWithin)
+  return [
+    ...operations.map(({ count, provider, state }) => ({
+      family: families.operations,
+      labels: { provider, state },
+      value: count
+    })),
+    ...held.map(({ count, provider }) => ({ family: families.held, labels: { provider }, value: count })),
+    ...under_review.map(({ count, provider }) => ({
+      family: families.underReview,
+      labels: { provider },
+      value: count
+    })),
+    ...oldest.map(({ condition, provider, since }) => ({
+      family: families.oldest,
+      labels: { provider, condition },
+      value: secondsSince(at, since)
+    })),
+    ...due.flatMap(({ count, provider, since, work }) => [
+      { family: families.due, labels: { provider, work }, value: count },
+      { family: families.lag, labels: { provider, work }, value: secondsSince(at, since) }
+    ]),
+    { family: families.workers, labels: {}, value: seen.length }
+  ]
+}
+
+/** The gauges of the last read. */
+class Gauges {
+  readonly #series: Series
+  #registered: Array<Metric.Registration> = []
+
+  constructor(series: Series) {
+    this.#series = series
+  }
+
+  /** Replaces all values. Series that are not among them end. */
+  show(readings: ReadonlyArray<Reading>): void {
+    for (const { remove } of this.#registered) remove()
+    this.#registered = readings.map(({ family, labels, value }) => this.#series.gauge(family, () => value, labels))
+  }
+}
+
+/** Reads the figures before a scrape, if the last read is not recent. It waits for 3 seconds at most, and never fails. */
+export type RefreshLedgerMetrics = Effect.Effect<void>
+
+/** Null: the process has no figures of the ledger. */
+export const LedgerMetrics: Context.Reference<RefreshLedgerMetrics | null> = Context.Reference<
+  RefreshLedgerMetrics | null
+>("financial-agents-gateway/metrics/LedgerMetrics", { defaultValue: () => null })
+
+/** Runs the read in a fiber of its own: a database that is stopped may not even answer a cancellation. */
+const detached = <A, E>(read: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.flatMap(
+    Effect.forkDetach(read, { startImmediately: true }),
+    (fiber) => Effect.onInterrupt(Fiber.join(fiber), () => Effect.sync(() => fiber.interruptUnsafe()))
+  )
+
+const make = Effect.fnUntraced(function*(now: Effect.Effect<LedgerFiguresNow, unknown>) {
+  const series = yield* makeSeries
+  const gauges = new Gauges(series)
+  const clock = yield* Clock.Clock
+  const monotonic = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  let isUp = 0
+  let seconds = 0
+  series.gauge(families.up, () => isUp)
+  series.gauge(families.duration, () => seconds)
+
+  /** When the last read ended. */
+  let readAt = -Infinity
+  let underWay: Deferred.Deferred<void> | null = null
+
+  const read = Effect.gen(function*() {
+    const begin = monotonic()
+    const figures = yield* Effect.option(Effect.timeout(detached(now), patience)).pipe(
+      Effect.catchDefect(() => Effect.succeedNone)
+    )
+    readAt = monotonic()
+    seconds = (readAt - begin) / 1000
+    isUp = figures._tag === "Some" ? 1 : 0
+    gauges.show(figures._tag === "Some" ? readingsOf(figures.value) : [])
+  })
+
+  const scope = yield* Effect.scope
+  return Effect.suspend(() => {
+    if (underWay === null) {
+      if (monotonic() - readAt < Duration.toMillis(freshFor)) return Effect.void
+      const ended = Deferred.makeUnsafe<void>()
+      underWay = ended
+      const once = Effect.ensuring(
+        read,
+        Effect.sync(() => {
+          underWay = null
+          Deferred.doneUnsafe(ended, Effect.void)
+        })
+      )
+      // A scraper that leaves must not end the read of the others.
+      return Effect.andThen(Effect.forkIn(Effect.withTracerEnabled(once, false), scope), Deferred.await(ended))
+    }
+    return Deferred.await(underWay)
+  })
+})
+
+/** Registers the series. `now` reads the figures. */
+export const layer = <R>(now: Effect.Effect<LedgerFiguresNow, unknown, R>): Layer.Layer<never, never, R> =>
+  Layer.effect(
+    LedgerMetrics,
+    Effect.flatMap(Effect.context<R>(), (context) => make(Effect.provideContext(now, context)))
+  )

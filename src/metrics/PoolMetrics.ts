@@ -1,0 +1,69 @@
+/**
+ * Connections to the database, by pool.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { makeSeries, type Series } from "./Series.ts"
+
+const families = {
+  connections: { name: "gateway_db_pool_connections", help: "Open connections to the database, by pool." },
+  inUse: {
+    name: "gateway_db_pool_connections_in_use",
+    help:
+      "Connections that run a statement or a transaction, by pool. In the pools of the readers, statements share them."
+  },
+  waiting: {
+    name: "gateway_db_pool_waiting",
+    help: "Statements and transactions that wait for a connection, by pool. Connecting is included."
+  },
+  errors: {
+    name: "gateway_db_pool_errors_total",
+    help: "Failures to get a connection, and connections lost during a statement, by pool."
+  }
+}
+
+/** The counts of one pool. */
+export class PoolCounts {
+  connections = 0
+  inUse = 0
+  waiting = 0
+  errors = 0
+}
+
+/** The counts of the pools of a process. Equal names share one. */
+class PoolsCounts {
+  readonly #pools = new Map<string, PoolCounts>()
+  readonly #series: Series
+
+  constructor(series: Series) {
+    this.#series = series
+  }
+
+  pool(name: string): PoolCounts {
+    const found = this.#pools.get(name)
+    if (found !== undefined) return found
+    const counts = new PoolCounts()
+    this.#pools.set(name, counts)
+    const labels = { pool: name }
+    this.#series.gauge(families.connections, () => counts.connections, labels)
+    this.#series.gauge(families.inUse, () => counts.inUse, labels)
+    this.#series.gauge(families.waiting, () => counts.waiting, labels)
+    this.#series.readCounter(families.errors, () => counts.errors, labels)
+    return counts
+  }
+}
+
+/** Null: connections are not counted. */
+export const PoolMetrics: Context.Reference<PoolsCounts | null> = Context.Reference<PoolsCounts | null>(
+  "financial-agents-gateway/metrics/PoolMetrics",
+  { defaultValue: () => null }
+)
+
+export type PoolMetrics = PoolsCounts
+
+/** Counts connections, and registers the series. */
+export const layer: Layer.Layer<never> = Layer.effect(
+  PoolMetrics,
+  Effect.map(makeSeries, (series) => new PoolsCounts(series))
+)

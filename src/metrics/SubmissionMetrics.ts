@@ -1,0 +1,99 @@
+/**
+ * The work of a worker, by provider. Providers come from the configuration of the process.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { ProviderName } from "../domain/Grant.ts"
+import { type Count, type Distribution, makeSeries, secondsBounds, type Series } from "./Series.ts"
+
+const families = {
+  claims: { name: "gateway_claims_total", help: "Operations that this worker claimed, by provider." },
+  returned: {
+    name: "gateway_claims_returned_total",
+    help: "Claims that this worker returned because provably nothing was sent, by provider."
+  },
+  sends: {
+    name: "gateway_sends_total",
+    help: "Submissions that ended, by provider and outcome. Not sent: the provider provably took nothing."
+  },
+  duration: {
+    name: "gateway_send_duration_seconds",
+    help:
+      "Time from the start of a submission to its outcome, with all attempts and the pauses between them, by provider."
+  },
+  rescues: { name: "gateway_rescues_total", help: "Stale claims that this process moved to indeterminate." },
+  reads: {
+    name: "gateway_status_reads_total",
+    help: "Status reads that a provider was asked for, by provider and outcome."
+  },
+  open: { name: "gateway_circuit_open", help: "1 while the circuit of the provider is open in this process, else 0." },
+  halfOpen: {
+    name: "gateway_circuit_half_open",
+    help: "1 while the circuit of the provider is half open in this process, else 0."
+  }
+}
+
+const sendOutcomes = ["succeeded", "submitted", "failed", "indeterminate", "not_sent"] as const
+export type SendOutcome = typeof sendOutcomes[number]
+
+const readOutcomes = ["proven", "not_proven", "unreachable"] as const
+export type ReadOutcome = typeof readOutcomes[number]
+
+const countEach = <Outcome extends string>(outcomes: ReadonlyArray<Outcome>, count: (outcome: Outcome) => Count) =>
+  // The cast: the entries have all keys.
+  Object.fromEntries(outcomes.map((outcome) => [outcome, count(outcome)])) as Record<Outcome, Count>
+
+/** The counts of one provider. */
+class ProviderCounts {
+  circuit: "Closed" | "Open" | "HalfOpen" = "Closed"
+  readonly claims: Count
+  readonly returned: Count
+  readonly sends: Readonly<Record<SendOutcome, Count>>
+  /** In seconds. */
+  readonly duration: Distribution
+  readonly reads: Readonly<Record<ReadOutcome, Count>>
+
+  constructor({ counter, gauge, histogram }: Series, provider: ProviderName) {
+    this.claims = counter(families.claims, { provider })
+    this.returned = counter(families.returned, { provider })
+    this.sends = countEach(sendOutcomes, (outcome) => counter(families.sends, { provider, outcome }))
+    this.duration = histogram(families.duration, secondsBounds, { provider })
+    this.reads = countEach(readOutcomes, (outcome) => counter(families.reads, { provider, outcome }))
+    gauge(families.open, () => this.circuit === "Open" ? 1 : 0, { provider })
+    gauge(families.halfOpen, () => this.circuit === "HalfOpen" ? 1 : 0, { provider })
+  }
+}
+
+class SubmissionCounts {
+  readonly rescues: Count
+  readonly #providers = new Map<ProviderName, ProviderCounts>()
+  readonly #series: Series
+
+  constructor(series: Series) {
+    this.#series = series
+    this.rescues = series.counter(families.rescues)
+  }
+
+  of(provider: ProviderName): ProviderCounts {
+    const found = this.#providers.get(provider)
+    if (found !== undefined) return found
+    const made = new ProviderCounts(this.#series, provider)
+    this.#providers.set(provider, made)
+    return made
+  }
+}
+
+/** Null: the work is not counted. */
+export const SubmissionMetrics: Context.Reference<SubmissionCounts | null> = Context.Reference<SubmissionCounts | null>(
+  "financial-agents-gateway/metrics/SubmissionMetrics",
+  { defaultValue: () => null }
+)
+
+export type SubmissionMetrics = SubmissionCounts
+
+/** Counts the work, and registers the series. */
+export const layer: Layer.Layer<never> = Layer.effect(
+  SubmissionMetrics,
+  Effect.map(makeSeries, (series) => new SubmissionCounts(series))
+)

@@ -1,0 +1,37 @@
+/**
+ * Verifications of credentials, by outcome.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { type Count, makeSeries } from "./Series.ts"
+
+const verifications = {
+  name: "gateway_verifications_total",
+  help:
+    "Verified credentials of requests, by outcome. Unavailable: the authorization server or the database did not answer."
+}
+
+/** How a verification ended. */
+export type VerificationOutcome = "verified" | "refused" | "unavailable"
+
+/** A count for each outcome. */
+type Verifications = Readonly<Record<VerificationOutcome, Count>>
+
+/** Null: verifications are not counted. */
+export const VerificationMetrics: Context.Reference<Verifications | null> = Context.Reference<Verifications | null>(
+  "financial-agents-gateway/metrics/VerificationMetrics",
+  { defaultValue: () => null }
+)
+
+export type VerificationMetrics = Verifications | null
+
+/** Counts verifications, and registers the series. */
+export const layer: Layer.Layer<never> = Layer.effect(
+  VerificationMetrics,
+  Effect.map(makeSeries, ({ counter }): Verifications => ({
+    verified: counter(verifications, { outcome: "verified" }),
+    refused: counter(verifications, { outcome: "refused" }),
+    unavailable: counter(verifications, { outcome: "unavailable" })
+  }))
+)

@@ -1,0 +1,73 @@
+/**
+ * An example of each problem: the path of the request, and a curl line that causes the problem where that harms nothing.
+ */
+import { exampleProblem, readPath } from "../../api/OpenApiExamples.ts"
+import type { ProblemCode } from "../../api/ProblemKinds.ts"
+import type { RequestId } from "../../domain/RequestId.ts"
+import { makeProblem, problemJson, type ProblemOptions } from "../ProblemResponses.ts"
+
+interface Request {
+  readonly path: string
+  readonly fields?: ProblemOptions["fields"]
+  /** The arguments of curl, by the base URL. `$TOKEN` stands for an access token. */
+  readonly curl?: (baseUrl: string) => string
+}
+
+/** More bytes than the gateway reads, as a shell makes them. */
+const many = (bytes: number) => `$(head -c ${bytes} /dev/zero | tr '\\0' x)`
+
+const authorized = "-H \"Authorization: Bearer $TOKEN\""
+
+const requests: Readonly<Partial<Record<ProblemCode, Request>>> = {
+  malformed_request: { path: "/healthz", curl: (url) => `'${url}/healthz?access_token=example'` },
+  missing_credentials: { path: readPath, curl: (url) => `${url}${readPath}` },
+  invalid_token: { path: readPath, curl: (url) => `-H 'Authorization: Bearer example' ${url}${readPath}` },
+  operation_not_found: {
+    path: `${readPath}/019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f`,
+    curl: (url) => `${authorized} ${url}${readPath}/019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f`
+  },
+  change_token_expired: { path: `${readPath}/changes` },
+  route_not_found: { path: "/nowhere", curl: (url) => `${url}/nowhere` },
+  method_not_allowed: { path: "/healthz", curl: (url) => `-X DELETE ${url}/healthz` },
+  not_acceptable: { path: "/healthz", curl: (url) => `-H 'Accept: image/png' ${url}/healthz` },
+  payload_too_large: {
+    path: "/healthz",
+    curl: (url) => `-X GET -d "${many(70_000)}" ${url}/healthz`
+  },
+  uri_too_long: { path: "/healthz", curl: (url) => `"${url}/healthz?x=${many(9000)}"` },
+  // The gateway refuses it before it has read the path.
+  headers_too_large: { path: "/", curl: (url) => `-H "X-Long: ${many(20_000)}" ${url}/healthz` },
+  invalid_request: {
+    path: "/healthz",
+    fields: [{ path: "query.x", message: "Expected only parameters of this endpoint" }],
+    curl: (url) => `'${url}/healthz?x=1'`
+  },
+  invalid_page_token: { path: readPath, curl: (url) => `${authorized} '${url}${readPath}?page_token=example'` },
+  not_ready: { path: "/readyz" },
+  idempotency_key_required: { path: "/v1/payments" },
+  unsupported_media_type: { path: "/v1/payments" },
+  idempotency_key_reused: { path: "/v1/payments" },
+  submission_outcome_unknown: { path: "/v1/payments" }
+}
+
+/** The request id in the examples. */
+const id = "7f9c24e8-3b12-4c3a-9a57-2f0f6f1f7a10" as RequestId
+
+/** The example of one problem. */
+export interface ProblemExample {
+  /** The body of the response: indented JSON. */
+  readonly body: string
+  /** The command that causes the problem; null if only a grant, a fault or a load causes it. */
+  readonly command: string | null
+}
+
+/** Makes the example of a problem, for a gateway at this base URL. */
+export const problemExample = (baseUrl: string, code: ProblemCode): ProblemExample => {
+  const { curl, fields, path } = requests[code] ?? { path: readPath }
+  const shown = fields ?? exampleProblem(code, path).value.fields
+  const problem = makeProblem(baseUrl, { id, path, scheme: "Bearer" }, code, shown === null ? {} : { fields: shown })
+  return {
+    body: JSON.stringify(JSON.parse(problemJson(problem)), null, 2),
+    command: curl === undefined ? null : `curl ${curl(baseUrl)}`
+  }
+}

@@ -1,0 +1,124 @@
+/** The pages for people, in a real browser: they keep WCAG, their policy and their origin. */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import type { Page } from "playwright-core"
+import { Browser, type PageOptions } from "../../fixtures/Browser.ts"
+import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
+
+const paths = [
+  "/",
+  "/problems",
+  "/problems/invalid_token",
+  "/problems/submission_outcome_unknown",
+  "/problems/uri_too_long",
+  "/problems/no_such_code"
+]
+
+/** The browser itself reports the status of a missing page. */
+const allowed = [/status of 404/]
+
+const openPage = Effect.fnUntraced(function*(path: string, options?: PageOptions) {
+  const { open } = yield* Browser
+  const { port } = yield* Gateway
+  return yield* open(`http://127.0.0.1:${port}${path}`, options)
+})
+
+/** Every visible link of the page that leads to another origin. */
+const foreignTargets = (page: Page) =>
+  page.evaluate(() =>
+    [...document.querySelectorAll<HTMLAnchorElement>("a[href]")]
+      .filter((element) => element.checkVisibility())
+      .map((element) => element.href)
+      .filter((target) => new URL(target).origin !== location.origin)
+  )
+
+layer(Layer.merge(memoryGateway({ quiet: true }), Browser.layer), { excludeTestServices: true })("A page", (it) => {
+  for (const path of paths) {
+    it.effect(`keeps WCAG 2.2 AA, its policy and its origin, in light and dark, also on a phone: ${path}`, () =>
+      Effect.gen(function*() {
+        for (const scheme of ["light", "dark"] as const) {
+          for (const width of [360, 1280]) {
+            const { axe, expectClean, page } = yield* openPage(path, { scheme, width })
+            yield* Effect.promise(axe)
+            expectClean(path.endsWith("no_such_code") ? allowed : [])
+            assert.deepStrictEqual(yield* Effect.promise(() => foreignTargets(page)), [])
+            const scrolled = yield* Effect.promise(() => page.evaluate(() => document.documentElement.scrollWidth))
+            assert.isAtMost(scrolled, width, "nothing sticks out")
+          }
+        }
+      }).pipe(Effect.scoped))
+  }
+
+  it.effect("leads a stranger from the front to what to do about a problem, with the keyboard alone", () =>
+    Effect.gen(function*() {
+      const { expectClean, page } = yield* openPage("/")
+      const focused = () => page.evaluate(() => document.activeElement?.textContent)
+      /** Follows the link, which `Tab` must reach. */
+      const follow = async (name: string) => {
+        for (let presses = 0; presses < 60 && await focused() !== name; presses++) await page.keyboard.press("Tab")
+        assert.strictEqual(await focused(), name)
+        await Promise.all([page.waitForURL(() => true), page.keyboard.press("Enter")])
+        await page.waitForLoadState()
+      }
+      yield* Effect.promise(async () => {
+        await follow("Skip to content")
+        assert.strictEqual(new URL(page.url()).hash, "#content")
+        await follow("/problems")
+        await follow("Grant revoked")
+        await page.getByRole("heading", { name: "What to do" }).waitFor()
+        assert.strictEqual(new URL(page.url()).pathname, "/problems/grant_revoked")
+        await follow("Missing credentials")
+        await page.getByText("curl", { exact: false }).first().waitFor()
+        await follow("Error codes")
+        await page.getByRole("heading", { name: "Your credential" }).waitFor()
+      })
+      expectClean()
+    }).pipe(Effect.scoped))
+})
+
+/** A library in Scalar asks by a call of eval whether it may use eval. The policy says no, and the library goes without. */
+const refusedProbe = [/^policy violation: script-src blocks eval /]
+
+/** The controls of Scalar that lead to services of its maker. */
+const foreign = /share|generate sdk|open api client|ask ai|powered by|developer tools|configure|sign in|register/i
+
+layer(Layer.merge(memoryGateway({ quiet: true }), Browser.layer), { excludeTestServices: true })("/docs", (it) => {
+  const openDocs = Effect.gen(function*() {
+    const tab = yield* openPage("/docs")
+    yield* Effect.promise(() => tab.page.getByRole("heading", { name: "Read an operation" }).first().waitFor())
+    return tab
+  })
+
+  it.effect("shows the endpoints, and no control or link that leads to another company", () =>
+    Effect.gen(function*() {
+      const { expectClean, page } = yield* openDocs
+      yield* Effect.promise(async () => {
+        assert.strictEqual(await page.getByRole("heading", { name: "Financial Agents Gateway" }).count(), 1)
+        assert.isAbove(await page.getByRole("button", { name: /Test Request/ }).count(), 0)
+        for (const role of ["button", "link", "menuitem", "tab"] as const) {
+          assert.deepStrictEqual(await page.getByRole(role, { name: foreign }).allTextContents(), [], role)
+        }
+        const visible = page.getByText(foreign).filter({ visible: true })
+        assert.deepStrictEqual(await visible.allTextContents(), [])
+        assert.deepStrictEqual(await foreignTargets(page), [])
+      })
+      expectClean(refusedProbe)
+    }).pipe(Effect.scoped))
+
+  it.effect("has none in the form that tries a request either", () =>
+    Effect.gen(function*() {
+      const { expectClean, page } = yield* openDocs
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: /Test Request.*get \/v1\/operations\)/ }).first().click()
+        await page.getByRole("button", { name: /^Send get request/i }).or(
+          page.getByRole("button", { name: /Send Request/ })
+        )
+          .first().waitFor()
+        for (const role of ["button", "link"] as const) {
+          assert.deepStrictEqual(await page.getByRole(role, { name: foreign }).allTextContents(), [], role)
+        }
+        assert.deepStrictEqual(await foreignTargets(page), [])
+      })
+      expectClean(refusedProbe)
+    }).pipe(Effect.scoped))
+})
