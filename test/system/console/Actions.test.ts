@@ -17,7 +17,7 @@ const addOperation = Effect.fnUntraced(function*(number: number, held = false) {
       state: "accepted",
       age: 1,
       schedule: held ? { hold } : {},
-      next: { by: "worker", action: "Claims and sends it", at: null, reason: "It was accepted." },
+      next: { by: "worker", action: "A worker submits it.", at: null, reason: "It was accepted." },
       history: [["accepted", 1, null]]
     })
   )
