@@ -1,13 +1,7 @@
 /**
  * `npm run bench:figures`: measures what figures about the ledger cost its readers and its writers.
  *
- *   --sizes N,N     operations of the ledger that is read (default 10000,100000,1000000); a tenth of them is unsettled
- *   --rounds N      rounds of each kind of writers (default 7)
- *   --operations N  operations in a round (default 1500)
- *   --age N         settled operations of the writers' ledgers before the first round (default 20000)
- *   --quick         sizes up to 100,000, and 3 rounds of 500 operations, for rough figures
- *   --json          the report as JSON on stdout
- *   --help          this text
+ *     npm run bench:figures -- --quick
  *
  * Writers work in alternating rounds on three databases of one server: without the indexes and triggers of the figures, with the
  * indexes alone, and with both and a fold every five seconds. Linux only: CPU time is read from /proc.
@@ -20,23 +14,32 @@ import { toJson, toTable } from "./figures/report.ts"
 import { makeContestants, runRound, type WriterRound } from "./figures/writers.ts"
 import { BenchDatabase, postmasterPid } from "./shared/database.ts"
 import { say } from "./shared/progress.ts"
-import { readNumber, readOptions } from "./shared/usage.ts"
+import { flag, readOptions, text, whole } from "./shared/usage.ts"
+
+const isSize = (size: string) => /^[0-9]{4,8}$/.test(size) && Number(size) <= 10_000_000
 
 const options = readOptions(import.meta.url, {
-  sizes: { type: "string", default: "10000,100000,1000000" },
-  rounds: { type: "string", default: "7" },
-  operations: { type: "string", default: "1500" },
-  age: { type: "string", default: "20000" },
-  quick: { type: "boolean", default: false },
-  json: { type: "boolean", default: false }
+  sizes: text("Operations of the ledgers that are read; a tenth of them is unsettled", {
+    takes: "N,N",
+    default: "10000,100000,1000000",
+    problem: (sizes) =>
+      sizes.split(",").every(isSize) ? null : "must be numbers from 1,000 to 10,000,000, separated by commas"
+  }),
+  rounds: whole("Rounds of each kind of writers, 7 or with --quick 3", { from: 1, to: 1000, default: null }),
+  operations: whole("Operations in a round, 1500 or with --quick 500", { from: 10, to: 1_000_000, default: null }),
+  age: whole("Settled operations of the writers' ledgers before the first round", {
+    from: 0,
+    to: 10_000_000,
+    default: 20_000
+  }),
+  quick: flag("Sizes up to 100,000, and fewer and shorter rounds, for rough figures"),
+  json: flag("Prints the report as JSON")
 })
 
-const sizes = (options.quick ? "10000,100000" : options.sizes).split(",")
-  .map((size) => Math.round(readNumber("--sizes", size, 1000, 10_000_000)))
-  .toSorted((a, b) => a - b)
-const rounds = options.quick ? 3 : readNumber("--rounds", options.rounds, 1, 1000)
-const age = readNumber("--age", options.age, 0, 10_000_000)
-const operations = options.quick ? 500 : readNumber("--operations", options.operations, 10, 1_000_000)
+const sizes = (options.quick ? "10000,100000" : options.sizes).split(",").map(Number).toSorted((a, b) => a - b)
+const rounds = options.rounds ?? (options.quick ? 3 : 7)
+const operations = options.operations ?? (options.quick ? 500 : 1500)
+const { age } = options
 
 const benchmark = Effect.gen(function*() {
   const contestants = yield* makeContestants(age)
