@@ -9,6 +9,7 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, References } from "effect"
 import * as os from "node:os"
+import { withProgress } from "../src/cli/ProgressBar.ts"
 import { measureReads } from "./figures/reads.ts"
 import { toJson, toTable } from "./figures/report.ts"
 import { makeContestants, runRound, type WriterRound } from "./figures/writers.ts"
@@ -42,7 +43,10 @@ const operations = options.operations ?? (options.quick ? 500 : 1500)
 const { age } = options
 
 const benchmark = Effect.gen(function*() {
-  const contestants = yield* makeContestants(age)
+  const contestants = yield* withProgress(
+    { label: "Preparing three ledgers", unit: "operations", total: 3 * age },
+    (progress) => makeContestants(age, progress)
+  )
   const postmaster = yield* postmasterPid
   const all = contestants.map((contestant) => ({ contestant, rounds: [] as Array<WriterRound> }))
   for (let round = 1; round <= rounds; round++) {

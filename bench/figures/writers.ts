@@ -3,6 +3,7 @@
  */
 import { Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Progress } from "../../src/cli/ProgressBar.ts"
 import { ProviderName } from "../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import type { ClaimTerms } from "../../src/domain/Submission.ts"
@@ -38,15 +39,19 @@ const removeAll = Effect.andThen(
 )
 
 /** The ledgers with `age` settled operations, in databases of their own. They run for as long as the scope. */
-export const makeContestants = Effect.fnUntraced(function*(age: number) {
+export const makeContestants = Effect.fnUntraced(function*(age: number, progress: Progress) {
   const { database } = yield* LocalPostgres
   const sql = yield* SqlClient.SqlClient
   yield* sql.unsafe("CREATE DATABASE with_indexes").unprepared
   yield* sql.unsafe("CREATE DATABASE without_figures").unprepared
   const contestants: ReadonlyArray<Contestant> = [
-    { name: "without figures", ledger: yield* makeLedger("without_figures", age, removeAll), folds: false },
-    { name: "with the indexes", ledger: yield* makeLedger("with_indexes", age, removeTriggers), folds: false },
-    { name: "with indexes and counts", ledger: yield* makeLedger(database, age, Effect.void), folds: true }
+    { name: "without figures", ledger: yield* makeLedger("without_figures", age, removeAll, progress), folds: false },
+    {
+      name: "with the indexes",
+      ledger: yield* makeLedger("with_indexes", age, removeTriggers, progress),
+      folds: false
+    },
+    { name: "with indexes and counts", ledger: yield* makeLedger(database, age, Effect.void, progress), folds: true }
   ]
   return contestants
 })
