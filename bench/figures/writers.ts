@@ -45,13 +45,13 @@ export const makeContestants = Effect.fnUntraced(function*(age: number, progress
   yield* sql.unsafe("CREATE DATABASE with_indexes").unprepared
   yield* sql.unsafe("CREATE DATABASE without_figures").unprepared
   const contestants: ReadonlyArray<Contestant> = [
-    { name: "without figures", ledger: yield* makeLedger("without_figures", age, removeAll, progress), folds: false },
+    { name: "without figures", ledger: yield* makeLedger("without_figures", age, progress, removeAll), folds: false },
     {
       name: "with the indexes",
-      ledger: yield* makeLedger("with_indexes", age, removeTriggers, progress),
+      ledger: yield* makeLedger("with_indexes", age, progress, removeTriggers),
       folds: false
     },
-    { name: "with indexes and counts", ledger: yield* makeLedger(database, age, Effect.void, progress), folds: true }
+    { name: "with indexes and counts", ledger: yield* makeLedger(database, age, progress, Effect.void), folds: true }
   ]
   return contestants
 })
