@@ -44,7 +44,7 @@ const useFocusAfterNavigation = () => {
 }
 
 export const App = () => {
-  const ended = useStore(connection, ({ status }) => status === "ended")
+  const ended = useStore(connection, ({ ended }) => ended)
   const main = useFocusAfterNavigation()
   return (
     // Links are reached by the keyboard, and a key on a link is a click.

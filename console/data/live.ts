@@ -19,7 +19,7 @@ export const onChanges = (listener: Listener): () => void => {
 const refused = async (): Promise<void> => {
   // The status of the answer tells whether the session ended, and `EventSource` hides it.
   await request("/session", { headers: unattended }).catch(() => {})
-  if (connection.get().status !== "ended") setTimeout(followChanges, retryAfter)
+  if (!connection.get().ended) setTimeout(followChanges, retryAfter)
 }
 
 let source: EventSource | undefined

@@ -1,6 +1,6 @@
 /** Requests to the console's API. */
 import type { Refusal } from "../../src/admin/console/ConsoleApi.ts"
-import { answered, disconnected, sessionEnded } from "./connection.ts"
+import { answered, sessionEnded, unanswered } from "./connection.ts"
 
 const base = "/console/api"
 
@@ -38,7 +38,7 @@ export const request = async <A>(path: string, init: RequestInit = {}): Promise<
   try {
     response = await fetch(base + path, { ...init, signal: AbortSignal.timeout(timeout) })
   } catch {
-    disconnected()
+    unanswered()
     throw new Unreachable()
   }
   answered()
@@ -47,7 +47,7 @@ export const request = async <A>(path: string, init: RequestInit = {}): Promise<
   try {
     return (response.status === 204 ? undefined : await response.json()) as A
   } catch {
-    disconnected()
+    unanswered()
     throw new Unreachable()
   }
 }

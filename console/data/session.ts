@@ -13,7 +13,7 @@ export const readSession = async (): Promise<void> => {
   try {
     session.set(await request<ConsoleSession>("/session"))
   } catch {
-    if (connection.get().status !== "ended") setTimeout(readSession, retryAfter)
+    if (!connection.get().ended) setTimeout(readSession, retryAfter)
   }
 }
 

@@ -59,7 +59,12 @@ export const ActionDialog = ({ action, close, detail }: {
   const safe = useRef<HTMLButtonElement>(null)
   const reason = useRef<HTMLTextAreaElement>(null)
   const id = useId()
-  const { outcome, perform, sending } = usePerformed(action, detail, close)
+  // An open dialog makes the page inert, so it closes before the focus returns to the page.
+  const leave = (done: boolean) => {
+    dialog.current?.close()
+    close(done)
+  }
+  const { outcome, perform, sending } = usePerformed(action, detail, leave)
   useEffect(() => {
     dialog.current?.showModal()
     safe.current?.focus()
@@ -73,7 +78,7 @@ export const ActionDialog = ({ action, close, detail }: {
   }
   const cancelled = (event: Event) => {
     event.preventDefault()
-    if (!sending) close(false)
+    if (!sending) leave(false)
   }
   return (
     <dialog ref={dialog} aria-labelledby={`${id}-title`} aria-describedby={`${id}-meaning`} onCancel={cancelled}>
@@ -99,7 +104,7 @@ export const ActionDialog = ({ action, close, detail }: {
         </div>
         <ActionOutcome outcome={outcome} />
         <div class="dialog-buttons">
-          <button type="button" ref={safe} disabled={sending} onClick={() => close(false)}>
+          <button type="button" ref={safe} disabled={sending} onClick={() => leave(false)}>
             {outcome?.kind === "unknown" ? "Close and look" : "Go back"}
           </button>
           <button

@@ -1,18 +1,10 @@
 import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
 import { Time } from "../parts/Time.tsx"
 
-const actors = {
-  worker: "A worker acts next",
-  rescuer: "The rescuer acts next",
-  reconciler: "The reconciler acts next",
-  operator: "An operator has to act",
-  none: "Nothing more happens"
-} as const
-
-/** Who acts next, when, and why. */
+/** What happens next, when, and why. */
 export const NextPanel = ({ detail: { next, operation } }: { readonly detail: Detail }) => (
   <section class={`panel next-panel next-by-${next.by}`} aria-label="Next action">
-    <p class="next-actor">{actors[next.by]} {next.at !== null && <Time at={next.at} />}</p>
+    <p class="secondary">Next action {next.at !== null && <Time at={next.at} />}</p>
     <p class="next-action">{next.action}</p>
     <p class="secondary">{next.reason}</p>
     {operation.failure !== null && (

@@ -16,7 +16,7 @@ const maxCount = 1000
 
 /** Work that components should have begun, and for how long the first of it has been due. */
 export const DuePanel = ({ due }: { readonly due: Overview["due"] }) => (
-  <Panel title="Due work" aside={<span class="secondary">not begun yet</span>}>
+  <Panel id="due-work" title="Due work" aside={<span class="secondary">not begun yet</span>}>
     {due.length === 0 ?
       <p class="calm">Nothing is due. The workers keep up.</p> :
       (

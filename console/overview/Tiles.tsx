@@ -21,12 +21,12 @@ const Tile = ({ address, attention = false, children, count, name }: {
   <li>
     <a class={attention && count > 0 ? "tile tile-attention" : "tile"} href={address}>
       <span class="tile-name">
+        {name}
         {attention && count > 0 && (
           <svg viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
             <path d="M6 1.2 11.2 10.5H.8zM6 4.8v2.4M6 8.9v.1" />
           </svg>
         )}
-        {name}
       </span>
       <span class="tile-count">{formatCount(count)}</span>
       <span class="secondary">{children}</span>
@@ -57,7 +57,7 @@ export const Tiles = ({ figures }: { readonly figures: Overview }) => {
       >
         {oldest(inProgress)}
       </Tile>
-      <Tile name="Due work" count={sum(figures.due)} address={to(["queues", "waiting"])}>
+      <Tile name="Due work" count={sum(figures.due)} address="#due-work">
         {late === undefined ? "Nothing is due" : (
           <>
             due for <Age since={late} />

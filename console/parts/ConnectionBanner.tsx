@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "preact/hooks"
 import { announce } from "../data/announcements.ts"
-import { connection } from "../data/connection.ts"
+import { connection, statusOf } from "../data/connection.ts"
 import { useStore } from "../data/store.ts"
 import { Time } from "./Time.tsx"
 
@@ -15,7 +15,9 @@ const useAnnouncedConnection = (status: string) => {
 
 /** Shown while the server does not answer: how old the data is. */
 export const ConnectionBanner = () => {
-  const { contact, status } = useStore(connection)
+  const state = useStore(connection)
+  const status = statusOf(state)
+  const { contact } = state
   useAnnouncedConnection(status)
   if (status !== "lost") return null
   return (

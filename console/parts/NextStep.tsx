@@ -5,6 +5,12 @@ import { Time } from "./Time.tsx"
 export const NextStep = ({ next: { action, at, reason } }: { readonly next: Summary["next"] }) => (
   <div class="next">
     <span>{reason}</span>
-    <span class="secondary">{action} {at !== null && <Time at={at} />}</span>
+    <span class="secondary">
+      {action} {at !== null && (
+        <>
+          Due <Time at={at} />.
+        </>
+      )}
+    </span>
   </div>
 )
