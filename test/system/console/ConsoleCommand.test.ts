@@ -70,8 +70,8 @@ describe("the command console", () => {
         const reads = ["session", "overview", "operations", "find?text=key-1", `operations/${id}`]
         for (const path of reads) answers.push(yield* visitor.send(`/console/api/${path}`))
         const actions = `/console/api/operations/${id}/actions`
-        answers.push(yield* visitor.post(actions, { action: "hold", revision: 1, reason: "the customer called" }))
-        answers.push(yield* visitor.post(actions, { action: "review", revision: 1, reason: null }))
+        answers.push(yield* visitor.post(actions, { action: "review", revision: 1, reason: "the customer called" }))
+        answers.push(yield* visitor.post(actions, { action: "end_review", revision: 1, reason: null }))
         assert.deepStrictEqual(yield* events.next, {
           type: "changes",
           data: { operations: [{ id, state: "accepted", revision: 1 }] }
@@ -85,13 +85,16 @@ describe("the command console", () => {
         assert.deepStrictEqual(
           recorded.map(({ at: _, ...record }: { readonly at: string }) => record),
           [
-            { operator: "olivia", via: "console", action: "hold", reason: "the customer called", result: "done" },
-            { operator: "olivia", via: "console", action: "review", reason: null, result: "done" },
+            { operator: "olivia", via: "console", action: "review", reason: "the customer called", result: "done" },
+            { operator: "olivia", via: "console", action: "end_review", reason: null, result: "done" },
             { operator: "olivia", via: "console", action: "cancel", reason: "not wanted", result: "done" }
           ]
         )
-        const late = yield* visitor.post(actions, { action: "cancel", revision: 2, reason: null })
-        assert.deepStrictEqual([late.status, JSON.parse(late.text).code], [409, "already_settled"])
+        const late = yield* visitor.post(actions, { action: "hold", revision: 2, reason: "too late" })
+        assert.strictEqual(late.status, 409, late.text)
+        const [refusal] = JSON.parse((yield* visitor.send(`/console/api/operations/${id}`)).text).actions.slice(-1)
+        assert.deepInclude(refusal, { operator: "olivia", action: "hold", reason: "too late" })
+        assert.notStrictEqual(refusal.result, "done")
         answers.push(late, yield* visitor.send("/metrics"), yield* visitor.send("/console"))
         assert.include(answers.at(-2)!.text, "gateway_operations")
 
