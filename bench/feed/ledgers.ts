@@ -11,6 +11,7 @@ import { Grants } from "../../src/services/Grants.ts"
 import { migrate } from "../../src/services/Migrations.ts"
 import { OperationFeed } from "../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
+import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
 import { grantFor } from "../shared/database.ts"
 
 /** Writers at the same time, each with a connection. */
@@ -20,6 +21,7 @@ export interface BenchLedger {
   readonly sql: SqlClient.SqlClient
   readonly ledger: OperationLedger["Service"]
   readonly feed: OperationFeed["Service"]
+  readonly queue: SubmissionQueue["Service"]
   readonly grant: GrantIdentity
 }
 
@@ -71,8 +73,9 @@ const ageLedger = Effect.fnUntraced(function*(grant: GrantIdentity, age: number,
   yield* sql.unsafe("VACUUM (ANALYZE)").unprepared
 })
 
-const servicesOn = (database: string) =>
-  Layer.fresh(Layer.mergeAll(OperationLedger.layer, OperationFeed.layer, Grants.layer)).pipe(
+/** The services on a database of the server. */
+export const servicesOn = (database: string) =>
+  Layer.fresh(Layer.mergeAll(OperationLedger.layer, OperationFeed.layer, SubmissionQueue.layer, Grants.layer)).pipe(
     Layer.provideMerge(Layer.unwrap(Effect.map(
       LocalPostgres,
       ({ port, socketDirectory, username }) =>
@@ -80,7 +83,8 @@ const servicesOn = (database: string) =>
     )))
   )
 
-const makeLedger = Effect.fnUntraced(function*<E>(
+/** A ledger in this database, prepared after its migration, with this many settled operations. It runs for as long as the scope. */
+export const makeLedger = Effect.fnUntraced(function*<E>(
   database: string,
   age: number,
   progress: Progress,
@@ -98,6 +102,7 @@ const makeLedger = Effect.fnUntraced(function*<E>(
       sql,
       ledger: yield* OperationLedger,
       feed: yield* OperationFeed,
+      queue: yield* SubmissionQueue,
       grant: { client_id, grant_id, subject }
     }
     return found

@@ -46,7 +46,8 @@ const settleAll = (ledger: BenchLedger, count: number) => {
   )
 }
 
-const walOf = ({ sql }: BenchLedger) =>
+/** Bytes of WAL that the server has written. */
+export const walOf = ({ sql }: BenchLedger) =>
   Effect.map(
     sql<{ readonly bytes: number }>`SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8 AS bytes`,
     ([row]) => row!.bytes

@@ -114,7 +114,7 @@ const insertOperations = `
 const sampleIds = "SELECT id FROM operations WHERE grant_id = $1 AND (random() < 0.02 OR $2) LIMIT 20000"
 
 /** Disables the triggers for a seed: they would set the dates of each operation and write its history. */
-const withoutTriggers = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+export const withoutTriggers = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const always = yield* sql<{ readonly name: string }>`

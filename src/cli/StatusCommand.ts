@@ -7,37 +7,20 @@ import * as Console from "effect/Console"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Schema from "effect/Schema"
-import { Overview } from "../admin/console/ConsoleApi.ts"
 import { Database } from "../node/Database.ts"
 import { explain } from "../node/explain.ts"
-import { toInvocation } from "../node/Invocation.ts"
 import { FiguresPool } from "../node/Pools.ts"
 import { LedgerFigures } from "../services/LedgerFigures.ts"
 import { makeIsMigrated } from "../services/Migrations.ts"
 import { CommandFailed, print } from "./Output.ts"
 import { redraw } from "./redraw.ts"
 import { screenFlags, screenWith } from "./Screen.ts"
-import { findProblems, type Status } from "./status/findProblems.ts"
+import type { Status } from "./status/findProblems.ts"
 import { renderStatus } from "./status/renderStatus.ts"
+import { statusForm } from "./status/statusForm.ts"
 
 /** What `status` reads with. It neither needs nor applies migrations. */
 export const StatusServices = Layer.provideMerge(LedgerFigures.layer, FiguresPool)
-
-const { flow: _, ...figureFields } = Overview.fields
-
-/** The figures as the console's page gets them, without the flow. */
-const encodeFigures = Schema.encodeSync(Schema.Struct(figureFields))
-
-const toJson = (status: Status) => ({
-  embedded: status.embedded,
-  migrated: status.migrated,
-  figures: status.figures === null ? null : encodeFigures(status.figures),
-  problems: findProblems(status).map(({ command, message }) => ({
-    message,
-    command: command === null ? null : toInvocation(command)
-  }))
-})
 
 /** Makes the read of the status. Without the migrations of this version, the database has no figures. */
 const makeReadStatus = Effect.gen(function*() {
@@ -81,7 +64,7 @@ export const status = Command.make(
     const readStatus = yield* makeReadStatus
     if (watch) return yield* watchStatus(readStatus, color)
     const status = yield* readStatus
-    yield* json ? print(toJson(status)) : Effect.flatMap(render(status, color), Console.log)
+    yield* json ? print(statusForm(status)) : Effect.flatMap(render(status, color), Console.log)
   })
 ).pipe(
   Command.withDescription(

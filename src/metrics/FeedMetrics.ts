@@ -15,7 +15,8 @@ const families = {
   changes: { name: "gateway_feed_changes_total", help: "Changes that these reads returned." }
 }
 
-class FeedCounts {
+/** The counts of the requests that wait. */
+export class FeedCounts {
   readonly ok: Count
   readonly failed: Count
   readonly changes: Count

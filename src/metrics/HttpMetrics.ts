@@ -44,7 +44,7 @@ const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as 
 const clientLeft = 499
 
 /** The series of a route and method. */
-class MethodSeries {
+export class MethodSeries {
   readonly duration: Distribution
   /** Of responses without a problem, by status. */
   readonly plain = new Map<number, Count>()
@@ -111,7 +111,8 @@ const exchangeKey: unique symbol = Symbol("financial-agents-gateway/metrics/Exch
 export const exchangeOf = (request: object): Exchange | undefined =>
   (request as { readonly [exchangeKey]?: Exchange })[exchangeKey]
 
-class HttpCounts {
+/** The counts of the public listener. */
+export class HttpCounts {
   inFlight = 0
   /** The public listener sets it. */
   openConnections: () => number = () => 0

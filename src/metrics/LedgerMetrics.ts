@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import type * as Metric from "effect/Metric"
+import type { ProviderName } from "../domain/Grant.ts"
 import type { LedgerFiguresNow } from "../services/LedgerFigures.ts"
 import { type Family, type Labels, makeSeries, type Series } from "./Series.ts"
 
@@ -54,9 +55,18 @@ interface Reading {
 const secondsSince = (now: DateTime.Utc, since: DateTime.Utc): number =>
   Math.max(0, DateTime.toEpochMillis(now) - DateTime.toEpochMillis(since)) / 1000
 
+/** A count for each provider, 0 where the read has none. */
+const countsOf = (family: Family, providers: Iterable<ProviderName>, counts: LedgerFiguresNow["held"]) =>
+  [...providers].map((provider): Reading => ({
+    family,
+    labels: { provider },
+    value: counts.find((count) => count.provider === provider)?.count ?? 0
+  }))
+
 /** The values of a read. */
 const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
   const { at, due, held, oldest, operations, under_review, workers } = figures
+  const providers = new Set(operations.map(({ provider }) => provider))
   const seen = workers.filter(({ seen_at }) => secondsSince(at, seen_at) * 1000 <= workerSeenWithin)
   return [
     ...operations.map(({ count, provider, state }) => ({
@@ -64,12 +74,8 @@ const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
       labels: { provider, state },
       value: count
     })),
-    ...held.map(({ count, provider }) => ({ family: families.held, labels: { provider }, value: count })),
-    ...under_review.map(({ count, provider }) => ({
-      family: families.underReview,
-      labels: { provider },
-      value: count
-    })),
+    ...countsOf(families.held, providers, held),
+    ...countsOf(families.underReview, providers, under_review),
     ...oldest.map(({ condition, provider, since }) => ({
       family: families.oldest,
       labels: { provider, condition },

@@ -32,7 +32,7 @@ export class PoolCounts {
 }
 
 /** The counts of the pools of a process. Equal names share one. */
-class PoolsCounts {
+export class PoolsCounts {
   readonly #pools = new Map<string, PoolCounts>()
   readonly #series: Series
 

@@ -2,9 +2,9 @@
  * Series of metrics whose values live in plain numbers. An event costs an addition. A scrape and an export read the numbers through
  * `MetricRegistry`.
  */
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
-import type * as Scope from "effect/Scope"
 
 /** Labels of a series. Their values must come from a small set that the gateway knows, never from a request. */
 export type Labels = Readonly<Record<string, string>>
@@ -59,7 +59,7 @@ export class Distribution {
 
 const ignore = () => {}
 
-/** Registers series until a scope closes. */
+/** Registers series. */
 export interface Series {
   /** A counter, from 0. */
   readonly counter: (family: Family, labels?: Labels) => Count
@@ -70,34 +70,20 @@ export interface Series {
   readonly histogram: (family: Family, bounds: Bounds, labels?: Labels) => Distribution
 }
 
-/** Registers in the `MetricRegistry` of the context. The series end with the scope. */
-export const makeSeries: Effect.Effect<Series, never, Scope.Scope> = Effect.gen(function*() {
-  const context = yield* Effect.context<never>()
-  const registrations = new Set<Metric.Registration>()
-  yield* Effect.addFinalizer(() =>
-    Effect.sync(() => {
-      for (const { remove } of registrations) remove()
-    })
-  )
-
-  const register = <Input, State>(metric: Metric.Metric<Input, State>, get: () => State): Metric.Registration => {
-    const registration = Metric.registerUnsafe(metric, context, { get, update: ignore, modify: ignore })
-    const registered = {
-      remove: () => {
-        registration.remove()
-        registrations.delete(registered)
-      }
-    }
-    registrations.add(registered)
-    return registered
-  }
+/**
+ * Registers in the `MetricRegistry` of the context. Series stay when a scope closes, because the last export of a process comes
+ * after that. A series of the same name and labels replaces the one before.
+ */
+export const makeSeries: Effect.Effect<Series> = Effect.contextWith((context: Context.Context<never>) => {
+  const register = <Input, State>(metric: Metric.Metric<Input, State>, get: () => State): Metric.Registration =>
+    Metric.registerUnsafe(metric, context, { get, update: ignore, modify: ignore })
 
   const readCounter: Series["readCounter"] = ({ help, name }, read, labels = {}) => {
     const metric = Metric.counter(name, { description: help, attributes: labels, incremental: true })
     register(metric, () => ({ count: read(), incremental: true }))
   }
 
-  return {
+  return Effect.succeed({
     counter: (family, labels) => {
       const count = new Count()
       readCounter(family, () => count.value, labels)
@@ -112,7 +98,7 @@ export const makeSeries: Effect.Effect<Series, never, Scope.Scope> = Effect.gen(
       register(metric, () => distribution.state())
       return distribution
     }
-  }
+  })
 })
 
 /** Bounds of durations in seconds, from one millisecond to a minute. */

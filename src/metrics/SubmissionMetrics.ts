@@ -45,7 +45,7 @@ const countEach = <Outcome extends string>(outcomes: ReadonlyArray<Outcome>, cou
   Object.fromEntries(outcomes.map((outcome) => [outcome, count(outcome)])) as Record<Outcome, Count>
 
 /** The counts of one provider. */
-class ProviderCounts {
+export class ProviderCounts {
   circuit: "Closed" | "Open" | "HalfOpen" = "Closed"
   readonly claims: Count
   readonly returned: Count
@@ -65,7 +65,8 @@ class ProviderCounts {
   }
 }
 
-class SubmissionCounts {
+/** The counts of all providers. */
+export class SubmissionCounts {
   readonly rescues: Count
   readonly #providers = new Map<ProviderName, ProviderCounts>()
   readonly #series: Series

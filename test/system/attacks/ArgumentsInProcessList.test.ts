@@ -155,10 +155,11 @@ describe("The URL of a database", () => {
 describe("The flags of the command line", () => {
   /** Names and settings, which other users of the machine may read. A secret needs another way, and a warning. */
   const open = [
-    "all attempt-timeout base-url clear client concurrency control-port data-dir database demo drain-timeout expires-in",
-    "failure-code failure-message fault from grant granted-at host issuer key max-connections migrate older-than owner",
-    "port prefix processes proofs provider provider-concurrency providers rate-limit reason record rescue-after sandbox scope seed",
-    "send-within subject terminate to type worker-id"
+    "after all attempt-timeout base-url by clear client color concurrency control-port data-dir database demo",
+    "drain-timeout expires-in failure-code failure-message fault from grant granted-at held host issuer json key limit",
+    "max-connections migrate older-than operator order owner port prefix processes proofs provider provider-concurrency",
+    "providers rate-limit reason record reference rescue-after sandbox scope seed send-within state subject terminate to",
+    "type under-review waiting watch wide worker-id"
   ].join(" ").split(" ")
   const secrets = ["database-url", "evidence", "payload"]
 

@@ -295,10 +295,22 @@ describe("The command line", () => {
 
   it.live("has help for every command, and shell completions", () =>
     Effect.gen(function*() {
-      const commands = [[], ["serve"], ["migrate"], ["grants"], ["grants", "issue"], ["grants", "revoke"], [
-        "operations",
-        "accept"
-      ]]
+      const commands = [
+        [],
+        ["serve"],
+        ["migrate"],
+        ["grants"],
+        ["grants", "issue"],
+        ["grants", "revoke"],
+        [
+          "operations",
+          "accept"
+        ],
+        ["operations", "list"],
+        ["operations", "show"],
+        ["operations", "hold"],
+        ["status"]
+      ]
       for (const command of commands) {
         const { code, stdout } = yield* run([...command, "--help"], {})
         assert.strictEqual(code, 0)

@@ -159,10 +159,11 @@ export class Mischief {
     const { accounts, world: { chance } } = this.#simulation
     const record = accounts.pickOperation()
     if (record === undefined) return
-    const act = chance.below(4)
+    const act = chance.below(5)
     if (act === 0) this.#cancel(record)
     else if (act === 1) this.#refuse(record)
     else if (act === 2) this.#review(record)
+    else if (act === 3) this.#hold(record)
     else this.#release(record)
   }
 
@@ -189,6 +190,13 @@ export class Mischief {
     const { accounts, database, world } = this.#simulation
     const exit = database.now(database.ledger.review(id, !under_review))
     if (Exit.isSuccess(exit)) world.trace.note("operator reviews", accounts.nameOf(id))
+  }
+
+  #hold(record: MemoryRecord): void {
+    const { accounts, database, world } = this.#simulation
+    const { id } = record.operation
+    const exit = database.now(database.queue.hold(id))
+    world.trace.note(Exit.isSuccess(exit) ? "operator holds" : "operator holds too late", accounts.nameOf(id))
   }
 
   /** Releases operations one by one, or all of them if no failover of the run loses commits. */

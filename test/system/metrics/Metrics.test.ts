@@ -1,0 +1,172 @@
+/** The metrics of real processes: `serve` and `work` with admin listeners, on the real PostgreSQL. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { once } from "node:events"
+import * as http from "node:http"
+import * as net from "node:net"
+import { freePort, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
+import { scrape } from "../../fixtures/Scrape.ts"
+import { metricTypes, scrapedProcesses } from "../../fixtures/ScrapedProcesses.ts"
+import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
+
+const scrapeOf = (port: number) => Effect.promise(() => scrape(port))
+
+/** A listener on loopback, until the scope closes. */
+const listening = <S extends net.Server>(server: S) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      server.listen(0, "127.0.0.1")
+      await once(server, "listening")
+      return (server.address() as net.AddressInfo).port
+    }),
+    () => Effect.sync(() => server.close())
+  )
+
+describe("The metrics of serve and work", () => {
+  it.live("are all there after a scenario, in the text format, and tell nothing of a person or a request", () =>
+    Effect.gen(function*() {
+      const { gateway, secrets, statuses, worker } = yield* scrapedProcesses
+      assert.deepStrictEqual(statuses, [200, 200, 401, 401, 200])
+      for (const [name, type] of Object.entries(metricTypes)) {
+        const family = gateway.families.get(name) ?? worker.families.get(name)
+        assert.strictEqual(family?.type, type, name)
+        assert.isNotEmpty(family?.samples, name)
+      }
+      assert.sameMembers(
+        [...new Set([...gateway.families.keys(), ...worker.families.keys()])],
+        Object.keys(metricTypes)
+      )
+      for (const secret of secrets) {
+        assert.notInclude(gateway.text, secret)
+        assert.notInclude(worker.text, secret)
+      }
+      assert.strictEqual(gateway.total("gateway_http_requests_total", { status: "401", code: "invalid_token" }), 1)
+      assert.strictEqual(gateway.total("gateway_verifications_total", { outcome: "refused" }), 1)
+      assert.strictEqual(worker.total("gateway_claims_total", { provider: "demo-bank" }), 1)
+      assert.strictEqual(worker.total("gateway_sends_total", { provider: "demo-bank" }), 1)
+      assert.isAbove(gateway.total("gateway_feed_reads_total", { outcome: "ok" }), 0)
+      for (const { total } of [gateway, worker]) {
+        assert.strictEqual(total("gateway_ledger_figures_up"), 1)
+        assert.strictEqual(total("gateway_operations_held", { provider: "other-bank" }), 1)
+        assert.strictEqual(total("gateway_operations_under_review"), 1)
+        assert.strictEqual(total("gateway_workers_seen"), 1)
+      }
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
+  it.live("are on the admin listener alone, also while the public one accepts no connection", () =>
+    Effect.gen(function*() {
+      const [port, admin] = yield* Effect.all([freePort, freePort])
+      const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(port), ADMIN_PORT: String(admin) }
+      const { output } = yield* serve(["--max-connections", "1"], env)
+      assert.include(output.stderr, `"admin_url":"http://127.0.0.1:${admin}"`)
+      assert.strictEqual((yield* Effect.promise(() => fetch(`http://127.0.0.1:${port}/metrics`))).status, 404)
+      const [first, second] = [net.connect(port, "127.0.0.1"), net.connect(port, "127.0.0.1")]
+      yield* Effect.promise(() => once(second.resume().on("error", () => {}), "close"))
+      const { total } = yield* scrapeOf(admin)
+      assert.isAtLeast(total("gateway_http_connections_dropped_total"), 1)
+      first.destroy()
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
+  it.live("show within seconds that the database does not answer, and no figures of the past", () =>
+    Effect.gen(function*() {
+      const silent = yield* listening(net.createServer(() => {}))
+      const [port, admin] = yield* Effect.all([freePort, freePort])
+      const env = {
+        DATABASE_URL: `postgres://gateway@127.0.0.1:${silent}/gateway`,
+        PORT: String(port),
+        ADMIN_PORT: String(admin)
+      }
+      yield* serve(["--no-migrate"], env)
+      const { find, total } = yield* scrapeOf(admin)
+      assert.deepStrictEqual(find("gateway_ledger_figures_up").map(({ value }) => value), [0])
+      assert.isAtLeast(total("gateway_ledger_figures_duration_seconds"), 2)
+      assert.isBelow(total("gateway_ledger_figures_duration_seconds"), 10)
+      assert.isEmpty([...find("gateway_operations"), ...find("gateway_workers_seen")])
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
+  it.live("are each process's own with --processes: process n has the port ADMIN_PORT + n - 1", () =>
+    Effect.gen(function*() {
+      const [port, admin] = yield* Effect.all([freePort, freePort])
+      const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(port), ADMIN_PORT: String(admin) }
+      const { output, stop } = yield* serve(["--processes", "2"], env)
+      assert.include(output.stderr, `"admin_url":"http://127.0.0.1:${admin} http://127.0.0.1:${admin + 1}"`)
+      const scrapes = yield* Effect.all([scrapeOf(admin), scrapeOf(admin + 1)])
+      const starts = scrapes.map(({ total }) => total("process_start_time_seconds"))
+      assert.notStrictEqual(starts[0], starts[1])
+      assert.strictEqual(yield* stop("SIGTERM"), 0)
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
+  it.live("go to the receiver of OTEL_EXPORTER_OTLP_ENDPOINT, also without an admin listener", () =>
+    Effect.gen(function*() {
+      const bodies: Array<string> = []
+      const receiver = http.createServer(async (request, response) => {
+        let body = ""
+        for await (const chunk of request) body += chunk
+        if (request.url === "/v1/metrics") bodies.push(body)
+        response.end("{}")
+      })
+      const endpoint = `http://127.0.0.1:${yield* listening(receiver)}`
+      const port = yield* freePort
+      const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(port) }
+      const { stop } = yield* serve([], { ...env, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint })
+      yield* Effect.promise(() => fetch(`http://127.0.0.1:${port}/healthz`))
+      // The last export is on the way out.
+      assert.strictEqual(yield* stop("SIGTERM"), 0)
+      receiver.closeAllConnections()
+      const metrics = bodies.flatMap((body) =>
+        (JSON.parse(body) as Otlp).resourceMetrics.flatMap(({ scopeMetrics }) =>
+          scopeMetrics.flatMap(({ metrics }) => metrics)
+        )
+      )
+      const counted = metrics.findLast(({ name }) => name === "gateway_http_requests_total")
+      assert.isTrue(counted?.sum?.isMonotonic)
+      assert.deepInclude(counted.sum.dataPoints.flatMap(({ attributes }) => attributes), {
+        key: "route",
+        value: { stringValue: "/healthz" }
+      })
+      assert.isDefined(metrics.find(({ name }) => name === "gateway_ledger_figures_up"))
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+})
+
+interface Otlp {
+  readonly resourceMetrics: ReadonlyArray<{
+    readonly scopeMetrics: ReadonlyArray<{
+      readonly metrics: ReadonlyArray<{
+        readonly name: string
+        readonly sum?: {
+          readonly isMonotonic: boolean
+          readonly dataPoints: ReadonlyArray<{ readonly attributes: ReadonlyArray<unknown> }>
+        }
+      }>
+    }>
+  }>
+}
+
+describe("The settings of the admin listener", () => {
+  it.live.each<readonly [ReadonlyArray<string>, RegExp]>([
+    [["--admin-port", "0"], /--admin-port: "0"\. Expected a port from 1 to 65535, in the flag or in ADMIN_PORT/],
+    [["--port", "4001", "--admin-port", "4001"], /^error: ADMIN_PORT must not be PORT: /],
+    [["--port", "4001", "--admin-port", "4000", "--processes", "2"], /^error: ADMIN_PORT to ADMIN_PORT \+ 1 must not /],
+    [["--admin-port", "65535", "--processes", "2"], /^error: ADMIN_PORT must be at most 65534: /]
+  ])("are refused in one line: %s", ([flags, message]) =>
+    Effect.gen(function*() {
+      const { code, stderr } = yield* run(["serve", ...flags], {})
+      assert.strictEqual(code, 1)
+      assert.match(stderr, message)
+    }))
+
+  it.live("name the port if another process uses it, and warn of a host that other machines may reach", () =>
+    Effect.gen(function*() {
+      const taken = yield* listening(net.createServer())
+      const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(yield* freePort) }
+      const { code, stderr } = yield* run(["serve", "--admin-port", String(taken)], env)
+      assert.strictEqual(code, 1)
+      assert.match(
+        stderr,
+        new RegExp(`error: cannot listen on 127\\.0\\.0\\.1:${taken}: another process .* ADMIN_PORT`)
+      )
+      const admin = String(yield* freePort)
+      const { output } = yield* serve(["--admin-host", "0.0.0.0", "--admin-port", admin], env)
+      assert.include(output.stderr, "/metrics asks for no credential")
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+})
