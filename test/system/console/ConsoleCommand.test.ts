@@ -83,11 +83,25 @@ describe("the command console", () => {
         const { actions: recorded, operation } = JSON.parse(detail.text)
         assert.strictEqual(operation.state, "cancelled")
         assert.deepStrictEqual(
-          recorded.map(({ at: _, ...record }: { readonly at: string }) => record),
+          recorded.map((record: object) => ({ ...record, at: undefined })),
           [
-            { operator: "olivia", via: "console", action: "review", reason: "the customer called", result: "done" },
-            { operator: "olivia", via: "console", action: "end_review", reason: null, result: "done" },
-            { operator: "olivia", via: "console", action: "cancel", reason: "not wanted", result: "done" }
+            {
+              at: undefined,
+              operator: "olivia",
+              via: "console",
+              action: "review",
+              reason: "the customer called",
+              result: "done"
+            },
+            { at: undefined, operator: "olivia", via: "console", action: "end_review", reason: null, result: "done" },
+            {
+              at: undefined,
+              operator: "olivia",
+              via: "console",
+              action: "cancel",
+              reason: "not wanted",
+              result: "done"
+            }
           ]
         )
         const late = yield* visitor.post(actions, { action: "hold", revision: 2, reason: "too late" })
