@@ -5,6 +5,7 @@
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { bundleAssets } from "../src/admin/console/bundleAssets.ts"
 import { bundle, root, writeDocsScript } from "./bundle.ts"
 import { noticesOf } from "./notices.ts"
 
@@ -20,6 +21,17 @@ const renameEntry = () => {
   }
 }
 
+/** Writes the page of the console, and returns what is in it. */
+const writeConsole = async () => {
+  const { assets, metafile } = await bundleAssets(path.join(root, "console"))
+  for (const [name, { bytes }] of assets) {
+    const file = path.join(dist, "console", name)
+    fs.mkdirSync(path.dirname(file), { recursive: true })
+    fs.writeFileSync(file, bytes)
+  }
+  return metafile
+}
+
 fs.rmSync(dist, { recursive: true, force: true })
 execFileSync(process.execPath, [path.join(root, "node_modules/typescript/bin/tsc"), "-p", "tsconfig.build.json"], {
   cwd: root,
@@ -28,4 +40,5 @@ execFileSync(process.execPath, [path.join(root, "node_modules/typescript/bin/tsc
 renameEntry()
 const metafile = await bundle(path.join(dist, "main.js"))
 const script = await writeDocsScript(dist)
-fs.writeFileSync(path.join(dist, "THIRD-PARTY-NOTICES.txt"), noticesOf(metafile, script))
+const page = await writeConsole()
+fs.writeFileSync(path.join(dist, "THIRD-PARTY-NOTICES.txt"), noticesOf(metafile, page, script))

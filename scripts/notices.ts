@@ -1,14 +1,18 @@
 /**
  * The licences of the packages that a bundle holds, as one text.
  */
-import type { Metafile } from "esbuild"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { root } from "./bundle.ts"
 
-/** The folders of the packages in a bundle, sorted by the names of the packages. */
-export const packagesOf = ({ inputs }: Metafile): ReadonlyArray<string> => {
-  const folders = Object.keys(inputs).flatMap((input) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(input)?.[0] ?? [])
+/** What a bundle holds, by path: a part of esbuild's `Metafile`. */
+interface Contents {
+  readonly inputs: Readonly<Record<string, object>>
+}
+
+/** The folders of the packages in a bundle, from the root, sorted by the names of the packages. */
+export const packagesOf = ({ inputs }: Contents): ReadonlyArray<string> => {
+  const folders = Object.keys(inputs).flatMap((input) => /node_modules\/(?:@[^/]+\/)?[^/]+/.exec(input)?.[0] ?? [])
   return [...new Set(folders)].sort()
 }
 
@@ -33,10 +37,10 @@ const noticeOfDocsScript = (script: string): string => {
   return `${origin.replace(/@(?=[^@]*$)/, " ")} (MIT)\n\n${licence}`
 }
 
-/** The notices of a bundle and of the script of the page at `/docs`. */
-export const noticesOf = (metafile: Metafile, docsScript: string): string =>
+/** The notices of the program, of the page of the console, and of the script of the page at `/docs`. */
+export const noticesOf = (program: Contents, page: Contents, docsScript: string): string =>
   [
-    "The program (main.js) and its documentation page (docs-page.txt) hold these packages:",
-    ...packagesOf(metafile).map(noticeOf),
+    "The program (main.js), its console (console) and its documentation page (docs-page.txt) hold these packages:",
+    ...new Set([...packagesOf(program), ...packagesOf(page)].map(noticeOf)),
     noticeOfDocsScript(docsScript)
   ].join(`\n\n${"-".repeat(80)}\n\n`) + "\n"

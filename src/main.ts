@@ -12,6 +12,7 @@ import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Administration, RequiredSchema } from "./cli/Administration.ts"
+import { consoleCommand } from "./cli/ConsoleCommand.ts"
 import { database } from "./cli/Flags.ts"
 import { clients, grants, providers } from "./cli/GrantsCommand.ts"
 import { init } from "./cli/InitCommand.ts"
@@ -50,6 +51,7 @@ const gateway = root.pipe(
   Command.withSubcommands([
     Command.provide(serve, FlaggedDatabase),
     Command.provide(work, PreparedDatabase),
+    Command.provide(consoleCommand, PreparedDatabase),
     mcp,
     sandbox,
     init,

@@ -12,7 +12,9 @@ import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import type { unhandled } from "effect/Types"
 import { LedgerMetrics } from "../metrics/LedgerMetrics.ts"
 import { makeFindAllow, maxBody, routerConfig, type ServedPath } from "../server/Edge.ts"
+import { MaskedTracer } from "../server/MaskedTracer.ts"
 import { headersOfEveryResponse } from "../server/RequestContext.ts"
+import { AdminShutdown } from "./AdminShutdown.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
 
@@ -85,15 +87,20 @@ const frame = (paths: ReadonlyArray<ServedPath>) => {
 
 const nothingMore: AdminRoutes<never, never> = { routes: Layer.empty, paths: [], pages: [] }
 
+/** Begins the shutdown when the scope closes. The server closes after that, because it was built first. */
+const Stop = Layer.effectDiscard(
+  Effect.flatMap(AdminShutdown, ({ begin }) => Effect.addFinalizer(() => begin))
+)
+
 /**
  * Serves `GET /metrics`, a list of the pages at `GET /`, and the routes of `more`, on the `HttpServer` that it gets
- * (`AdminListener`). `/metrics` shows the `MetricRegistry` of the context. It asks for no credential.
+ * (`AdminListener`). Endless responses end with `AdminShutdown`. `/metrics` shows the `MetricRegistry` of the context. It asks for no credential.
  */
 export const layer = <E = never, R = never>(
   more: AdminRoutes<E, R> = nothingMore as AdminRoutes<E, R>
 ) =>
-  // The layer of a server passes its router on to the layers above, and the public server would add its routes to it.
-  Layer.effectDiscard(Layer.build(HttpRouter.serve(
+  // Not `provideMerge`: the public server would add its routes to this router.
+  Stop.pipe(Layer.provide(HttpRouter.serve(
     Layer.mergeAll(
       HttpRouter.add("GET", "/", HttpServerResponse.text(listOf([...ownPages, ...more.pages]))),
       HttpRouter.add("GET", "/metrics", scrape),
@@ -101,4 +108,4 @@ export const layer = <E = never, R = never>(
       frame([...ownPaths, ...more.paths])
     ),
     { routerConfig, disableLogger: true, disableListenLog: true }
-  )))
+  ))).pipe(Layer.provide([MaskedTracer, AdminShutdown.layer]))

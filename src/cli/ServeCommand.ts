@@ -9,6 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import type { ConsoleSettings } from "../admin/console/ConsoleSettings.ts"
 import { type AdminAddress, adminUrls, checkAdminPorts } from "../node/AdminAddress.ts"
 import { layerAllowedOrigins } from "../node/AllowedOriginsSetting.ts"
 import { ReadServices } from "../node/GatewayServices.ts"
@@ -16,6 +17,7 @@ import * as Instrumentation from "../node/Instrumentation.ts"
 import { addressOf } from "../node/ListenAddress.ts"
 import { defaultMaxConnections } from "../node/NodeListener.ts"
 import * as NodeServer from "../node/NodeServer.ts"
+import { operatorConsole } from "../node/OperatorConsole.ts"
 import { MigrationPool } from "../node/Pools.ts"
 import { ProcessCount } from "../node/ProcessCount.ts"
 import { layerRateLimit } from "../node/RateLimitSettings.ts"
@@ -29,6 +31,7 @@ import { Problems } from "../server/ProblemResponses.ts"
 import type { Quota } from "../server/RateLimits.ts"
 import { migrate } from "../services/Migrations.ts"
 import { adminFlags, adminOf } from "./AdminFlags.ts"
+import { consoleFlags, consoleOf } from "./ConsoleFlags.ts"
 import { Port } from "./Flags.ts"
 import { rateLimitFlag } from "./RateLimitFlags.ts"
 import { ServeDemo } from "./ServeDemo.ts"
@@ -73,6 +76,7 @@ const flags = {
     Flag.withSchema(ProcessCount)
   ),
   ...adminFlags,
+  ...consoleFlags,
   rateLimit: rateLimitFlag,
   migrate: Flag.Boolean("migrate").pipe(
     Flag.withDescription("Apply missing migrations first; use --no-migrate for a read-only database role"),
@@ -104,7 +108,7 @@ const addressIn = ({ baseUrl, host, port }: ServeOptions) =>
   normalizeBaseUrl(Option.getOrElse(baseUrl, () => addressOf(host, port)))
 
 /** The server with its services, and the demo if there is one. */
-const Served = (options: ServeOptions, admin: AdminAddress | null) => {
+const Served = (options: ServeOptions, admin: AdminAddress | null, console: ConsoleSettings | null) => {
   const { demo, host, maxConnections, port, rateLimit } = options
   const address = addressIn(options)
   return Layer.effectDiscard(announce({ host, port, base_url: address, ...adminUrls(admin) })).pipe(
@@ -120,7 +124,9 @@ const Served = (options: ServeOptions, admin: AdminAddress | null) => {
       BaseUrl.layer(address),
       NodeServer.layer({ host, port, baseUrl: address, maxConnections })
     ]),
-    Layer.provide(Instrumentation.layer(admin))
+    Layer.provide(
+      console === null ? Instrumentation.layer(admin) : Instrumentation.layer(admin, operatorConsole(console))
+    )
   )
 }
 
@@ -131,9 +137,10 @@ export const serve = Command.make(
     const { host, port, processes } = options
     const admin = adminOf(options)
     yield* checkAdminPorts(admin, { port, processes })
+    const console = yield* consoleOf(options, admin)
     // A supervisor migrates before it starts its processes. It runs the embedded database, which outlives them.
     if (options.migrate && processNumber === null) yield* applyMigrations
-    if (processes === 1 || processNumber !== null) return yield* Layer.launch(Served(options, admin))
+    if (processes === 1 || processNumber !== null) return yield* Layer.launch(Served(options, admin, console))
     const listening = { host, port, base_url: addressIn(options), ...adminUrls(admin, processes) }
     return yield* supervise({ processes, listening })
   })

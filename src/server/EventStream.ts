@@ -21,9 +21,10 @@ const headers = {
   connection: "close"
 }
 
-/** A response with one event for each value, as JSON. It ends with the stream. */
-export const eventStream = <A>(values: Stream.Stream<A>): HttpServerResponse.HttpServerResponse => {
-  const events = Stream.map(values, (value) => encoder.encode(`data: ${JSON.stringify(value)}\n\n`))
+/** A response with one event for each value, as JSON. It ends with the stream. `type` is that of the events. */
+export const eventStream = <A>(values: Stream.Stream<A>, type?: string): HttpServerResponse.HttpServerResponse => {
+  const field = type === undefined ? "" : `event: ${type}\n`
+  const events = Stream.map(values, (value) => encoder.encode(`${field}data: ${JSON.stringify(value)}\n\n`))
   const comments = Stream.map(Stream.drop(Stream.tick(keepAliveEvery), 1), () => keepAlive)
   return HttpServerResponse.stream(Stream.merge(events, comments, { haltStrategy: "left" }), { headers })
 }

@@ -73,16 +73,36 @@ export const ActionRequest = Schema.Struct({
 })
 export type ActionRequest = typeof ActionRequest.Encoded
 
-/** Why the console refuses a request. `code` is stable; `message` is for the operator. */
-const refusal = <const Status extends number>(status: Status) =>
-  Schema.Struct({ code: Schema.String, message: Schema.String }).pipe(HttpApiSchema.status(status))
+/**
+ * Header of the reads that the page makes by itself, such as after an event: any value. They do not prolong the session, which ends an
+ * hour after the last request of its operator.
+ */
+export const refreshHeader = "x-console-refresh"
 
+/** A refusal with a status. Its codes tell it from those of other statuses. */
+const refusal = <const Status extends number, const Codes extends ReadonlyArray<string>>(
+  status: Status,
+  codes: Codes
+) => Schema.Struct({ code: Schema.Literals(codes), message: Schema.String }).pipe(HttpApiSchema.status(status))
+
+/** Why the console refuses a request. `code` is stable; `message` is for the operator. */
 export interface Refusal {
   readonly code: string
   readonly message: string
 }
 
-const errors = [refusal(401), refusal(403), refusal(503)] as const
+/** No session, or it has ended. */
+const Unauthorized = refusal(401, ["no_session"])
+/** The request comes from another page, or lacks the anti-forgery token of its session. */
+const Forbidden = refusal(403, ["foreign_host", "foreign_origin", "wrong_csrf_token"])
+const NotFound = refusal(404, ["operation_not_found"])
+/** `moved_on`: the revision is not the one that the operator saw. Otherwise the ledger refuses the action. */
+const Conflict = refusal(409, ["moved_on", "already_settled", "illegal_transition", "still_held"])
+/** A read can be repeated. `unknown_result`: the action may have been carried out. `done_but_unread`: it was, and the read failed. */
+const Unavailable = refusal(503, ["store_unavailable", "unknown_result", "done_but_unread", "too_many_streams"])
+
+/** Every endpoint may also answer with 400, 404, 405, 413, 415 and 500, in the same form. */
+const errors = [Unauthorized, Forbidden, Unavailable] as const
 
 const PageQuery = {
   order: Schema.optionalKey(Schema.Literals(["oldest", "newest"])),
@@ -112,26 +132,27 @@ export class ConsoleGroup extends HttpApiGroup.make("console").add(
   }),
   /** By id, idempotency key or provider reference. */
   HttpApiEndpoint.get("find", "/find", {
-    query: { text: Schema.String },
+    query: { text: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(1024)) },
     success: Schema.Struct({ operations: Schema.Array(OperatorSummary) }),
     error: errors
   }),
   HttpApiEndpoint.get("detail", "/operations/:id", {
     params: { id: OperationId },
     success: OperatorDetail,
-    error: [...errors, refusal(404)]
+    error: [...errors, NotFound]
   }),
   HttpApiEndpoint.post("act", "/operations/:id/actions", {
     params: { id: OperationId },
     payload: ActionRequest,
     success: OperatorDetail,
-    error: [...errors, refusal(404), refusal(409)]
+    error: [...errors, NotFound, Conflict]
   })
 ) {}
 
 /**
  * The API. Beside it, `GET /console/api/events` is a stream of server-sent events (`EventSource`): `changes` with
- * `ConsoleChanges` when operations changed, and a comment every 15 seconds.
+ * `ConsoleChanges` when operations changed, and a comment every 15 seconds. The first event of each stream has null: what the page read
+ * before it may be stale.
  */
 export class ConsoleApi extends HttpApi.make("console").add(ConsoleGroup).prefix("/console/api") {}
 

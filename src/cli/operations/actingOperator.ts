@@ -11,7 +11,8 @@ import type { ActingOperator } from "../../services/OperatorActions.ts"
 
 const text = (longest: number) => Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(longest))
 
-export const actingFlags = {
+/** The name of the operator. */
+export const operatorFlag = {
   operator: Flag.String("operator").pipe(
     Flag.withDescription(
       "Name of the operator, for the record (OPERATOR); by default the user of the operating system"
@@ -19,7 +20,11 @@ export const actingFlags = {
     Flag.withFallbackConfig(Config.String("OPERATOR")),
     Flag.withSchema(text(255)),
     Flag.optional
-  ),
+  )
+}
+
+export const actingFlags = {
+  ...operatorFlag,
   reason: Flag.String("reason").pipe(
     Flag.withDescription("Reason, for the record"),
     Flag.withSchema(text(1024)),
@@ -36,11 +41,15 @@ const systemUser = (): string => {
   }
 }
 
+/** The name of the operator, or of the user of the operating system. */
+export const operatorName = ({ operator }: Command.Command.Config.Infer<typeof operatorFlag>): string =>
+  Option.getOrElse(operator, systemUser)
+
 /** The operator of a command. */
 export const actingOperator = (
   { operator, reason }: Command.Command.Config.Infer<typeof actingFlags>
 ): ActingOperator => ({
-  name: Option.getOrElse(operator, systemUser),
+  name: operatorName({ operator }),
   via: "command",
   reason: Option.getOrNull(reason)
 })

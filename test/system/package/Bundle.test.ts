@@ -11,6 +11,7 @@ import * as path from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { bundle, externals, writeDocsScript } from "../../../scripts/bundle.ts"
 import { noticesOf, packagesOf } from "../../../scripts/notices.ts"
+import { bundleAssets } from "../../../src/admin/console/bundleAssets.ts"
 import { environment, manifest, timeout } from "../../fixtures/Release.ts"
 
 type Metafile = Awaited<ReturnType<typeof bundle>>
@@ -97,10 +98,18 @@ describe("The program", () => {
   })
 
   it("comes with the licence of each package in it, and of the script of its documentation page", async () => {
-    const notices = noticesOf(metafile, await writeDocsScript(temporary))
-    const packages = packagesOf(metafile)
+    const page = (await bundleAssets("console")).metafile
+    const notices = noticesOf(metafile, page, await writeDocsScript(temporary))
+    const packages = [...packagesOf(metafile), ...packagesOf(page)]
     const names = packages.map((folder) => folder.split("node_modules/").at(-1)!)
-    assert.includeMembers(names, ["effect", "@effect/sql-pg", "jose", "undici", ...Object.keys(manifest.dependencies)])
+    assert.includeMembers(names, [
+      "effect",
+      "@effect/sql-pg",
+      "jose",
+      "undici",
+      "preact",
+      ...Object.keys(manifest.dependencies)
+    ])
     for (const name of [...names, "@scalar/api-reference"]) assert.match(notices, new RegExp(`^${name} \\d+\\.`, "m"))
     for (const folder of packages) {
       const licence = fs.readdirSync(folder).find((name) => /^licen[cs]e/i.test(name))

@@ -1,0 +1,40 @@
+/** The session of this browser. */
+import type { ActionRequest, ConsoleSession, csrfHeader, Detail } from "../../src/admin/console/ConsoleApi.ts"
+import { connection } from "./connection.ts"
+import { request, Unreachable } from "./request.ts"
+import { createStore } from "./store.ts"
+
+export const session = createStore<ConsoleSession | null>(null)
+
+/** Milliseconds between two attempts to read the session. */
+const retryAfter = 3000
+
+export const readSession = async (): Promise<void> => {
+  try {
+    session.set(await request<ConsoleSession>("/session"))
+  } catch {
+    if (!connection.get().ended) setTimeout(readSession, retryAfter)
+  }
+}
+
+const csrf: typeof csrfHeader = "x-csrf-token"
+
+const signed = (): Readonly<Record<string, string>> => {
+  const now = session.get()
+  if (now === null) throw new Unreachable()
+  return { [csrf]: now.csrf_token }
+}
+
+/** Asks the ledger for an action. Returns the operation after it. */
+export const act = async (id: string, action: ActionRequest): Promise<Detail> =>
+  request<Detail>(`/operations/${encodeURIComponent(id)}/actions`, {
+    method: "POST",
+    headers: { ...signed(), "content-type": "application/json" },
+    body: JSON.stringify(action)
+  })
+
+/** Ends the session, and loads the page again: the server then shows how to sign in. */
+export const signOut = async (): Promise<void> => {
+  await request<void>("/session", { method: "DELETE", headers: signed() }).catch(() => {})
+  location.assign("/console")
+}

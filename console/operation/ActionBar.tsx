@@ -1,0 +1,53 @@
+import type { RefObject } from "preact"
+import { useRef, useState } from "preact/hooks"
+import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import { announce } from "../data/announcements.ts"
+import { ActionDialog } from "./ActionDialog.tsx"
+import { type ActionText, actionTexts } from "./actions.ts"
+
+interface Opened {
+  readonly action: ActionText
+  /** The operation as the operator saw it when the dialog opened. */
+  readonly detail: Detail
+}
+
+/** The actions that the state of the operation permits. The ledger decides. */
+export const ActionBar = ({ detail, heading, reload }: {
+  readonly detail: Detail
+  /** Takes the focus if the button of the action is gone after it. */
+  readonly heading: RefObject<HTMLHeadingElement | null>
+  readonly reload: () => void
+}) => {
+  const [opened, setOpened] = useState<Opened | null>(null)
+  const opener = useRef<HTMLButtonElement | null>(null)
+  const close = (done: boolean) => {
+    if (opened !== null && done) announce(opened.action.done)
+    setOpened(null)
+    if (done) heading.current?.focus()
+    else if (opener.current?.isConnected === true) opener.current.focus()
+    else heading.current?.focus()
+    reload()
+  }
+  const possible = actionTexts.filter((action) => action.possible(detail))
+  return (
+    <>
+      {possible.length > 0 && (
+        <div class="actions" role="group" aria-label="Actions">
+          {possible.map((action) => (
+            <button
+              key={action.name}
+              type="button"
+              onClick={(event) => {
+                opener.current = event.currentTarget
+                setOpened({ action, detail })
+              }}
+            >
+              {action.label}
+            </button>
+          ))}
+        </div>
+      )}
+      {opened !== null && <ActionDialog action={opened.action} detail={opened.detail} close={close} />}
+    </>
+  )
+}

@@ -1,0 +1,28 @@
+import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import { Panel } from "../parts/Panel.tsx"
+import { Time } from "../parts/Time.tsx"
+import { Facts } from "./Facts.tsx"
+
+/** What the operation is, and whose. */
+export const FactsPanel = ({ detail }: { readonly detail: Detail }) => {
+  const { operation } = detail
+  return (
+    <Panel title="Facts">
+      <Facts
+        facts={[
+          ["Provider", detail.provider],
+          ["Reference", detail.reference === null ? "None yet" : <code>{detail.reference}</code>],
+          ["Idempotency key", <code>{detail.idempotency_key}</code>],
+          ["Client", detail.client_id],
+          ["Owner", detail.resource_owner],
+          ["Subject", <code>{detail.subject}</code>],
+          ["Provider connection", <code>{detail.provider_connection_id}</code>],
+          ["Accepted", <Time at={operation.created_at} />],
+          ["In this state since", <Time at={operation.updated_at} />],
+          ["Settled", operation.completed_at === null ? null : <Time at={operation.completed_at} />],
+          ["Revision", operation.revision]
+        ]}
+      />
+    </Panel>
+  )
+}

@@ -1,0 +1,45 @@
+import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import { Panel } from "../parts/Panel.tsx"
+import { Time } from "../parts/Time.tsx"
+import { Facts } from "./Facts.tsx"
+
+type Hold = NonNullable<Detail["schedule"]["hold"]>
+
+const HoldText = ({ hold, acknowledged }: { readonly hold: Hold; readonly acknowledged: boolean }) => (
+  <>
+    {hold.kind === "failover" ? "After a failover of the database" : "Placed"}
+    <span class="secondary">
+      {acknowledged
+        ? "Cannot be released: the provider confirmed that it received the operation."
+        : hold.releasable_from === null
+        ? "Cannot be released before a status read has examined it."
+        : Date.parse(hold.releasable_from) <= Date.now()
+        ? "Can be released now."
+        : (
+          <>
+            Can be released <Time at={hold.releasable_from} />.
+          </>
+        )}
+    </span>
+  </>
+)
+
+const instant = (at: string | null) => at === null ? null : <Time at={at} />
+
+/** When components act on the operation, and what the last of them did. */
+export const SchedulePanel = ({ detail: { acknowledged, schedule } }: { readonly detail: Detail }) => (
+  <Panel title="Schedule">
+    <Facts
+      facts={[
+        ["Hold", schedule.hold === null ? null : <HoldText hold={schedule.hold} acknowledged={acknowledged} />],
+        ["Next action due", schedule.due_at === null ? "None" : <Time at={schedule.due_at} />],
+        ["Waiting", schedule.waiting ? "Yes" : null],
+        ["Claimed by", schedule.claimed_by],
+        ["May be sent until", instant(schedule.send_before)],
+        ["Claim returned because", schedule.return_reason],
+        ["Status reads", schedule.reads],
+        ["Last review ended", instant(schedule.reviewed_at)]
+      ]}
+    />
+  </Panel>
+)

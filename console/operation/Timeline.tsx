@@ -1,0 +1,44 @@
+import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import { formatDuration, formatInstant } from "../data/format.ts"
+import { Panel } from "../parts/Panel.tsx"
+import { StateBadge } from "../parts/StateBadge.tsx"
+import { Time } from "../parts/Time.tsx"
+
+type Entry = Detail["history"][number]
+
+const isEmpty = (evidence: unknown): boolean =>
+  evidence === null || evidence === undefined || (typeof evidence === "object" && Object.keys(evidence).length === 0)
+
+const Evidence = ({ entry: { evidence, revision } }: { readonly entry: Entry }) =>
+  isEmpty(evidence) ?
+    null :
+    (
+      <pre class="evidence" tabIndex={0} role="region" aria-label={`Evidence of revision ${revision}`}>
+      {JSON.stringify(evidence, null, 2)}
+      </pre>
+    )
+
+const timeOf = ({ at }: Entry, before: Entry | undefined): string =>
+  before === undefined
+    ? formatInstant(at)
+    : `${formatInstant(at)} · ${formatDuration(Date.parse(at) - Date.parse(before.at))} later`
+
+/** The acceptance and each transition, the oldest first, with the evidence that the ledger recorded. */
+export const Timeline = ({ history }: { readonly history: ReadonlyArray<Entry> }) => (
+  <Panel title="Timeline">
+    <ol class="timeline">
+      {history.map((entry, at) => (
+        <li key={entry.revision} class={`step step-${entry.to}`}>
+          <div class="step-head">
+            <StateBadge state={entry.to} />
+            <span class="secondary">
+              <Time at={entry.at} />
+            </span>
+          </div>
+          <p class="secondary instant">{timeOf(entry, history[at - 1])} · revision {entry.revision}</p>
+          <Evidence entry={entry} />
+        </li>
+      ))}
+    </ol>
+  </Panel>
+)

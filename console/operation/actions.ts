@@ -1,0 +1,107 @@
+/** What operators may do to an operation, and what they are told before they confirm it. */
+import type { ActionRequest, Detail } from "../../src/admin/console/ConsoleApi.ts"
+
+export type ActionName = ActionRequest["action"]
+
+export interface ActionText {
+  readonly name: ActionName
+  /** Label of the button that opens the dialog. */
+  readonly label: string
+  readonly title: string
+  /** Label of the button that confirms. It names the action. */
+  readonly confirm: string
+  readonly meaning: string
+  /** What the action can cause, one sentence or two each. */
+  readonly consequences: (detail: Detail) => ReadonlyArray<string>
+  /** Whether it can cause a loss, so that a reason is required. */
+  readonly severe: boolean
+  /** Said to screen readers once it is done. */
+  readonly done: string
+  readonly possible: (detail: Detail) => boolean
+}
+
+const review: ActionText = {
+  name: "review",
+  label: "Review",
+  title: "Put this operation under review?",
+  confirm: "Put under review",
+  meaning: "The operation is marked as one that people look into.",
+  consequences: () => [
+    "Workers and status reads go on as before: the operation can still be sent, and can settle.",
+    "Clients of the gateway see that the operation is under review."
+  ],
+  severe: false,
+  done: "The operation is under review.",
+  possible: ({ operation }) => !operation.terminal && !operation.under_review
+}
+
+const endReview: ActionText = {
+  name: "end_review",
+  label: "End review",
+  title: "End the review of this operation?",
+  confirm: "End review",
+  meaning: "The operation leaves the queue of reviews.",
+  consequences: () => [
+    "Workers and status reads go on as before. The state does not change.",
+    "The age that begins the next review counts from zero."
+  ],
+  severe: false,
+  done: "The review has ended.",
+  possible: ({ operation }) => !operation.terminal && operation.under_review
+}
+
+const hold: ActionText = {
+  name: "hold",
+  label: "Hold",
+  title: "Hold this operation?",
+  confirm: "Hold operation",
+  meaning: "No worker claims the operation until it is released. It is not sent meanwhile.",
+  consequences: () => [
+    "The payment or transfer is late. Its client sees an accepted operation, and no reason.",
+    "A claim under way is not stopped. If a worker claims the operation first, it is sent, and the ledger refuses the hold.",
+    "A held operation cannot be cancelled before it is released, and cannot be released before a status read has examined it."
+  ],
+  severe: true,
+  done: "The operation is held.",
+  possible: ({ operation, schedule }) => operation.state === "accepted" && schedule.hold === null
+}
+
+const releaseConsequences = ({ provider, schedule }: Detail): ReadonlyArray<string> => [
+  schedule.hold?.kind === "failover"
+    ? `The database failed over, and may have lost the record that this operation was sent. If it was, a release can make ${provider} `
+      + "pay a second time."
+    : `If the operation was sent before it was held, a release can make ${provider} pay a second time.`,
+  `Ask ${provider} first whether it received an operation with this id. Release only if it did not.`,
+  "After the release a worker may send it within a second. It can be cancelled only until then."
+]
+
+const release: ActionText = {
+  name: "release",
+  label: "Release",
+  title: "Release this operation?",
+  confirm: "Release for sending",
+  meaning: "Workers may claim the operation again, and send it to its provider.",
+  consequences: releaseConsequences,
+  severe: true,
+  done: "The operation is released.",
+  possible: ({ schedule }) => schedule.hold !== null
+}
+
+const cancel: ActionText = {
+  name: "cancel",
+  label: "Cancel operation",
+  title: "Cancel this operation?",
+  confirm: "Cancel for ever",
+  meaning: "The operation becomes cancelled, and is never sent. This cannot be undone.",
+  consequences: () => [
+    "The payment or transfer does not happen. Its client sees that the operation was cancelled.",
+    "To pay after all, the client has to make a new request with another idempotency key.",
+    "If a worker claims the operation first, it is sent, and the ledger refuses the cancellation."
+  ],
+  severe: true,
+  done: "The operation is cancelled.",
+  possible: ({ operation, schedule }) => operation.state === "accepted" && schedule.hold === null
+}
+
+/** The actions, in the order of their buttons. */
+export const actionTexts: ReadonlyArray<ActionText> = [release, review, endReview, hold, cancel]

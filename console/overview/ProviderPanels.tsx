@@ -1,0 +1,36 @@
+import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import { gridOf } from "../charts/series.ts"
+import { StackedChart } from "../charts/StackedChart.tsx"
+import { Panel } from "../parts/Panel.tsx"
+import { unsettledSeries } from "./flowSeries.ts"
+import type { Hours } from "./ranges.ts"
+
+/** A plot for each provider. */
+export const ProviderPanels = ({ figures: { at, flow, operations }, hours }: {
+  readonly figures: Overview
+  readonly hours: Hours
+}) => {
+  const grid = gridOf(Date.parse(at), Number(hours))
+  const providers = [...new Set([...flow, ...operations].map(({ provider }) => provider))].sort()
+  return (
+    <div class="halves">
+      {providers.map((provider) => (
+        <Panel key={provider} title={provider} aside={<span class="secondary">unsettled operations</span>}>
+          <StackedChart
+            title={`Unsettled operations of ${provider}`}
+            description="Areas on top of each other, one for each state."
+            grid={grid}
+            height={140}
+            series={unsettledSeries(
+              flow.filter((point) =>
+                point.provider === provider
+              ),
+              grid
+            )}
+            unit="operations"
+          />
+        </Panel>
+      ))}
+    </div>
+  )
+}

@@ -1,0 +1,63 @@
+import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import { Panel } from "../parts/Panel.tsx"
+import { Age, Time } from "../parts/Time.tsx"
+import { CircuitBadge } from "./CircuitBadge.tsx"
+
+type Worker = Overview["workers"][number]
+
+/** Milliseconds without a report after which a worker counts as gone. */
+const goneAfter = 30_000
+
+const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean }) => (
+  <tr class={gone ? "gone" : undefined}>
+    <th scope="row">
+      <span class="worker-name">{worker.worker_id ?? worker.process_id}</span>
+      <span class="secondary">version {worker.version}</span>
+    </th>
+    <td>
+      <span class="badges">
+        {Object.entries(worker.circuits).map(([provider, circuit]) => (
+          <CircuitBadge key={provider} provider={provider} circuit={circuit} />
+        ))}
+      </span>
+    </td>
+    <td class="number">
+      <Age since={worker.started_at} />
+    </td>
+    <td class="number">
+      {gone ? <span class="badge badge-gone">Not seen</span> : null} <Time at={worker.seen_at} />
+    </td>
+  </tr>
+)
+
+/** The processes with workers, and the circuits of their providers. */
+export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<Worker>; readonly at: string }) => {
+  const isGone = ({ seen_at }: Worker) => Date.parse(at) - Date.parse(seen_at) > goneAfter
+  const seen = workers.filter((worker) => !isGone(worker)).length
+  return (
+    <Panel title="Workers" aside={<span class="secondary">{seen} seen in the last 30 s</span>}>
+      {seen === 0 && (
+        <p class="warning">
+          No worker reports itself, so nothing is sent and no status is read. Start one with <code>work</code>.
+        </p>
+      )}
+      {workers.length > 0 && (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Workers">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Worker</th>
+                <th scope="col">Circuits</th>
+                <th scope="col" class="number">Up for</th>
+                <th scope="col" class="number">Seen</th>
+              </tr>
+            </thead>
+            <tbody>
+              {workers.map((worker) => <Row key={worker.process_id} worker={worker} gone={isGone(worker)} />)}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  )
+}

@@ -1,0 +1,99 @@
+import type { RefObject } from "preact"
+import { useEffect, useRef } from "preact/hooks"
+import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import { announce } from "../data/announcements.ts"
+import { formatName } from "../data/format.ts"
+import { Refused } from "../data/request.ts"
+import { useResource } from "../data/resource.ts"
+import { to } from "../data/route.ts"
+import { ActionBar } from "../operation/ActionBar.tsx"
+import { ActionRecords } from "../operation/ActionRecords.tsx"
+import { FactsPanel } from "../operation/FactsPanel.tsx"
+import { NextPanel } from "../operation/NextPanel.tsx"
+import { SchedulePanel } from "../operation/SchedulePanel.tsx"
+import { StandingPanel } from "../operation/StandingPanel.tsx"
+import { Timeline } from "../operation/Timeline.tsx"
+import { Loaded } from "../parts/Loaded.tsx"
+import { OperationBadges } from "../parts/OperationBadges.tsx"
+import { usePageTitle } from "./usePageTitle.ts"
+
+/** Milliseconds between two reads that changes of the operation cause: it is followed as it moves. */
+const gap = 100
+
+/** Milliseconds after which the page reads again by itself: some of what it shows changes without a transition, such as a status read. */
+const every = 15_000
+
+const useAnnouncedState = (detail: Detail | undefined) => {
+  const state = detail?.operation.state
+  const before = useRef<string | undefined>(undefined)
+  useEffect(() => {
+    if (state === undefined) return
+    if (before.current !== undefined && before.current !== state) {
+      announce(`The operation is now ${formatName(state).toLowerCase()}.`)
+    }
+    before.current = state
+  }, [state])
+}
+
+const Contents = ({ detail, heading, reload }: {
+  readonly detail: Detail
+  readonly heading: RefObject<HTMLHeadingElement | null>
+  readonly reload: () => void
+}) => (
+  <>
+    <div class="operation-head">
+      <div>
+        <h1 ref={heading} tabIndex={-1}>{formatName(detail.operation.type)}</h1>
+        <p class="operation-id">
+          <code>{detail.operation.id}</code>
+        </p>
+        <OperationBadges summary={detail} />
+      </div>
+      <ActionBar detail={detail} heading={heading} reload={reload} />
+    </div>
+    <NextPanel detail={detail} />
+    <div class="columns">
+      <div class="column">
+        <Timeline history={detail.history} />
+        <ActionRecords actions={detail.actions} />
+      </div>
+      <div class="column">
+        <FactsPanel detail={detail} />
+        <SchedulePanel detail={detail} />
+        <StandingPanel detail={detail} />
+      </div>
+    </div>
+  </>
+)
+
+const Missing = ({ id }: { readonly id: string }) => (
+  <div class="notice">
+    <h1>No such operation</h1>
+    <p>
+      The ledger has no operation with the id <code>{id}</code>.
+    </p>
+    <p>
+      <a class="button" href={to(["search"], { text: id })}>Search for it as a key or reference</a>
+    </p>
+  </div>
+)
+
+/** Everything about one operation. It follows the operation through its states. */
+export const OperationPage = ({ id }: { readonly id: string }) => {
+  const resource = useResource<Detail>(`/operations/${encodeURIComponent(id)}`, {
+    concerns: ({ operations }) => operations?.some((changed) => changed.id === id) ?? true,
+    gap,
+    every
+  })
+  const heading = useRef<HTMLHeadingElement>(null)
+  usePageTitle(resource.data === undefined ? "Operation" : formatName(resource.data.operation.type))
+  useAnnouncedState(resource.data)
+  if (resource.error instanceof Refused && [400, 404].includes(resource.error.status)) return <Missing id={id} />
+  return (
+    <div class="page">
+      <Loaded resource={resource}>
+        {(detail) => <Contents detail={detail} heading={heading} reload={resource.reload} />}
+      </Loaded>
+    </div>
+  )
+}

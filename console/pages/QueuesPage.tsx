@@ -1,0 +1,105 @@
+import { useEffect, useRef } from "preact/hooks"
+import type { OperatorPage, Overview } from "../../src/admin/console/ConsoleApi.ts"
+import { announce } from "../data/announcements.ts"
+import { formatCount, formatOperations } from "../data/format.ts"
+import { useResource } from "../data/resource.ts"
+import { to } from "../data/route.ts"
+import { Empty } from "../parts/Empty.tsx"
+import { Loaded } from "../parts/Loaded.tsx"
+import { OperationsTable } from "../parts/OperationsTable.tsx"
+import { QueueFilters } from "./QueueFilters.tsx"
+import { type Queue, queues } from "./queues.ts"
+import { usePageTitle } from "./usePageTitle.ts"
+
+const filterNames = ["provider", "client_id", "resource_owner", "state"] as const
+
+const pathOf = (name: string, query: URLSearchParams): string => {
+  const sent = new URLSearchParams(name === "all" ? {} : { queue: name })
+  for (const member of [...filterNames, "after"]) {
+    const value = query.get(member)
+    if (value !== null) sent.set(member, value)
+  }
+  return `/operations?${sent}`
+}
+
+const Tabs = ({ current, figures }: { readonly current: string; readonly figures: Overview | undefined }) => (
+  <nav class="tabs" aria-label="Queues">
+    {queues.map(({ count, name, title }) => (
+      <a key={name} href={to(["queues", name])} aria-current={name === current ? "page" : undefined}>
+        {title}
+        {count !== undefined && figures !== undefined && <span class="count">{formatCount(count(figures))}</span>}
+      </a>
+    ))}
+  </nav>
+)
+
+/** The address of this queue with the given members of the query changed. */
+const addressOf = (
+  name: string,
+  query: URLSearchParams,
+  change: Readonly<Record<string, string | undefined>>
+): string =>
+  to(["queues", name], {
+    ...Object.fromEntries(filterNames.map((member) => [member, query.get(member) ?? undefined])),
+    ...change
+  })
+
+const Listing = ({ page, query, queue }: {
+  readonly queue: Queue
+  readonly page: OperatorPage
+  readonly query: URLSearchParams
+}) => {
+  const { next, operations } = page
+  const filtered = filterNames.some((name) => query.has(name))
+  const followed = query.has("after")
+  return (
+    <>
+      {operations.length > 0 && <OperationsTable caption={queue.title} operations={operations} />}
+      {operations.length === 0 && next === null && !followed && (filtered
+        ? <Empty title="No operation matches" kind="missing">No operation of this queue has all of these values.</Empty>
+        : <Empty title="Nothing here">{queue.empty}</Empty>)}
+      {operations.length === 0 && (next !== null || followed) && (
+        <p class="secondary">This page has no matching operation{next === null ? "." : ", and more follow."}</p>
+      )}
+      {(next !== null || followed) && (
+        <nav class="paging" aria-label="Pages of the list">
+          {followed && <a class="button" href={addressOf(queue.name, query, {})}>First page</a>}
+          {next !== null && <a class="button" href={addressOf(queue.name, query, { after: next })}>Next page</a>}
+        </nav>
+      )}
+    </>
+  )
+}
+
+/** Says how many operations the list has when that changes. */
+const useAnnouncedLength = (length: number | undefined) => {
+  const before = useRef<number | undefined>(undefined)
+  useEffect(() => {
+    if (length === undefined) return
+    if (before.current !== undefined && before.current !== length) {
+      announce(`The list shows ${formatOperations(length)}.`)
+    }
+    before.current = length
+  }, [length])
+}
+
+/** A queue of operations that need attention, or all operations. */
+export const QueuesPage = ({ name, query }: { readonly name: string; readonly query: URLSearchParams }) => {
+  const queue = queues.find((known) => known.name === name)!
+  usePageTitle(queue.title)
+  const figures = useResource<Overview>("/overview?hours=1", { gap: 2000 }).data
+  const page = useResource<OperatorPage>(pathOf(name, query), { gap: 1000 })
+  useAnnouncedLength(page.data?.operations.length)
+  const providers = [...new Set(figures?.operations.map(({ provider }) => provider))].sort()
+  return (
+    <div class="page">
+      <h1>Queues</h1>
+      <Tabs current={name} figures={figures} />
+      <div class="queue-head">
+        <p>{queue.meaning}</p>
+        <QueueFilters key={name} name={name} providers={providers} query={query} address={addressOf} />
+      </div>
+      <Loaded resource={page}>{(data) => <Listing queue={queue} page={data} query={query} />}</Loaded>
+    </div>
+  )
+}

@@ -1,0 +1,54 @@
+/** The queues, and what each of them means. */
+import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+
+export interface Queue {
+  /** Part of the address. All but `all` are names of the API. */
+  readonly name: string
+  readonly title: string
+  readonly meaning: string
+  readonly empty: string
+  /** How many operations it has, if the figures tell. */
+  readonly count?: (figures: Overview) => number
+}
+
+const sum = (rows: ReadonlyArray<{ readonly count: number }>): number =>
+  rows.reduce((total, { count }) => total + count, 0)
+
+export const queues: ReadonlyArray<Queue> = [
+  {
+    name: "indeterminate",
+    title: "Indeterminate",
+    meaning:
+      "A mutation may have reached the provider, and its outcome is unknown. Status reads settle these operations.",
+    empty: "The outcome of each operation that was sent is known, or its provider has confirmed that it received it.",
+    count: ({ operations }) => sum(operations.filter(({ state }) => state === "indeterminate"))
+  },
+  {
+    name: "under_review",
+    title: "Under review",
+    meaning: "People look into these operations: an operator asked for it, or they stayed in one state for too long.",
+    empty: "No operator began a review, and no operation has been in one state for too long.",
+    count: ({ under_review }) => sum(under_review)
+  },
+  {
+    name: "held",
+    title: "Held",
+    meaning:
+      "Workers do not claim these operations until they are released: they may have been sent before, or an operator held them.",
+    empty: "Workers may claim every accepted operation that is ready.",
+    count: ({ held }) => sum(held)
+  },
+  {
+    name: "waiting",
+    title: "Waiting",
+    meaning:
+      "A worker found these operations due and not ready, or returned its claim without sending. It tries again by itself.",
+    empty: "No operation waits for a grant, a client, a provider connection, a payload key or its provider."
+  },
+  {
+    name: "all",
+    title: "All operations",
+    meaning: "Operations in any state, the latest transition first.",
+    empty: "The ledger has no operation that matches."
+  }
+]

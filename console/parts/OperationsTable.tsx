@@ -1,0 +1,52 @@
+import type { Summary } from "../../src/admin/console/ConsoleApi.ts"
+import { to } from "../data/route.ts"
+import { NextStep } from "./NextStep.tsx"
+import { OperationBadges } from "./OperationBadges.tsx"
+import { Age } from "./Time.tsx"
+
+const Row = ({ summary }: { readonly summary: Summary }) => {
+  const { client_id, operation, provider, resource_owner } = summary
+  return (
+    <tr role="row">
+      <td role="cell" class="cell-operation">
+        <a href={to(["operations", operation.id])}>{operation.type}</a>
+        <code class="id">{operation.id}</code>
+      </td>
+      <td role="cell">
+        <OperationBadges summary={summary} />
+      </td>
+      <td role="cell" class="cell-parties">
+        <span>{provider}</span>
+        <span class="secondary">{client_id} · {resource_owner}</span>
+      </td>
+      <td role="cell" class="cell-next">
+        <NextStep next={summary.next} />
+      </td>
+      <td role="cell" class="number" data-label="In this state for">
+        <Age since={operation.updated_at} />
+      </td>
+    </tr>
+  )
+}
+
+/** Operations, one a row. On a narrow screen each row is a card; the roles keep it a table for screen readers. */
+export const OperationsTable = ({ caption, operations }: {
+  readonly caption: string
+  readonly operations: ReadonlyArray<Summary>
+}) => (
+  <table class="operations" role="table">
+    <caption class="visually-hidden">{caption}</caption>
+    <thead role="rowgroup">
+      <tr role="row">
+        <th role="columnheader" scope="col">Operation</th>
+        <th role="columnheader" scope="col">State</th>
+        <th role="columnheader" scope="col">Provider, client and owner</th>
+        <th role="columnheader" scope="col">Reason and next action</th>
+        <th role="columnheader" scope="col" class="number">Age</th>
+      </tr>
+    </thead>
+    <tbody role="rowgroup">
+      {operations.map((summary) => <Row key={summary.operation.id} summary={summary} />)}
+    </tbody>
+  </table>
+)

@@ -1,0 +1,63 @@
+/**
+ * The console of operators, as routes of the admin listener. A request passes these parts from the outside in:
+ *
+ *     EveryRequest          headers of every response, failures as refusals, the Host
+ *       PageRoutes          the page, its files, and the page for visitors without a session
+ *       access routes       the one-time link, or the issuer: they begin sessions
+ *       SessionRequired     the own page as its source, the session, the anti-forgery token
+ *         ConsoleHandlers   reads and actions
+ *         EventsRoute       changes of the ledger, as server-sent events
+ *         NoEndpoint        refuses all other requests
+ */
+import * as Effect from "effect/Effect"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import { HttpServer } from "effect/http/HttpServer"
+import * as Layer from "effect/Layer"
+import { isInetAddress } from "effect/net/NetAddress"
+import type { AdminRoutes } from "../AdminServer.ts"
+import { ConsoleAddress, makeConsoleAddress } from "./access/ConsoleAddress.ts"
+import { OidcAccess } from "./access/OidcAccess.ts"
+import { OneTimeLinkAccess } from "./access/OneTimeLinkAccess.ts"
+import { Sessions } from "./access/Sessions.ts"
+import { ChangeBroadcast } from "./ChangeBroadcast.ts"
+import { ConsoleApi } from "./ConsoleApi.ts"
+import { EveryRequest, SessionRequired } from "./ConsoleGuard.ts"
+import { ConsoleHandlers } from "./ConsoleHandlers.ts"
+import type { ConsoleSettings } from "./ConsoleSettings.ts"
+import { EventsRoute } from "./EventsRoute.ts"
+import { NoEndpoint } from "./NoEndpoint.ts"
+import { PageRoutes } from "./PageRoutes.ts"
+
+const Behind = SessionRequired.combine(EveryRequest)
+
+/** The address for browsers. The listener knows its port. */
+const Address = ({ url }: ConsoleSettings) =>
+  Layer.effect(
+    ConsoleAddress,
+    Effect.map(HttpServer, ({ address }) => makeConsoleAddress(url, isInetAddress(address) ? address.port : 0))
+  )
+
+/** The routes. The services of the ledger and the files of the page come from outside. */
+const routesOf = (settings: ConsoleSettings) => {
+  const Access = settings.oidc === null ? OneTimeLinkAccess(settings.operator) : OidcAccess(settings.oidc)
+  const Api = Layer.mergeAll(
+    Layer.provide(HttpApiBuilder.layer(ConsoleApi), ConsoleHandlers(settings.version)),
+    EventsRoute,
+    NoEndpoint
+  ).pipe(Layer.provide(Behind.layer))
+  const Pages = PageRoutes.pipe(Layer.provide(Access), Layer.provide(EveryRequest.layer))
+  return Layer.merge(Api, Pages).pipe(
+    Layer.provide([Sessions.layer, ChangeBroadcast.layer]),
+    Layer.provide(Address(settings))
+  )
+}
+
+/** The console, for `AdminServer.layer`. */
+export const consoleRoutes = (
+  settings: ConsoleSettings
+): AdminRoutes<never, Layer.Services<ReturnType<typeof routesOf>>> => ({
+  routes: routesOf(settings),
+  // Its routes answer all requests below this path.
+  paths: [{ path: "/console", methods: ["GET"] }],
+  pages: [{ path: "/console", purpose: "The console of operators" }]
+})

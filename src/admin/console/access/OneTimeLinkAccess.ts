@@ -1,0 +1,73 @@
+/**
+ * Access by a link that the process prints on its terminal.
+ */
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as HttpRouter from "effect/http/HttpRouter"
+import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import { ConsoleAssets, stylesheetOf } from "../ConsoleAssets.ts"
+import { noticePage } from "../noticePage.ts"
+import { ConsoleAccess } from "./ConsoleAccess.ts"
+import { ConsoleAddress } from "./ConsoleAddress.ts"
+import { OneTimeLink } from "./OneTimeLink.ts"
+import { makeSignIn } from "./signIn.ts"
+
+const loginPath = "/console/login"
+
+const notice = {
+  title: "Sign in",
+  text: [
+    "The terminal of this process shows a link that begins with \"Console:\". Open that link.",
+    "A link works once, within 15 minutes. If it no longer works, reload this page: the terminal then shows a new one, at most one a "
+    + "minute."
+  ]
+}
+
+const staleLink = {
+  title: "This link does not work",
+  text: ["It was used, it has expired, or it is not complete. Open the console: the terminal then shows a new link."],
+  link: { text: "Open the console", path: "/console" },
+  status: 403
+}
+
+/** Browsers load a page ahead while its address is typed, and programs look at links. Neither must use up the link. */
+const isLookAhead = ({ headers, method }: HttpServerRequest): boolean =>
+  method !== "GET" || (headers["sec-purpose"] ?? "").includes("prefetch")
+
+/** Prints the first link, and serves `GET /console/login`. `operator` is the name in the records of actions. */
+export const OneTimeLinkAccess = (operator: string) =>
+  Layer.effect(
+    ConsoleAccess,
+    Effect.gen(function*() {
+      const router = yield* HttpRouter.HttpRouter
+      const link = yield* OneTimeLink
+      const signIn = yield* makeSignIn
+      const { origin } = yield* ConsoleAddress
+      const stylesheet = stylesheetOf(yield* ConsoleAssets)
+
+      /** To standard output, because the log goes to standard error: a collector of logs must not receive the token. */
+      const printLink = Effect.flatMap(
+        link.renew,
+        (token) =>
+          token === null
+            ? Effect.void
+            : Console.log(`Console: ${origin}${loginPath}?token=${Redacted.value(token)}`)
+      )
+
+      yield* router.add(
+        "GET",
+        loginPath,
+        Effect.gen(function*() {
+          if (isLookAhead(yield* HttpServerRequest)) return noticePage(stylesheet, { ...staleLink, status: 503 })
+          const { token } = yield* ParsedSearchParams
+          return typeof token === "string" && (yield* link.redeem(token))
+            ? yield* signIn(operator, "one-time link", "/console")
+            : noticePage(stylesheet, staleLink)
+        })
+      )
+      yield* printLink
+      return ConsoleAccess.of({ notice: () => Effect.as(printLink, notice) })
+    })
+  ).pipe(Layer.provide(OneTimeLink.layer))

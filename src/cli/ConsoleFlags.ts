@@ -1,0 +1,45 @@
+/**
+ * The console of `serve`: `--console` and `--operator`.
+ */
+import type * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import { type ConsoleSettings, readConsoleSettings } from "../admin/console/ConsoleSettings.ts"
+import type { AdminAddress } from "../node/AdminAddress.ts"
+import { InvalidSetting } from "../node/InvalidSetting.ts"
+import { manifest } from "../node/Invocation.ts"
+import { operatorFlag, operatorName } from "./operations/actingOperator.ts"
+
+export const consoleFlags = {
+  console: Flag.Boolean("console").pipe(
+    Flag.withDescription("Serve the console of operators on the admin listener (CONSOLE); it needs --admin-port"),
+    Flag.withFallbackConfig(Config.Boolean("CONSOLE")),
+    Flag.withDefault(false)
+  ),
+  ...operatorFlag
+}
+
+interface ConsoleOptions extends Command.Command.Config.Infer<typeof consoleFlags> {
+  readonly processes: number
+}
+
+/** The settings of the console on the admin listener. Null: there is none. */
+export const consoleOf = Effect.fnUntraced(function*(options: ConsoleOptions, admin: AdminAddress | null) {
+  if (!options.console) return null
+  if (admin === null) {
+    return yield* new InvalidSetting({ message: "--console needs --admin-port: set it to a free port" })
+  }
+  // Sessions are in the memory of one process.
+  if (options.processes > 1) {
+    return yield* new InvalidSetting({
+      message: "--console needs one process: run `financial-agents-gateway console` beside them, or set PROCESSES to 1"
+    })
+  }
+  const settings: ConsoleSettings = yield* readConsoleSettings({
+    host: admin.host,
+    operator: operatorName(options),
+    version: manifest.version
+  })
+  return settings
+})

@@ -1,0 +1,182 @@
+/** Actions of operators: each is confirmed in a dialog, which says what it means, and shows what the ledger answered. */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import type { Page } from "playwright-core"
+import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
+import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
+import { detailOf, idOf } from "../../fixtures/console/SceneOperations.ts"
+
+/** A new accepted operation, so that no test depends on another one. */
+const addOperation = Effect.fnUntraced(function*(number: number, held = false) {
+  const { details } = yield* ConsoleScene
+  const hold = { kind: "failover", examined: false, releasable_from: null } as const
+  details.set(
+    idOf(number),
+    detailOf(Date.now(), {
+      number,
+      state: "accepted",
+      age: 1,
+      schedule: held ? { hold } : {},
+      next: { by: "worker", action: "A worker submits it.", at: null, reason: "It was accepted." },
+      history: [["accepted", 1, null]]
+    })
+  )
+  return yield* (yield* Operator).open(`/operations/${idOf(number)}`)
+})
+
+/** The label or text of the element with the focus. */
+const focused = (page: Page): Promise<string> =>
+  page.evaluate(() => {
+    const element = document.activeElement
+    return element?.getAttribute("aria-label") ?? element?.textContent ?? ""
+  })
+
+const ask = async (page: Page, button: string) => {
+  await page.getByRole("group", { name: "Actions" }).getByRole("button", { name: button }).click()
+  const dialog = page.getByRole("dialog")
+  await dialog.waitFor()
+  return dialog
+}
+
+layer(OperatorOfScene)("An action", ({ effect }) => {
+  effect(
+    "names operation and provider, says what it can cause, and begins at the safe button",
+    () =>
+      Effect.gen(function*() {
+        const { expectClean, page } = yield* addOperation(101, true)
+        yield* Effect.promise(async () => {
+          const dialog = await ask(page, "Release")
+          const text = await dialog.innerText()
+          for (const part of [idOf(101), "first-bank", "pay a second time", "Ask first-bank first"]) {
+            assert.include(text, part)
+          }
+          assert.strictEqual(await focused(page), "Go back")
+        })
+        expectClean()
+      })
+  )
+
+  effect(
+    "is not sent without a confirmation: Escape and the safe button return the focus to the button",
+    () =>
+      Effect.gen(function*() {
+        const { details } = yield* ConsoleScene
+        const { expectClean, page } = yield* addOperation(102)
+        yield* Effect.promise(async () => {
+          for (const leave of [() => page.keyboard.press("Escape"), () => page.keyboard.press("Enter")]) {
+            const dialog = await ask(page, "Cancel operation")
+            await leave()
+            await dialog.waitFor({ state: "detached" })
+            assert.strictEqual(await focused(page), "Cancel operation")
+          }
+        })
+        assert.deepStrictEqual(details.get(idOf(102))!.actions, [])
+        expectClean()
+      })
+  )
+
+  effect("asks for a reason if it can cause a loss", () =>
+    Effect.gen(function*() {
+      const { page } = yield* addOperation(103)
+      yield* Effect.promise(async () => {
+        const dialog = await ask(page, "Hold")
+        await dialog.getByRole("button", { name: "Hold operation" }).click()
+        await dialog.getByText("Give a reason.").waitFor()
+        assert.isTrue(await dialog.getByLabel("Reason").evaluate((field) => field === document.activeElement))
+      })
+    }))
+
+  effect.each(
+    [
+      [104, "Hold", "Hold operation", "Held", "hold"],
+      [105, "Cancel operation", "Cancel for ever", "Cancelled", "cancel"],
+      [106, "Review", "Put under review", "Under review", "review"]
+    ] as const
+  )(
+    "is recorded with the operator and the reason, and the page shows its result (%s: %s)",
+    ([number, label, confirm, badge, action]) =>
+      Effect.gen(function*() {
+        const { details } = yield* ConsoleScene
+        const { expectClean, page } = yield* addOperation(number)
+        yield* Effect.promise(async () => {
+          const dialog = await ask(page, label)
+          await dialog.getByLabel("Reason").fill("Ticket 4711")
+          await dialog.getByRole("button", { name: confirm }).click()
+          await dialog.waitFor({ state: "detached" })
+          await page.locator(".operation-head .badge", { hasText: badge }).waitFor()
+          await page.getByRole("region", { name: "Actions of operators" }).getByText("Ticket 4711").waitFor()
+          // The button may be gone, so the heading has the focus.
+          assert.strictEqual(await focused(page), "Payment")
+        })
+        const [record] = details.get(idOf(number))!.actions
+        assert.deepInclude(record, {
+          operator: "olivia",
+          via: "console",
+          action,
+          reason: "Ticket 4711",
+          result: "done"
+        })
+        expectClean()
+      })
+  )
+
+  effect(
+    "that the ledger refuses shows the ledger's reason, and keeps the dialog with what was written",
+    () =>
+      Effect.gen(function*() {
+        const { expectClean, page } = yield* addOperation(107, true)
+        yield* Effect.promise(async () => {
+          const dialog = await ask(page, "Release")
+          await dialog.getByLabel("Reason").fill("The bank has no record")
+          await dialog.getByRole("button", { name: "Release for sending" }).click()
+          await dialog.getByText("The ledger refused. Nothing changed.").waitFor()
+          await dialog.getByText("no worker has examined it since").waitFor()
+          assert.strictEqual(await dialog.getByLabel("Reason").inputValue(), "The bank has no record")
+          await dialog.getByRole("button", { name: "Go back" }).click()
+          await page.getByText("Refused", { exact: true }).waitFor()
+        })
+        expectClean([/status of 409/])
+      })
+  )
+
+  effect("on an operation that moved on meanwhile is refused", () =>
+    Effect.gen(function*() {
+      const scene = yield* ConsoleScene
+      const { expectClean, page } = yield* addOperation(108)
+      const dialog = yield* Effect.promise(() => ask(page, "Cancel operation"))
+      const now = scene.details.get(idOf(108))!
+      const operation = { ...now.operation, state: "submitting" as const, revision: 2 }
+      scene.change({
+        ...now,
+        operation,
+        history: [...now.history, { ...now.history[0]!, revision: 2, from: "accepted", to: "submitting" }]
+      })
+      yield* Effect.promise(async () => {
+        await page.locator(".operation-head .badge", { hasText: "Submitting" }).waitFor()
+        await dialog.getByLabel("Reason").fill("Not wanted any more")
+        await dialog.getByRole("button", { name: "Cancel for ever" }).click()
+        await dialog.getByText("The ledger refused. Nothing changed.").waitFor()
+      })
+      assert.strictEqual(scene.details.get(idOf(108))!.operation.state, "submitting")
+      expectClean([/status of 409/])
+    }))
+
+  effect("whose result is unknown says so, and cannot be confirmed again", () =>
+    Effect.gen(function*() {
+      const scene = yield* ConsoleScene
+      const { expectClean, page } = yield* addOperation(109)
+      scene.uncertain = true
+      yield* Effect.promise(async () => {
+        const dialog = await ask(page, "Cancel operation")
+        await dialog.getByLabel("Reason").fill("Not wanted any more")
+        await dialog.getByRole("button", { name: "Cancel for ever" }).click()
+        await dialog.getByText("The result is unknown.").waitFor()
+        assert.isTrue(await dialog.getByRole("button", { name: "Cancel for ever" }).isDisabled())
+        await dialog.getByRole("button", { name: "Close and look" }).click()
+        await dialog.waitFor({ state: "detached" })
+      }).pipe(Effect.ensuring(Effect.sync(() => {
+        scene.uncertain = false
+      })))
+      expectClean([/status of 503/])
+    }))
+})

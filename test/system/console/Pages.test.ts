@@ -1,0 +1,96 @@
+/**
+ * Every page, in both colour schemes and on a phone: it passes axe's rules for WCAG 2.2 AA, keeps the policy of its
+ * server, asks no other origin, logs no error, and fits its screen.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
+import { idOf } from "../../fixtures/console/SceneOperations.ts"
+
+/** Each page, and what is on it once it is complete. */
+const pages = [
+  ["the overview", "", ".plot .axes"],
+  ["the overview of a week", "?hours=168", ".plot .axes"],
+  ["the indeterminate operations", "/queues/indeterminate", "table.operations"],
+  ["the operations under review", "/queues/under_review", "table.operations"],
+  ["the held operations", "/queues/held", "table.operations"],
+  ["the waiting operations", "/queues/waiting", "table.operations"],
+  ["all operations", "/queues/all", "table.operations"],
+  ["a filter without a match", "/queues/held?resource_owner=none", ".empty"],
+  ["an indeterminate operation", `/operations/${idOf(1)}`, ".timeline"],
+  ["a held operation", `/operations/${idOf(5)}`, ".timeline"],
+  ["a waiting operation", `/operations/${idOf(7)}`, ".timeline"],
+  ["a failed operation", `/operations/${idOf(12)}`, ".timeline"],
+  ["a search without a match", "/search?text=none", ".empty"],
+  ["a search without a text", "/search", "main p"],
+  ["an address without a page", "/nothing", ".notice"]
+] as const
+
+const screens = [
+  { name: "light, desktop", scheme: "light", width: 1280 },
+  { name: "dark, desktop", scheme: "dark", width: 1280 },
+  { name: "light, phone", scheme: "light", width: 360 }
+] as const
+
+layer(OperatorOfScene)("The console", ({ effect }) => {
+  for (const screen of screens) {
+    effect.each(pages)(
+      `shows %s accessibly and cleanly (${screen.name})`,
+      ([, address, complete]) =>
+        Effect.gen(function*() {
+          const tab = yield* (yield* Operator).open(address, screen)
+          yield* Effect.promise(async () => {
+            await tab.page.locator(complete).first().waitFor()
+            await tab.axe()
+            const wide = await tab.page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+            assert.isAtMost(wide, 0, "the page scrolls sideways")
+          })
+          tab.expectClean()
+        })
+    )
+  }
+
+  effect.each(screens)("asks for an action accessibly ($name)", (screen) =>
+    Effect.gen(function*() {
+      const tab = yield* (yield* Operator).open(`/operations/${idOf(5)}`, screen)
+      yield* Effect.promise(async () => {
+        await tab.page.getByRole("button", { name: "Release" }).click()
+        await tab.page.getByRole("dialog").waitFor()
+        await tab.axe()
+        await tab.page.getByRole("button", { name: "Release for sending" }).click()
+        await tab.page.getByText("Give a reason.").waitFor()
+        await tab.axe()
+      })
+      tab.expectClean()
+    }))
+
+  effect("shows the values of a plot in a table, and by the arrow keys", () =>
+    Effect.gen(function*() {
+      const { axe, expectClean, page } = yield* (yield* Operator).open("")
+      yield* Effect.promise(async () => {
+        const plot = page.getByRole("slider", { name: "Unsettled operations by state: time" })
+        await plot.focus()
+        const now = await plot.getAttribute("aria-valuetext")
+        await page.keyboard.press("ArrowLeft")
+        await page.locator(".plot .cursor").waitFor({ state: "attached" })
+        assert.notStrictEqual(await plot.getAttribute("aria-valuetext"), now)
+        await page.locator("summary").first().click()
+        await page.getByRole("region", { name: "Unsettled operations by state: values" }).waitFor()
+        await axe()
+      })
+      expectClean()
+    }))
+
+  effect("has room for text of twice the size", () =>
+    Effect.gen(function*() {
+      const { page } = yield* (yield* Operator).open(`/operations/${idOf(1)}`, { width: 640 })
+      const wide = yield* Effect.promise(async () => {
+        await page.locator(".timeline").waitFor()
+        return await page.evaluate(() => {
+          document.documentElement.style.setProperty("font-size", "200%")
+          return document.documentElement.scrollWidth - innerWidth
+        })
+      })
+      assert.isAtMost(wide, 0)
+    }))
+})

@@ -1,0 +1,114 @@
+/** What the pages show when there is nothing to show, when reads take long, and when they fail. */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import type { Page } from "playwright-core"
+import { ConsoleScene } from "../../fixtures/console/ConsoleScene.ts"
+import { Operator, OperatorOfScene } from "../../fixtures/console/Operator.ts"
+import { idOf } from "../../fixtures/console/SceneOperations.ts"
+
+/** Holds the answers of the overview until `release`. */
+const holdOverview = async (page: Page) => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  await page.route("**/console/api/overview*", async (route) => {
+    await promise
+    await route.continue()
+  })
+  return { release: resolve }
+}
+
+/** Opens the overview again, while its data is not there yet. */
+const openSlowly = Effect.fnUntraced(function*(reducedMotion: boolean) {
+  const tab = yield* (yield* Operator).open("/search", { reducedMotion })
+  const overview = yield* Effect.promise(() => holdOverview(tab.page))
+  yield* Effect.promise(async () => {
+    await tab.page.getByRole("link", { name: "Overview" }).click()
+    await tab.page.locator(".skeleton").waitFor()
+  })
+  return { tab, overview }
+})
+
+const withScene = <A, E, R>(
+  change: { readonly down?: boolean; readonly empty?: boolean },
+  effect: Effect.Effect<A, E, R>
+) =>
+  Effect.gen(function*() {
+    const scene = yield* ConsoleScene
+    Object.assign(scene, change)
+    return yield* Effect.ensuring(effect, Effect.sync(() => Object.assign(scene, { down: false, empty: false })))
+  })
+
+layer(OperatorOfScene)("The console", ({ effect }) => {
+  effect.each(
+    [
+      ["", "The ledger has no operation yet"],
+      ["/queues/indeterminate", "The outcome of each operation that was sent is known"],
+      ["/queues/held", "Workers may claim every accepted operation"],
+      ["/queues/all", "The ledger has no operation that matches"]
+    ] as const
+  )("says what it means that there is nothing at %s", ([address, text]) =>
+    withScene(
+      { empty: true },
+      Effect.gen(function*() {
+        const tab = yield* (yield* Operator).open(address)
+        yield* Effect.promise(async () => {
+          await tab.page.getByText(text).waitFor()
+          await tab.axe()
+        })
+        tab.expectClean()
+      })
+    ))
+
+  effect("says that there is no such operation, and offers to search for the text", () =>
+    Effect.gen(function*() {
+      const tab = yield* (yield* Operator).open(`/operations/${idOf(999)}`)
+      yield* Effect.promise(async () => {
+        await tab.page.getByRole("heading", { name: "No such operation" }).waitFor()
+        await tab.page.getByRole("link", { name: "Search for it" }).click()
+        await tab.page.getByText("Nothing found").waitFor()
+      })
+      tab.expectClean([/status of 404/])
+    }))
+
+  effect("shows a skeleton while it loads, and the data after it", () =>
+    Effect.gen(function*() {
+      const { overview, tab: { axe, expectClean, page } } = yield* openSlowly(false)
+      yield* Effect.promise(async () => {
+        assert.isAbove(await page.evaluate(() => document.getAnimations().length), 0)
+        await axe()
+        overview.release()
+        await page.locator(".plot .axes").first().waitFor()
+        assert.strictEqual(await page.locator(".skeleton").count(), 0)
+      })
+      expectClean()
+    }))
+
+  effect("moves nothing for people who asked for that", () =>
+    Effect.gen(function*() {
+      const { overview, tab } = yield* openSlowly(true)
+      assert.strictEqual(yield* Effect.promise(() => tab.page.evaluate(() => document.getAnimations().length)), 0)
+      overview.release()
+    }))
+
+  effect("says why a read failed, and reads again when it is asked to", () =>
+    Effect.gen(function*() {
+      const scene = yield* ConsoleScene
+      const tab = yield* withScene(
+        { down: true },
+        Effect.gen(function*() {
+          const tab = yield* (yield* Operator).open("/queues/held")
+          yield* Effect.promise(async () => {
+            await tab.page.getByText("This could not be read.").waitFor()
+            await tab.axe()
+          })
+          return tab
+        })
+      )
+      assert.isFalse(scene.down)
+      yield* Effect.promise(async () => {
+        await tab.page.getByRole("button", { name: "Try again" }).click()
+        await tab.page.getByRole("table").waitFor()
+        assert.strictEqual(await tab.page.getByText("This could not be read.").count(), 0)
+      })
+      tab.expectClean([/status of 503/])
+    }))
+})

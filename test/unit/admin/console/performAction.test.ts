@@ -1,0 +1,142 @@
+/** Actions of the console: with the revision that the operator saw, under the operator's name, and with the ledger's reason for a refusal. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Ref } from "effect"
+import { TestClock } from "effect/testing"
+import { AlreadySettled } from "../../../../src/domain/Operation.ts"
+import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
+import { detailOf, FakeLedger, unavailable } from "../../../fixtures/console/FakeLedger.ts"
+import { signIn, Visitor } from "../../../fixtures/console/Visitor.ts"
+import { Observer } from "../../../fixtures/HttpObserver.ts"
+
+const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
+
+const test = (rule: string, body: () => Effect.Effect<void, never, ConsoleServer | FakeLedger | Observer>) =>
+  it.effect(rule, () => Effect.provide(body(), Served))
+
+const { id } = detailOf(1).operation
+const path = `/console/api/operations/${id}/actions`
+
+const review = { action: "review", revision: 3, reason: "the customer asked" }
+
+const operator = Effect.gen(function*() {
+  const { link, port } = yield* ConsoleServer
+  return yield* signIn(port, link())
+})
+
+describe("an action of the console", () => {
+  test("is performed under the name of the operator, and answers with the operation after it", () =>
+    Effect.gen(function*() {
+      const { performed } = yield* FakeLedger
+      const answer = yield* (yield* operator).post(path, review)
+      assert.strictEqual(answer.status, 200, answer.text)
+      assert.deepInclude((JSON.parse(answer.text) as { readonly operation: object }).operation, {
+        id,
+        under_review: true
+      })
+      assert.deepStrictEqual(performed, [
+        { action: "review", id, operator: { name: "olivia", via: "console", reason: "the customer asked" } }
+      ])
+    }))
+
+  test("is refused, and not performed, if the operation has moved on since the operator saw it", () =>
+    Effect.gen(function*() {
+      const { performed } = yield* FakeLedger
+      const visitor = yield* operator
+      for (const revision of [2, 4]) {
+        const refused = yield* visitor.post(path, { ...review, revision })
+        assert.deepStrictEqual([refused.status, JSON.parse(refused.text).code], [409, "moved_on"])
+        assert.include(JSON.parse(refused.text).message, `is at revision 3, not ${revision}`)
+      }
+      assert.deepStrictEqual(performed, [])
+    }))
+
+  test("that the ledger refuses is 409 with the reason of the ledger", () =>
+    Effect.gen(function*() {
+      const { onPerform } = yield* FakeLedger
+      const refusal = new AlreadySettled({ id, state: "succeeded" })
+      yield* Ref.set(onPerform, Effect.fail(refusal))
+      const refused = yield* (yield* operator).post(path, { ...review, action: "cancel" })
+      assert.strictEqual(refused.status, 409)
+      assert.deepStrictEqual(JSON.parse(refused.text), { code: "already_settled", message: refusal.message })
+    }))
+
+  test("on an operation that does not exist is 404", () =>
+    Effect.gen(function*() {
+      const other = detailOf(99).operation.id
+      const refused = yield* (yield* operator).post(path.replace(id, other), review)
+      assert.deepStrictEqual([refused.status, JSON.parse(refused.text).code], [404, "operation_not_found"])
+    }))
+
+  test("whose result is unknown says so", () =>
+    Effect.gen(function*() {
+      const { onPerform, performed } = yield* FakeLedger
+      yield* Ref.set(onPerform, Effect.fail(unavailable))
+      const answer = yield* (yield* operator).post(path, review)
+      assert.strictEqual(answer.status, 503)
+      assert.deepStrictEqual(JSON.parse(answer.text), {
+        code: "unknown_result",
+        message: "It is unknown whether it happened: read the operation again."
+      })
+      assert.strictEqual(performed.length, 1)
+      const { lines } = yield* Observer
+      assert.isTrue(lines.some(({ annotations }) => annotations["cause"] === "the connection was lost"))
+    }))
+
+  test("that the database does not answer in time has an unknown result", () =>
+    Effect.gen(function*() {
+      const { onPerform } = yield* FakeLedger
+      yield* Ref.set(onPerform, Effect.andThen(TestClock.adjust("12 seconds"), Effect.never))
+      const answer = yield* (yield* operator).post(path, review)
+      assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "unknown_result"])
+    }))
+
+  test("that was carried out before the database failed is not called unknown", () =>
+    Effect.gen(function*() {
+      const { isDown, onPerform } = yield* FakeLedger
+      yield* Ref.set(onPerform, Ref.set(isDown, true))
+      const answer = yield* (yield* operator).post(path, review)
+      assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "done_but_unread"])
+    }))
+
+  test("of each kind reaches the ledger", () =>
+    Effect.gen(function*() {
+      const { performed } = yield* FakeLedger
+      const visitor = yield* operator
+      const actions = ["review", "end_review", "hold", "release", "cancel"] as const
+      for (const action of actions) yield* visitor.post(path, { action, revision: 3, reason: null })
+      assert.deepStrictEqual(performed.map(({ action }) => action), [...actions])
+    }))
+})
+
+describe("a read of the console", () => {
+  const reads = ["overview", "operations", "find?text=key-1", `operations/${id}`]
+
+  test("says that the database did not answer", () =>
+    Effect.gen(function*() {
+      const { isDown } = yield* FakeLedger
+      const visitor = yield* operator
+      yield* Ref.set(isDown, true)
+      for (const read of reads) {
+        const answer = yield* visitor.send(`/console/api/${read}`)
+        assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "store_unavailable"], read)
+      }
+    }))
+
+  test("needs no database for the session itself", () =>
+    Effect.gen(function*() {
+      const { isDown } = yield* FakeLedger
+      const visitor = yield* operator
+      yield* Ref.set(isDown, true)
+      assert.strictEqual((yield* visitor.send("/console/api/session")).status, 200)
+    }))
+
+  test("tells visitors without a session nothing of the ledger", () =>
+    Effect.gen(function*() {
+      const { port } = yield* ConsoleServer
+      for (const read of reads) {
+        const { text } = yield* new Visitor(port).send(`/console/api/${read}`)
+        assert.notInclude(text, "demo-bank")
+        assert.notInclude(text, id)
+      }
+    }))
+})
