@@ -154,7 +154,9 @@ describe("the sign-in at the issuer", () => {
         if (change === "delete") answer.searchParams.delete("state")
         else if (change === "append") answer.searchParams.append("state", state)
         else answer.searchParams.set("state", state.split("").toReversed().join(""))
-        yield* assertRefused(browser, yield* finish(browser, pathOf(answer)))
+        const refused = yield* finish(browser, pathOf(answer))
+        if (change !== "append") assert.include(refused.text, "did not begin in this browser")
+        yield* assertRefused(browser, refused)
       }
     }))
 
