@@ -7,6 +7,7 @@ RUN npm ci
 COPY tsconfig.json tsconfig.build.json ./
 COPY scripts scripts
 COPY src src
+COPY console console
 RUN npm run build
 
 FROM node:24-bookworm-slim
@@ -18,6 +19,7 @@ COPY package.json LICENSE ./
 COPY migrations migrations
 COPY template template
 COPY --from=build /build/dist/main.js /build/dist/docs-page.txt /build/dist/THIRD-PARTY-NOTICES.txt dist/
+COPY --from=build /build/dist/console dist/console
 USER node
 EXPOSE 3000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["node", "--eval", "fetch(`http://127.0.0.1:${process.env.PORT}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]

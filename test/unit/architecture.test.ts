@@ -258,6 +258,20 @@ describe("The rooms of the source", () => {
     )
   })
 
+  it("the page of the console imports only Preact, itself, and types of its contract", () => {
+    const files = fs.globSync("console/**/*.{ts,tsx}")
+    assert.isAbove(files.length, 50)
+    const outside = files.flatMap((file) =>
+      [...fs.readFileSync(file, "utf8").matchAll(importLine)].flatMap(([line, from, bare]) => {
+        const module = from ?? bare!
+        const own = module.startsWith(".") && !module.includes("/src/")
+        const contract = line.startsWith("import type") && module.endsWith("/src/admin/console/ConsoleApi.ts")
+        return own || contract || /^preact(?:\/hooks)?$/.test(module) ? [] : [`${file} imports ${module}`]
+      })
+    )
+    assert.deepStrictEqual(outside, [])
+  })
+
   it("no two source files have the same name", () => {
     const names = fs.globSync("src/**/*.ts").map((file) => path.basename(file))
     assert.deepStrictEqual(names.filter((name, at) => names.indexOf(name) !== at), [])

@@ -98,7 +98,7 @@ describe("The program", () => {
   })
 
   it("comes with the licence of each package in it, and of the script of its documentation page", async () => {
-    const page = (await bundleAssets("console")).metafile
+    const page = (await bundleAssets(path.resolve("console"))).metafile
     const notices = noticesOf(metafile, page, await writeDocsScript(temporary))
     const packages = [...packagesOf(metafile), ...packagesOf(page)]
     const names = packages.map((folder) => folder.split("node_modules/").at(-1)!)
