@@ -1,19 +1,27 @@
 /** Requests are counted once, under labels that no client can choose, on both ways into the gateway. */
+import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Logger } from "effect"
+import { FetchHttpClient, HttpClient, HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import * as fc from "fast-check"
 import * as http from "node:http"
 import { Api } from "../../../src/api/Api.ts"
 import { McpApi } from "../../../src/api/McpApi.ts"
 import { problemKinds } from "../../../src/api/ProblemKinds.ts"
 import * as HttpMetrics from "../../../src/metrics/HttpMetrics.ts"
+import { BaseUrl } from "../../../src/server/BaseUrl.ts"
 import { documentationPaths } from "../../../src/server/Documentation.ts"
 import { pathsOf } from "../../../src/server/Edge.ts"
+import { layerServer } from "../../../src/server/Gateway.ts"
+import { Lifecycle } from "../../../src/server/Lifecycle.ts"
+import { Readiness } from "../../../src/services/Readiness.ts"
 import { AdminWire } from "../../fixtures/AdminWire.ts"
 import { counted } from "../../fixtures/Counted.ts"
 import { heldStore, makeHeld, readOf } from "../../fixtures/HeldRequests.ts"
 import { fixedGateway, fixedId, fixedToken } from "../../fixtures/HttpFixed.ts"
 import { exchange, Gateway, type GatewayOptions } from "../../fixtures/HttpGateway.ts"
+import { baseUrl } from "../../fixtures/HttpProblem.ts"
+import { InMemoryLedger } from "../../fixtures/Ledger.ts"
 import { parseScrape } from "../../fixtures/Scrape.ts"
 
 const one = `/v1/operations/${fixedId}`
@@ -167,6 +175,26 @@ describe("The labels of the metrics of requests", () => {
       }
       assert.isTrue(samples.every(({ labels }) => /^[1-5][0-9]{2}$/.test(labels["status"] ?? "200")))
       for (const secret of sent) assert.notInclude(scrape.text, secret)
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("The metrics of an application", () => {
+  it.live("count its routes by their templates, also on a listener of its own and without a contract", () => {
+    const Application = layerServer(HttpRouter.add("GET", "/logos/:name", HttpServerResponse.text("logo")), []).pipe(
+      Layer.provideMerge(HttpServer.layerTestClient.pipe(Layer.provide(FetchHttpClient.layer))),
+      Layer.provideMerge(NodeHttpServer.layer(http.createServer, { port: 0, host: "127.0.0.1" })),
+      Layer.provide([Readiness.layerAlways, Lifecycle.layer(), BaseUrl.layer(baseUrl)]),
+      Layer.provideMerge(InMemoryLedger),
+      Layer.provideMerge(Logger.layer([]))
+    )
+    const { layer, settled } = counted(Application, HttpMetrics.layer)
+    return Effect.gen(function*() {
+      for (const path of ["/logos/a", "/logos/b", "/v1/operations"]) yield* HttpClient.get(path)
+      const { total: sum } = yield* settled
+      assert.strictEqual(sum(total, { route: "/logos/:name", method: "GET", status: "200", code: "none" }), 2)
+      assert.strictEqual(sum(total, { route: "/v1/operations", status: "401", code: "missing_credentials" }), 1)
+      assert.strictEqual(sum(total), 3)
     }).pipe(Effect.provide(layer))
   })
 })
