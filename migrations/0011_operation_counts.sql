@@ -115,12 +115,10 @@ BEGIN
 END $$;
 
 -- Counts all operations anew, and forgets their moves. Only the owner may call it: for a ledger whose operations were changed
--- while their triggers were disabled. Changes of operations wait until it has finished.
+-- while their triggers were disabled. The lock waits for folds and for moves under way; later ones wait until it has finished.
 CREATE FUNCTION recount_operations() RETURNS void
   LANGUAGE plpgsql AS $$
 BEGIN
-  LOCK TABLE operations IN SHARE MODE;
-  -- Waits for a fold.
   LOCK TABLE operation_counts IN SHARE ROW EXCLUSIVE MODE;
   DELETE FROM operation_counts;
   INSERT INTO operation_counts (at, count, to_timeline, to_review, provider, to_state)

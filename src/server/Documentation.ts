@@ -56,7 +56,7 @@ const renderPage = (api: HttpApi.Top) =>
     const render = yield* HttpRouter.toHttpEffect(HttpApiScalar.layer(withoutLicenseLink(api), { scalar }))
     const { body } = yield* render
     const page = completeHead(body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : "")
-    const scripts = [...page.matchAll(/<script>([^]*?)<\/script>/g)].map(([, script]) => script!)
+    const scripts = page.split("<script>").slice(1).map((rest) => rest.slice(0, rest.indexOf("</script>")))
     return HttpServerResponse.uint8Array(new TextEncoder().encode(page), {
       contentType: "text/html; charset=utf-8",
       headers: {

@@ -118,7 +118,10 @@ export const makeFindAllow = (paths: ReadonlyArray<ServedPath>): FindAllow => {
 /** Finds the path of a request among those of the endpoints, in the router's syntax. */
 const makeFindTemplate = (paths: ReadonlyArray<ServedPath>) => {
   const router = FindMyWay.make<string>(routerConfig)
-  for (const path of new Set(paths.map(({ path }) => path))) router.on("GET", path as FindMyWay.PathInput, path)
+  // The edge itself answers `/`.
+  for (const path of new Set(["/", ...paths.map(({ path }) => path)])) {
+    router.on("GET", path as FindMyWay.PathInput, path)
+  }
   return (url: string): string | undefined => router.find("GET", url)?.handler
 }
 

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
-import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { pathOf } from "../../server/RequestContext.ts"
 import { ConsoleAccess } from "./access/ConsoleAccess.ts"

@@ -5,8 +5,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
-import { urlOf } from "../../fixtures/CommandLine.ts"
+import { freePort, urlOf } from "../../fixtures/CommandLine.ts"
 import { rolesWith } from "../../fixtures/Roles.ts"
+import { scrape } from "../../fixtures/Scrape.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
 import { ask, direct, failing, pay, rent, settled, startPayments } from "../examples/paymentsProcess.ts"
 
@@ -28,6 +29,19 @@ describe("GatewayApp", () => {
       const { body } = yield* ask(`${payments.url}/openapi.json`)
       assert.strictEqual(body.info.title, "Payments")
       assert.includeMembers(Object.keys(body.paths), ["/v1/payments", "/v1/operations"])
+    }).pipe(Effect.provide(Bank)))
+
+  it.live("counts the requests of the application and the work of its workers, on the listener of ADMIN_PORT", () =>
+    Effect.gen(function*() {
+      const admin = yield* freePort
+      const environment = { DATABASE_URL: urlOf(yield* createDatabase()), ADMIN_PORT: String(admin), ...yield* bank }
+      const payments = yield* startPayments(environment)
+      const { location } = yield* pay(payments, "rent-of-may")
+      yield* settled(location!, payments.token)
+      const { total } = yield* Effect.promise(() => scrape(admin))
+      assert.strictEqual(total("gateway_http_requests_total", { route: "/v1/payments", status: "202" }), 1)
+      assert.strictEqual(total("gateway_sends_total", { outcome: "succeeded" }), 1)
+      assert.strictEqual(total("gateway_operations", { state: "succeeded" }), 1)
     }).pipe(Effect.provide(Bank)))
 
   it.live("refuses a payment that the adapter of its provider cannot send, and records nothing", () =>

@@ -1,11 +1,28 @@
 /** Requests are counted once, under labels that no client can choose, on both ways into the gateway. */
+import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, type Layer } from "effect"
+import { Effect, Layer, Logger } from "effect"
+import { FetchHttpClient, HttpClient, HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import * as fc from "fast-check"
+import * as http from "node:http"
+import { Api } from "../../../src/api/Api.ts"
+import { McpApi } from "../../../src/api/McpApi.ts"
+import { problemKinds } from "../../../src/api/ProblemKinds.ts"
 import * as HttpMetrics from "../../../src/metrics/HttpMetrics.ts"
+import { BaseUrl } from "../../../src/server/BaseUrl.ts"
+import { documentationPaths } from "../../../src/server/Documentation.ts"
+import { pathsOf } from "../../../src/server/Edge.ts"
+import { layerServer } from "../../../src/server/Gateway.ts"
+import { Lifecycle } from "../../../src/server/Lifecycle.ts"
+import { Readiness } from "../../../src/services/Readiness.ts"
+import { AdminWire } from "../../fixtures/AdminWire.ts"
 import { counted } from "../../fixtures/Counted.ts"
 import { heldStore, makeHeld, readOf } from "../../fixtures/HeldRequests.ts"
 import { fixedGateway, fixedId, fixedToken } from "../../fixtures/HttpFixed.ts"
-import { Gateway, type GatewayOptions } from "../../fixtures/HttpGateway.ts"
+import { exchange, Gateway, type GatewayOptions } from "../../fixtures/HttpGateway.ts"
+import { baseUrl } from "../../fixtures/HttpProblem.ts"
+import { InMemoryLedger } from "../../fixtures/Ledger.ts"
+import { parseScrape } from "../../fixtures/Scrape.ts"
 
 const one = `/v1/operations/${fixedId}`
 const total = "gateway_http_requests_total"
@@ -105,5 +122,103 @@ describe("The metrics of requests", () => {
       assert.strictEqual(scrape.total("gateway_http_requests_refused_total", { reason: "rate_limited" }), 1)
       assert.strictEqual(scrape.total(total, { status: "429", code: "rate_limited" }), 1)
     }).pipe(Effect.provide(layer))
+  })
+})
+
+const documented = [...pathsOf([Api, McpApi]), ...documentationPaths].map(({ path }) => path)
+
+/** Every value that a label of a request may have. */
+const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
+  route: [...documented, "/", "unmatched"],
+  method: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"],
+  code: [...Object.keys(problemKinds), "none"]
+}
+
+const word = fc.string({ unit: fc.constantFrom(..."abcXYZ019-_.~%/:*?=&;"), maxLength: 24 })
+
+const anyRequest = fc.record({
+  method: fc.constantFrom("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "LOCK", "REPORT"),
+  target: fc.oneof(
+    word.map((text) => `/${text}`),
+    fc.constantFrom("/v1/operations", "/mcp", "/problems", "/healthz", "/docs").map((path) => path),
+    fc.tuple(fc.constantFrom("/v1/operations/", "/problems/", "/v1/"), word).map(([path, text]) => path + text),
+    fc.uuid().map((id) => `/v1/operations/${id}`)
+  ),
+  token: fc.option(fc.string({ unit: fc.constantFrom(..."abcXYZ019-_"), minLength: 20, maxLength: 40 })),
+  requestId: fc.string({ unit: fc.constantFrom(..."abcXYZ019-_"), minLength: 20, maxLength: 40 })
+})
+
+describe("The labels of the metrics of requests", () => {
+  it.live.each(ways)("have known values alone, whatever clients send: %s", ([, lane]) => {
+    const { layer, settled } = gatewayWith({ lane, quiet: true })
+    return Effect.gen(function*() {
+      const { port } = yield* Gateway
+      const agent = new http.Agent({ keepAlive: true })
+      const sent: Array<string> = []
+      yield* Effect.promise(() =>
+        fc.assert(
+          fc.asyncProperty(anyRequest, async ({ method, requestId, target, token }) => {
+            const authorization = token === null ? {} : { authorization: `Bearer ${token}` }
+            await exchange(port, agent, target, { method, headers: { ...authorization, "x-request-id": requestId } })
+            sent.push(requestId, ...token === null ? [] : [token])
+          }),
+          { numRuns: 200 }
+        )
+      )
+      agent.destroy()
+      const scrape = yield* settled
+      const samples = [...scrape.find(total), ...scrape.find("gateway_http_request_duration_seconds_count")]
+      assert.strictEqual(scrape.total(total), 201, "each request, and the one of the fixture")
+      for (const [name, values] of Object.entries(allowed)) {
+        const found = new Set(samples.flatMap(({ labels }) => labels[name] ?? []))
+        assert.deepStrictEqual([...found].filter((value) => !values.includes(value)), [], name)
+      }
+      assert.isTrue(samples.every(({ labels }) => /^[1-5][0-9]{2}$/.test(labels["status"] ?? "200")))
+      for (const secret of sent) assert.notInclude(scrape.text, secret)
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("The metrics of an application", () => {
+  it.live("count its routes by their templates, also on a listener of its own and without a contract", () => {
+    const Application = layerServer(HttpRouter.add("GET", "/logos/:name", HttpServerResponse.text("logo")), []).pipe(
+      Layer.provideMerge(HttpServer.layerTestClient.pipe(Layer.provide(FetchHttpClient.layer))),
+      Layer.provideMerge(NodeHttpServer.layer(http.createServer, { port: 0, host: "127.0.0.1" })),
+      Layer.provide([Readiness.layerAlways, Lifecycle.layer(), BaseUrl.layer(baseUrl)]),
+      Layer.provideMerge(InMemoryLedger),
+      Layer.provideMerge(Logger.layer([]))
+    )
+    const { layer, settled } = counted(Application, HttpMetrics.layer)
+    return Effect.gen(function*() {
+      for (const path of ["/logos/a", "/logos/b", "/v1/operations"]) yield* HttpClient.get(path)
+      const { total: sum } = yield* settled
+      assert.strictEqual(sum(total, { route: "/logos/:name", method: "GET", status: "200", code: "none" }), 2)
+      assert.strictEqual(sum(total, { route: "/v1/operations", status: "401", code: "missing_credentials" }), 1)
+      assert.strictEqual(sum(total), 3)
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("The admin listener of a gateway without a free slot", () => {
+  it.live("still answers /metrics", () => {
+    const held = makeHeld()
+    const { layer } = counted(
+      Layer.provideMerge(
+        fixedGateway(heldStore(held), { lifecycle: { maxInFlight: 2 } }) as Layer.Layer<Gateway>,
+        AdminWire.layer()
+      ),
+      HttpMetrics.layer
+    )
+    return Effect.gen(function*() {
+      const { send, wire } = yield* Gateway
+      const clients = yield* Effect.all([wire, wire])
+      for (const client of clients) client.send(readOf(one))
+      yield* held.entered(2)
+      assert.strictEqual((yield* send(one, { token: fixedToken })).status, 503)
+      const { find, total: sum } = parseScrape((yield* (yield* AdminWire).fetch("/metrics")).text)
+      assert.strictEqual(sum("gateway_http_requests_refused_total", { reason: "saturated" }), 1)
+      assert.isAtLeast(find("gateway_http_requests_in_flight")[0]!.value, 2)
+      held.release()
+    }).pipe(Effect.provide(layer), Effect.scoped)
   })
 })
