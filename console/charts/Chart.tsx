@@ -37,13 +37,7 @@ export const Chart = ({ description, grid, height = 190, kind, max, plot, series
   const values = series.map(({ label, values }) => `${label} ${values[at]}`).join(", ")
   return (
     <figure class="chart">
-      <Legend
-        id={id}
-        kind={kind}
-        series={series}
-        at={at}
-        moment={cursor === null ? null : formatMoment(grid.times[at]!)}
-      />
+      <Legend id={id} kind={kind} series={series} at={at} />
       <div class="plot" ref={frame} onPointerMove={follow} onPointerLeave={() => setCursor(null)}>
         {width > 0 && (
           <svg width={width} height={height} role="img" aria-labelledby={`${id}-title ${id}-desc`}>
@@ -74,7 +68,10 @@ export const Chart = ({ description, grid, height = 190, kind, max, plot, series
           onBlur={() => setCursor(null)}
         />
       </div>
-      <ChartTable title={title} grid={grid} series={series} unit={unit} />
+      <div class="chart-foot">
+        <ChartTable title={title} grid={grid} series={series} unit={unit} />
+        <span class="moment">{cursor === null ? "Now" : formatMoment(grid.times[at]!)}</span>
+      </div>
     </figure>
   )
 }

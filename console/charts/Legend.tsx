@@ -19,10 +19,9 @@ const Swatch = ({ id, kind, name }: { readonly id: string; readonly kind: Kind; 
 )
 
 /** Names of the series, with their values now or at the cursor. */
-export const Legend = ({ at, id, kind, moment, series }: {
+export const Legend = ({ at, id, kind, series }: {
   readonly series: ReadonlyArray<Series>
   readonly at: number
-  readonly moment: string | null
   readonly kind: Kind
   readonly id: string
 }) => (
@@ -33,6 +32,5 @@ export const Legend = ({ at, id, kind, moment, series }: {
         {label} <b>{formatCount(values[at] ?? 0)}</b>
       </span>
     ))}
-    <span class="legend-moment">{moment ?? "Now"}</span>
   </div>
 )

@@ -1,5 +1,5 @@
 /** A value that components show, and that code outside of them changes. */
-import { useEffect, useState } from "preact/hooks"
+import { useEffect, useRef, useState } from "preact/hooks"
 
 export interface Store<A> {
   readonly get: () => A
@@ -26,9 +26,22 @@ export const createStore = <A>(initial: A): Store<A> => {
 }
 
 /** The value of the store, or what `select` makes of it. The component renders again only if the result changes. */
-export const useStore = <A, B = A>(store: Store<A>, select: (value: A) => B = (value) => value as unknown as B): B => {
-  // Without `select`, B is A.
-  const [, render] = useState<B>(() => select(store.get()))
-  useEffect(() => store.subscribe(() => render(() => select(store.get()))), [store])
-  return select(store.get())
+export function useStore<A>(store: Store<A>): A
+export function useStore<A, B>(store: Store<A>, select: (value: A) => B): B
+export function useStore<A>(store: Store<A>, select: (value: A) => unknown = (value) => value): unknown {
+  const [, render] = useState(0)
+  const selected = select(store.get())
+  // What the component shows now: `select` may depend on its properties.
+  const shown = useRef({ select, selected })
+  shown.current = { select, selected }
+  useEffect(() => {
+    const update = () => {
+      const { select, selected } = shown.current
+      if (!Object.is(select(store.get()), selected)) render((count) => count + 1)
+    }
+    // The value may have changed since the component rendered.
+    update()
+    return store.subscribe(update)
+  }, [store])
+  return selected
 }

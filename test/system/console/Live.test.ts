@@ -8,11 +8,18 @@ import type { Page } from "playwright-core"
 import { Browser } from "../../fixtures/Browser.ts"
 import { LiveConsole } from "../../fixtures/console/LiveConsole.ts"
 
-/** A console, and an operator who opened its link. */
+/**
+ * A console, and an operator who opened its link. The page reads nothing by intervals, so all that changes on it comes from the
+ * stream of changes.
+ */
 const signIn = Effect.gen(function*() {
   const console = yield* (yield* LiveConsole).start
   const tab = yield* (yield* Browser).open(console.link)
-  yield* Effect.promise(() => tab.page.locator(".connection-live").waitFor())
+  yield* Effect.promise(async () => {
+    await tab.page.addInitScript(() => Object.assign(globalThis, { setInterval: () => 0 }))
+    await tab.page.goto(`${console.origin}/console`)
+    await tab.page.locator(".connection-live").waitFor()
+  })
   return { console, ...tab }
 })
 
