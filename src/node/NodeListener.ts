@@ -191,7 +191,9 @@ export const createListener = (options: ListenerOptions): Listener => {
     const endUnused = () => {
       for (const socket of connections.keys()) if ("bytesRead" in socket && socket.bytesRead === 0) socket.destroy()
     }
-    setTimeout(endUnused, unusedConnectionTime).unref()
+    // A late timer runs before the bytes that arrived meanwhile are read. Two turns of the event loop read them first.
+    const endAfterReading = () => setImmediate(() => setImmediate(endUnused))
+    setTimeout(endAfterReading, unusedConnectionTime).unref()
   }
   watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout"))
   server.on("clientError", (error, socket) => {

@@ -155,8 +155,8 @@ describe("The URL of a database", () => {
 describe("The flags of the command line", () => {
   /** Names and settings, which other users of the machine may read. A secret needs another way, and a warning. */
   const open = [
-    "admin-host admin-port after all attempt-timeout base-url by clear client color concurrency control-port data-dir database demo",
-    "drain-timeout expires-in failure-code failure-message fault from grant granted-at held host issuer json key limit",
+    "admin-host admin-port after all attempt-timeout base-url by clear client color concurrency console control-port data-dir",
+    "database demo drain-timeout expires-in failure-code failure-message fault from grant granted-at held host issuer json key limit",
     "max-connections migrate older-than operator order owner port prefix processes proofs provider provider-concurrency",
     "providers rate-limit reason record reference rescue-after sandbox scope seed send-within state subject terminate to",
     "type under-review waiting watch wide worker-id"

@@ -57,7 +57,8 @@ layer(Layer.merge(memoryGateway({ quiet: true }), Browser.layer), { excludeTestS
       const follow = async (name: string) => {
         for (let presses = 0; presses < 60 && await focused() !== name; presses++) await page.keyboard.press("Tab")
         assert.strictEqual(await focused(), name)
-        await Promise.all([page.waitForURL(() => true), page.keyboard.press("Enter")])
+        const before = page.url()
+        await Promise.all([page.waitForURL(({ href }) => href !== before), page.keyboard.press("Enter")])
         await page.waitForLoadState()
       }
       yield* Effect.promise(async () => {
