@@ -75,7 +75,13 @@ const start = ({ number, patience, started }: Place): Child => {
   const end = (how: End) => Deferred.doneUnsafe(ended, Effect.succeed(how))
   const worker = cluster.fork(environmentOf(number, patience))
   worker.on("message", (message) => receive(message, started))
-  worker.once("exit", (code, signal) => end({ process_pid: worker.process.pid, code, signal }))
+  worker.once("exit", (code, signal) => {
+    const how = { process_pid: worker.process.pid, code, signal }
+    // While its channel is open, Node may hand the dead process a connection, which would get no answer.
+    if (!worker.isConnected()) return end(how)
+    worker.once("disconnect", () => end(how))
+    worker.process.disconnect()
+  })
   worker.on("error", ({ message }) => {
     // Later errors concern messages. The exit is reported by itself.
     if (worker.process.pid === undefined) end({ reason: message })
