@@ -43,7 +43,7 @@ const Contents = ({ detail, heading, reload }: {
   <>
     <div class="operation-head">
       <div>
-        <h1 ref={heading} tabIndex={-1}>{formatName(detail.operation.type)}</h1>
+        <h1 ref={heading} tabIndex={-1}>{detail.operation.type}</h1>
         <p class="operation-id">
           <code>{detail.operation.id}</code>
         </p>
@@ -86,7 +86,7 @@ export const OperationPage = ({ id }: { readonly id: string }) => {
     every
   })
   const heading = useRef<HTMLHeadingElement>(null)
-  usePageTitle(resource.data === undefined ? "Operation" : formatName(resource.data.operation.type))
+  usePageTitle(resource.data === undefined ? "Operation" : resource.data.operation.type)
   useAnnouncedState(resource.data)
   if (resource.error instanceof Refused && [400, 404].includes(resource.error.status)) return <Missing id={id} />
   return (

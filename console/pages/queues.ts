@@ -48,7 +48,7 @@ export const queues: ReadonlyArray<Queue> = [
   {
     name: "all",
     title: "All operations",
-    meaning: "Operations in any state, the latest transition first.",
+    meaning: "Operations in any state, the latest change first.",
     empty: "The ledger has no operation that matches."
   }
 ]

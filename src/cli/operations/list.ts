@@ -42,7 +42,7 @@ export const list = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "List operations, the one with the latest transition first. All filters must match. The call for the next page is printed on "
+    "List operations, the one with the latest change first. All filters must match. The call for the next page is printed on "
       + "standard error"
   ),
   Command.withShortDescription("List operations"),

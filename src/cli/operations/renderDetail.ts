@@ -86,8 +86,8 @@ const standingFacts = (standing: OperationStanding): ReadonlyArray<Fact> => [
   { label: "client", value: standing.client_active ? "active" : "inactive" },
   { label: "connection", value: standing.provider_connected ? "connected" : "disconnected" },
   { label: "grant", value: standing.grant },
-  { label: "may be sent", value: yesNo(standing.may_send) },
-  { label: "may be read", value: yesNo(standing.may_read) }
+  { label: "sending", value: standing.may_send ? "a grant allows it" : "no live grant allows it" },
+  { label: "status reads", value: standing.may_read ? "a grant allows them" : "no live grant allows them" }
 ]
 
 const historyLines = (history: ReadonlyArray<HistoryEntry>, screen: Screen): ReadonlyArray<string> =>

@@ -37,7 +37,7 @@ export const problemsPage: PageContent = {
   main: html`<h1>Error codes</h1>
 <p class="lead">Every error of this service is a problem document (RFC 9457). Its member <code>code</code> has one of these values,
 and its <code>type</code> is the address of the page about it.</p>
-<p class="soft">Programs get this list as JSON: <code>curl -H 'Accept: application/json'</code>.</p>
+<p class="soft">Programs get this list as JSON, with the header <code>Accept: application/json</code>.</p>
 <nav aria-label="Groups"><ul>${
     joined(problemGroups.map(({ codes, id, title }) =>
       html`<li><a href="#${id}">${title}</a> <span class="soft">${codes.length}</span></li>`

@@ -106,7 +106,7 @@ layer(OperatorOfScene)("An action", ({ effect }) => {
           await page.locator(".operation-head .badge", { hasText: badge }).waitFor()
           await page.getByRole("region", { name: "Actions of operators" }).getByText("Ticket 4711").waitFor()
           // The button may be gone, so the heading has the focus.
-          assert.strictEqual(await focused(page), "Payment")
+          assert.strictEqual(await focused(page), "payment")
         })
         const [record] = details.get(idOf(number))!.actions
         assert.deepInclude(record, {

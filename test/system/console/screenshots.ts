@@ -1,16 +1,20 @@
 /**
- * `npm run screenshots [FOLDER]`: writes pictures of the console's pages, as `docs/operators.md` shows them. The ledger behind them
- * is the one of the tests.
+ * `npm run screenshots`: writes pictures of the console's pages, as `docs/operators.md` shows them. The ledger behind them is the one
+ * of the tests.
  */
 import { Console, Effect, Layer } from "effect"
 import * as path from "node:path"
+import { readOptions, text } from "../../../bench/shared/usage.ts"
 import { root } from "../../../scripts/bundle.ts"
 import { Browser, type PageOptions, type Tab } from "../../fixtures/Browser.ts"
 import { ConsoleScene, PageAssets } from "../../fixtures/console/ConsoleScene.ts"
 import { ConsoleServer, consoleServer } from "../../fixtures/console/ConsoleServer.ts"
 import { idOf } from "../../fixtures/console/SceneOperations.ts"
 
-const folder = path.resolve(process.argv[2] ?? path.join(root, "docs/images/console"))
+const values = readOptions(import.meta.url, {
+  folder: text("Writes them to this folder", { takes: "FOLDER", default: "docs/images/console" })
+})
+const folder = path.resolve(root, values.folder)
 
 const desktop = { width: 1280, height: 900 } as const
 const phone = { width: 390, height: 844, scale: 1 } as const
