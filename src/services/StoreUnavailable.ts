@@ -1,3 +1,4 @@
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
@@ -33,21 +34,37 @@ export const sqlState = (error: SqlError): string => {
  */
 const unavailable = /^(?:08|25006|25P0[34]|53|55000|57|58)/
 
+const isUnavailable = (error: SqlError): boolean =>
+  transient.has(error.reason._tag) || unavailable.test(sqlState(error))
+
 /**
- * Sorts the failures of a statement. If the store is unavailable, it fails with `StoreUnavailable`. Every other failure (a missing
- * table, a rule of a trigger) is a mistake of this program, and dies.
+ * The failure of a rollback on a lost connection. Effect makes it a defect beside the failure of the transaction. Null: there is none, or
+ * the cause has another defect or an interruption.
+ */
+const lostRollback = (cause: Cause.Cause<unknown>): SqlError | null => {
+  if (Cause.hasInterrupts(cause)) return null
+  const defects = cause.reasons.filter(Cause.isDieReason).map(({ defect }) => defect)
+  const isExpected = (defect: unknown) =>
+    defect instanceof StoreUnavailable || (isSqlError(defect) && isUnavailable(defect))
+  return defects.every(isExpected) ? defects.find(isSqlError) ?? null : null
+}
+
+/**
+ * Sorts the failures of a statement or a transaction. If the store is unavailable, it fails with `StoreUnavailable`. So does a
+ * transaction that lost its connection after another failure: PostgreSQL rolls it back. Every other failure (a missing table, a rule
+ * of a trigger) is a mistake of this program, and dies.
  */
 export const orUnavailable = <A, E, R>(
   effect: Effect.Effect<A, E | SqlError, R>
 ): Effect.Effect<A, Exclude<E, SqlError> | StoreUnavailable, R> =>
-  Effect.catchIf(
-    effect,
-    (error): error is Extract<E | SqlError, SqlError> => isSqlError(error),
-    (error): Effect.Effect<never, StoreUnavailable> =>
-      transient.has(error.reason._tag) || unavailable.test(sqlState(error))
-        ? Effect.fail(new StoreUnavailable({ cause: error }))
-        : Effect.die(error)
-  ) as Effect.Effect<A, Exclude<E, SqlError> | StoreUnavailable, R>
+  Effect.catchCause(effect, (cause): Effect.Effect<never, Exclude<E, SqlError> | StoreUnavailable> => {
+    const lost = lostRollback(cause)
+    if (lost !== null) return Effect.fail(new StoreUnavailable({ cause: lost }))
+    const error = Cause.hasDies(cause) ? undefined : cause.reasons.find(Cause.isFailReason)?.error
+    // The cast: the cause has no failure of SQL.
+    if (!isSqlError(error)) return Effect.failCause(cause as Cause.Cause<Exclude<E, SqlError>>)
+    return isUnavailable(error) ? Effect.fail(new StoreUnavailable({ cause: error })) : Effect.die(error)
+  })
 
 /** The message of the database, or of the connection to it. Null for every other failure. */
 export const storeFailure = (error: unknown): string | null =>

@@ -9,9 +9,10 @@ import * as fc from "fast-check"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { type ActingOperator, OperatorActions } from "../../../src/services/OperatorActions.ts"
+import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { accept, fieldsOf, type Ledger, operationIn, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { anotherPool, isSuperuser, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
+import { anotherPool, isSuperuser, openTransaction, terminate, untilWaiting } from "../../fixtures/Pools.ts"
 import { claimIds, inspect, issueAtNewProvider, waitOut } from "../../fixtures/Queue.ts"
 import { attempt, modes } from "../../fixtures/RawSql.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
@@ -172,6 +173,29 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
       assert.isEmpty(yield* recorded(operation.id))
     }))
 
+  it.effect("has an unknown result, and no defect, if the connection is lost in its transaction", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issueAtNewProvider()
+      const { operation } = yield* accept(identity)
+      const lost = yield* Effect.scoped(Effect.gen(function*() {
+        const run = yield* openTransaction
+        yield* run("SELECT FROM operations WHERE id = $1 FOR UPDATE", [operation.id])
+        const acting = yield* Effect.forkScoped(
+          OperatorActions.use(({ perform }) => Effect.exit(perform("review", operation.id, operator))).pipe(
+            Effect.provide(doomed)
+          )
+        )
+        yield* untilWaiting(1)
+        assert.isAtLeast(yield* terminate(doomedName), 1)
+        return yield* Fiber.join(acting)
+      }))
+      assert(Exit.isFailure(lost))
+      assert.isFalse(Cause.hasDies(lost.cause), Cause.pretty(lost.cause))
+      assert.instanceOf(Cause.squash(lost.cause), StoreUnavailable)
+      assert.isFalse((yield* OperationLedger.use(({ show }) => show(operation.id))).under_review)
+      assert.isEmpty(yield* recorded(operation.id))
+    }))
+
   it.effect("keeps text that PostgreSQL cannot store readable", () =>
     Effect.gen(function*() {
       const service = yield* OperatorActions
@@ -184,6 +208,10 @@ layer(Actions, { excludeTestServices: true })("an action of an operator", (it) =
 })
 
 const another = Layer.fresh(OperatorActions.layer).pipe(Layer.provide(anotherPool()))
+
+const doomedName = "actions-that-lose-their-connection"
+
+const doomed = Layer.fresh(OperatorActions.layer).pipe(Layer.provide(anotherPool({ applicationName: doomedName })))
 
 /** Performs the actions on one operation, some after a claim, and checks the records. */
 const follows = Effect.fnUntraced(

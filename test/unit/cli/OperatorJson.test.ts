@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as fc from "fast-check"
-import { operatorForm } from "../../../src/cli/Output.ts"
+import { operatorForm, toJson } from "../../../src/cli/Output.ts"
 import { Figures, statusForm } from "../../../src/cli/status/statusForm.ts"
 import { OperatorDetail, OperatorSummary } from "../../../src/domain/OperatorView.ts"
 import { detail, figures, summary } from "../../fixtures/OperatorViews.ts"
@@ -23,6 +23,18 @@ describe("The JSON for operators", () => {
       assert.deepStrictEqual(throughText(OperatorDetail, shown), shown)
       const status = statusForm({ embedded: true, migrated: true, figures })
       assert.deepStrictEqual(throughText(Figures, status.figures), status.figures)
+    }))
+  })
+
+  it("shows a terminal no character that it obeys or that a person does not see, and keeps each", () => {
+    const hostile = "\x9B31m\x7F\u202E\u2028\u{E0041}\x1B]0;\uD800 é\u{1F600} "
+    assert.match(toJson({ hostile }), /^[\x20-\x7Eé\u{1F600}]*$/u)
+    fc.assert(fc.property(fc.jsonValue(), fc.string({ unit: "binary" }), (value, text) => {
+      assert.deepStrictEqual(
+        JSON.parse(toJson([value, text, hostile])),
+        JSON.parse(JSON.stringify([value, text, hostile]))
+      )
+      assert.notMatch(toJson([text]), /(?! )[\p{C}\p{Z}]/u)
     }))
   })
 })

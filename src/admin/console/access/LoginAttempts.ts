@@ -26,7 +26,11 @@ export interface LoginAttempt {
 /** Paths of the console that may follow a sign-in. */
 const nextPattern = /^\/console(?:\/[\w.~/-]{0,256})?$/
 
-const pathOr = (path: string | undefined): string => path !== undefined && nextPattern.test(path) ? path : "/console"
+/** Browsers resolve `..`, which leads out of the console. */
+const hasDotSegment = (path: string): boolean => path.split("/").some((segment) => segment === "." || segment === "..")
+
+const pathOr = (path: string | undefined): string =>
+  path !== undefined && nextPattern.test(path) && !hasDotSegment(path) ? path : "/console"
 
 export const makeLoginAttempts = Effect.gen(function*() {
   const clock = yield* Clock.Clock

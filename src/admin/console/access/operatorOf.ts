@@ -1,6 +1,7 @@
 /**
  * The operator whom the claims of an ID token describe.
  */
+import { replaceHidden } from "../../../domain/VisibleText.ts"
 
 export type Claims = Readonly<Record<string, unknown>>
 
@@ -24,13 +25,16 @@ export const hasRole = (claims: Claims, claim: string, role: string): boolean =>
 /** Most characters of a name in the records of actions. */
 const maxName = 255
 
+/** The name without characters that a person does not see. Empty: it has no others. */
+const nameOf = (claim: unknown): string =>
+  typeof claim === "string" ? replaceHidden(claim, () => " ").trim().slice(0, maxName).toWellFormed() : ""
+
 /**
- * The name for the records of actions: `preferred_username`, or else `email` if it is verified, or else `sub`. Control characters become
- * spaces.
+ * The name for the records of actions: `preferred_username`, or else `email` if it is verified, or else `sub`. Hidden characters, such as
+ * control characters, become spaces. A claim with nothing else counts as missing: no record holds an empty name.
  */
 export const operatorOf = (claims: Claims): string => {
   const { email, email_verified, preferred_username, sub } = claims
-  const names = [preferred_username, email_verified === true ? email : undefined, sub]
-  const name = names.find((name): name is string => typeof name === "string" && name.trim() !== "") ?? "unknown"
-  return name.replaceAll(/\p{C}/gu, " ").trim().slice(0, maxName)
+  const names = [preferred_username, email_verified === true ? email : undefined, sub].map(nameOf)
+  return names.find((name) => name !== "") ?? "unknown"
 }

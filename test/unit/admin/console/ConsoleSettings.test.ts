@@ -84,6 +84,11 @@ describe("the claims of an operator", () => {
   it("give a name of one line that the records can hold", () => {
     assert.strictEqual(operatorOf({ preferred_username: "a\nb\u0000c\u202Ed", sub: "1" }), "a b c d")
     assert.lengthOf(operatorOf({ sub: "x".repeat(300) }), 255)
+    assert.isTrue(operatorOf({ sub: `${"x".repeat(254)}\u{1F600}` }).isWellFormed())
+    for (const hidden of ["\0", "\u200B\u202E", "\u2800", "\u3164"]) {
+      assert.strictEqual(operatorOf({ preferred_username: hidden, sub: "1" }), "1")
+      assert.strictEqual(operatorOf({ sub: hidden }), "unknown")
+    }
   })
 
   it("have the role only in the claim that is named, as a whole", () => {

@@ -253,6 +253,8 @@ describe("the sign-in at the issuer", () => {
           "//evil.example",
           "/console//../..//evil.example?x",
           "/metrics",
+          "/console/../metrics",
+          "/console/a/..",
           "/consolex"
         ]
       ) {

@@ -1,6 +1,6 @@
 /** Actions of the console: with the revision that the operator saw, under the operator's name, and with the ledger's reason for a refusal. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Ref } from "effect"
+import { Effect, Latch, Layer, Ref } from "effect"
 import { TestClock } from "effect/testing"
 import { AlreadySettled } from "../../../../src/domain/Operation.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
@@ -87,6 +87,15 @@ describe("an action of the console", () => {
       const { onPerform } = yield* FakeLedger
       yield* Ref.set(onPerform, Effect.andThen(TestClock.adjust("12 seconds"), Effect.never))
       const answer = yield* (yield* operator).post(path, review)
+      assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "unknown_result"])
+    }))
+
+  test("has an unknown result in time, also if its transaction cannot be interrupted", () =>
+    Effect.gen(function*() {
+      const { onPerform } = yield* FakeLedger
+      const end = yield* Latch.make()
+      yield* Ref.set(onPerform, Effect.uninterruptible(Effect.andThen(TestClock.adjust("12 seconds"), end.await)))
+      const answer = yield* Effect.ensuring((yield* operator).post(path, review), end.open)
       assert.deepStrictEqual([answer.status, JSON.parse(answer.text).code], [503, "unknown_result"])
     }))
 
