@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import type * as Metric from "effect/Metric"
+import { workerSeenWithin } from "../domain/FiguresForm.ts"
 import type { ProviderName } from "../domain/Grant.ts"
 import type { LedgerFiguresNow } from "../services/LedgerFigures.ts"
 import { type Family, type Labels, makeSeries, type Series } from "./Series.ts"
@@ -42,9 +43,6 @@ const freshFor = Duration.seconds(5)
 /** How long a scrape waits for a read. */
 const patience = Duration.seconds(3)
 
-/** How recently a worker must have reported itself, in milliseconds. */
-const workerSeenWithin = 30_000
-
 /** A value of a read. */
 interface Reading {
   readonly family: Family
@@ -67,7 +65,7 @@ const countsOf = (family: Family, providers: Iterable<ProviderName>, counts: Led
 const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
   const { at, due, held, oldest, operations, under_review, workers } = figures
   const providers = new Set(operations.map(({ provider }) => provider))
-  const seen = workers.filter(({ seen_at }) => secondsSince(at, seen_at) * 1000 <= workerSeenWithin)
+  const seen = workers.filter(({ seen_at }) => secondsSince(at, seen_at) <= Duration.toSeconds(workerSeenWithin))
   return [
     ...operations.map(({ count, provider, state }) => ({
       family: families.operations,
