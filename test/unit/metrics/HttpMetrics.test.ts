@@ -1,7 +1,7 @@
 /** Requests are counted once, under labels that no client can choose, on both ways into the gateway. */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger } from "effect"
+import { Effect, Fiber, Layer, Logger } from "effect"
 import { FetchHttpClient, HttpClient, HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import * as fc from "fast-check"
 import * as http from "node:http"
@@ -29,6 +29,7 @@ import { parseScrape } from "../../fixtures/Scrape.ts"
 const one = `/v1/operations/${fixedId}`
 const operationRoute = "/v1/operations/:id"
 const total = "gateway_http_requests_total"
+const refusals = "gateway_http_requests_refused_total"
 const durations = "gateway_http_request_duration_seconds_count"
 
 const gatewayWith = (options: GatewayOptions, services: Parameters<typeof fixedGateway>[0] = {}) =>
@@ -92,8 +93,8 @@ describe("The metrics of requests", () => {
       const { send } = yield* Gateway
       assert.strictEqual((yield* send(one, { token: fixedToken })).status, 503)
       const scrape = yield* settled
-      assert.strictEqual(scrape.total("gateway_http_requests_refused_total"), 1)
-      assert.strictEqual(scrape.total("gateway_http_requests_refused_total", { reason: "client_saturated" }), 1)
+      assert.strictEqual(scrape.total(refusals), 1)
+      assert.strictEqual(scrape.total(refusals, { reason: "client_saturated" }), 1)
       assert.strictEqual(scrape.total(total, { status: "503", code: "service_unavailable" }), 1)
     }).pipe(Effect.provide(layer))
   })
@@ -156,6 +157,30 @@ describe("The metrics of requests", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.live("count a request during the shutdown as draining, and one over the limit as saturated", () => {
+    const held = makeHeld()
+    const { layer, settled } = counted(
+      fixedGateway(heldStore(held), { lifecycle: { maxInFlight: 1, deadline: 60_000 } }) as Layer.Layer<
+        Gateway | Lifecycle
+      >,
+      HttpMetrics.layer
+    )
+    return Effect.gen(function*() {
+      const { send, wire } = yield* Gateway
+      const client = yield* wire
+      client.send(readOf(one))
+      yield* held.entered(1)
+      assert.strictEqual((yield* send(one, { token: fixedToken })).status, 503)
+      const drained = yield* Effect.forkChild((yield* Lifecycle).drain, { startImmediately: true })
+      assert.strictEqual((yield* send(one, { token: fixedToken })).status, 503)
+      held.release()
+      yield* Fiber.join(drained)
+      const scrape = yield* settled
+      assert.strictEqual(scrape.total(refusals, { reason: "saturated" }), 1)
+      assert.strictEqual(scrape.total(refusals, { reason: "draining" }), 1)
+    }).pipe(Effect.provide(layer), Effect.scoped)
+  })
+
   it.live("count requests over a quota as rate_limited", () => {
     const rateLimits = { quota: { requests: 1, window: 60, burst: 1 } }
     const { layer, settled } = gatewayWith({ rateLimits })
@@ -164,7 +189,7 @@ describe("The metrics of requests", () => {
       yield* send(one, { token: fixedToken })
       assert.strictEqual((yield* send(one, { token: fixedToken })).status, 429)
       const scrape = yield* settled
-      assert.strictEqual(scrape.total("gateway_http_requests_refused_total", { reason: "rate_limited" }), 1)
+      assert.strictEqual(scrape.total(refusals, { reason: "rate_limited" }), 1)
       assert.strictEqual(scrape.total(total, { status: "429", code: "rate_limited" }), 1)
     }).pipe(Effect.provide(layer))
   })
@@ -261,7 +286,7 @@ describe("The admin listener of a gateway without a free slot", () => {
       yield* held.entered(2)
       assert.strictEqual((yield* send(one, { token: fixedToken })).status, 503)
       const { find, total: sum } = parseScrape((yield* (yield* AdminWire).fetch("/metrics")).text)
-      assert.strictEqual(sum("gateway_http_requests_refused_total", { reason: "saturated" }), 1)
+      assert.strictEqual(sum(refusals, { reason: "saturated" }), 1)
       assert.isAtLeast(find("gateway_http_requests_in_flight")[0]!.value, 2)
       held.release()
     }).pipe(Effect.provide(layer), Effect.scoped)
