@@ -22,7 +22,8 @@ const families = {
   underReview: { name: "gateway_operations_under_review", help: "Operations under review, by provider." },
   oldest: {
     name: "gateway_oldest_operation_age_seconds",
-    help: "For how long the oldest operation of the provider has been in the condition."
+    help:
+      "For how long the oldest operation in the condition has been in its state. When a hold or a review began is not stored."
   },
   due: {
     name: "gateway_due_operations",
