@@ -70,7 +70,7 @@ export const OperationStanding = Schema.Struct({
   grant: Schema.Literals(["live", "expired", "revoked"]),
   /** A live grant of the same owner, subject, client and provider connection has the scopes of the accepting grant. */
   may_send: Schema.Boolean,
-  /** Such a grant exists, whatever its scopes. */
+  /** Such a grant exists, with any scopes. */
   may_read: Schema.Boolean
 })
 export type OperationStanding = typeof OperationStanding.Type

@@ -91,15 +91,15 @@ const causes = {
 const actionOnHeld = ({ acknowledged, schedule, standing }: Situation, hold: Hold, now: DateTime.Utc): NextAction => {
   const at = unlessPast(schedule.due_at, now)
   const cause = causes[hold.kind]
+  const received = `${cause} Its provider received it, so it is never released.`
   if (!hold.examined) {
-    const reason = `${cause} It cannot be released before the examination.`
+    const reason = acknowledged ? received : `${cause} It cannot be released before the examination.`
     return { by: "reconciler", action: "A reconciler examines it.", at, reason }
   }
   const obstacle = obstacles(standing, "read")
   const reads = obstacle === null ? "Status reads go on." : `Status reads wait. ${obstacle}`
   if (acknowledged || hold.releasable_from === null) {
-    const reason = `${cause} Its provider received it, so it is never released.`
-    return { by: "reconciler", action: readAction(schedule, obstacle), at, reason: withObstacle(reason, obstacle) }
+    return { by: "reconciler", action: readAction(schedule, obstacle), at, reason: withObstacle(received, obstacle) }
   }
   const from = unlessPast(hold.releasable_from, now)
   const when = from === null

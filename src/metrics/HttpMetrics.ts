@@ -14,7 +14,9 @@ const requests = {
 }
 const duration = {
   name: "gateway_http_request_duration_seconds",
-  help: "Time from the arrival of a request to the end of its response. Requests that wait for a change are included."
+  help:
+    "Time from the arrival of a request to the end of its response. Requests that waited for a change, and event streams,"
+    + " are left out."
 }
 const inFlight = {
   name: "gateway_http_requests_in_flight",
@@ -103,6 +105,8 @@ export interface Exchange {
   route: RouteSeries | null
   /** Code of the problem that answers the request. Null: it is no problem. */
   code: string | null
+  /** It waited for a change, or its response is an event stream. Its duration says nothing about the gateway. */
+  hasWaited: boolean
 }
 
 const exchangeKey: unique symbol = Symbol("financial-agents-gateway/metrics/Exchange")
@@ -110,6 +114,12 @@ const exchangeKey: unique symbol = Symbol("financial-agents-gateway/metrics/Exch
 /** The exchange of a request object, if it is counted. */
 export const exchangeOf = (request: object): Exchange | undefined =>
   (request as { readonly [exchangeKey]?: Exchange })[exchangeKey]
+
+/** Leaves the request out of the durations. Must be called before the request waits: its client may leave meanwhile. */
+export const noteWait = (request: object): void => {
+  const exchange = exchangeOf(request)
+  if (exchange !== undefined) exchange.hasWaited = true
+}
 
 /** The counts of the public listener. */
 export class HttpCounts {
@@ -145,18 +155,20 @@ export class HttpCounts {
   /** Starts to count a request, and ties the exchange to the request object. */
   start(request: object, method: string): Exchange {
     this.inFlight++
-    const exchange: Exchange = { method, startedAt: performance.now(), route: null, code: null } // The type of the request has no place for it. A `WeakMap` would keep dead entries until a major collection.
-    ;(request as { [exchangeKey]?: Exchange })[exchangeKey] = exchange
+    const exchange: Exchange = { method, startedAt: performance.now(), route: null, code: null, hasWaited: false }
+    // The type of the request has no place for it. A `WeakMap` would keep dead entries until a major collection.
+    const holder: { [exchangeKey]?: Exchange } = request
+    holder[exchangeKey] = exchange
     return exchange
   }
 
   /** Counts the request when its response has ended. Null: the client left before. */
-  end({ code, method, route, startedAt }: Exchange, status: number | null): void {
+  end({ code, hasWaited, method, route, startedAt }: Exchange, status: number | null): void {
     this.inFlight--
     const series = (route ?? this.#unmatched).of(method)
     if (status === null) series.count(clientLeft, null)
     else series.count(status, code)
-    series.duration.record((performance.now() - startedAt) / 1000)
+    if (!hasWaited) series.duration.record((performance.now() - startedAt) / 1000)
   }
 
   /** Counts an answer to bytes that are no request. They have no method and no duration. */

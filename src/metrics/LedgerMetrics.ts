@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import type * as Metric from "effect/Metric"
+import { workerSeenWithin } from "../domain/FiguresForm.ts"
 import type { ProviderName } from "../domain/Grant.ts"
 import type { LedgerFiguresNow } from "../services/LedgerFigures.ts"
 import { type Family, type Labels, makeSeries, type Series } from "./Series.ts"
@@ -21,7 +22,8 @@ const families = {
   underReview: { name: "gateway_operations_under_review", help: "Operations under review, by provider." },
   oldest: {
     name: "gateway_oldest_operation_age_seconds",
-    help: "For how long the oldest operation of the provider has been in the condition."
+    help:
+      "For how long the oldest operation in the condition has been in its state. When a hold or a review began is not stored."
   },
   due: {
     name: "gateway_due_operations",
@@ -41,9 +43,6 @@ const freshFor = Duration.seconds(5)
 
 /** How long a scrape waits for a read. */
 const patience = Duration.seconds(3)
-
-/** How recently a worker must have reported itself, in milliseconds. */
-const workerSeenWithin = 30_000
 
 /** A value of a read. */
 interface Reading {
@@ -67,7 +66,7 @@ const countsOf = (family: Family, providers: Iterable<ProviderName>, counts: Led
 const readingsOf = (figures: LedgerFiguresNow): ReadonlyArray<Reading> => {
   const { at, due, held, oldest, operations, under_review, workers } = figures
   const providers = new Set(operations.map(({ provider }) => provider))
-  const seen = workers.filter(({ seen_at }) => secondsSince(at, seen_at) * 1000 <= workerSeenWithin)
+  const seen = workers.filter(({ seen_at }) => secondsSince(at, seen_at) <= Duration.toSeconds(workerSeenWithin))
   return [
     ...operations.map(({ count, provider, state }) => ({
       family: families.operations,

@@ -23,6 +23,7 @@ import { McpConnections } from "../mcp/McpConnections.ts"
 import { errorResponse, isNotification, isRequest, readMessage } from "../mcp/Messages.ts"
 import { modern } from "../mcp/ProtocolVersions.ts"
 import { errorOfRefusal } from "../mcp/ReadRefusals.ts"
+import { noteWait } from "../metrics/HttpMetrics.ts"
 import { CurrentSlot } from "./Admission.ts"
 import { AllowedOrigins } from "./AllowedOrigins.ts"
 import { BaseUrl } from "./BaseUrl.ts"
@@ -219,6 +220,7 @@ export const McpLayer = HttpApiBuilder.group(
         const problem = denial()
         return problem === null ? json(first, statusOf(first, isModern)) : yield* problemResponse(problem)
       }
+      noteWait(request.source)
       yield* handOver
       return eventStream(Stream.concat(Stream.succeed(first), Stream.fromQueue(outbox)))
     })

@@ -5,9 +5,11 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Latch from "effect/Latch"
 import * as Semaphore from "effect/Semaphore"
 import type { ServiceUnavailable } from "../api/Problems.ts"
+import { noteWait } from "../metrics/HttpMetrics.ts"
 import { CurrentSlot } from "./Admission.ts"
 import { ChangeWatcher } from "./ChangeWatcher.ts"
 import { Lifecycle } from "./Lifecycle.ts"
@@ -72,6 +74,12 @@ export const makeWaits = Effect.gen(function*() {
       if (slot === null) return Effect.map(read, (answer) => ({ answer, isHonoured: false }))
       const woken = Latch.makeUnsafe(false)
       const wake = () => void woken.openUnsafe()
+      const park = () => {
+        if (!lifecycle.park(slot, wake)) return false
+        const request = Context.getOrUndefined(fiber.context, HttpServerRequest)
+        if (request !== undefined) noteWait(request.source)
+        return true
+      }
       const end = now() + seconds * 1000
       const notHonoured = (answer: A) => ({ answer, isHonoured: false })
       /** Begins with a read that the watcher precedes. */
@@ -82,7 +90,7 @@ export const makeWaits = Effect.gen(function*() {
             let answer = yield* first
             let isOver = false
             while (!isMet(answer) && !isOver) {
-              if (!lifecycle.park(slot, wake)) return notHonoured(answer)
+              if (!park()) return notHonoured(answer)
               yield* Effect.timeoutOption(woken.await, Math.max(0, end - now()))
               // Closed before the read: a change during the read wakes it again.
               woken.closeUnsafe()
@@ -97,7 +105,7 @@ export const makeWaits = Effect.gen(function*() {
       // The watcher begins with a statement of its own, which a request that need not wait is spared.
       return Effect.flatMap(read, (answer) => {
         if (isMet(answer)) return Effect.succeed({ answer, isHonoured: true })
-        return lifecycle.park(slot, wake) ? waitFrom(inTurn) : Effect.succeed(notHonoured(answer))
+        return park() ? waitFrom(inTurn) : Effect.succeed(notHonoured(answer))
       })
     })
 

@@ -6,6 +6,7 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
+import { Figures } from "../../domain/FiguresForm.ts"
 import { ClientId, ProviderName, ResourceOwner } from "../../domain/Grant.ts"
 import { OperationId, OperationState } from "../../domain/Operation.ts"
 import { OperatorDetail, OperatorSummary, QueueName } from "../../domain/OperatorView.ts"
@@ -26,26 +27,9 @@ export const ConsoleSession = Schema.Struct({
 })
 export type ConsoleSession = typeof ConsoleSession.Encoded
 
-const Circuit = Schema.Literals(["closed", "half_open", "open"])
-
 /** The figures of `LedgerFigures.now`, and the flow of the last hours. */
 export const Overview = Schema.Struct({
-  at: Timestamp,
-  operations: Schema.Array(Schema.Struct({ provider: ProviderName, state: OperationState, count: Schema.Int })),
-  held: Schema.Array(Schema.Struct({ provider: ProviderName, count: Schema.Int })),
-  under_review: Schema.Array(Schema.Struct({ provider: ProviderName, count: Schema.Int })),
-  oldest: Schema.Array(Schema.Struct({ provider: ProviderName, condition: Schema.String, since: Timestamp })),
-  due: Schema.Array(
-    Schema.Struct({ provider: ProviderName, work: Schema.String, count: Schema.Int, since: Timestamp })
-  ),
-  workers: Schema.Array(Schema.Struct({
-    process_id: Schema.String,
-    worker_id: Schema.NullOr(Schema.String),
-    version: Schema.String,
-    started_at: Timestamp,
-    seen_at: Timestamp,
-    circuits: Schema.Record(Schema.String, Circuit)
-  })),
+  ...Figures.fields,
   /** Oldest first; see `FlowPoint`. */
   flow: Schema.Array(Schema.Struct({
     at: Timestamp,

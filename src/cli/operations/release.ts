@@ -1,40 +1,27 @@
 /**
  * `operations release`: lets workers submit held operations.
  */
-import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
-import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
-import { OperationId } from "../../domain/Operation.ts"
 import { OperatorActions } from "../../services/OperatorActions.ts"
-import { CommandFailed, print, publicForm } from "../Output.ts"
+import { print, publicForm } from "../Output.ts"
 import { actingFlags, actingOperator } from "./actingOperator.ts"
+import { oneOrAll, oneOrAllFlags } from "./oneOrAll.ts"
 
 export const release = Command.make(
   "release",
   {
-    id: Argument.String("id").pipe(
-      Argument.withSchema(OperationId),
-      Argument.withDescription("Operation"),
-      Argument.optional
-    ),
-    all: Flag.Boolean("all").pipe(
-      Flag.withDescription("Release every held operation. Use it only if the failover lost no data"),
-      Flag.withDefault(false)
-    ),
+    ...oneOrAllFlags("Release every held operation. Use it only if the failover lost no data"),
     ...actingFlags
   },
   Effect.fn(function*({ all, id, ...acting }) {
     const actions = yield* OperatorActions
     const operator = actingOperator(acting)
-    if (all === Option.isSome(id)) {
-      return yield* new CommandFailed({ message: "specify exactly one of the id of an operation and --all" })
-    }
+    const one = yield* oneOrAll({ all, id })
     yield* print(
-      Option.isSome(id)
-        ? publicForm(yield* actions.perform("release", id.value, operator))
-        : { released: yield* actions.releaseAll(operator) }
+      one === null
+        ? { released: yield* actions.releaseAll(operator) }
+        : publicForm(yield* actions.perform("release", one, operator))
     )
   })
 ).pipe(

@@ -2,6 +2,7 @@
  * What `status` finds wrong in the figures of the ledger, and the call that shows more.
  */
 import * as Duration from "effect/Duration"
+import { workerSeenWithin } from "../../domain/FiguresForm.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { isTerminal, type OperationState } from "../../domain/Operation.ts"
 import {
@@ -29,21 +30,21 @@ export interface Problem {
   readonly command: string | null
 }
 
-/** A worker that reported nothing for longer has stopped, or cannot reach the database. */
-const seenWithin = Duration.seconds(30)
-
-/** The longest time in a condition that is no problem: the ages at which workers put operations under review. */
+/**
+ * The longest time in a condition that is no problem: the ages at which workers put operations under review, and that of the alert
+ * SubmittingTooOld.
+ */
 const longest: Readonly<Record<Exclude<Condition, "under_review" | "held">, Duration.Duration>> = {
   ...defaultPolicy.reviewAfter,
-  submitting: Duration.minutes(5)
+  submitting: Duration.minutes(3)
 }
 
-/** The longest delay of due work that is no problem. */
+/** The longest delay of due work that is no problem: that of the alert OperationsDueLate. */
 const longestLag = Duration.minutes(1)
 
 /** Whether a worker process runs, by its last report. */
 export const isSeen = (worker: SeenWorker, { at }: LedgerFiguresNow): boolean =>
-  at.epochMilliseconds - worker.seen_at.epochMilliseconds <= Duration.toMillis(seenWithin)
+  at.epochMilliseconds - worker.seen_at.epochMilliseconds <= Duration.toMillis(workerSeenWithin)
 
 const counted = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`
 
@@ -115,7 +116,7 @@ const workerProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
   )
   if (seen.length > 0 || waiting === 0) return circuits
   return [{
-    message: `no worker has reported for ${formatSpan(Duration.toMillis(seenWithin))}, and ${
+    message: `no worker has reported for ${formatSpan(Duration.toMillis(workerSeenWithin))}, and ${
       counted(waiting, "operation is", "operations are")
     } unsettled`,
     command: "financial-agents-gateway work --help"

@@ -2,6 +2,8 @@
  * The figures of the ledger on one screen.
  */
 import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import { workerSeenWithin } from "../../domain/FiguresForm.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationState } from "../../domain/Operation.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
@@ -9,7 +11,7 @@ import { toInvocation } from "../../node/Invocation.ts"
 import { type Condition, conditions, type LedgerFiguresNow, type SeenWorker } from "../../services/LedgerFigures.ts"
 import { type Fact, heading, indented, renderFacts } from "../Facts.ts"
 import { conditionStyles, type Screen } from "../Screen.ts"
-import { spanBetween } from "../Spans.ts"
+import { formatSpan, spanBetween } from "../Spans.ts"
 import { type Column, renderTable } from "../Table.ts"
 import { countOf, dueCount, dueNames, findProblems, isSeen, type Problem, type Status } from "./findProblems.ts"
 
@@ -107,7 +109,9 @@ const databaseFacts = (status: Status, now: DateTime.Utc): ReadonlyArray<Fact> =
         value: `${formatTimestamp(figures.at.epochMilliseconds)}, ${spanBetween(figures.at, now)} old`
       }, {
         label: "workers",
-        value: `${figures.workers.filter((worker) => isSeen(worker, figures)).length} reported within 30 s`
+        value: `${figures.workers.filter((worker) => isSeen(worker, figures)).length} reported within ${
+          formatSpan(Duration.toMillis(workerSeenWithin))
+        }`
       }]
   ]
 }

@@ -2,14 +2,9 @@
  * The status as JSON.
  */
 import * as Schema from "effect/Schema"
-import { Overview } from "../../admin/console/ConsoleApi.ts"
+import { Figures } from "../../domain/FiguresForm.ts"
 import { toInvocation } from "../../node/Invocation.ts"
 import { findProblems, type Status } from "./findProblems.ts"
-
-const { flow: _, ...fields } = Overview.fields
-
-/** The figures of the ledger, in the form that the console's page gets. */
-export const Figures = Schema.Struct(fields)
 
 const encodeFigures = Schema.encodeSync(Figures)
 

@@ -8,9 +8,9 @@ import type {
   PairwiseSubject,
   ProviderConnectionId,
   ProviderName,
-  ResourceOwner
+  ResourceOwner,
+  Scope
 } from "../../domain/Grant.ts"
-import type { Scope } from "../../domain/Grant.ts"
 import type { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { nextAction } from "../../domain/nextAction.ts"
 import type { Hold, OperationStanding, OperatorSummary } from "../../domain/OperatorView.ts"

@@ -1,6 +1,6 @@
 /**
- * Figures about the ledger equal a plain count of all operations in the same snapshot, whatever was done and whenever the counts were
- * folded. The tests compare them on PostgreSQL.
+ * Figures about the ledger equal a plain count of all operations in the same snapshot, after any changes and any folds of the
+ * counts. The tests compare them on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Fiber, Layer } from "effect"

@@ -6,7 +6,7 @@ import * as http from "node:http"
 import * as net from "node:net"
 import { freePort, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
 import { scrape } from "../../fixtures/Scrape.ts"
-import { metricTypes, scrapedProcesses } from "../../fixtures/ScrapedProcesses.ts"
+import { scrapedProcesses } from "../../fixtures/ScrapedProcesses.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
 
 const scrapeOf = (port: number) => Effect.promise(() => scrape(port))
@@ -23,19 +23,10 @@ const listening = <S extends net.Server>(server: S) =>
   )
 
 describe("The metrics of serve and work", () => {
-  it.live("are all there after a scenario, in the text format, and tell nothing of a person or a request", () =>
+  it.live("count each thing once in a scenario, and tell nothing of a person or a request", () =>
     Effect.gen(function*() {
       const { gateway, secrets, statuses, worker } = yield* scrapedProcesses
       assert.deepStrictEqual(statuses, [200, 200, 401, 401, 200])
-      for (const [name, type] of Object.entries(metricTypes)) {
-        const family = gateway.families.get(name) ?? worker.families.get(name)
-        assert.strictEqual(family?.type, type, name)
-        assert.isNotEmpty(family?.samples, name)
-      }
-      assert.sameMembers(
-        [...new Set([...gateway.families.keys(), ...worker.families.keys()])],
-        Object.keys(metricTypes)
-      )
       for (const secret of secrets) {
         assert.notInclude(gateway.text, secret)
         assert.notInclude(worker.text, secret)

@@ -1,5 +1,5 @@
 /**
- * The call for the next page asks for the same operations, whatever the filters hold: a shell reads the words that were meant.
+ * The call for the next page asks for the same operations, with any text in the filters: a shell reads the words that were meant.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Duration, Effect, Option } from "effect"

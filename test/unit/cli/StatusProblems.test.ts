@@ -5,6 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { findProblems } from "../../../src/cli/status/findProblems.ts"
 import type { ProviderName } from "../../../src/domain/Grant.ts"
 import type { LedgerFiguresNow, SeenWorker } from "../../../src/services/LedgerFigures.ts"
+import { alerts } from "../../fixtures/Deployed.ts"
 import { before, now } from "../../fixtures/OperatorViews.ts"
 
 const provider = "bank" as ProviderName
@@ -50,7 +51,7 @@ describe("status", () => {
     for (
       const [state, longest, shown] of [
         ["accepted", hour, "1h"],
-        ["submitting", 5 * minute, "5m1s"],
+        ["submitting", 3 * minute, "3m1s"],
         ["submitted", 72 * hour, "3d"],
         ["indeterminate", 15 * minute, "15m1s"]
       ] as const
@@ -59,6 +60,24 @@ describe("status", () => {
       assert.deepStrictEqual(stuck(state, longest + second), [
         `bank: 2 operations are ${state}, the oldest for ${shown}: ${listCall} --state ${state} --provider bank --order oldest`
       ])
+    }
+  })
+
+  it("uses the limits of the alerts, so that both tell the same of a ledger", () => {
+    const limitOf = (name: string) => Number(/ > (\d+)$/.exec(alerts().find(({ alert }) => alert === name)!.expr)![1])
+    const due = (milliseconds: number) =>
+      problems({ due: [{ provider, work: "claim", count: 1, since: before(milliseconds) }] })
+    const stuck = (condition: "submitting" | "indeterminate") => (milliseconds: number) =>
+      problems({ oldest: [{ provider, condition, since: before(milliseconds) }] })
+    for (
+      const [alert, found] of [
+        ["OperationsDueLate", due],
+        ["SubmittingTooOld", stuck("submitting")],
+        ["IndeterminateTooOld", stuck("indeterminate")]
+      ] as const
+    ) {
+      assert.lengthOf(found(limitOf(alert) * second), 0, alert)
+      assert.lengthOf(found((limitOf(alert) + 1) * second), 1, alert)
     }
   })
 

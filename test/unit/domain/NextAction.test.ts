@@ -139,6 +139,16 @@ const expectations: ReadonlyArray<readonly [string, Situation, ReturnType<typeof
     }
   ],
   [
+    "a held operation that the provider has, before its examination",
+    held({ examined: false, releasable_from: null }, { acknowledged: true }),
+    {
+      by: "reconciler",
+      action: "A reconciler examines it.",
+      at: null,
+      reason: "A hold was placed. Its provider received it, so it is never released."
+    }
+  ],
+  [
     "a claim that permits sending",
     scheduled({ send_before: future, due_at: later }, { state: "submitting" }),
     {

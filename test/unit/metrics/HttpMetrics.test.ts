@@ -1,13 +1,14 @@
 /** Requests are counted once, under labels that no client can choose, on both ways into the gateway. */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger } from "effect"
+import { Effect, Fiber, Layer, Logger } from "effect"
 import { FetchHttpClient, HttpClient, HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import * as fc from "fast-check"
 import * as http from "node:http"
 import { Api } from "../../../src/api/Api.ts"
 import { McpApi } from "../../../src/api/McpApi.ts"
 import { problemKinds } from "../../../src/api/ProblemKinds.ts"
+import * as FeedMetrics from "../../../src/metrics/FeedMetrics.ts"
 import * as HttpMetrics from "../../../src/metrics/HttpMetrics.ts"
 import { BaseUrl } from "../../../src/server/BaseUrl.ts"
 import { documentationPaths } from "../../../src/server/Documentation.ts"
@@ -22,13 +23,17 @@ import { fixedGateway, fixedId, fixedToken } from "../../fixtures/HttpFixed.ts"
 import { exchange, Gateway, type GatewayOptions } from "../../fixtures/HttpGateway.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import { InMemoryLedger } from "../../fixtures/Ledger.ts"
+import { callOf, headersOf, modern, open, post, requestOf } from "../../fixtures/mcp/HttpMcp.ts"
 import { parseScrape } from "../../fixtures/Scrape.ts"
 
 const one = `/v1/operations/${fixedId}`
+const operationRoute = "/v1/operations/:id"
 const total = "gateway_http_requests_total"
+const refusals = "gateway_http_requests_refused_total"
+const durations = "gateway_http_request_duration_seconds_count"
 
 const gatewayWith = (options: GatewayOptions, services: Parameters<typeof fixedGateway>[0] = {}) =>
-  counted(fixedGateway(services, options) as Layer.Layer<Gateway>, HttpMetrics.layer)
+  counted(fixedGateway(services, options) as Layer.Layer<Gateway>, Layer.merge(HttpMetrics.layer, FeedMetrics.layer))
 
 const ways = [["lane", true], ["router", false]] as const
 
@@ -52,7 +57,7 @@ describe("The metrics of requests", () => {
       yield* send(one, { method: "OPTIONS" })
       yield* sendBytes("BAD\r\n\r\n")
       const scrape = yield* settled
-      const id = "/v1/operations/:id"
+      const id = operationRoute
       const expected = [
         [id, "GET", "200", "none", 2],
         ["/v1/operations", "GET", "200", "none", 1],
@@ -78,7 +83,7 @@ describe("The metrics of requests", () => {
         ]),
         expected
       )
-      assert.strictEqual(scrape.total("gateway_http_request_duration_seconds_count"), scrape.total(total) - 1)
+      assert.strictEqual(scrape.total(durations), scrape.total(total) - 1)
     }).pipe(Effect.provide(layer))
   })
 
@@ -88,8 +93,8 @@ describe("The metrics of requests", () => {
       const { send } = yield* Gateway
       assert.strictEqual((yield* send(one, { token: fixedToken })).status, 503)
       const scrape = yield* settled
-      assert.strictEqual(scrape.total("gateway_http_requests_refused_total"), 1)
-      assert.strictEqual(scrape.total("gateway_http_requests_refused_total", { reason: "client_saturated" }), 1)
+      assert.strictEqual(scrape.total(refusals), 1)
+      assert.strictEqual(scrape.total(refusals, { reason: "client_saturated" }), 1)
       assert.strictEqual(scrape.total(total, { status: "503", code: "service_unavailable" }), 1)
     }).pipe(Effect.provide(layer))
   })
@@ -107,7 +112,72 @@ describe("The metrics of requests", () => {
       client.destroy()
       yield* held.allInterrupted
       const scrape = yield* settled
-      assert.strictEqual(scrape.total(total, { route: "/v1/operations/:id", status: "499", code: "none" }), 1)
+      assert.strictEqual(scrape.total(total, { route: operationRoute, status: "499", code: "none" }), 1)
+    }).pipe(Effect.provide(layer), Effect.scoped)
+  })
+
+  it.live("leave requests that waited out of the durations, also those whose client left meanwhile", () => {
+    const { layer, read, settled } = gatewayWith({})
+    const waits = Effect.repeat(Effect.delay(read, "5 millis"), {
+      until: ({ total }) => total("gateway_waiters") === 1
+    })
+    return Effect.gen(function*() {
+      const { send, wire } = yield* Gateway
+      const client = yield* wire
+      client.send(readOf(one, "Prefer: wait=50\r\n"))
+      yield* waits
+      client.destroy()
+      const left = yield* settled
+      assert.strictEqual(left.total(total, { route: operationRoute, status: "499" }), 1)
+      assert.strictEqual(left.total(durations, { route: operationRoute }), 0)
+      yield* send(one, { token: fixedToken, headers: { prefer: "wait=1" } })
+      const waited = yield* settled
+      assert.strictEqual(waited.total(total, { route: operationRoute, status: "200" }), 1)
+      assert.strictEqual(waited.total(durations, { route: operationRoute }), 0)
+      yield* send(one, { token: fixedToken })
+      assert.strictEqual((yield* settled).total(durations, { route: operationRoute }), 1)
+    }).pipe(Effect.provide(layer), Effect.scoped)
+  })
+
+  it.live("leave event streams out of the durations, and no other call of an agent", () => {
+    const { layer, settled } = gatewayWith({})
+    return Effect.gen(function*() {
+      const { port } = yield* Gateway
+      // It names no operation, so it waits for none.
+      const listen = requestOf(modern, 1, "subscriptions/listen", { notifications: {} })
+      const headers = { ...headersOf(listen), authorization: `Bearer ${fixedToken}` }
+      const stream = open(port, { body: JSON.stringify(listen), headers })
+      yield* Effect.promise(() => stream.until((text) => text.includes("data: ")))
+      stream.destroy()
+      const streamed = yield* settled
+      assert.strictEqual(streamed.total(total, { route: "/mcp" }), 1)
+      assert.strictEqual(streamed.total(durations, { route: "/mcp" }), 0)
+      yield* Effect.promise(() => post(port, fixedToken, callOf(modern, 2, "get_operation", { id: fixedId })))
+      assert.strictEqual((yield* settled).total(durations, { route: "/mcp" }), 1)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.live("count a request during the shutdown as draining, and one over the limit as saturated", () => {
+    const held = makeHeld()
+    const { layer, settled } = counted(
+      fixedGateway(heldStore(held), { lifecycle: { maxInFlight: 1, deadline: 60_000 } }) as Layer.Layer<
+        Gateway | Lifecycle
+      >,
+      HttpMetrics.layer
+    )
+    return Effect.gen(function*() {
+      const { send, wire } = yield* Gateway
+      const client = yield* wire
+      client.send(readOf(one))
+      yield* held.entered(1)
+      assert.strictEqual((yield* send(one, { token: fixedToken })).status, 503)
+      const drained = yield* Effect.forkChild((yield* Lifecycle).drain, { startImmediately: true })
+      assert.strictEqual((yield* send(one, { token: fixedToken })).status, 503)
+      held.release()
+      yield* Fiber.join(drained)
+      const scrape = yield* settled
+      assert.strictEqual(scrape.total(refusals, { reason: "saturated" }), 1)
+      assert.strictEqual(scrape.total(refusals, { reason: "draining" }), 1)
     }).pipe(Effect.provide(layer), Effect.scoped)
   })
 
@@ -119,7 +189,7 @@ describe("The metrics of requests", () => {
       yield* send(one, { token: fixedToken })
       assert.strictEqual((yield* send(one, { token: fixedToken })).status, 429)
       const scrape = yield* settled
-      assert.strictEqual(scrape.total("gateway_http_requests_refused_total", { reason: "rate_limited" }), 1)
+      assert.strictEqual(scrape.total(refusals, { reason: "rate_limited" }), 1)
       assert.strictEqual(scrape.total(total, { status: "429", code: "rate_limited" }), 1)
     }).pipe(Effect.provide(layer))
   })
@@ -149,7 +219,7 @@ const anyRequest = fc.record({
 })
 
 describe("The labels of the metrics of requests", () => {
-  it.live.each(ways)("have known values alone, whatever clients send: %s", ([, lane]) => {
+  it.live.each(ways)("have known values alone, of all that clients send: %s", ([, lane]) => {
     const { layer, settled } = gatewayWith({ lane, quiet: true })
     return Effect.gen(function*() {
       const { port } = yield* Gateway
@@ -167,7 +237,7 @@ describe("The labels of the metrics of requests", () => {
       )
       agent.destroy()
       const scrape = yield* settled
-      const samples = [...scrape.find(total), ...scrape.find("gateway_http_request_duration_seconds_count")]
+      const samples = [...scrape.find(total), ...scrape.find(durations)]
       assert.strictEqual(scrape.total(total), 201, "each request, and the one of the fixture")
       for (const [name, values] of Object.entries(allowed)) {
         const found = new Set(samples.flatMap(({ labels }) => labels[name] ?? []))
@@ -216,7 +286,7 @@ describe("The admin listener of a gateway without a free slot", () => {
       yield* held.entered(2)
       assert.strictEqual((yield* send(one, { token: fixedToken })).status, 503)
       const { find, total: sum } = parseScrape((yield* (yield* AdminWire).fetch("/metrics")).text)
-      assert.strictEqual(sum("gateway_http_requests_refused_total", { reason: "saturated" }), 1)
+      assert.strictEqual(sum(refusals, { reason: "saturated" }), 1)
       assert.isAtLeast(find("gateway_http_requests_in_flight")[0]!.value, 2)
       held.release()
     }).pipe(Effect.provide(layer), Effect.scoped)

@@ -34,7 +34,7 @@ const textOf = (page: string): string =>
 const tagsOf = (page: string): ReadonlyArray<string> => page.match(/<[^>]*>/g) ?? []
 
 layer(memoryGateway(), { excludeTestServices: true })("The pages of problems", (it) => {
-  it.effect("are for browsers; programs get the same JSON whatever they send", () =>
+  it.effect("are for browsers; programs get the same JSON for each of their requests", () =>
     Effect.gen(function*() {
       const { send } = yield* Gateway
       for (const target of ["/problems", "/problems/not_ready"]) {

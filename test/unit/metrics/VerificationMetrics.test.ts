@@ -1,0 +1,37 @@
+/** Each verification of a credential is counted once, under its outcome. The tests give the gateway a verifier. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, type Layer } from "effect"
+import { AuthorizationUnavailable, InvalidCredential } from "../../../src/domain/Credential.ts"
+import * as VerificationMetrics from "../../../src/metrics/VerificationMetrics.ts"
+import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
+import type { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { counted } from "../../fixtures/Counted.ts"
+import { fixedGateway, fixedId, fixedIdentity, fixedToken } from "../../fixtures/HttpFixed.ts"
+import { Gateway } from "../../fixtures/HttpGateway.ts"
+
+const cause = new Error("no answer")
+
+const outcomes: ReadonlyArray<readonly [string, string, ReturnType<GrantVerifier["Service"]["verify"]>]> = [
+  ["a good token", "verified", Effect.succeed(fixedIdentity)],
+  ["a bad token", "refused", Effect.fail(new InvalidCredential())],
+  ["no answer of the authorization server", "unavailable", Effect.fail(new AuthorizationUnavailable({ cause }))],
+  ["no answer of the database", "unavailable", Effect.fail(new StoreUnavailable({ cause }))]
+]
+
+describe("The metrics of verifications", () => {
+  for (const lane of [true, false]) {
+    it.live.each(outcomes)(`count %s as %s, ${lane ? "in the lane" : "in the router"}`, ([, outcome, verified]) => {
+      const gateway = fixedGateway({ verify: () => verified }, { lane }) as Layer.Layer<Gateway>
+      const { layer, read } = counted(gateway, VerificationMetrics.layer)
+      return Effect.gen(function*() {
+        const { send } = yield* Gateway
+        yield* send(`/v1/operations/${fixedId}`, { token: fixedToken })
+        // Without a credential there is nothing to verify.
+        yield* send(`/v1/operations/${fixedId}`)
+        const { total } = yield* read
+        assert.strictEqual(total("gateway_verifications_total"), 1)
+        assert.strictEqual(total("gateway_verifications_total", { outcome }), 1)
+      }).pipe(Effect.provide(layer))
+    })
+  }
+})
