@@ -2,6 +2,7 @@ import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Time } from "../parts/Time.tsx"
 import { Facts } from "./Facts.tsx"
+import { isUnsent } from "./isUnsent.ts"
 
 type Hold = NonNullable<Detail["schedule"]["hold"]>
 
@@ -27,7 +28,7 @@ const HoldText = ({ hold, acknowledged }: { readonly hold: Hold; readonly acknow
 const instant = (at: string | null) => at === null ? null : <Time at={at} />
 
 /** When components act on the operation, and what the last of them did. */
-export const SchedulePanel = ({ detail: { acknowledged, schedule } }: { readonly detail: Detail }) => (
+export const SchedulePanel = ({ detail: { acknowledged, operation, schedule } }: { readonly detail: Detail }) => (
   <Panel title="Schedule">
     <Facts
       facts={[
@@ -35,7 +36,7 @@ export const SchedulePanel = ({ detail: { acknowledged, schedule } }: { readonly
         ["Next action due", schedule.due_at === null ? "None" : <Time at={schedule.due_at} />],
         ["Waiting", schedule.waiting ? "Yes" : null],
         ["Claimed by", schedule.claimed_by],
-        ["May be sent until", instant(schedule.send_before)],
+        ["May be sent until", isUnsent(operation.state) ? instant(schedule.send_before) : null],
         ["Claim returned because", schedule.return_reason],
         ["Status reads", schedule.reads],
         ["Last review ended", instant(schedule.reviewed_at)]

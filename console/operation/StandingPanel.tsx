@@ -2,6 +2,7 @@ import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
 import { formatName } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Facts } from "./Facts.tsx"
+import { isUnsent } from "./isUnsent.ts"
 
 const Mark = ({ good, text }: { readonly good: boolean; readonly text: string }) => (
   <span class={good ? "mark mark-good" : "mark mark-bad"}>
@@ -13,13 +14,20 @@ const Mark = ({ good, text }: { readonly good: boolean; readonly text: string })
 )
 
 /** What allows the operation to be sent and its status to be read. */
-export const StandingPanel = ({ detail: { grant_id, scopes, standing } }: { readonly detail: Detail }) => (
+export const StandingPanel = ({ detail: { grant_id, operation, scopes, standing } }: { readonly detail: Detail }) => (
   <Panel title="Authorization">
     <Facts
       facts={[
         [
           "Sending",
-          <Mark good={standing.may_send} text={standing.may_send ? "A grant allows it" : "No live grant allows it"} />
+          isUnsent(operation.state)
+            ? (
+              <Mark
+                good={standing.may_send}
+                text={standing.may_send ? "A grant allows it" : "No live grant allows it"}
+              />
+            )
+            : null
         ],
         [
           "Status reads",

@@ -26,8 +26,10 @@ const review: ActionText = {
   title: "Put this operation under review?",
   confirm: "Put under review",
   meaning: "The operation is marked as one that people look into.",
-  consequences: () => [
-    "Workers and status reads go on as before: the operation can still be sent, and can settle.",
+  consequences: ({ operation }) => [
+    operation.state === "accepted"
+      ? "Workers go on as before: they can still send the operation."
+      : "Workers and status reads go on as before. The operation can still settle.",
     "Clients of the gateway see that the operation is under review."
   ],
   severe: false,
@@ -43,7 +45,7 @@ const endReview: ActionText = {
   meaning: "The operation leaves the queue of reviews.",
   consequences: () => [
     "Workers and status reads go on as before. The state does not change.",
-    "The age that begins the next review counts from zero."
+    "The gateway begins the next review after the full review age."
   ],
   severe: false,
   done: "The review has ended.",

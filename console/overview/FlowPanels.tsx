@@ -11,7 +11,7 @@ export const FlowPanels = ({ figures: { at, flow }, hours }: { readonly figures:
   const grid = gridOf(Date.parse(at), Number(hours))
   return (
     <div class="halves">
-      <Panel title="Unsettled operations" aside={<span class="secondary">by state</span>}>
+      <Panel title="Unsettled operations" aside={<span class="secondary">by state, UTC</span>}>
         <StackedChart
           title="Unsettled operations by state"
           description="Areas on top of each other, one for each state. The upper edge is the number of all unsettled operations."
@@ -20,7 +20,7 @@ export const FlowPanels = ({ figures: { at, flow }, hours }: { readonly figures:
           unit="operations"
         />
       </Panel>
-      <Panel title="Throughput" aside={<span class="secondary">operations {perInterval(hours)}</span>}>
+      <Panel title="Throughput" aside={<span class="secondary">operations {perInterval(hours)}, UTC</span>}>
         <LineChart
           title="Throughput"
           description={`One line for accepted operations, and one for each final state, in operations ${

@@ -15,7 +15,7 @@ export const ProviderPanels = ({ figures: { at, flow, operations }, hours }: {
   return (
     <div class="halves">
       {providers.map((provider) => (
-        <Panel key={provider} title={provider} aside={<span class="secondary">unsettled operations</span>}>
+        <Panel key={provider} title={provider} aside={<span class="secondary">unsettled operations, UTC</span>}>
           <StackedChart
             title={`Unsettled operations of ${provider}`}
             description="Areas on top of each other, one for each state."

@@ -34,6 +34,9 @@ const Tile = ({ address, attention = false, children, count, name }: {
   </li>
 )
 
+/** Milliseconds. Work that is due for longer needs people, as the command `status` says. */
+const lateAfter = 60_000
+
 const inProgress = ["accepted", "submitting", "submitted"]
 
 /** The numbers that tell whether people have to act. Each leads to its operations. */
@@ -57,7 +60,12 @@ export const Tiles = ({ figures }: { readonly figures: Overview }) => {
       >
         {oldest(inProgress)}
       </Tile>
-      <Tile name="Due work" count={sum(figures.due)} address="#due-work">
+      <Tile
+        name="Due work"
+        count={sum(figures.due)}
+        address="#due-work"
+        attention={late !== undefined && Date.parse(figures.at) - Date.parse(late) > lateAfter}
+      >
         {late === undefined ? "Nothing is due" : (
           <>
             due for <Age since={late} />

@@ -2,11 +2,9 @@ import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age, Time } from "../parts/Time.tsx"
 import { CircuitBadge } from "./CircuitBadge.tsx"
+import { isGone } from "./NoWorker.tsx"
 
 type Worker = Overview["workers"][number]
-
-/** Milliseconds without a report after which a worker counts as gone. */
-const goneAfter = 30_000
 
 const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean }) => (
   <tr class={gone ? "gone" : undefined}>
@@ -32,15 +30,9 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
 
 /** The processes with workers, and the circuits of their providers. */
 export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<Worker>; readonly at: string }) => {
-  const isGone = ({ seen_at }: Worker) => Date.parse(at) - Date.parse(seen_at) > goneAfter
-  const seen = workers.filter((worker) => !isGone(worker)).length
+  const seen = workers.filter((worker) => !isGone(worker, at)).length
   return (
     <Panel title="Workers" aside={<span class="secondary">{seen} seen in the last 30 s</span>}>
-      {seen === 0 && (
-        <p class="warning">
-          No worker reports itself, so nothing is sent and no status is read. Start one with <code>work</code>.
-        </p>
-      )}
       {workers.length > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Workers">
           <table>
@@ -53,7 +45,7 @@ export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<
               </tr>
             </thead>
             <tbody>
-              {workers.map((worker) => <Row key={worker.process_id} worker={worker} gone={isGone(worker)} />)}
+              {workers.map((worker) => <Row key={worker.process_id} worker={worker} gone={isGone(worker, at)} />)}
             </tbody>
           </table>
         </div>

@@ -4,6 +4,7 @@ import { ConditionsPanel } from "../overview/ConditionsPanel.tsx"
 import { DuePanel } from "../overview/DuePanel.tsx"
 import { EmptyLedger } from "../overview/EmptyLedger.tsx"
 import { FlowPanels } from "../overview/FlowPanels.tsx"
+import { NoWorker } from "../overview/NoWorker.tsx"
 import { ProviderPanels } from "../overview/ProviderPanels.tsx"
 import { RangePicker } from "../overview/RangePicker.tsx"
 import { type Hours, ranges } from "../overview/ranges.ts"
@@ -22,12 +23,14 @@ const Contents = ({ figures, hours }: { readonly figures: Overview; readonly hou
   figures.operations.length === 0
     ? (
       <>
+        <NoWorker figures={figures} />
         <EmptyLedger />
         <WorkersPanel workers={figures.workers} at={figures.at} />
       </>
     )
     : (
       <>
+        <NoWorker figures={figures} />
         <Tiles figures={figures} />
         <FlowPanels figures={figures} hours={hours} />
         <ConditionsPanel figures={figures} />

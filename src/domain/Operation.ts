@@ -191,18 +191,28 @@ export class StaleOperation extends Schema.TaggedError<StaleOperation>()("StaleO
 /**
  * The transition table does not permit the transition, or the evidence to leave `indeterminate` is missing. Or the failure is
  * malformed, or the operation is held, or a worker may be sending it. `only_accepted`: a hold of an operation that is not
- * accepted.
+ * accepted. `only_held`: a release of an operation that is not accepted, so that it is not held either.
  */
 export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
   id: OperationId,
   from: OperationState,
   to: OperationState,
-  reason: Schema.Literals(["not_permitted", "evidence_required", "invalid_failure", "held", "claimed", "only_accepted"])
+  reason: Schema.Literals([
+    "not_permitted",
+    "evidence_required",
+    "invalid_failure",
+    "held",
+    "claimed",
+    "only_accepted",
+    "only_held"
+  ])
 }) {
   override get message() {
     switch (this.reason) {
       case "not_permitted":
-        return `operation ${this.id} cannot move from ${this.from} to ${this.to}`
+        return this.to === "cancelled"
+          ? `operation ${this.id} is ${this.from}: only accepted operations can be cancelled`
+          : `operation ${this.id} cannot move from ${this.from} to ${this.to}`
       case "evidence_required":
         return `operation ${this.id} leaves ${this.from} only with recorded evidence: give it as a JSON object`
       case "held":
@@ -211,6 +221,8 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
         return `operation ${this.id} cannot fail yet: a worker may be sending it, so try again once it left ${this.from}, or its claim was returned`
       case "only_accepted":
         return `operation ${this.id} is ${this.from}: only accepted operations can be held`
+      case "only_held":
+        return `operation ${this.id} is ${this.from}: only held operations can be released`
       case "invalid_failure":
         return `operation ${this.id} cannot fail with this code or message`
     }

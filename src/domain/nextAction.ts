@@ -22,12 +22,8 @@ export interface Situation {
 export const nextAction = (situation: Situation, now: DateTime.Utc): NextAction => {
   const planned = plannedAction(situation, now)
   if (!situation.under_review || planned.by === "operator" || planned.by === "none") return planned
-  return {
-    ...planned,
-    by: "operator",
-    action: `An operator looks into it. Meanwhile: ${planned.action}`,
-    reason: `It is under review. ${planned.reason}`
-  }
+  // A review changes nothing of what the components do.
+  return { ...planned, reason: `An operator looks into it: it is under review. ${planned.reason}` }
 }
 
 const plannedAction = (situation: Situation, now: DateTime.Utc): NextAction => {

@@ -46,7 +46,7 @@ export const makeHolds = (table: MemoryQueueTable) => {
     Effect.flatMap(find(id), (record): Effect.Effect<Operation, StillHeld | IllegalTransition> => {
       const { acknowledged, operation, send_before } = record
       if (operation.state !== "accepted") {
-        const illegal = { id, from: operation.state, to: "submitting", reason: "not_permitted" } as const
+        const illegal = { id, from: operation.state, to: "submitting", reason: "only_held" } as const
         return Effect.fail(new IllegalTransition(illegal))
       }
       if (isFree(record, memory.cluster.timeline)) return Effect.succeed(operation)

@@ -62,7 +62,7 @@ export const makeHolds = Effect.gen(function*() {
     const [row] = yield* orUnavailable(sql.unsafe<HoldRow>(holdStatement, [id]))
     if (row === undefined) return yield* new OperationNotFound({ id })
     if (row.state !== "accepted") {
-      return yield* new IllegalTransition({ id, from: row.state, to: "submitting", reason: "not_permitted" })
+      return yield* new IllegalTransition({ id, from: row.state, to: "submitting", reason: "only_held" })
     }
     if (row.is_free) return fromRow(row)
     const reason = row.acknowledged ? "acknowledged" : row.is_examined ? "sendable" : "unexamined"

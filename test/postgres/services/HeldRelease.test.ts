@@ -80,7 +80,7 @@ conformance("the release of a held operation", (it) => {
       for (const state of specifiedStates.filter((state) => state !== "accepted")) {
         const before = yield* queued(issued, state)
         const error = yield* Effect.flip(queue.release(before.id))
-        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", from: state, reason: "not_permitted" })
+        assert.deepInclude(fieldsOf(error), { _tag: "IllegalTransition", from: state, reason: "only_held" })
         assert.deepStrictEqual(yield* ledger.show(before.id), before)
       }
     }))

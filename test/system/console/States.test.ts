@@ -38,6 +38,25 @@ const withScene = <A, E, R>(
   })
 
 layer(OperatorOfScene)("The console", ({ effect }) => {
+  effect("warns above all figures if no worker runs", () =>
+    Effect.gen(function*() {
+      const tab = yield* (yield* Operator).open("/search")
+      yield* Effect.promise(async () => {
+        await tab.page.route("**/console/api/overview*", async (route) => {
+          const response = await route.fetch()
+          await route.fulfill({ response, json: { ...await response.json(), workers: [] } })
+        })
+        await tab.page.getByRole("link", { name: "Overview" }).click()
+        const warning = tab.page.getByText("No worker reports itself")
+        await warning.waitFor()
+        const tiles = await tab.page.getByRole("list", { name: "Operations now" }).boundingBox()
+        const { height, y } = (await warning.boundingBox())!
+        assert.isBelow(y + height, tiles!.y)
+        await tab.axe()
+      })
+      tab.expectClean()
+    }))
+
   effect.each(
     [
       ["", "The ledger has no operation yet"],
