@@ -309,7 +309,7 @@ describe("status", () => {
       assert.deepStrictEqual(watched.figures!.workers.map(({ worker_id }) => worker_id), ["worker-1"])
       assert.deepStrictEqual(watched.problems.map(({ message }) => message), ["demo-bank: 1 operation is held"])
       const { stdout } = yield* run(["status"], env)
-      assert.match(stdout, /^ {2}workers {3}1 reported within 30 s$/m)
+      assert.match(stdout, /^ {2}workers {3}1 reported within 30s$/m)
       assert.match(stdout, /^demo-bank {2}held +1 +\d+s$/m)
       assert.match(stdout, /^worker-1 [0-9a-f-]{36} .* closed$/m)
       yield* worker.stop("SIGTERM")

@@ -17,6 +17,8 @@ const signIn = Effect.gen(function*() {
   const tab = yield* (yield* Browser).open(console.link)
   yield* Effect.promise(async () => {
     await tab.page.addInitScript(() => Object.assign(globalThis, { setInterval: () => 0 }))
+    // The link leads to the console by itself. Another navigation meanwhile would end this one.
+    await tab.page.waitForURL(`${console.origin}/console`)
     await tab.page.goto(`${console.origin}/console`)
     await tab.page.locator(".connection-live").waitFor()
   })
