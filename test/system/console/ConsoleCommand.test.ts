@@ -14,7 +14,7 @@ const onDatabase = <A, E, R>(body: (env: Env) => Effect.Effect<A, E, R>) =>
     Effect.provide(Platform)
   )
 
-const marker = "a-payload-that-nobody-may-see"
+const marker = "a-payload-that-no-person-may-see"
 
 const isReady = ({ stderr, stdout }: Running["output"]) => /istening"/.test(stderr) && stdout.includes("Console: http")
 

@@ -1,6 +1,8 @@
 /**
  * `npm run screenshots`: writes pictures of the console's pages, as `docs/operators.md` shows them. The ledger behind them is the one
  * of the tests.
+ *
+ *     npm run screenshots -- --folder /tmp/pictures
  */
 import { Console, Effect, Layer } from "effect"
 import * as path from "node:path"
