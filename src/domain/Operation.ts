@@ -210,9 +210,7 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
   override get message() {
     switch (this.reason) {
       case "not_permitted":
-        return this.to === "cancelled"
-          ? `operation ${this.id} is ${this.from}: only accepted operations can be cancelled`
-          : `operation ${this.id} cannot move from ${this.from} to ${this.to}`
+        return `operation ${this.id} cannot move from ${this.from} to ${this.to}`
       case "evidence_required":
         return `operation ${this.id} leaves ${this.from} only with recorded evidence: give it as a JSON object`
       case "held":

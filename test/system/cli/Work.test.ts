@@ -203,7 +203,7 @@ describe("operations", () => {
       yield* result(["operations", "advance", claimed, "--to", "submitting"], env)
       const { code, stderr } = yield* run(["operations", "cancel", claimed], env)
       assert.strictEqual(code, 1)
-      assert.match(stderr, /is submitting: only accepted operations can be cancelled/)
+      assert.match(stderr, /cannot move from submitting to cancelled/)
     })).pipe(Effect.provide(Platform)))
 
   it.live("that are held can be neither cancelled nor released while another worker may still send them", () =>
