@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { once } from "node:events"
 import * as http from "node:http"
 import * as net from "node:net"
-import { freePort, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
+import { adjacentPorts, freePort, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
 import { scrape } from "../../fixtures/Scrape.ts"
 import { scrapedProcesses } from "../../fixtures/ScrapedProcesses.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
@@ -77,7 +77,7 @@ describe("The metrics of serve and work", () => {
 
   it.live("are each process's own with --processes: process n has the port ADMIN_PORT + n - 1", () =>
     Effect.gen(function*() {
-      const [port, admin] = yield* Effect.all([freePort, freePort])
+      const [port, admin] = yield* Effect.all([freePort, adjacentPorts])
       const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(port), ADMIN_PORT: String(admin) }
       const { output, stop } = yield* serve(["--processes", "2"], env)
       assert.include(output.stderr, `"admin_url":"http://127.0.0.1:${admin} http://127.0.0.1:${admin + 1}"`)
