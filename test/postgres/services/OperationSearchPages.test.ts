@@ -36,6 +36,7 @@ const queries = (rows: ReadonlyArray<Searched>) => {
     reference: sometimes(values("reference") as fc.Arbitrary<string>, 1),
     unchanged_since: sometimes(values("updated_at").map((at) => DateTime.makeUnsafe(at)), 3)
   }).map((query) =>
+    // The cast: without the undefined members it has the form of a query, which `fromEntries` cannot tell.
     Object.fromEntries(
       Object.entries(query).filter(([, value]) => value !== undefined)
     ) as unknown as OperationListQuery
