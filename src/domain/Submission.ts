@@ -7,7 +7,7 @@ import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ProviderConnectionId, ProviderName, ResourceOwner } from "./Grant.ts"
-import { OperationId, type OperationState, type OperationType } from "./Operation.ts"
+import { OperationId, type OperationState, type OperationType, type Outcome } from "./Operation.ts"
 
 /** The members of an operation that its provider receives. */
 export interface ProviderOperation {
@@ -155,6 +155,14 @@ export interface Recording {
    * have the same revision, and this outcome must not overwrite it. Absent or null if no claim is known.
    */
   readonly send_before?: DateTime.Utc | null
+}
+
+/** An outcome that a worker or a reconciler records of an operation, if the operation is still at `revision`. */
+export interface OutcomeRecord {
+  readonly id: OperationId
+  readonly revision: number
+  readonly outcome: Outcome
+  readonly recording: Recording
 }
 
 /**

@@ -21,6 +21,7 @@ import type {
   Claim,
   ClaimTerms,
   DueRead,
+  OutcomeRecord,
   ProviderReference,
   ReadTerms,
   Recording,
@@ -113,6 +114,14 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     outcome: Outcome,
     recording: Recording
   ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
+  /**
+   * Records outcomes in one statement, each by the rules of `record`. Returns for each, in order, whether it was recorded. Nothing
+   * is known of the others: `record` tells why it refuses one, and waits for one that another transaction has locked.
+   *
+   * After `StoreUnavailable` either all or none of the permitted outcomes were recorded: record them again. A row that breaks a
+   * rule of the database fails the whole call with a defect, and then nothing was recorded.
+   */
+  readonly recordAll: (records: ReadonlyArray<OutcomeRecord>) => Effect.Effect<ReadonlyArray<boolean>, StoreUnavailable>
   /**
    * Puts up to `limit` unsettled operations of these ages under review, even if their next action is not due. Held claims are
    * left out, because the rescuer ends them. Returns their number.

@@ -144,7 +144,7 @@ const readStatus = (
 
 /** Records the decision, or sets the time of the next read, `due_in` from now. */
 const apply = Effect.fnUntraced(function*(
-  { queue }: SubmissionServices,
+  { outcomes, queue }: SubmissionServices,
   due: DueRead,
   decision: ReadDecision,
   due_in: Duration.Duration
@@ -165,11 +165,10 @@ const apply = Effect.fnUntraced(function*(
       return yield* withinStore(queue.releaseUnsent(id, send_before!))
     case "Record": {
       yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
-      const record = due.state === "accepted" ? queue.recordHeld : queue.record
       const { evidence, outcome, reference } = decision
-      return yield* Effect.asVoid(
-        withinStore(record(id, revision, outcome, { evidence, reference, due_in, send_before }))
-      )
+      const recording = { evidence, reference, due_in, send_before }
+      if (due.state !== "accepted") return yield* outcomes.record({ id, revision, outcome, recording })
+      return yield* Effect.asVoid(withinStore(queue.recordHeld(id, revision, outcome, recording)))
     }
   }
 })

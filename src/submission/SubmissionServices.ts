@@ -4,6 +4,7 @@ import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import type { Drain } from "./Drain.ts"
 import type { ProviderPauses } from "./ProviderPause.ts"
+import { makeOutcomeRecorder } from "./OutcomeRecorder.ts"
 import { Providers } from "./Providers.ts"
 import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
 
@@ -27,5 +28,5 @@ export const submissionServices = Effect.gen(function*() {
   const metrics = yield* SubmissionMetrics
   // From the start, so that a provider without work has series of 0.
   for (const provider of providers.keys()) metrics?.of(provider)
-  return { queue, providers, breaker, policy, metrics }
+  return { queue, outcomes: makeOutcomeRecorder(queue), providers, breaker, policy, metrics }
 })

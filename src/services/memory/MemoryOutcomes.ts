@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import { type Operation, type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
-import type { Recording, ReviewTerms } from "../../domain/Submission.ts"
+import type { OutcomeRecord, Recording, ReviewTerms } from "../../domain/Submission.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, isOtherReference, type MemoryQueueTable } from "./MemoryQueueTable.ts"
 import { isHeldClaim, isReturnedClaim, moveRecord, withReference } from "./recordRules.ts"
@@ -31,6 +31,13 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
   const record = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
     Effect.map(findFor(id, revision, recording), (found) => moved(found, outcome, recording))
 
+  const recordAll = (all: ReadonlyArray<OutcomeRecord>) =>
+    Effect.forEach(all, ({ id, outcome, recording, revision }) =>
+      record(id, revision, outcome, recording).pipe(
+        Effect.as(true),
+        Effect.orElseSucceed(() => false)
+      ))
+
   const recordHeld = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
     Effect.map(findFor(id, revision, recording), (found) =>
       moved(
@@ -50,5 +57,5 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
         .filter(([before, after]) => before !== after).slice(0, limit).map((pair) => update(pair[1])).length
     )
 
-  return { record, recordHeld, reviewAged }
+  return { record, recordAll, recordHeld, reviewAged }
 }

@@ -5,7 +5,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
-import type { Recording } from "../../domain/Submission.ts"
+import type { OutcomeRecord, Recording } from "../../domain/Submission.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
@@ -41,6 +41,14 @@ export const makeOutcomes = Effect.gen(function*() {
     }
   )
 
+  const recordAll = Effect.fn("SubmissionQueue.recordAll")(function*(records: ReadonlyArray<OutcomeRecord>) {
+    const rows = yield* orUnavailable(
+      sql.unsafe<{ readonly n: number }>(recordAllStatement, [JSON.stringify(records.map(toInput))])
+    )
+    const recorded = new Set(rows.map(({ n }) => n))
+    return records.map((_, n) => recorded.has(n))
+  })
+
   const recordHeld = Effect.fn("SubmissionQueue.recordHeld")(
     function*(id: OperationId, revision: number, outcome: Outcome, recording: Recording) {
       const submitting = { ...recording, reference: null }
@@ -53,7 +61,21 @@ export const makeOutcomes = Effect.gen(function*() {
     }
   )
 
-  return { record, recordHeld }
+  return { record, recordAll, recordHeld }
+})
+
+/** A row of `input` in `recordAllStatement`. */
+const toInput = ({ id, outcome, recording, revision }: OutcomeRecord, n: number) => ({
+  n,
+  id,
+  revision,
+  state: outcome.state,
+  failure_code: outcome.state === "failed" ? outcome.failure.code : null,
+  failure_message: outcome.state === "failed" ? outcome.failure.message : null,
+  evidence: recording.evidence,
+  reference: recording.reference,
+  due_in: Duration.toMillis(recording.due_in),
+  send_before: toDate(recording.send_before)
 })
 
 const recordStatement = `
@@ -64,3 +86,21 @@ const recordStatement = `
     AND ($9::timestamptz IS NULL OR o.send_before = $9)
     AND coalesce(o.reference = $7, true)
   RETURNING ${publicColumns}`
+
+/** A locked row is left out, so that it delays no other. Rows are locked in the order of the input. */
+const recordAllStatement = `
+  WITH input AS MATERIALIZED (
+    SELECT * FROM json_to_recordset($1::json) AS i (n integer, id uuid, revision integer, state text, failure_code text,
+      failure_message text, evidence json, reference text, due_in float8, send_before timestamptz)
+  ), free AS MATERIALIZED (
+    SELECT i.*, o.client_id FROM input i JOIN operations o ON o.id = i.id
+    WHERE o.revision = i.revision AND o.return_reason IS NULL
+      AND (i.send_before IS NULL OR o.send_before = i.send_before)
+      AND coalesce(o.reference = i.reference, true)
+    FOR NO KEY UPDATE OF o SKIP LOCKED
+  )
+  UPDATE operations o
+  SET state = i.state, revision = o.revision + 1, failure_code = i.failure_code, failure_message = i.failure_message,
+    evidence = i.evidence, reference = coalesce(o.reference, i.reference), due_at = now() + ${millis("i.due_in")}
+  FROM free i WHERE o.id = i.id AND o.client_id = i.client_id
+  RETURNING i.n`

@@ -108,6 +108,7 @@ export class SimulatedDatabase {
       claimReturned: (...args) => send("claimReturned", queue.claimReturned(...args)),
       mayStillSend: (...args) => send("mayStillSend", queue.mayStillSend(...args)),
       record: (...args) => send("record", queue.record(...args)),
+      recordAll: (...args) => send("recordAll", queue.recordAll(...args)),
       rescue: (...args) => send("rescue", queue.rescue(...args)),
       rescueClaimsOf: (...args) => send("rescueClaimsOf", queue.rescueClaimsOf(...args)),
       takeReads: (...args) => send("takeReads", queue.takeReads(...args)),

@@ -1,0 +1,82 @@
+/**
+ * Records outcomes in batches: while a statement is under way, outcomes gather for the next one. So a busy process commits
+ * once for many outcomes, and a single outcome does not wait.
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import type { OperationNotFound, StaleOperation } from "../domain/Operation.ts"
+import type { OutcomeRecord } from "../domain/Submission.ts"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { withinStore } from "./withinStore.ts"
+
+/** Most outcomes of one statement. */
+const largestBatch = 100
+
+/** Milliseconds after which the next batch no longer waits for a statement. A lock or a dead connection may hold that up. */
+const patience = 100
+
+type RecordFailure = StaleOperation | OperationNotFound | StoreUnavailable
+
+export interface OutcomeRecorder {
+  /** As `SubmissionQueue.record`, within `storeTimeout`, and perhaps together with other outcomes. */
+  readonly record: (record: OutcomeRecord) => Effect.Effect<void, RecordFailure>
+}
+
+/** An outcome that waits for its record. */
+interface Waiting {
+  readonly record: OutcomeRecord
+  readonly recorded: Deferred.Deferred<void, RecordFailure>
+}
+
+export const makeOutcomeRecorder = (queue: SubmissionQueue["Service"]): OutcomeRecorder => {
+  let waiting: Array<Waiting> = []
+  let isRunning = false
+
+  const recordAlone = ({ record: { id, outcome, recording, revision }, recorded }: Waiting) =>
+    Deferred.into(Effect.asVoid(withinStore(queue.record(id, revision, outcome, recording))), recorded)
+
+  /**
+   * An outcome that the batch did not record is recorded alone: that waits for a locked row, and finds the reason of a refusal. So
+   * is each outcome of a batch that died, because one of them may break a rule of the database.
+   */
+  const recordTogether = Effect.fnUntraced(function*(batch: ReadonlyArray<Waiting>) {
+    if (batch.length === 1) return yield* recordAlone(batch[0]!)
+    const exit = yield* Effect.exit(withinStore(queue.recordAll(batch.map(({ record }) => record))))
+    if (Exit.isFailure(exit) && !Exit.hasDies(exit)) {
+      for (const { recorded } of batch) Deferred.doneUnsafe(recorded, Exit.failCause(exit.cause))
+      return
+    }
+    const isRecorded = (index: number) => Exit.isSuccess(exit) && exit.value[index] === true
+    const others = batch.filter((_, index) => !isRecorded(index))
+    for (const { recorded } of batch.filter((_, index) => isRecorded(index))) Deferred.doneUnsafe(recorded, Exit.void)
+    yield* Effect.forEach(others, recordAlone, { concurrency: "unbounded", discard: true })
+  })
+
+  /** Records batch after batch, until no outcome waits. */
+  const run = Effect.gen(function*() {
+    while (waiting.length > 0) {
+      const batch = waiting.slice(0, largestBatch)
+      waiting = waiting.slice(largestBatch)
+      const fiber = yield* Effect.forkDetach(recordTogether(batch), { startImmediately: true })
+      yield* Effect.raceFirst(Fiber.await(fiber), Effect.sleep(patience))
+    }
+    isRunning = false
+  })
+
+  return {
+    record: (record) =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.suspend(() => {
+          const recorded = Deferred.makeUnsafe<void, RecordFailure>()
+          waiting.push({ record, recorded })
+          if (isRunning) return restore(Deferred.await(recorded))
+          isRunning = true
+          // Detached, because a batch holds outcomes of several callers. It begins after this turn, whose outcomes it takes along.
+          return Effect.andThen(Effect.forkDetach(run), restore(Deferred.await(recorded)))
+        })
+      )
+  }
+}
