@@ -16,6 +16,7 @@ import * as Tracer from "effect/Tracer"
 import { parseJson, readBody, requireJsonType } from "../../http/JsonBody.ts"
 import { fetchInit } from "../../http/RequestDefaults.ts"
 import { describeFailure, isTlsFailure } from "../../http/RequestFailure.ts"
+import { withinTime } from "../../http/withinTime.ts"
 import type { HttpAnswer } from "./HttpDecoding.ts"
 import { type ClosableSendGate, SendGate } from "./SendGate.ts"
 import { type NothingSent, whyNothingSent } from "./whyNothingSent.ts"
@@ -50,17 +51,28 @@ const format = Duration.format
 
 const unusable = (reason: string, status: number) => new NoAnswer({ failure: "answer", reason, status })
 
-const readBytes = ({ status, stream }: HttpClientResponse.HttpClientResponse, { body, bodySize }: ExchangeLimits) =>
-  readBody(stream, bodySize).pipe(
-    Effect.timeoutOrElse({
-      duration: body,
-      orElse: () =>
-        Effect.fail(
-          new NoAnswer({ failure: "network", reason: `the body was not complete within ${format(body)}`, status })
-        )
-    }),
-    Effect.catchTag("InvalidBody", ({ reason }) => Effect.fail(unusable(reason, status)))
-  )
+/**
+ * The whole body at once, which costs less than a stream, if the response declares that it is small. HTTP ends a body at its declared
+ * length. A compressed one may be longer when the client has decompressed it.
+ */
+const wholeOrStream = (
+  { arrayBuffer, headers, stream }: HttpClientResponse.HttpClientResponse,
+  bodySize: number
+) =>
+  Number(headers["content-length"] ?? Infinity) <= bodySize && headers["content-encoding"] === undefined
+    ? Effect.map(arrayBuffer, (bytes) => new Uint8Array(bytes))
+    : readBody(stream, bodySize)
+
+const readBytes = (response: HttpClientResponse.HttpClientResponse, { body, bodySize }: ExchangeLimits) => {
+  const { status } = response
+  return withinTime(wholeOrStream(response, bodySize), {
+    duration: body,
+    orElse: () =>
+      Effect.fail(
+        new NoAnswer({ failure: "network", reason: `the body was not complete within ${format(body)}`, status })
+      )
+  }).pipe(Effect.catchTag("InvalidBody", ({ reason }) => Effect.fail(unusable(reason, status))))
+}
 
 /**
  * Parses the body. An empty body counts as complete only if the response declares it, by status 204 or `Content-Length: 0`.
@@ -123,16 +135,11 @@ const sendRequest = (
   request: HttpClientRequest.HttpClientRequest,
   { headers }: ExchangeLimits
 ) =>
-  Effect.suspend(() => HttpClient.withScope(client).execute(request)).pipe(
-    Effect.timeoutOrElse({
-      duration: headers,
-      orElse: () =>
-        Effect.fail(
-          new NoAnswer({ failure: "network", reason: `no response within ${format(headers)}`, status: null })
-        )
-    }),
-    Effect.catchCause((cause) => Effect.fail(toNoAnswer(cause, null)))
-  )
+  withinTime(Effect.suspend(() => HttpClient.withScope(client).execute(request)), {
+    duration: headers,
+    orElse: () =>
+      Effect.fail(new NoAnswer({ failure: "network", reason: `no response within ${format(headers)}`, status: null }))
+  }).pipe(Effect.catchCause((cause) => Effect.fail(toNoAnswer(cause, null))))
 
 const readResponse = (
   request: HttpClientRequest.HttpClientRequest,
@@ -201,11 +208,13 @@ export const exchange = Effect.fnUntraced(function*(
   return yield* attempt(client, request, limits).pipe(
     Effect.ensuring(Effect.sync(() => gate.close())),
     Effect.mapError((failure) => applyGate(failure, gate, attempts > 1)),
-    Effect.provideService(SendGate, gate),
-    Effect.provideService(HttpClient.TracerDisabledWhen, isUntraced),
-    // If propagation were disabled, the HTTP client would not call `isUntraced`.
-    Effect.provideService(Tracer.DisablePropagation, false),
-    Effect.provideService(Headers.CurrentRedactedNames, [...redacted, ...credentialHeaders]),
-    Effect.provideService(FetchHttpClient.RequestInit, { ...init, ...fetchInit })
+    Effect.provideContext(context.pipe(
+      Context.add(SendGate, gate),
+      Context.add(HttpClient.TracerDisabledWhen, isUntraced),
+      // If propagation were disabled, the HTTP client would not call `isUntraced`.
+      Context.add(Tracer.DisablePropagation, false),
+      Context.add(Headers.CurrentRedactedNames, [...redacted, ...credentialHeaders]),
+      Context.add(FetchHttpClient.RequestInit, { ...init, ...fetchInit })
+    ))
   )
 })

@@ -14,6 +14,7 @@ import {
   undeclaredMember
 } from "../../domain/PayloadSchemas.ts"
 import type { ProviderOperation } from "../../domain/Submission.ts"
+import { withinTime } from "../../http/withinTime.ts"
 import { causeName, describeThrown, errorName } from "./describeThrown.ts"
 import { type HttpCredentials, NotEncodable } from "./HttpRequest.ts"
 
@@ -50,8 +51,10 @@ export const prepareCredentials = (
 ): Effect.Effect<HttpCredentials, NotPrepared> => {
   if (credentials === undefined) return Effect.succeed({})
   const late = new NotPrepared({ reason: `no credentials within ${Duration.format(within)}` })
-  return Effect.suspend(() => credentials(operation)).pipe(
-    Effect.timeoutOrElse({ duration: within, orElse: () => Effect.fail(late) }),
+  return withinTime(Effect.suspend(() => credentials(operation)), {
+    duration: within,
+    orElse: () => Effect.fail(late)
+  }).pipe(
     Effect.catchCause((cause) => {
       const thrown = thrownIn(cause)
       if (thrown === late) return Effect.fail(late)

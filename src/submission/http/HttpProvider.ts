@@ -27,6 +27,7 @@ import type * as Schema from "effect/Schema"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
+import { withinTime } from "../../http/withinTime.ts"
 import { namesNothing, NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../ProviderAdapter.ts"
 import {
   byStatus,
@@ -105,8 +106,7 @@ const decodeAnswer = <A, E extends NotSent | Uncertain = never>(
 ): Effect.Effect<A, E | NoAnswer> => {
   const { status } = answer
   const unclear = (reason: string) => Effect.fail(new NoAnswer({ failure: "answer", reason, status }))
-  return Effect.suspend(() => decode(answer)).pipe(
-    Effect.timeoutOrElse({ duration: limits.body, orElse: () => Effect.die(null) }),
+  return withinTime(Effect.suspend(() => decode(answer)), { duration: limits.body, orElse: () => Effect.die(null) }).pipe(
     Effect.catchCause((cause): Effect.Effect<never, E | NoAnswer> => {
       const [reason, ...others] = cause.reasons
       if (reason?._tag !== "Fail" || others.length > 0) return unclear(`status ${status}, and decoding it failed`)

@@ -50,9 +50,13 @@ const reservedHeaders: ReadonlySet<string> = new Set([
 
 const notEncodable = (reason: string) => Effect.fail(new NotEncodable({ reason }))
 
+/** A path whose segments stand for themselves in a URL. No path without dots has dot segments. */
+const plainPath = /^(?:\/[A-Za-z0-9_~-]+)+$/
+
 /** Appends a path to the base URL. Refuses dot segments: a reference such as `..` must not lead to another resource. */
 const resolve = (baseUrl: string, path: string): Effect.Effect<string, NotEncodable> => {
   const text = baseUrl + path
+  if (plainPath.test(path)) return Effect.succeed(text)
   if (!path.startsWith("/") || !URL.canParse(text) || /[\\#\s]/.test(path)) return notEncodable("the path is invalid")
   const url = new URL(text)
   const segments = (pathname: string) => pathname.split("/").length
