@@ -48,6 +48,9 @@ export interface Poller {
   readonly wake: Effect.Effect<void>
 }
 
+/** Milliseconds that a free slot waits for others, so that one poll can fill several. */
+const gathering = 10
+
 /**
  * Polls until its scope closes. Handlers run in `running`, and continue after the scope of the poller has closed.
  */
@@ -57,8 +60,10 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
 ): Effect.fn.Return<Poller, never, R | Scope.Scope> {
   const { limit, slots } = options
   const wake = Latch.makeUnsafe(false)
+  const hasFreeSlot = Latch.makeUnsafe(false)
   let used = 0
-  // More items may be due than the last poll could take. The next poll starts as soon as enough slots are free.
+  // More items may be due than the last poll could take. The next poll starts as soon as enough slots are free, or soon after the
+  // first one.
   let isBehind = false
   const sharedInUse = () => Math.max(0, used - slots.reserved)
   const freeSlots = () => Math.min(limit - used, Math.max(0, slots.reserved - used) + slots.shared - slots.sharedUsed)
@@ -75,13 +80,16 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
   const start = (item: A) => {
     const finish = Effect.sync(() => {
       occupy(-1)
-      if (isBehind && isWorthwhile()) wake.openUnsafe()
+      if (!isBehind) return
+      if (isWorthwhile()) wake.openUnsafe()
+      else if (freeSlots() > 0) hasFreeSlot.openUnsafe()
     })
     return FiberSet.run(running)(Effect.ensuring(options.handle(item), finish))
   }
 
   const poll = Effect.gen(function*() {
     wake.closeUnsafe()
+    hasFreeSlot.closeUnsafe()
     const free = freeSlots()
     const allowed = free > 0 ? yield* options.allowance(free) : 0
     // Other pollers may have taken slots meanwhile. Occupying them before `take` keeps the others from doing so.
@@ -95,7 +103,12 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
 
   const pause = Effect.flatMap(
     Random.nextBetween(0.5, 1),
-    (share) => Effect.raceFirst(Effect.sleep(Duration.times(options.pollInterval, share)), wake.await)
+    (share) =>
+      Effect.raceAllFirst([
+        wake.await,
+        Effect.sleep(Duration.times(options.pollInterval, share)),
+        Effect.andThen(hasFreeSlot.await, Effect.sleep(gathering))
+      ])
   )
 
   yield* Effect.forkScoped(
