@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import * as Exit from "effect/Exit"
 import * as SqlClient from "effect/sql/SqlClient"
+import { isSqlError } from "effect/sql/SqlError"
 import { type GrantIdentity, GrantUnknown, type ProviderName, refusal, type Scope } from "../../domain/Grant.ts"
 import {
   BindingConflict,
@@ -20,7 +21,7 @@ import { makeFindRefusals } from "../internal/refuseUnsendable.ts"
 import type { Acceptance, Accepted } from "../OperationLedger.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import { ProviderPayloads } from "../ProviderPayloads.ts"
-import { orUnavailable } from "../StoreUnavailable.ts"
+import { orUnavailable, sqlState } from "../StoreUnavailable.ts"
 import { acceptAllStatement, boundAllStatement } from "./acceptStatements.ts"
 import { fromRow } from "./OperationRow.ts"
 import type { AcceptedRow, BoundRow, makeAccept } from "./SqlAcceptance.ts"
@@ -85,7 +86,8 @@ export const makeAcceptAll = Effect.fnUntraced(function*(accept: Effect.Success<
       batch.map(({ request }) => request.key),
       batch.map(({ digest }) => digest),
       batch.map(({ payload }) => Hex.encode(payload.payload)),
-      batch.map(({ payload }) => payload.key_id),
+      // The driver encodes no array of nulls.
+      batch.map(({ payload }) => payload.key_id ?? ""),
       // No name of a provider has a space.
       batch.map(({ refusals }) => [...refusals.keys()].join(" "))
     ])
@@ -122,7 +124,11 @@ export const makeAcceptAll = Effect.fnUntraced(function*(accept: Effect.Success<
   const acceptBatch = (grant: GrantIdentity, batch: Batch, scope: Scope | null) =>
     Effect.catchDefect(
       recordBatch(grant, batch, scope),
-      () => Effect.forEach(batch, (prepared) => acceptAlone(grant, prepared, scope))
+      (defect) =>
+        Effect.andThen(
+          warnOfDefect(batch.length, defect),
+          Effect.forEach(batch, (prepared) => acceptAlone(grant, prepared, scope))
+        )
     )
 
   return Effect.fn("OperationLedger.acceptAll")(
@@ -154,6 +160,13 @@ export const makeAcceptAll = Effect.fnUntraced(function*(accept: Effect.Success<
     Effect.provideContext(platform)
   )
 })
+
+/** The message of the database may quote values of the request, so the log has only its SQLSTATE. */
+const warnOfDefect = (requests: number, defect: unknown): Effect.Effect<void> =>
+  Effect.annotateLogs(
+    Effect.logWarning("Batch of acceptances failed: accepting each of its requests alone"),
+    { requests, sqlstate: isSqlError(defect) ? sqlState(defect) : "" }
+  )
 
 /** The operations that the batch created, by key: each key has at most one. */
 const creationsOf = (

@@ -53,8 +53,8 @@ export const acceptStatement = `
   ${accepted}`
 
 /**
- * Accepts requests: arrays with `$6` ids, `$7` types, `$8` keys, `$9` digests, `$10` payloads, `$11` ids of their keys, `$12` the
- * providers that refuse the request, separated by spaces. Of the requests with one key it takes the first that the provider does
+ * Accepts requests: arrays with `$6` ids, `$7` types, `$8` keys, `$9` digests, `$10` payloads, `$11` ids of their keys (empty: none),
+ * `$12` the providers that refuse the request, separated by spaces. Of the requests with one key it takes the first that the provider does
  * not refuse.
  *
  * A key that another transaction has inserted makes the statement wait for the end of that transaction. Every batch inserts its
@@ -71,7 +71,7 @@ export const acceptAllStatement = `
     ${unlessBound}
   ), payload AS (
     INSERT INTO operation_payloads (operation_id, client_id, payload, key_id)
-    SELECT o.id, o.client_id, decode(r.payload, 'hex'), r.key_id
+    SELECT o.id, o.client_id, decode(r.payload, 'hex'), nullif(r.key_id, '')
     FROM o JOIN unnest($6::uuid[], $10::text[], $11::text[]) AS r (id, payload, key_id) ON r.id = o.id
   )
   ${accepted}`
