@@ -2,7 +2,6 @@
  * Acceptances in batches, in PostgreSQL.
  */
 import * as Effect from "effect/Effect"
-import * as Hex from "effect/encoding/Hex"
 import * as Exit from "effect/Exit"
 import * as SqlClient from "effect/sql/SqlClient"
 import { isSqlError } from "effect/sql/SqlError"
@@ -85,7 +84,7 @@ export const makeAcceptAll = Effect.fnUntraced(function*(accept: Effect.Success<
       batch.map(({ request }) => request.type),
       batch.map(({ request }) => request.key),
       batch.map(({ digest }) => digest),
-      batch.map(({ payload }) => Hex.encode(payload.payload)),
+      batch.map(({ payload }) => payload.payload),
       // The driver encodes no array of nulls.
       batch.map(({ payload }) => payload.key_id ?? ""),
       // No name of a provider has a space.

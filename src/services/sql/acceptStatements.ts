@@ -71,8 +71,8 @@ export const acceptAllStatement = `
     ${unlessBound}
   ), payload AS (
     INSERT INTO operation_payloads (operation_id, client_id, payload, key_id)
-    SELECT o.id, o.client_id, decode(r.payload, 'hex'), nullif(r.key_id, '')
-    FROM o JOIN unnest($6::uuid[], $10::text[], $11::text[]) AS r (id, payload, key_id) ON r.id = o.id
+    SELECT o.id, o.client_id, r.payload, nullif(r.key_id, '')
+    FROM o JOIN unnest($6::uuid[], $10::bytea[], $11::text[]) AS r (id, payload, key_id) ON r.id = o.id
   )
   ${accepted}`
 
