@@ -3,7 +3,7 @@
  * all. The tests run several processes on PostgreSQL.
  */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Logger } from "effect"
+import { Deferred, Effect, Exit, Fiber, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
@@ -102,12 +102,14 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
       const { grant, identity } = yield* issue()
       const processes = yield* Effect.all(range(3).map(() => Layer.build(anotherProcess())))
       let batchesBefore = 0
+      const underWay = yield* Deferred.make<void>()
       const untilRefused = Effect.fnUntraced(function*(process: number) {
         for (let n = 0;; n++) {
           const batch = range(20).map((key) => request(process * 1_000_000 + n * 20 + key))
           const result = yield* Effect.result(acceptAll(identity, batch))
-          if (result._tag === "Success") batchesBefore++
-          else if (result.failure._tag === "GrantRevoked") return
+          if (result._tag === "Success") {
+            if (++batchesBefore === 6) yield* Deferred.succeed(underWay, undefined)
+          } else if (result.failure._tag === "GrantRevoked") return
           else assert.strictEqual(result.failure._tag, "StoreUnavailable")
         }
       })
@@ -116,7 +118,7 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
         (process, n) => Effect.provideContext(untilRefused(n), process),
         { concurrency: "unbounded" }
       ))
-      while (batchesBefore < 6) yield* Effect.sleep(1)
+      yield* Deferred.await(underWay)
       const grants = yield* Grants
       yield* grants.revoke(grant.grant_id)
       const { identity: renewed } = yield* issueAgain(grant)
@@ -163,29 +165,34 @@ layer(PostgresLedger, { excludeTestServices: true })("concurrent batches of acce
       Effect.gen(function*() {
         const { identity } = yield* issue()
         const another = yield* Layer.build(anotherProcess({ applicationName: "unlucky", maxConnections: 1 }))
+        /** Waits until a statement of the call runs, and then for some more answers of the database. */
+        const untilRunning = Effect.fnUntraced(function*(polls: number, calling: Fiber.Fiber<unknown, unknown>) {
+          const sql = yield* SqlClient.SqlClient
+          for (let left = polls; left > 0 && calling.pollUnsafe() === undefined;) {
+            const active = yield* sql`
+            SELECT 1 FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name = 'unlucky' AND state = 'active'`
+            if (active.length > 0 || left < polls) left--
+          }
+        })
         let failures = 0
-        yield* Effect.forEach(range(40), (round) =>
-          Effect.gen(function*() {
-            const keys = range(50).map((key) => 1000 + round * 50 + key)
-            const accepting = Effect.provideContext(acceptAll(identity, keys.map((key) => request(key))), another)
-            const first = yield* Effect.forkChild(Effect.result(accepting))
-            // Later from round to round, so that all parts of the call are hit.
-            yield* Effect.sleep(round)
-            yield* terminate("unlucky")
-            const result = yield* Fiber.join(first)
-            if (result._tag === "Failure") {
-              failures++
-              assert.strictEqual(result.failure._tag, "StoreUnavailable")
-              assert.include([0, keys.length], yield* count(keys, identity))
-            }
-            const again = yield* Effect.retry(accepting, {
-              times: 10,
-              while: ({ _tag }) => _tag === "StoreUnavailable"
-            })
-            assert.isTrue(again.every(Exit.isSuccess))
-            assert.strictEqual(yield* count(keys, identity), keys.length)
-          }))
-        assert.isAbove(failures, 0, "no call was hit")
+        // Some calls end before they are hit: the rounds go on until enough were hit.
+        for (let round = 0; failures < 10; round++) {
+          const keys = range(200).map((key) => 1000 + round * 200 + key)
+          const accepting = Effect.provideContext(acceptAll(identity, keys.map((key) => request(key))), another)
+          const first = yield* Effect.forkChild(Effect.result(accepting))
+          yield* untilRunning(1 + round % 10, first)
+          yield* terminate("unlucky")
+          const result = yield* Fiber.join(first)
+          if (result._tag === "Failure") {
+            failures++
+            assert.strictEqual(result.failure._tag, "StoreUnavailable")
+            assert.include([0, keys.length], yield* count(keys, identity))
+          }
+          const again = yield* Effect.retry(accepting, { while: ({ _tag }) => _tag === "StoreUnavailable" })
+          assert.isTrue(again.every(Exit.isSuccess))
+          assert.strictEqual(yield* count(keys, identity), keys.length)
+        }
       }),
     120_000
   )
