@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
 import type * as SqlClient from "effect/sql/SqlClient"
@@ -39,6 +40,12 @@ export interface Accepted {
 }
 
 /**
+ * The result of one request of a batch: what `accept` answers to it. It is an `Exit`, because a defect may concern one request
+ * alone, such as a schema of its payload that dies.
+ */
+export type Acceptance = Exit.Exit<Accepted, BindingConflict | InvalidFinancialRequest>
+
+/**
  * Records acceptances and transitions of operations. It does not check which operations its caller may move: no HTTP client
  * reaches it.
  */
@@ -59,6 +66,23 @@ export class OperationLedger extends Context.Service<OperationLedger, {
     request: FinancialRequest,
     scope?: Scope
   ) => Effect.Effect<Accepted, GrantRefusal | BindingConflict | InvalidFinancialRequest | StoreUnavailable>
+  /**
+   * Accepts many requests with one grant in one statement and one commit, and yields the result of each, in their order. The
+   * results are those of `accept` for one request after the other: within the batch, too, the first request of a key creates the
+   * operation, an equal one returns it, and another one gets a `BindingConflict`. A refused request does not affect the others.
+   *
+   * A refusal of the grant, and `StoreUnavailable`, concern all requests, so the call fails with them. After
+   * `StoreUnavailable` either all acceptable requests were recorded or none: repeat the same requests with the same keys.
+   *
+   * One statement takes up to 500 requests, and up to 4 MiB of payloads. A larger batch becomes several statements, one after the
+   * other. If the call fails then, the statements before the failed one stay recorded. The operations of one batch have no
+   * order among themselves.
+   */
+  readonly acceptAll: (
+    grant: GrantIdentity,
+    requests: ReadonlyArray<FinancialRequest>,
+    scope?: Scope
+  ) => Effect.Effect<ReadonlyArray<Acceptance>, GrantRefusal | StoreUnavailable>
   /**
    * Moves the operation if it is still at `revision` (compare-and-set), and records the evidence in its history. Evidence is
    * JSON that justifies the transition, or null. To leave `indeterminate` requires an object that is not empty.

@@ -3,11 +3,14 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
 import {
   type Grant,
   type GrantIdentity,
   type GrantRefusal,
   GrantUnknown,
+  type ProviderName,
   refusal,
   type Scope,
   standingAt,
@@ -18,46 +21,105 @@ import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AcceptanceSignal } from "../AcceptanceSignal.ts"
 import { type Platform, prepareAcceptance } from "../internal/ledgerRules.ts"
 import { makeFindRefusals } from "../internal/refuseUnsendable.ts"
-import type { Accepted } from "../OperationLedger.ts"
+import type { Acceptance, Accepted } from "../OperationLedger.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import { ProviderPayloads } from "../ProviderPayloads.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
-export const makeAccept = Effect.gen(function*() {
+/** A valid request, and what its operation would have. */
+interface PreparedRequest {
+  readonly request: FinancialRequest
+  readonly id: OperationId
+  readonly digest: string
+  readonly payload: SealedPayload
+  /** The providers that refuse the request, each with the effect that fails with the reason. */
+  readonly refusals: ReadonlyMap<ProviderName, Effect.Effect<never, InvalidFinancialRequest>>
+}
+
+type Recorded = Effect.Effect<Accepted, BindingConflict | InvalidFinancialRequest>
+
+export const makeAcceptances = Effect.gen(function*() {
   const memory = yield* MemoryLedger
   const platform = yield* Effect.context<Platform>()
   const signal = yield* AcceptanceSignal
   const findRefusals = makeFindRefusals(yield* ProviderPayloads)
 
-  return Effect.fn("OperationLedger.accept")(
+  const prepare = Effect.fnUntraced(function*(request: FinancialRequest) {
+    const prepared = yield* prepareAcceptance(request)
+    return { ...prepared, request, refusals: yield* findRefusals(request) } satisfies PreparedRequest
+  })
+
+  /** The grant, if it is in good standing. */
+  const findGrant = (
+    identity: GrantIdentity,
+    scope: Scope | null,
+    at: DateTime.Utc
+  ): Result.Result<Grant, GrantRefusal> => {
+    const grant = memory.grantOf(identity)
+    if (grant === undefined) return Result.fail(new GrantUnknown())
+    const refused = refusal(standingFor(identity, standingAt(grant, scope, at), scope), scope)
+    return refused === null ? Result.succeed(grant) : Result.fail(refused)
+  }
+
+  /** Records the operation of a request in one synchronous step, unless the key is bound or the provider refuses it. */
+  const record = (grant: Grant, prepared: PreparedRequest, at: DateTime.Utc): Recorded => {
+    const { digest, id, payload, refusals, request } = prepared
+    const bound = [...memory.operations.values()].find(({ key, owner }) =>
+      key === request.key && owner.client_id === grant.client_id && owner.subject === grant.subject
+    )
+    if (bound !== undefined) {
+      return bound.digest === digest && bound.owner.resource_owner === grant.resource_owner
+        ? Effect.succeed({ operation: bound.operation, created: false })
+        : Effect.fail(new BindingConflict({ key: request.key }))
+    }
+    const unsendable = refusals.get(grant.provider)
+    if (unsendable !== undefined) return unsendable
+    const operation = newOperation(id, request, at)
+    memory.operations.set(id, newRecord(operation, grant, request, digest, payload, memory.cluster.timeline))
+    return Effect.succeed({ operation, created: true })
+  }
+
+  /** Checks the grant and records the requests, all in one synchronous step. Then it finds their results. */
+  const recordAll = Effect.fnUntraced(function*(
+    identity: GrantIdentity,
+    prepared: ReadonlyArray<Exit.Exit<PreparedRequest, InvalidFinancialRequest>>,
+    scope: Scope | null
+  ) {
+    const at = yield* DateTime.now
+    const { grant, recorded } = yield* Effect.fromResult(
+      Result.map(findGrant(identity, scope, at), (grant) => ({
+        grant,
+        recorded: prepared.map((exit): Recorded =>
+          Exit.isFailure(exit) ? Exit.failCause(exit.cause) : record(grant, exit.value, at)
+        )
+      }))
+    )
+    const results = yield* Effect.forEach(recorded, Effect.exit)
+    if (results.some((result) => Exit.isSuccess(result) && result.value.created)) {
+      yield* signal.announce(grant.provider)
+    }
+    return results
+  })
+
+  const accept = Effect.fn("OperationLedger.accept")(
     function*(identity: GrantIdentity, request: FinancialRequest, scope: Scope | null = null) {
-      const { digest, id, payload } = yield* prepareAcceptance(request)
-      const refusals = yield* findRefusals(request)
-      const at = yield* DateTime.now
-      return yield* Effect.suspend(
-        (): Effect.Effect<Accepted, GrantRefusal | BindingConflict | InvalidFinancialRequest> => {
-          const grant = memory.grantOf(identity)
-          if (grant === undefined) return Effect.fail(new GrantUnknown())
-          const refused = refusal(standingFor(identity, standingAt(grant, scope, at), scope), scope)
-          if (refused !== null) return Effect.fail(refused)
-          const bound = [...memory.operations.values()].find(({ key, owner }) =>
-            key === request.key && owner.client_id === grant.client_id && owner.subject === grant.subject
-          )
-          if (bound !== undefined) {
-            return bound.digest === digest && bound.owner.resource_owner === grant.resource_owner
-              ? Effect.succeed({ operation: bound.operation, created: false })
-              : Effect.fail(new BindingConflict({ key: request.key }))
-          }
-          const unsendable = refusals.get(grant.provider)
-          if (unsendable !== undefined) return unsendable
-          const operation = newOperation(id, request, at)
-          memory.operations.set(id, newRecord(operation, grant, request, digest, payload, memory.cluster.timeline))
-          return Effect.as(signal.announce(grant.provider), { operation, created: true })
-        }
-      )
+      const [result] = yield* recordAll(identity, [Exit.succeed(yield* prepare(request))], scope)
+      return yield* result!
     },
     Effect.provideContext(platform)
   )
+
+  const acceptAll = Effect.fn("OperationLedger.acceptAll")(
+    function*(identity: GrantIdentity, requests: ReadonlyArray<FinancialRequest>, scope: Scope | null = null) {
+      const prepared = yield* Effect.forEach(requests, (request) => Effect.exit(prepare(request)))
+      // Without a valid request the grant is not checked, as with `accept`.
+      if (prepared.every(Exit.isFailure)) return prepared.map((exit): Acceptance => Exit.failCause(exit.cause))
+      return yield* recordAll(identity, prepared, scope)
+    },
+    Effect.provideContext(platform)
+  )
+
+  return { accept, acceptAll }
 })
 
 const newOperation = (id: OperationId, { type }: FinancialRequest, at: DateTime.Utc): Operation => ({

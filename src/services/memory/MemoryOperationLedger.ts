@@ -15,7 +15,7 @@ import {
   type StaleOperation
 } from "../../domain/Operation.ts"
 import { cancellationResult, claimedError, findTransitionError, heldError } from "../internal/ledgerRules.ts"
-import { makeAccept } from "./MemoryAcceptance.ts"
+import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"
 
@@ -33,7 +33,7 @@ export const makeMemory = Effect.gen(function*() {
       return found === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(found)
     })
 
-  const accept = yield* makeAccept
+  const { accept, acceptAll } = yield* makeAcceptances
 
   const transition = Effect.fn("OperationLedger.transition")(
     function*(id: OperationId, revision: number, to: Outcome, evidence: Schema.Json) {
@@ -81,6 +81,7 @@ export const makeMemory = Effect.gen(function*() {
 
   return {
     accept,
+    acceptAll,
     transition,
     cancel,
     review,

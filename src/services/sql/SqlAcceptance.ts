@@ -18,13 +18,15 @@ import { type Platform, prepareAcceptance } from "../internal/ledgerRules.ts"
 import { makeFindRefusals } from "../internal/refuseUnsendable.ts"
 import { ProviderPayloads } from "../ProviderPayloads.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
-import { grantOfCredential, isGrantOfCredential, standingColumns } from "./grantStanding.ts"
-import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
+import { acceptStatement, boundStatement } from "./acceptStatements.ts"
+import { fromRow, type OperationRow } from "./OperationRow.ts"
 import { whenUnlocked } from "./whenUnlocked.ts"
 
-type AcceptedRow = GrantStanding & { readonly provider: ProviderName } & (OperationRow | { readonly id: null })
+/** A row of a statement that accepts: the standing of the grant, its provider, and a created operation. */
+export type AcceptedRow = GrantStanding & { readonly provider: ProviderName } & (OperationRow | { readonly id: null })
 
-type BoundRow = OperationRow & { readonly same_request: boolean }
+/** The operation of a request binding, and whether its request is the same. */
+export type BoundRow = OperationRow & { readonly same_request: boolean }
 
 export const makeAccept = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -39,14 +41,14 @@ export const makeAccept = Effect.gen(function*() {
       const identity = [grant.grant_id, grant.client_id, grant.subject]
       const statement = sql.unsafe<AcceptedRow>(acceptStatement, [
         ...identity,
+        scope,
+        grant.limited_to ?? null,
         id,
         request.type,
         request.key,
         digest,
         Hex.encode(payload.payload),
         payload.key_id,
-        scope,
-        grant.limited_to ?? null,
         [...refusals.keys()]
       ])
       const [row] = yield* orUnavailable(whenUnlocked(sql, statement))
@@ -68,37 +70,3 @@ export const makeAccept = Effect.gen(function*() {
     Effect.provideContext(platform)
   )
 })
-
-/**
- * Grant, client and provider connection stay locked until the operation is recorded. So a revocation, a deactivation or a
- * disconnection comes either before or after. The statement waits for no lock: see `whenUnlocked`.
- */
-const acceptStatement = `
-  WITH standing AS (
-    SELECT g.id AS grant_id, g.client_id, g.resource_owner, g.subject, g.provider_connection_id, p.provider,
-      ${standingColumns("$10::text IS NULL OR ($10 = ANY (g.scopes) AND ($11::text[] IS NULL OR $10 = ANY ($11)))")}
-    ${grantOfCredential}
-    WHERE ${isGrantOfCredential}
-    FOR SHARE OF g, c, p NOWAIT
-  ), o AS (
-    INSERT INTO operations (id, client_id, resource_owner, subject, grant_id, provider_connection_id, type,
-      idempotency_key, request_digest, state, revision)
-    SELECT $4, client_id, resource_owner, subject, grant_id, provider_connection_id, $5, $6, decode($7, 'hex'),
-      'accepted', 1
-    FROM standing
-    WHERE NOT revoked AND NOT expired AND client_active AND scope_granted AND provider_connected
-      AND provider <> ALL ($12::text[])
-    ON CONFLICT (client_id, subject, idempotency_key) DO NOTHING
-    RETURNING *
-  ), payload AS (
-    INSERT INTO operation_payloads (operation_id, client_id, payload, key_id)
-    SELECT id, client_id, decode($8, 'hex'), $9 FROM o
-  )
-  SELECT s.provider, s.revoked, s.expired, s.client_active, s.scope_granted, s.provider_connected, ${publicColumns}
-  FROM standing s LEFT JOIN o ON true`
-
-const boundStatement = `
-  SELECT ${publicColumns},
-    o.request_digest = decode($5, 'hex') AND o.resource_owner = g.resource_owner AS same_request
-  FROM operations o JOIN grants g ON g.id = $1 AND g.client_id = $2
-  WHERE o.client_id = $2 AND o.subject = $3 AND o.idempotency_key = $4`

@@ -20,12 +20,14 @@ import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 import { isFree } from "./queueFragments.ts"
+import { makeAcceptAll } from "./SqlAcceptAll.ts"
 import { makeAccept } from "./SqlAcceptance.ts"
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
   const accept = yield* makeAccept
+  const acceptAll = yield* makeAcceptAll(accept)
 
   const show = (id: OperationId) => findOperation(sql, id)
 
@@ -87,7 +89,7 @@ export const makeSql = Effect.gen(function*() {
     return row === undefined ? yield* new OperationNotFound({ id }) : row.return_reason
   })
 
-  return { accept, transition, cancel, review, show, bound, returnReason, isEmpty, history }
+  return { accept, acceptAll, transition, cancel, review, show, bound, returnReason, isEmpty, history }
 })
 
 const boundStatement = `
