@@ -1,14 +1,17 @@
 /**
- * `npm run bench:submission`: measures the throughput of workers, and the delay from acceptance to submission. The peer
- * is a hand-written job queue on the same database and against the same sandbox provider, in alternating rounds.
+ * `npm run bench:submission`: measures the throughput of workers, and the delay from acceptance to submission. The peers
+ * are graphile-worker, pg-boss and a hand-written job queue, on the same database and against the same sandbox provider,
+ * in alternating rounds. Ratios need the contestant `one-worker`.
  *
  *     npm run bench:submission -- --quick
+ *     npm run bench:submission -- --quick --measure throughput --only one-worker --only pg-boss
  *
  * Exits with 1 if an operation did not succeed, or if the provider did not receive it exactly once. Linux only: CPU time
  * is read from /proc.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import * as os from "node:os"
 import { type Progress, withProgress } from "../src/cli/ProgressBar.ts"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
@@ -18,38 +21,51 @@ import { migrate } from "../src/services/Migrations.ts"
 import { BenchDatabase, grantFor, postmasterPid } from "./shared/database.ts"
 import { say } from "./shared/progress.ts"
 import { median } from "./shared/statistics.ts"
-import { flag, readOptions } from "./shared/usage.ts"
-import { distance } from "./submission/config.ts"
-import { ageLedger, makeLedgerQueue, makePeerQueue, type Queue } from "./submission/queues.ts"
-import { errorsOf, type Rounds, toJson, toTable } from "./submission/report.ts"
+import { choices, fail, flag, readOptions } from "./shared/usage.ts"
+import { distance, type SystemName } from "./submission/config.ts"
 import {
+  argumentOf,
   type Contestant,
-  type Latency,
-  latencyRound,
-  type Setting,
-  type Throughput,
-  throughputRound
-} from "./submission/rounds.ts"
+  contestantArguments,
+  type MeasurementName,
+  measurementNames,
+  measurements,
+  systems
+} from "./submission/contestants.ts"
+import type { Queue } from "./submission/queue.ts"
+import { type Rounds, summarize, toJson, toTable } from "./submission/report.ts"
+import { type Latency, latencyRound, type Setting, type Throughput, throughputRound } from "./submission/rounds.ts"
 
 const options = readOptions(import.meta.url, {
+  measure: choices("Measures only this", measurementNames),
+  only: choices("Measures only this contestant", contestantArguments),
   quick: flag("Fewer and shorter rounds, for rough figures"),
   json: flag("Prints the report as JSON"),
-  profile: flag("Writes CPU profiles of the gateway's workers to the working directory, too")
+  profile: flag("Writes CPU profiles of the workers to the working directory, too")
 })
 
 const plan = options.quick
   ? {
     rounds: 1,
-    throughput: { warmUp: 1000, operations: 4000 },
-    distant: { warmUp: 500, operations: 1500 },
+    throughput: { warmUp: 1000, operations: 4000, delay: 0 },
+    distant: { warmUp: 500, operations: 1500, delay: distance },
     latency: { perSecond: 100, warmUp: 1, duration: 5 }
   }
   : {
     rounds: 3,
-    throughput: { warmUp: 3000, operations: 12_000 },
-    distant: { warmUp: 1000, operations: 3000 },
+    throughput: { warmUp: 3000, operations: 12_000, delay: 0 },
+    distant: { warmUp: 1000, operations: 3000, delay: distance },
     latency: { perSecond: 100, warmUp: 2, duration: 10 }
   }
+
+/** The contestants of a measurement that the options select. */
+const selected = (name: MeasurementName): ReadonlyArray<Contestant> =>
+  options.measure.includes(name)
+    ? measurements[name].filter((contestant) => options.only.includes(argumentOf(contestant)))
+    : []
+
+const contestants = measurementNames.flatMap(selected)
+if (contestants.length === 0) fail("--measure and --only must select a contestant of one measurement")
 
 /** Rounds of all contestants in turn, so that other load on the machine affects each. The order alternates. */
 const alternate = Effect.fnUntraced(function*<Round, E, R>(
@@ -75,62 +91,48 @@ const alternate = Effect.fnUntraced(function*<Round, E, R>(
 const perSecond = (round: Throughput) => `${round.operationsPerSecond.toFixed(0)} operations/s`
 const typical = (round: Latency) => `${median(round.latencies).toFixed(2)} ms`
 
+/** Settled submissions in each queue at the start. */
+const age = 20_000
+
 const benchmark = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  // A checkpoint within a round would add images of pages to its write-ahead log.
+  yield* sql.unsafe("ALTER SYSTEM SET checkpoint_timeout = '1d'").unprepared
+  yield* sql`SELECT pg_reload_conf()`
   yield* migrate
   const { grant } = yield* (yield* Grants).issue(grantFor("payer"))
   const { database, port, socketDirectory, username } = yield* LocalPostgres
   const address = { database, port, socketDirectory, username }
+  const queues = new Map<SystemName, Queue>()
+  for (const name of new Set(contestants.map(({ system }) => system))) {
+    queues.set(name, yield* systems[name].prepare(address, grant, age))
+  }
   const setting: Setting = {
     database: address,
     grant,
     postmaster: yield* postmasterPid,
+    queues,
     profile: options.profile
   }
-  const queue = yield* makeLedgerQueue(grant)
-  yield* ageLedger(queue, 20_000)
-  const peer = yield* makePeerQueue(20_000)
   return yield* withProgress(
-    { label: "Measuring", unit: "rounds", total: plan.rounds * 10 },
-    (progress) => measure(setting, queue, peer, progress)
+    { label: "Measuring", unit: "rounds", total: plan.rounds * contestants.length },
+    (progress) => measure(setting, progress)
   )
 })
 
-/** Ten contestants: four of the throughput, three of the throughput at a distance, and three of the latency. */
-const measure = Effect.fnUntraced(function*(setting: Setting, queue: Queue, peer: Queue, progress: Progress) {
-  const one: Contestant = { name: "one worker", queue, workers: 1, answer: "at once", listens: true, delay: 0 }
-  const peers: Contestant = { ...one, name: "peer", queue: peer }
-  const throughput = yield* alternate(
-    [
-      one,
-      { ...one, name: "two workers", workers: 2 },
-      { ...one, name: "one worker, acknowledged, then read", answer: "acknowledged" },
-      peers
-    ],
-    (contestant) => throughputRound(setting, contestant, plan.throughput),
-    perSecond,
-    progress
-  )
-  const distant = yield* alternate(
-    [
-      { ...one, delay: distance },
-      { ...one, name: "two workers", workers: 2, delay: distance },
-      { ...peers, delay: distance }
-    ],
-    (contestant) => throughputRound(setting, contestant, plan.distant),
-    perSecond,
-    progress
-  )
-  const latency = yield* alternate(
-    [
-      { ...one, name: "one worker, notified" },
-      { ...one, name: "one worker, polling alone", listens: false },
-      { ...peers, name: "peer, notified" }
-    ],
-    (contestant) => latencyRound(setting, contestant, plan.latency),
-    typical,
-    progress
-  )
-  return { throughput, distant, latency }
+const measure = Effect.fnUntraced(function*(setting: Setting, progress: Progress) {
+  const throughput = (name: "throughput" | "distant") =>
+    alternate(selected(name), (contestant) => throughputRound(setting, contestant, plan[name]), perSecond, progress)
+  return summarize({
+    throughput: yield* throughput("throughput"),
+    distant: yield* throughput("distant"),
+    latency: yield* alternate(
+      selected("latency"),
+      (contestant) => latencyRound(setting, contestant, plan.latency),
+      typical,
+      progress
+    )
+  })
 })
 
 const main = Effect.gen(function*() {
@@ -140,9 +142,8 @@ const main = Effect.gen(function*() {
     Effect.provide(BenchDatabase)
   )
   process.stdout.write(options.json ? toJson(report) : toTable(report))
-  const errors = errorsOf(report)
-  for (const error of errors) yield* say(error)
-  if (errors.length > 0) process.exitCode = 1
+  for (const error of report.errors) yield* say(error)
+  if (report.errors.length > 0) process.exitCode = 1
 })
 
 NodeRuntime.runMain(Effect.scoped(main))

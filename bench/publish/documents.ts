@@ -1,18 +1,26 @@
 /**
  * Puts the recorded figures into the documents, between markers.
  */
-import { ladderPlot, memoryPlot, ratiosPlot } from "./plots.ts"
+import { ladderPlot, memoryPlot, ratiosPlot, submissionCpuPlot, submissionPlot } from "./plots.ts"
 import type { Results } from "./results.ts"
-import { ladderTable, machineLine, memoryTable, readsTables, summaryTable } from "./tables.ts"
+import { ladderTable, machineLine, memoryTable, readsTables, submissionTables, summaryTable } from "./tables.ts"
 
-export type Section = "summary" | "reads" | "ladder" | "memory"
+export type Section = "summary" | "reads" | "ladder" | "memory" | "submission"
+
+/** The documents with sections. */
+export const documents: ReadonlyArray<string> = [
+  "README.md",
+  "docs/performance.md",
+  "docs/submission-performance.md"
+]
 
 /** The command that records what a section lacks. */
 const commands: Readonly<Record<Section, string>> = {
   summary: "npm run -s bench -- --go --json > bench/results/reads.json",
   reads: "npm run -s bench -- --go --json > bench/results/reads.json",
   ladder: "npm run -s bench -- --label TEXT --command FILE --json > bench/results/steps/1.json",
-  memory: "npm run -s bench:memory -- --json > bench/results/memory.json"
+  memory: "npm run -s bench:memory -- --json > bench/results/memory.json",
+  submission: "npm run -s bench:submission -- --json > bench/results/submission.json"
 }
 
 const unmeasured = (section: Section) =>
@@ -21,7 +29,7 @@ const unmeasured = (section: Section) =>
 const image = (name: string, description: string) => `![${description}](performance/${name}.svg)`
 
 /** The text between the markers of each section. */
-const sectionsOf = ({ memory, reads, steps }: Results): Readonly<Record<Section, string>> => ({
+const sectionsOf = ({ memory, reads, steps, submission }: Results): Readonly<Record<Section, string>> => ({
   summary: reads === null
     ? unmeasured("summary")
     : `${summaryTable(reads)}\n\nMeasured on ${machineLine(reads.machine)}.`,
@@ -33,7 +41,12 @@ const sectionsOf = ({ memory, reads, steps }: Results): Readonly<Record<Section,
     : `${image("ladder", "CPU time of a request after each step")}\n\n${ladderTable(steps)}`,
   memory: memory === null
     ? unmeasured("memory")
-    : `${image("memory", "Memory under a mixed load")}\n\n${memoryTable(memory)}`
+    : `${image("memory", "Memory under a mixed load")}\n\n${memoryTable(memory)}`,
+  submission: submission === null ? unmeasured("submission") : [
+    image("submission", "Operations per second of the worker and its peers"),
+    image("submission-cpu", "CPU time of an operation"),
+    submissionTables(submission)
+  ].join("\n\n")
 })
 
 /** Replaces the text between `<!-- bench:NAME -->` and `<!-- /bench -->`. */
@@ -47,9 +60,13 @@ export const fillSections = (document: string, results: Results): string => {
 }
 
 /** The plots by file name, for the results that there are. */
-export const plotsOf = ({ memory, reads, steps }: Results): ReadonlyMap<string, string> =>
+export const plotsOf = ({ memory, reads, steps, submission }: Results): ReadonlyMap<string, string> =>
   new Map([
     ...reads === null ? [] : [["ratios.svg", ratiosPlot(reads)] as const],
     ...steps.length === 0 ? [] : [["ladder.svg", ladderPlot(steps)] as const],
-    ...memory === null ? [] : [["memory.svg", memoryPlot(memory)] as const]
+    ...memory === null ? [] : [["memory.svg", memoryPlot(memory)] as const],
+    ...submission === null ? [] : [
+      ["submission.svg", submissionPlot(submission)] as const,
+      ["submission-cpu.svg", submissionCpuPlot(submission)] as const
+    ]
   ])

@@ -5,6 +5,8 @@ import type { MemoryReport } from "../memory/report.ts"
 import type { Comparison } from "../reads/compare.ts"
 import { peerNames } from "../reads/contestants.ts"
 import type { Report } from "../reads/report.ts"
+import { baseline, distance } from "../submission/config.ts"
+import type { SubmissionReport, ThroughputRow } from "../submission/report.ts"
 import { type Bar, drawBars, type Panel } from "./bars.ts"
 import { drawLines } from "./lines.ts"
 
@@ -66,3 +68,36 @@ export const memoryPlot = ({ samples }: MemoryReport): string => {
     ]
   )
 }
+
+const throughputPanel = (
+  title: string,
+  unit: string,
+  rows: ReadonlyArray<ThroughputRow>,
+  figure: (row: ThroughputRow) => number
+): Panel => ({
+  title,
+  unit,
+  bars: rows.map((row): Bar => ({
+    label: row.name,
+    value: figure(row),
+    shown: figure(row).toFixed(0),
+    isFirst: row.name === baseline
+  }))
+})
+
+export const submissionPlot = ({ distant, throughput }: SubmissionReport): string =>
+  drawBars(
+    "Operations per second of the worker and its peers",
+    [
+      ["provider that answers at once", throughput] as const,
+      [`provider that takes ${distance} ms`, distant] as const
+    ].map(([title, rows]) =>
+      throughputPanel(title, "operations per second", rows, ({ operationsPerSecond }) => operationsPerSecond)
+    )
+  )
+
+export const submissionCpuPlot = ({ throughput }: SubmissionReport): string =>
+  drawBars("CPU time of an operation, of the workers and of PostgreSQL", [
+    throughputPanel("workers", "CPU time of the workers for an operation, µs", throughput, (row) => row.workerCpu),
+    throughputPanel("PostgreSQL", "CPU time of PostgreSQL for an operation, µs", throughput, (row) => row.databaseCpu)
+  ])

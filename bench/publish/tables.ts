@@ -6,6 +6,8 @@ import type { Comparison, Measurement } from "../reads/compare.ts"
 import { peerNames } from "../reads/contestants.ts"
 import type { Report } from "../reads/report.ts"
 import type { Machine } from "../shared/table.ts"
+import { distance } from "../submission/config.ts"
+import type { LatencyRow, SubmissionReport, ThroughputRow } from "../submission/report.ts"
 
 const row = (cells: ReadonlyArray<string>) => `| ${cells.join(" | ")} |`
 
@@ -103,3 +105,41 @@ export const memoryTable = (report: MemoryReport): string => {
         + `requests on ${machineLine(machine)}.`
   ].join("\n\n")
 }
+
+const shownRatio = (ratio: number | null) => ratio?.toFixed(2) ?? missing
+
+const throughputTable = (title: string, rows: ReadonlyArray<ThroughputRow>): string =>
+  table(
+    [title, "Operations/s", "Ratio", "Worker CPU µs", "PostgreSQL CPU µs", "Sandbox CPU µs", "WAL bytes"],
+    rows.map(({ databaseCpu, name, operationsPerSecond, ratio, sandboxCpu, wal, workerCpu }) => [
+      name,
+      whole(operationsPerSecond),
+      shownRatio(ratio),
+      whole(workerCpu),
+      whole(databaseCpu),
+      whole(sandboxCpu),
+      whole(wal)
+    ])
+  )
+
+const latencyTable = (rows: ReadonlyArray<LatencyRow>): string =>
+  table(
+    ["From acceptance to request", "p50 ms", "Ratio", "p99 ms", "Ratio", "Longest ms"],
+    rows.map(({ longest, name, p50, p50Ratio, p99, p99Ratio }) => [
+      name,
+      p50.toFixed(1),
+      shownRatio(p50Ratio),
+      p99.toFixed(1),
+      shownRatio(p99Ratio),
+      longest.toFixed(1)
+    ])
+  )
+
+/** The measurements that were made. */
+export const submissionTables = ({ commit, distant, latency, machine, rounds, throughput }: SubmissionReport): string =>
+  [
+    `Medians of ${rounds} rounds on ${machineLine(machine)}. A commit took ${commit.median.toFixed(2)} ms.`,
+    ...throughput.length === 0 ? [] : [throughputTable("Provider that answers at once", throughput)],
+    ...distant.length === 0 ? [] : [throughputTable(`Provider that takes ${distance} ms`, distant)],
+    ...latency.length === 0 ? [] : [latencyTable(latency)]
+  ].join("\n\n")

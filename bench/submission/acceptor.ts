@@ -2,46 +2,44 @@
  * Accepts requests at a steady rate, without waiting for their submission, and reports when each was accepted.
  */
 import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
+import { PgClient } from "@effect/sql-pg"
 import { Effect, Fiber, Layer, References } from "effect"
-import { Pool } from "pg"
+import { SqlClient } from "effect/sql"
 import { IdempotencyKey } from "../../src/domain/Idempotency.ts"
 import * as PgAcceptanceSignal from "../../src/node/PgAcceptanceSignal.ts"
 import { WriterPool } from "../../src/node/Pools.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { configuration, report } from "../shared/processes.ts"
-import { type AcceptorConfig, now, payloadOf, peerChannel, pgOptions } from "./config.ts"
+import { type AcceptorConfig, now, payloadOf, type PeerName } from "./config.ts"
+import { peerQueues } from "./peerQueues.ts"
 import { databaseAt } from "./pools.ts"
 
 const config = configuration<AcceptorConfig>()
-const payload = payloadOf("at once")
-
-const addJob = "INSERT INTO peer.jobs (payload) VALUES ($1) RETURNING id"
 
 /** Accepts the n-th request, and yields the id of its operation or job. */
-const makeAccept = Effect.gen(function*() {
-  if (config.into === "ledger") {
-    const ledger = yield* OperationLedger
-    return (n: number): Effect.Effect<string> =>
-      ledger.accept(config.identity, { type: "payment", key: IdempotencyKey.make(`${config.prefix}${n}`), payload })
-        .pipe(Effect.map(({ operation }) => operation.id), Effect.orDie)
-  }
-  const pool = yield* Effect.acquireRelease(
-    Effect.sync(() => new Pool({ ...pgOptions(config.database), max: 4 })),
-    (opened) => Effect.promise(() => opened.end())
-  )
-  const values = [JSON.stringify(payload), ...config.announces ? [peerChannel] : []]
-  const text = config.announces ? `${addJob}, pg_notify($2, '1')` : addJob
-  return () =>
-    Effect.map(
-      Effect.promise(() => pool.query<{ readonly id: string }>({ name: "add", text, values })),
-      ({ rows }) => rows[0]!.id
-    )
+type Accept = (n: number) => Effect.Effect<string>
+
+const acceptByLedger = Effect.gen(function*() {
+  const ledger = yield* OperationLedger
+  const payload = payloadOf("at once")
+  return ((n) =>
+    ledger.accept(config.identity, { type: "payment", key: IdempotencyKey.make(`${config.prefix}${n}`), payload })
+      .pipe(Effect.map(({ operation }) => operation.id), Effect.orDie)) satisfies Accept
+})
+
+const acceptByPeer = Effect.fnUntraced(function*(peer: PeerName) {
+  const sql = yield* SqlClient.SqlClient
+  const queue = yield* peerQueues[peer].open(config.database)
+  return (() =>
+    sql.withTransaction(queue.fill("", 1, "at once")).pipe(
+      Effect.map(([id]) => id!),
+      Effect.orDie
+    )) satisfies Accept
 })
 
 const start = Effect.callback<void>((resume) => void process.once("message", () => resume(Effect.void)))
 
-const main = Effect.gen(function*() {
-  const accept = yield* makeAccept
+const main = Effect.fnUntraced(function*(accept: Accept) {
   report({})
   yield* start
   const startedAt = performance.now()
@@ -63,8 +61,14 @@ const Ledger = OperationLedger.layer.pipe(
   Layer.provide(Layer.mergeAll(NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom))
 )
 
-Effect.scoped(main).pipe(
-  Effect.provide(Ledger),
+const { database, port, socketDirectory, username } = config.database
+const Pool = PgClient.layer({ host: socketDirectory, port, username, database, maxConnections: 4 })
+
+const program = config.into === "gateway"
+  ? Effect.provide(Effect.flatMap(acceptByLedger, main), Ledger)
+  : Effect.provide(Effect.flatMap(acceptByPeer(config.into), main), Pool)
+
+Effect.scoped(program).pipe(
   Effect.provideService(References.TracerEnabled, false),
   NodeRuntime.runMain
 )

@@ -7,6 +7,9 @@ import type { DatabaseAddress } from "../shared/processes.ts"
 /** The upstream provider of the operations. */
 export const provider = "bank"
 
+/** The contestant with whose figures the others are compared. */
+export const baseline = "one worker"
+
 /** Jobs or submissions at the same time in one process: the default of `SubmissionPolicy`. */
 export const concurrency = 32
 
@@ -15,6 +18,11 @@ export const concurrency = 32
  * of the machine.
  */
 export const distance = 100
+
+export type PeerName = "hand-written" | "graphile-worker" | "pg-boss"
+
+/** What submits: the gateway or a peer. */
+export type SystemName = "gateway" | PeerName
 
 export interface WorkerConfig {
   readonly database: DatabaseAddress
@@ -32,8 +40,8 @@ export interface SandboxConfig {
 
 export interface AcceptorConfig {
   readonly database: DatabaseAddress
-  /** The queue that accepts: the ledger's or the peer's. */
-  readonly into: "ledger" | "peer"
+  /** The system that accepts. */
+  readonly into: SystemName
   readonly identity: GrantIdentity
   /** Begins each idempotency key. */
   readonly prefix: string
@@ -56,8 +64,11 @@ export const payloadOf = (answer: "at once" | "acknowledged") => ({
   sandbox: { outcome: "succeeded", settle_after_ms: answer === "at once" ? 0 : 1 }
 })
 
-/** The channel of the peer. The payload of a notification is the number of added jobs. */
+/** The channel of the hand-written peer. The payload of a notification is the number of added jobs. */
 export const peerChannel = "peer_jobs"
+
+/** The task of graphile-worker, and the queue of pg-boss. */
+export const taskName = "submit"
 
 /** The address of the database as options of `pg`. */
 export const pgOptions = ({ database, port, socketDirectory, username }: DatabaseAddress) => ({
@@ -66,3 +77,7 @@ export const pgOptions = ({ database, port, socketDirectory, username }: Databas
   user: username,
   database
 })
+
+/** The same as a URL. `pg` reads the directory of the socket from the parameter `host`. */
+export const urlOf = ({ database, port, socketDirectory, username }: DatabaseAddress): string =>
+  `postgres://${username}@/${database}?host=${encodeURIComponent(socketDirectory)}&port=${port}`

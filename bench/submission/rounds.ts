@@ -9,26 +9,18 @@ import type { Grant } from "../../src/domain/Grant.ts"
 import { cpuOf, cpuOfChildren } from "../shared/proc.ts"
 import { type DatabaseAddress, nextMessage, startReady } from "../shared/processes.ts"
 import { median } from "../shared/statistics.ts"
-import type { AcceptorConfig, Instants, SandboxConfig, WorkerConfig } from "./config.ts"
-import type { Answer, Queue } from "./queues.ts"
-
-export interface Contestant {
-  readonly name: string
-  readonly queue: Queue
-  readonly workers: number
-  readonly answer: Answer
-  /** Whether the workers listen for acceptances. */
-  readonly listens: boolean
-  /** Milliseconds that the provider takes for each submission. */
-  readonly delay: number
-}
+import type { AcceptorConfig, Instants, SandboxConfig, SystemName, WorkerConfig } from "./config.ts"
+import { type Contestant, systems } from "./contestants.ts"
+import type { Queue } from "./queue.ts"
 
 export interface Setting {
   readonly database: DatabaseAddress
   readonly grant: Grant
   /** Process id of the PostgreSQL server. */
   readonly postmaster: number
-  /** Writes a CPU profile of each worker of the gateway to the working directory. */
+  /** The queues of the systems that are measured. */
+  readonly queues: ReadonlyMap<SystemName, Queue>
+  /** Writes a CPU profile of each worker to the working directory. */
   readonly profile: boolean
 }
 
@@ -36,6 +28,8 @@ export interface ThroughputPlan {
   /** Operations for each worker. */
   readonly warmUp: number
   readonly operations: number
+  /** Milliseconds that the provider takes for each submission. */
+  readonly delay: number
 }
 
 /** The figures of every round. */
@@ -51,6 +45,8 @@ export interface Throughput extends Round {
   readonly workerCpu: number
   readonly databaseCpu: number
   readonly sandboxCpu: number
+  /** Bytes of write-ahead log an operation. */
+  readonly wal: number
 }
 
 export interface LatencyPlan {
@@ -69,17 +65,16 @@ let rounds = 0
 
 const startWorkers = (setting: Setting, contestant: Contestant, sandboxUrl: string, timed: boolean) => {
   const { database, profile } = setting
-  const { listens, queue, workers } = contestant
+  const { listens, system, workers } = contestant
   const config: WorkerConfig = { database, sandboxUrl, listens, timed }
-  return queue.name === "peer"
-    ? Effect.all(Array.from({ length: workers }, () => startReady("submission/peer.ts", config)))
-    : Effect.all(
-      Array.from({ length: workers }, () => startReady("submission/worker.ts", config, profile ? ["--cpu-prof"] : []))
-    )
+  const flags = profile ? ["--cpu-prof"] : []
+  return Effect.all(Array.from({ length: workers }, () => startReady(systems[system].script, config, flags)))
 }
 
-const startSandbox = ({ delay }: Contestant) =>
+const startSandbox = (delay: number) =>
   startReady<{ readonly url: string }>("submission/sandbox.ts", { delay } satisfies SandboxConfig)
+
+const queueOf = ({ queues }: Setting, { system }: Contestant) => queues.get(system)!
 
 /** Vacuums the dead rows of earlier rounds, which would slow the next one down. Then measures the time of a commit. */
 const prepare = Effect.gen(function*() {
@@ -95,13 +90,13 @@ const prepare = Effect.gen(function*() {
 }).pipe(Effect.orDie)
 
 /** Waits until the queue is done. Dies after two minutes, because a job must have been lost. */
-const untilDone = (queue: Queue) =>
+const untilDone = (queue: Queue, { name }: Contestant) =>
   Effect.gen(function*() {
     while (!(yield* queue.isDone)) yield* Effect.sleep("20 millis")
   }).pipe(
     Effect.timeoutOrElse({
       duration: "2 minutes",
-      orElse: () => Effect.die(new Error(`the ${queue.name} did not finish its work`))
+      orElse: () => Effect.die(new Error(`${name} did not finish its work`))
     })
   )
 
@@ -118,7 +113,7 @@ const receiptsOf = Effect.fnUntraced(function*(sandboxUrl: string) {
 })
 
 /** The errors of a round. A round with errors is invalid. */
-const verdict = Effect.fnUntraced(function*({ name, queue }: Contestant, ids: ReadonlyArray<string>, url: string) {
+const verdict = Effect.fnUntraced(function*(name: string, queue: Queue, ids: ReadonlyArray<string>, url: string) {
   const receipts = yield* receiptsOf(url)
   const notOnce = ids.filter((id) => receipts.get(id) !== 1).length
   const unsuccessful = yield* queue.unsuccessful(ids)
@@ -131,34 +126,61 @@ const verdict = Effect.fnUntraced(function*({ name, queue }: Contestant, ids: Re
   ]
 })
 
+const walPosition = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly bytes: number }>`
+    SELECT (pg_current_wal_insert_lsn() - '0/0')::float8 AS bytes`
+  return row!.bytes
+})
+
+/** Instant in milliseconds, CPU times in microseconds, and position in bytes. */
+interface Usage {
+  readonly at: number
+  readonly worker: number
+  readonly database: number
+  readonly sandbox: number
+  readonly wal: number
+}
+
 /** Measures how fast the workers empty a full queue. */
 export const throughputRound = Effect.fnUntraced(
-  function*(setting: Setting, contestant: Contestant, { operations, warmUp }: ThroughputPlan) {
-    const { answer, queue, workers: processes } = contestant
+  function*(setting: Setting, contestant: Contestant, { delay, operations, warmUp }: ThroughputPlan) {
+    const sql = yield* SqlClient.SqlClient
+    const queue = queueOf(setting, contestant)
     const prefix = `round-${++rounds}-`
     const commit = yield* prepare
-    const sandbox = yield* startSandbox(contestant)
+    const sandbox = yield* startSandbox(delay)
     const workers = yield* startWorkers(setting, contestant, sandbox.message.url, false)
-    const ids = [...yield* queue.fill(`${prefix}warm-up-`, warmUp * processes, answer)]
-    yield* queue.announce
-    yield* untilDone(queue)
-    const cpu = () => ({
+    const usage = Effect.map(walPosition, (wal): Usage => ({
+      at: performance.now(),
       worker: workers.reduce((sum, { pid }) => sum + cpuOf(pid), 0),
       database: cpuOfChildren(setting.postmaster),
-      sandbox: cpuOf(sandbox.pid)
-    })
-    ids.push(...yield* queue.fill(prefix, operations, answer))
-    const [startedAt, before] = [performance.now(), cpu()]
-    yield* queue.announce
-    yield* untilDone(queue)
-    const [endedAt, after] = [performance.now(), cpu()]
+      sandbox: cpuOf(sandbox.pid),
+      wal
+    }))
+    /** Work begins when the transaction commits: the usage before it contains the acceptances, and none of the work. */
+    const work = Effect.fnUntraced(function*(name: string, count: number) {
+      const [ids, before] = yield* sql.withTransaction(Effect.gen(function*() {
+        const added = yield* queue.fill(name, count, contestant.answer)
+        yield* sql`SET CONSTRAINTS ALL IMMEDIATE`
+        return [added, yield* usage] as const
+      }))
+      yield* queue.announce
+      yield* untilDone(queue, contestant)
+      return { ids, before, after: yield* usage }
+    }, Effect.orDie)
+    const warm = yield* work(`${prefix}warm-up-`, warmUp * contestant.workers)
+    const { after, before, ids } = yield* work(prefix, operations)
+    const perOperation = (figure: "worker" | "database" | "sandbox" | "wal") =>
+      (after[figure] - before[figure]) / operations
     return {
       commit,
-      operationsPerSecond: operations * 1000 / (endedAt - startedAt),
-      workerCpu: (after.worker - before.worker) / operations,
-      databaseCpu: (after.database - before.database) / operations,
-      sandboxCpu: (after.sandbox - before.sandbox) / operations,
-      errors: yield* verdict(contestant, ids, sandbox.message.url)
+      operationsPerSecond: operations * 1000 / (after.at - before.at),
+      workerCpu: perOperation("worker"),
+      databaseCpu: perOperation("database"),
+      sandboxCpu: perOperation("sandbox"),
+      wal: perOperation("wal"),
+      errors: yield* verdict(contestant.name, queue, [...warm.ids, ...ids], sandbox.message.url)
     } satisfies Throughput
   },
   Effect.scoped
@@ -173,16 +195,17 @@ const askFor = <Message>(child: ChildProcess, request: string) =>
 /** Measures the delay from acceptance to submission, at a rate that leaves the workers idle most of the time. */
 export const latencyRound = Effect.fnUntraced(
   function*(setting: Setting, contestant: Contestant, { duration, perSecond, warmUp }: LatencyPlan) {
-    const { listens, queue } = contestant
+    const { listens, system } = contestant
+    const queue = queueOf(setting, contestant)
     const commit = yield* prepare
-    const sandbox = yield* startSandbox(contestant)
+    const sandbox = yield* startSandbox(0)
     const workers = yield* startWorkers(setting, contestant, sandbox.message.url, true)
     const { client_id, grant_id, subject } = setting.grant
     const acceptor = yield* startReady(
       "submission/acceptor.ts",
       {
         database: setting.database,
-        into: queue.name,
+        into: system,
         identity: { client_id, grant_id, subject },
         prefix: `round-${++rounds}-`,
         count: perSecond * (warmUp + duration),
@@ -191,7 +214,7 @@ export const latencyRound = Effect.fnUntraced(
       } satisfies AcceptorConfig
     )
     const { accepted } = yield* askFor<{ readonly accepted: Instants }>(acceptor.child, "start")
-    yield* untilDone(queue)
+    yield* untilDone(queue, contestant)
     const begun = new Map<string, number>()
     for (const { child } of workers) {
       const answer = yield* askFor<{ readonly begun: Instants }>(child, "report")
@@ -200,7 +223,7 @@ export const latencyRound = Effect.fnUntraced(
     return {
       commit,
       latencies: accepted.slice(perSecond * warmUp).map(([id, at]) => (begun.get(id)! - at) / 1_000_000),
-      errors: yield* verdict(contestant, accepted.map(([id]) => id), sandbox.message.url)
+      errors: yield* verdict(contestant.name, queue, accepted.map(([id]) => id), sandbox.message.url)
     } satisfies Latency
   },
   Effect.scoped

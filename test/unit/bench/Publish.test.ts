@@ -9,7 +9,7 @@ import { readResults } from "../../../bench/publish/results.ts"
 const results = readResults("bench/results")
 
 describe("npm run bench:publish", () => {
-  for (const file of ["README.md", "docs/performance.md"]) {
+  for (const file of ["README.md", "docs/performance.md", "docs/submission-performance.md"]) {
     it(`has written all figures of ${file}`, () => {
       const document = fs.readFileSync(file, "utf8")
       assert.match(document, /<!-- bench:/)

@@ -1,28 +1,15 @@
 /**
- * The two queues of the benchmark: the ledger, and the queue of the peer.
+ * The ledger as a queue of submissions.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Grant } from "../../src/domain/Grant.ts"
 import { AcceptanceSignal } from "../../src/services/AcceptanceSignal.ts"
-import { concurrency, payloadOf, peerChannel } from "./config.ts"
-
-export type Answer = Parameters<typeof payloadOf>[0]
+import { payloadOf } from "./config.ts"
+import type { Queue } from "./queue.ts"
 
 interface Row {
   readonly id: string
-}
-
-export interface Queue {
-  readonly name: "ledger" | "peer"
-  /** Adds `count` submissions to the queue in one transaction, and yields their ids. */
-  readonly fill: (prefix: string, count: number, answer: Answer) => Effect.Effect<ReadonlyArray<string>>
-  /** Wakes the workers. */
-  readonly announce: Effect.Effect<void>
-  /** Whether the queue is empty and all its work is done. */
-  readonly isDone: Effect.Effect<boolean>
-  /** The number of these ids that did not succeed. */
-  readonly unsuccessful: (ids: ReadonlyArray<string>) => Effect.Effect<number>
 }
 
 /** The triggers run, so that each row costs as much as an acceptance. */
@@ -65,7 +52,6 @@ export const makeLedgerQueue = Effect.fnUntraced(function*(grant: Grant) {
   const sql = yield* SqlClient.SqlClient
   const signal = yield* AcceptanceSignal
   const queue: Queue = {
-    name: "ledger",
     fill: (prefix, count, answer) =>
       sql.unsafe<Row>(fillLedger, [grant.grant_id, prefix, count, JSON.stringify(payloadOf(answer))]).pipe(
         Effect.map((rows) => rows.map(({ id }) => id)),
@@ -84,48 +70,3 @@ export const makeLedgerQueue = Effect.fnUntraced(function*(grant: Grant) {
   }
   return queue
 })
-
-const createPeer = [
-  "CREATE SCHEMA peer",
-  `CREATE TABLE peer.jobs (
-    id uuid PRIMARY KEY DEFAULT uuidv7(),
-    payload json NOT NULL,
-    state text NOT NULL DEFAULT 'waiting',
-    created_at timestamptz NOT NULL DEFAULT now(),
-    finished_at timestamptz
-  )`,
-  "CREATE INDEX ON peer.jobs (id) WHERE state = 'waiting'"
-]
-
-const fillPeer = `
-  INSERT INTO peer.jobs (payload) SELECT $2::json FROM generate_series(1, $1::int) RETURNING id`
-
-const unsuccessfulJobs =
-  "SELECT count(*)::int AS count FROM peer.jobs WHERE id = ANY ($1::uuid[]) AND state <> 'succeeded'"
-
-/** Creates the table of the peer, and ages it like the ledger. */
-export const makePeerQueue = Effect.fnUntraced(function*(age: number) {
-  const sql = yield* SqlClient.SqlClient
-  for (const statement of createPeer) yield* sql.unsafe(statement).unprepared
-  const queue: Queue = {
-    name: "peer",
-    fill: (_, count, answer) =>
-      sql.unsafe<Row>(fillPeer, [count, JSON.stringify(payloadOf(answer))]).pipe(
-        Effect.map((rows) => rows.map(({ id }) => id)),
-        Effect.orDie
-      ),
-    announce: Effect.orDie(Effect.asVoid(sql`SELECT pg_notify(${peerChannel}, ${String(concurrency)})`)),
-    isDone: Effect.map(
-      Effect.orDie(sql`SELECT 1 FROM peer.jobs WHERE state = 'waiting' LIMIT 1`),
-      (rows) => rows.length === 0
-    ),
-    unsuccessful: (ids) =>
-      sql.unsafe<{ readonly count: number }>(unsuccessfulJobs, [ids]).pipe(
-        Effect.map(([row]) => row!.count),
-        Effect.orDie
-      )
-  }
-  yield* queue.fill("", age, "at once")
-  yield* sql`UPDATE peer.jobs SET state = 'succeeded', finished_at = now()`
-  return queue
-}, Effect.orDie)
