@@ -28,7 +28,9 @@ import {
 } from "./ProviderAdapter.ts"
 
 /** Options of the adapter. See `HttpProviderOptions`. */
-export interface SandboxProviderOptions extends Pick<HttpAdapterOptions, "baseUrl" | "credentials" | "deadlines"> {
+export interface SandboxProviderOptions
+  extends Pick<HttpAdapterOptions, "baseUrl" | "credentials" | "deadlines" | "limit">
+{
   /**
    * Declares a window as in `HttpProviderOptions`, which is possible because the sandbox refuses late requests. None by
    * default.
