@@ -15,7 +15,7 @@ import {
   sendBeforeHeader,
   submissionsPath
 } from "../sandbox/Protocol.ts"
-import { byStatus, type Decode, evidenceOf, firstOf, onBody } from "./http/HttpDecoding.ts"
+import { byStatus, type Decode, evidenceOf, firstOf, onBody, refusedForNow } from "./http/HttpDecoding.ts"
 import * as HttpProvider from "./http/HttpProvider.ts"
 import type { HttpAdapterOptions } from "./http/HttpProviderOptions.ts"
 import {
@@ -81,6 +81,7 @@ const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus
   // The protocol documents that these are final and that nothing was carried out.
   400: refusal(SandboxProblem),
   422: refusal(SandboxProblem),
+  429: refusedForNow,
   409: firstOf(
     // The protocol documents that this is final and that nothing was carried out. The worker does not try again,
     // although its own clock may still allow it: the clocks may differ.
@@ -90,7 +91,8 @@ const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus
   )
 })
 
-const decodeStatus: Decode<StatusAnswer> = byStatus({
+const decodeStatus: Decode<StatusAnswer, NotSent> = byStatus({
+  429: refusedForNow,
   200: firstOf(
     onBody(
       pending,
