@@ -2,6 +2,7 @@
  * Configuration and messages of the processes of the submission benchmark.
  */
 import type { GrantIdentity } from "../../src/domain/Grant.ts"
+import type { ProviderLimit } from "../../src/domain/ProviderLimit.ts"
 import type { DatabaseAddress } from "../shared/processes.ts"
 
 /** The upstream provider of the operations. */
@@ -31,6 +32,8 @@ export interface WorkerConfig {
   readonly listens: boolean
   /** Whether it notes when each submission began, and reports that on the message `"report"`. */
   readonly timed: boolean
+  /** The limit of the provider. Without it, the worker reserves no slots. */
+  readonly limit?: ProviderLimit
 }
 
 export interface SandboxConfig {

@@ -18,7 +18,9 @@ import { configuration, report } from "../shared/processes.ts"
 import { now, provider, type WorkerConfig } from "./config.ts"
 import { databaseAt } from "./pools.ts"
 
-const { database, listens, sandboxUrl, timed } = configuration<WorkerConfig>()
+const { database, limit, listens, sandboxUrl, timed } = configuration<WorkerConfig>()
+
+const options = { baseUrl: sandboxUrl, ...limit === undefined ? {} : { limit } }
 
 const begun: Array<readonly [string, number]> = []
 process.on("message", () => report({ begun }))
@@ -26,7 +28,7 @@ process.on("message", () => report({ begun }))
 /** Notes when the adapter receives each operation. */
 const Timed = Layer.effect(
   ProviderAdapter,
-  Effect.map(SandboxProvider.make({ baseUrl: sandboxUrl }), (adapter) =>
+  Effect.map(SandboxProvider.make(options), (adapter) =>
     ProviderAdapter.of({
       ...adapter,
       submit: (operation, payload) =>
@@ -44,7 +46,7 @@ const Queue = SubmissionQueue.layer.pipe(
 )
 
 const Worker = Submission.layer.pipe(
-  Layer.provide(Providers.layer({ [provider]: timed ? Timed : SandboxProvider.layer({ baseUrl: sandboxUrl }) })),
+  Layer.provide(Providers.layer({ [provider]: timed ? Timed : SandboxProvider.layer(options) })),
   Layer.provide(ProviderHttpClient.layer({ connections: defaultPolicy.concurrency * 2 })),
   Layer.provide(Queue)
 )

@@ -27,6 +27,14 @@ const families = {
     name: "gateway_status_reads_total",
     help: "Status reads that a provider was asked for, by provider and outcome."
   },
+  waits: {
+    name: "gateway_provider_limit_waits_total",
+    help: "Requests that waited for a slot of the provider's limit, by provider."
+  },
+  pauses: {
+    name: "gateway_provider_pause_seconds_total",
+    help: "Time for which this process paused the provider, because it asked for that by Retry-After, by provider."
+  },
   open: { name: "gateway_circuit_open", help: "1 while the circuit of the provider is open in this process, else 0." },
   halfOpen: {
     name: "gateway_circuit_half_open",
@@ -53,6 +61,9 @@ export class ProviderCounts {
   /** In seconds. */
   readonly duration: Distribution
   readonly reads: Readonly<Record<ReadOutcome, Count>>
+  readonly waits: Count
+  /** In seconds. */
+  readonly pauses: Count
 
   constructor({ counter, gauge, histogram }: Series, provider: ProviderName) {
     this.claims = counter(families.claims, { provider })
@@ -60,6 +71,8 @@ export class ProviderCounts {
     this.sends = countEach(sendOutcomes, (outcome) => counter(families.sends, { provider, outcome }))
     this.duration = histogram(families.duration, secondsBounds, { provider })
     this.reads = countEach(readOutcomes, (outcome) => counter(families.reads, { provider, outcome }))
+    this.waits = counter(families.waits, { provider })
+    this.pauses = counter(families.pauses, { provider })
     gauge(families.open, () => this.circuit === "Open" ? 1 : 0, { provider })
     gauge(families.halfOpen, () => this.circuit === "HalfOpen" ? 1 : 0, { provider })
   }

@@ -5,6 +5,7 @@ export interface Answer {
   readonly status: number
   readonly contentType: string
   readonly text: string
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 export const jsonAnswer = <Body>(status: number, body: Body): Answer => ({

@@ -2,6 +2,7 @@
  * The control plane: the record, the true state of each key, and the fault switches. For the loopback interface alone.
  *
  *     GET /record            every receipt, in order, as lines of JSON (`Receipt`)
+ *     GET /arrivals          when the last 100,000 submissions and status reads arrived, as lines of JSON (`Arrival`)
  *     GET /truth             the true state of every key, as lines of JSON (`Truth`)
  *     GET /truth/{key}       the true state of one key
  *     GET /faults            the switches (`FaultSettings`)
@@ -13,6 +14,7 @@ import * as Schema from "effect/Schema"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { Readable } from "node:stream"
 import { type Answer, jsonAnswer, problemAnswer } from "./Answer.ts"
+import type { Arrivals } from "./Arrivals.ts"
 import { FaultSettings } from "./Faults.ts"
 import type { CannotListen } from "./Port.ts"
 import { reason } from "./Reason.ts"
@@ -23,6 +25,7 @@ import { keyIn, readBody, send, sendLines, wrongMethod } from "./Wire.ts"
 /** The parts of the sandbox that the control plane shows and changes. */
 export interface ControlledSandbox {
   readonly submissions: Submissions
+  readonly arrivals: Arrivals
   readonly record: SubmissionRecord
   readonly faults: Effect.Effect<FaultSettings>
   readonly setFaults: (settings: FaultSettings) => Effect.Effect<void, CannotListen>
@@ -64,11 +67,15 @@ export const control = Effect.fnUntraced(function*(
     const answer = yield* replaceFaults(controlled, request)
     return answer === null ? undefined : yield* send(response, answer)
   }
-  const isKnown = path === "/faults" || path === "/record" || path === "/truth" || path.startsWith("/truth/")
+  const isKnown = ["/faults", "/record", "/arrivals", "/truth"].includes(path) || path.startsWith("/truth/")
   if (!isKnown) return yield* send(response, problemAnswer(404, "unknown_endpoint", `Unknown path: ${path}`))
   if (method !== "GET") return yield* send(response, wrongMethod(path === "/faults" ? "GET and PUT" : "GET"))
   if (path === "/faults") return yield* send(response, jsonAnswer(200, yield* controlled.faults))
   if (path === "/record") return yield* sendLines(response, controlled.record.lines())
+  if (path === "/arrivals") {
+    const lines = controlled.arrivals.all().values().map((arrival) => `${JSON.stringify(arrival)}\n`)
+    return yield* sendLines(response, Readable.from(lines))
+  }
   if (path !== "/truth") return yield* send(response, yield* truthOf(controlled, path))
   const truths = yield* Effect.forEach(controlled.submissions.keys(), controlled.submissions.truth)
   return yield* sendLines(response, Readable.from(truths.values().map((truth) => `${JSON.stringify(truth)}\n`)))

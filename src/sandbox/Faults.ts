@@ -34,6 +34,11 @@ export const FaultSettings = Schema.Struct({
   slow: switched({ ...ms, ...on }),
   /** Resets the connection before anything is read. At rate 1 the port is closed. Independent of keys. */
   refuse_connection: switched({}),
+  /**
+   * Answers 429 with `Retry-After` to requests beyond `requests` (50) in `ms` (1,000): submissions and status reads together.
+   * They are not carried out, and not in the record. Independent of keys.
+   */
+  too_many_requests: switched({ ...ms, requests: Schema.optionalKey(Count) }),
   /** Carries out the request, and closes the connection without a byte. */
   drop_response: switched(on),
   /** Carries out the request, and answers 502 with HTML, as a proxy in front of the provider would. */
@@ -80,6 +85,9 @@ export const InstructedFaults = Schema.Struct({
   lose: instructed({})
 })
 export type InstructedFaults = typeof InstructedFaults.Type
+
+/** A fault whose strike depends on the key of the submission. */
+export type KeyedFault = Exclude<FaultName, "refuse_connection" | "too_many_requests">
 
 /** Names of all faults, in the order of the help text. */
 export const faultNames = Object.keys(FaultSettings.fields) as ReadonlyArray<FaultName>
@@ -134,7 +142,7 @@ const instructedStrike = (name: FaultName, order: boolean | Parameters, { attemp
 export const strikes = (
   seed: string,
   settings: FaultSettings,
-  name: Exclude<FaultName, "refuse_connection">,
+  name: KeyedFault,
   occasion: Occasion
 ): Strike | null => {
   const order = occasion.instructed?.[name]

@@ -7,9 +7,11 @@
  *       409 too_late           `Send-Before` had passed; nothing was carried out
  *       409 duplicate_key      the key was received before, and the fault `duplicate_key_rejected` is on
  *       400                    the request is invalid; nothing was carried out
+ *       429 too_many_requests  with the fault of this name; `Retry-After` says when to ask again; nothing was carried out
  *     GET /mutations/{key}
  *       200                    `SandboxStatus`
  *       404 not_found          the submission is not known now, and may be known later
+ *       429 too_many_requests  as above
  *
  * A repeated key gets its first answer again. After a 5xx the outcome is uncertain. An answer about a submission
  * contains its key. With the fault `foreign_answer` it is the answer about another submission, and contains that key.

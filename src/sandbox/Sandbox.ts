@@ -6,6 +6,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import { type Arrival, makeArrivals } from "./Arrivals.ts"
 import { FaultSettings } from "./Faults.ts"
 import { openFileRecord } from "./FileRecord.ts"
 import { makeMemoryRecord } from "./MemoryRecord.ts"
@@ -15,7 +16,7 @@ import { defaultMix, OutcomeMix } from "./SandboxOutcome.ts"
 import { makeSandboxServer, type Switches } from "./SandboxServer.ts"
 import { makeSubmissions, type Truth } from "./Submissions.ts"
 
-export { CannotListen, type Receipt, RecordFailed, type Truth }
+export { type Arrival, CannotListen, type Receipt, RecordFailed, type Truth }
 
 const PortNumber = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))
 
@@ -48,6 +49,8 @@ export class Sandbox extends Context.Service<Sandbox, {
   readonly controlUrl: string
   /** Every receipt so far, in order. */
   readonly record: Effect.Effect<ReadonlyArray<Receipt>, RecordFailed>
+  /** When the last submissions and status reads arrived, in order: 100,000 of them at most. */
+  readonly arrivals: Effect.Effect<ReadonlyArray<Arrival>>
   /** The true state of a key, and how often it was received. */
   readonly truth: (key: string) => Effect.Effect<Truth>
   readonly faults: Effect.Effect<FaultSettings>
@@ -71,11 +74,22 @@ export class Sandbox extends Context.Service<Sandbox, {
         const kept = record === undefined ? makeMemoryRecord() : yield* openFileRecord(record)
         const switches: Switches = { settings: faults }
         const submissions = yield* makeSubmissions({ seed, mix, record: kept, faults: () => switches.settings })
-        const server = yield* makeSandboxServer({ host, port, controlPort, seed, switches, submissions, record: kept })
+        const arrivals = makeArrivals(seed, () => switches.settings)
+        const server = yield* makeSandboxServer({
+          host,
+          port,
+          controlPort,
+          seed,
+          switches,
+          submissions,
+          arrivals,
+          record: kept
+        })
         return {
           url: `http://${host.includes(":") ? `[${host}]` : host}:${server.port}`,
           controlUrl: `http://127.0.0.1:${server.controlPort}`,
           record: kept.receipts,
+          arrivals: Effect.sync(arrivals.all),
           truth: submissions.truth,
           faults: Effect.sync(() => switches.settings),
           setFaults: server.setFaults

@@ -9,6 +9,7 @@ import * as Latch from "effect/Latch"
 import * as Semaphore from "effect/Semaphore"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import { problemAnswer } from "./Answer.ts"
+import type { Arrivals } from "./Arrivals.ts"
 import { Connections } from "./Connections.ts"
 import { control, type ControlledSandbox } from "./Control.ts"
 import { type FaultSettings, refuses } from "./Faults.ts"
@@ -32,6 +33,7 @@ export interface SandboxServerOptions {
   readonly seed: string
   readonly switches: Switches
   readonly submissions: Submissions
+  readonly arrivals: Arrivals
   readonly record: SubmissionRecord
 }
 
@@ -57,14 +59,14 @@ const loopbackOnly = problemAnswer(
 
 /** Listens until the scope closes. Then it accepts no more connections, and answers the requests under way. */
 export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxServerOptions) {
-  const { submissions, record, seed, switches } = options
+  const { arrivals, submissions, record, seed, switches } = options
   const http = yield* makeHttp()
   const { closing } = http
 
   const onControl: Handler = (request, response, path) =>
     Effect.raceFirst(control(controlled, request, response, path), closing.await)
   const onService: Handler = (request, response, path) => {
-    if (isServicePath(path)) return serve({ submissions, closing }, request, response, path)
+    if (isServicePath(path)) return serve({ submissions, arrivals, closing }, request, response, path)
     return isLoopback(request.socket.remoteAddress)
       ? onControl(request, response, path)
       : send(response, loopbackOnly)
@@ -96,7 +98,13 @@ export const makeSandboxServer = Effect.fnUntraced(function*(options: SandboxSer
       // Requests on a kept connection would still be answered.
       http.connections.closeIdle(service)
     }).pipe(Semaphore.withPermits(oneAtATime, 1), Effect.uninterruptible)
-  const controlled: ControlledSandbox = { submissions, record, faults: Effect.sync(() => switches.settings), setFaults }
+  const controlled: ControlledSandbox = {
+    submissions,
+    arrivals,
+    record,
+    faults: Effect.sync(() => switches.settings),
+    setFaults
+  }
 
   yield* Effect.addFinalizer(() => Effect.andThen(Effect.all([port.close, controlPort.close]), http.drain))
   yield* setFaults(switches.settings)

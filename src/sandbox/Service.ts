@@ -1,12 +1,15 @@
 /**
  * The service for clients: takes submissions, and answers status reads.
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Latch from "effect/Latch"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { problemAnswer } from "./Answer.ts"
+import type { Arrivals } from "./Arrivals.ts"
+import type { Stage } from "./Faults.ts"
 import { idempotencyKeyHeader, sendBeforeHeader, SubmissionKey, submissionsPath } from "./Protocol.ts"
 import { reason } from "./Reason.ts"
 import type { Reply, Submissions } from "./Submissions.ts"
@@ -14,6 +17,7 @@ import { hangUp, keyIn, readBody, send, sendSpoilt, wrongMethod } from "./Wire.t
 
 export interface ServiceOptions {
   readonly submissions: Submissions
+  readonly arrivals: Arrivals
   /** Opens when the sandbox stops. Ends the pause before a slow or late answer. */
   readonly closing: Latch.Latch
 }
@@ -25,9 +29,26 @@ export const isServicePath = (path: string): boolean =>
 /** Answers a request to the service. */
 export const serve = (options: ServiceOptions, request: IncomingMessage, response: ServerResponse, path: string) => {
   if (path === submissionsPath) {
-    return request.method === "POST" ? submit(options, request, response) : send(response, wrongMethod("POST"))
+    if (request.method !== "POST") return send(response, wrongMethod("POST"))
+    return admitted(options, response, "submission", submit(options, request, response))
   }
   if (request.method !== "GET") return send(response, wrongMethod("GET"))
+  return admitted(options, response, "status", readStatus(options, response, path))
+}
+
+/** Answers a request, unless it is one too many. */
+const admitted = <E>(
+  { arrivals }: ServiceOptions,
+  response: ServerResponse,
+  kind: Stage,
+  answer: Effect.Effect<void, E>
+): Effect.Effect<void, E> =>
+  Clock.clockWith((clock) => {
+    const refusal = arrivals.admit(kind, clock.currentTimeMillisUnsafe())
+    return refusal === null ? answer : send(response, refusal)
+  })
+
+const readStatus = (options: ServiceOptions, response: ServerResponse, path: string) => {
   const key = keyIn(path, `${submissionsPath}/`)
   return typeof key === "string"
     ? Effect.flatMap(options.submissions.read(key), (reply) => answer(options, response, reply))

@@ -11,6 +11,7 @@ import { type Entries, type Entry, entryOf, type Fate, restore } from "./Entries
 import {
   type FaultName,
   type FaultSettings,
+  type KeyedFault,
   type Occasion,
   type Spoiler,
   spoilers,
@@ -105,7 +106,7 @@ class StruckFaults {
     this.occasion = occasion
   }
 
-  find(name: Exclude<FaultName, "refuse_connection">): Strike | null {
+  find(name: KeyedFault): Strike | null {
     const strike = strikes(this.options.seed, this.options.faults(), name, this.occasion)
     if (strike !== null) this.names.push(name)
     return strike

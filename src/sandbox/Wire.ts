@@ -59,6 +59,7 @@ export const send = (response: ServerResponse, answer: Answer): Effect.Effect<vo
   Effect.callback((resume) => {
     response.once("close", () => resume(Effect.void))
     response.writeHead(answer.status, {
+      ...answer.headers,
       "content-type": answer.contentType,
       "content-length": Buffer.byteLength(answer.text)
     })

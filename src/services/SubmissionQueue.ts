@@ -5,6 +5,7 @@
 import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"
 import type * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
@@ -17,6 +18,7 @@ import type {
   Outcome,
   StaleOperation
 } from "../domain/Operation.ts"
+import type { SlotDemand, Slots, SlotTerms } from "../domain/ProviderLimit.ts"
 import type {
   Claim,
   ClaimTerms,
@@ -243,6 +245,29 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     outcome: Outcome,
     recording: Recording
   ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
+  /**
+   * Reserves slots of the limit of a provider: as many as are asked for, or fewer, as far as the horizon. A slot is in
+   * milliseconds from an instant between call and return. Wait for it from the return on, so that no request leaves early, and
+   * count its lateness from the call on. A request that does not use its slot reserves another one.
+   *
+   * After `StoreUnavailable` it is unknown whether slots were reserved: send nothing. All callers must pass the same terms.
+   */
+  readonly reserveSlots: (
+    provider: ProviderName,
+    demand: SlotDemand,
+    terms: SlotTerms
+  ) => Effect.Effect<Slots, StoreUnavailable>
+  /** The slots that a call of `reserveSlots` would reserve now. Reserves none. */
+  readonly openSlots: (
+    provider: ProviderName,
+    demand: SlotDemand,
+    terms: SlotTerms
+  ) => Effect.Effect<Slots, StoreUnavailable>
+  /**
+   * Admits no request of a provider with a limit before the end of this pause, in any process. Slots that are reserved
+   * already stay. A longer pause stays, too.
+   */
+  readonly closeProvider: (provider: ProviderName, pause: Duration.Duration) => Effect.Effect<void, StoreUnavailable>
 }>()("financial-agents-gateway/services/SubmissionQueue") {
   static readonly layer: Layer.Layer<SubmissionQueue, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
     SubmissionQueue,

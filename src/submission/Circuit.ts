@@ -48,21 +48,27 @@ export const watchCircuits = (
 
 /**
  * Any answer is a success of the provider, also `Rejected`. A failure on this side counts neither way: a local one, or an
- * operation that can never be sent.
+ * operation that can never be sent. A refusal with `Retry-After` counts neither way, too: the provider works, and its pause
+ * already stops the requests.
  */
 export const classifyAttempt = (exit: Exit.Exit<SubmissionAnswer, NotSent | Uncertain>): CircuitBreaker.Outcome => {
   if (Exit.isSuccess(exit)) return CircuitBreaker.success
   const error = Option.getOrNull(Cause.findErrorOption(exit.cause))
-  return error?._tag === "NotSent" && (error.isLocal === true || error.isPermanent === true)
-    ? CircuitBreaker.ignored
-    : CircuitBreaker.failure()
+  const isIgnored = error?._tag === "NotSent"
+    && (error.isLocal === true || error.isPermanent === true || error.retryAfter !== undefined)
+  return isIgnored ? CircuitBreaker.ignored : CircuitBreaker.failure()
 }
 
-/** Any answer is a success of the provider, also one that proves nothing. A network failure is a failure. */
-export const classifyRead = (exit: Exit.Exit<StatusAnswer>): CircuitBreaker.Outcome =>
-  Exit.isSuccess(exit) && !(exit.value._tag === "NotProven" && exit.value.reason === "unreachable")
-    ? CircuitBreaker.success
-    : CircuitBreaker.failure()
+/**
+ * Any answer is a success of the provider, also one that proves nothing. A network failure is a failure. An answer with
+ * `Retry-After` counts neither way.
+ */
+export const classifyRead = (exit: Exit.Exit<StatusAnswer>): CircuitBreaker.Outcome => {
+  if (Exit.isFailure(exit)) return CircuitBreaker.failure()
+  if (exit.value._tag !== "NotProven") return CircuitBreaker.success
+  if (exit.value.retryAfter !== undefined) return CircuitBreaker.ignored
+  return exit.value.reason === "unreachable" ? CircuitBreaker.failure() : CircuitBreaker.success
+}
 
 /** How many calls the circuit of a provider lets through now: `Infinity`, 1 for a probe, or 0. */
 export const passable = (

@@ -41,6 +41,11 @@ export interface PollerOptions<A, R> {
   /** Takes up to `limit` items. Never interrupted, so that every item taken is handled. */
   readonly take: (limit: number) => Effect.Effect<ReadonlyArray<A>, never, R>
   readonly handle: (item: A) => Effect.Effect<void, never, R>
+  /**
+   * Milliseconds to the next poll, if the allowance of the last one was smaller than its free slots, and all of it was used.
+   * Default: `pollInterval`.
+   */
+  readonly reopensIn?: () => number
 }
 
 export interface Poller {
@@ -65,6 +70,8 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
   // More items may be due than the last poll could take. The next poll starts as soon as enough slots are free, or soon after the
   // first one.
   let isBehind = false
+  // More items may be due than the allowance of the last poll. It may be larger soon.
+  let isHeldBack = false
   const sharedInUse = () => Math.max(0, used - slots.reserved)
   const freeSlots = () => Math.min(limit - used, Math.max(0, slots.reserved - used) + slots.shared - slots.sharedUsed)
   // At least a quarter of the slots that this poller can have now are free. Shared slots of other pollers do not count,
@@ -98,18 +105,20 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
     const items = asked > 0 ? yield* options.take(asked) : []
     occupy(items.length - asked)
     yield* Effect.forEach(items, start, { discard: true })
-    isBehind = free <= 0 || (allowed === free && items.length === asked)
+    const isFull = items.length === asked
+    isBehind = free <= 0 || (allowed === free && isFull)
+    isHeldBack = free > 0 && allowed < free && isFull
   })
 
-  const pause = Effect.flatMap(
-    Random.nextBetween(0.5, 1),
-    (share) =>
-      Effect.raceAllFirst([
-        wake.await,
-        Effect.sleep(Duration.times(options.pollInterval, share)),
-        Effect.andThen(hasFreeSlot.await, Effect.sleep(gathering))
-      ])
-  )
+  const pause = Effect.flatMap(Random.nextBetween(0.5, 1), (share) => {
+    const interval = Duration.toMillis(options.pollInterval) * share
+    const pause = isHeldBack ? Math.min(interval, options.reopensIn?.() ?? interval) : interval
+    return Effect.raceAllFirst([
+      wake.await,
+      Effect.sleep(pause),
+      Effect.andThen(hasFreeSlot.await, Effect.sleep(gathering))
+    ])
+  })
 
   yield* Effect.forkScoped(
     Effect.forever(Effect.andThen(

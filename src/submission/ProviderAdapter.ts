@@ -4,12 +4,14 @@
  */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
+import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { PayloadSchemas } from "../domain/PayloadSchemas.ts"
+import type { ProviderLimit } from "../domain/ProviderLimit.ts"
 import { type ProviderOperation, ProviderReference } from "../domain/Submission.ts"
 
-export { type PayloadSchemas, type ProviderOperation, ProviderReference }
+export { type PayloadSchemas, type ProviderLimit, type ProviderOperation, ProviderReference }
 
 /**
  * Names of the operation that an answer is about. Copy both members from the answer, never from the request: an answer
@@ -68,6 +70,8 @@ export const SubmissionAnswer = Data.taggedEnum<SubmissionAnswer>()
  *   and tries one operation at a time until one passes. The circuit of the provider ignores the failure.
  * - `isPermanent`: this operation can never be sent, by any version of the adapter: it fails with `request_unsendable`.
  *   Better, declare `payloads`: then the request is refused when it is made.
+ * - `retryAfter`: with `isRefused`, for how long the provider asks to send nothing (`Retry-After`). The provider is paused for
+ *   so long, 5 minutes at most. An operation that cannot wait for that is not ended: a worker sends it later.
  *
  * `reason` is logged, and must contain no credential and no part of the payload.
  */
@@ -75,7 +79,8 @@ export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
   reason: Schema.String,
   isRefused: Schema.optionalKey(Schema.Boolean),
   isLocal: Schema.optionalKey(Schema.Boolean),
-  isPermanent: Schema.optionalKey(Schema.Boolean)
+  isPermanent: Schema.optionalKey(Schema.Boolean),
+  retryAfter: Schema.optionalKey(Schema.Duration)
 }) {
   override get message() {
     return this.isRefused === true
@@ -84,8 +89,14 @@ export class NotSent extends Schema.TaggedError<NotSent>()("NotSent", {
   }
 }
 
-/** The request may have reached the provider, and the answer is not known. */
-export class Uncertain extends Schema.TaggedError<Uncertain>()("Uncertain", { reason: Schema.String }) {
+/**
+ * The request may have reached the provider, and the answer is not known. `retryAfter`: for how long the provider, or a gateway
+ * in its place, asks to send nothing.
+ */
+export class Uncertain extends Schema.TaggedError<Uncertain>()("Uncertain", {
+  reason: Schema.String,
+  retryAfter: Schema.optionalKey(Schema.Duration)
+}) {
   override get message() {
     return `the outcome is not known: ${this.reason}`
   }
@@ -118,8 +129,18 @@ export interface NeverReceived extends EvidentAnswer {
  * answered in its place). `not_found`: the provider does not know the named operation. `unclear`: every other reason.
  */
 export type NoEvidence =
-  | { readonly reason: "unreachable" | "unclear"; readonly detail: string }
-  | { readonly reason: "not_found"; readonly detail: string; readonly names: AnswerNames }
+  | {
+    readonly reason: "unreachable" | "unclear"
+    readonly detail: string
+    /** For how long the provider asks to send nothing (`Retry-After`). */
+    readonly retryAfter?: Duration.Duration
+  }
+  | {
+    readonly reason: "not_found"
+    readonly detail: string
+    readonly names: AnswerNames
+    readonly retryAfter?: never
+  }
 
 /** The read proved nothing. */
 export type NotProven = NoEvidence & { readonly _tag: "NotProven" }
@@ -142,6 +163,11 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
    * the application provides `Providers.payloads` or `ProviderPayloads`. Default: every payload of every type.
    */
   readonly payloads?: PayloadSchemas
+  /**
+   * How many requests the provider takes: each call of `submit` and of `readStatus` is one. It holds across all workers of the
+   * database, so give every worker the same limit. Default: no limit.
+   */
+  readonly limit?: ProviderLimit
   /**
    * Submits the operation: one attempt, without redirects. Called at most once for an operation, except after
    * `NotSent`. A defect, a timeout or an interruption counts as `Uncertain`.

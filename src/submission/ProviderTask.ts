@@ -1,12 +1,15 @@
 import * as Effect from "effect/Effect"
 import type * as FiberSet from "effect/FiberSet"
 import type { ProviderName } from "../domain/Grant.ts"
+import type { RequestKind } from "../domain/ProviderLimit.ts"
 import { passable } from "./Circuit.ts"
 import { makeSlots, runPoller } from "./Poller.ts"
 import type { SubmissionServices } from "./SubmissionServices.ts"
 
 /** Work that exists for each provider: sending its operations, or reading their status. */
 export interface ProviderTask<A> {
+  /** What the work asks its providers for. */
+  readonly kind: RequestKind
   /** Takes up to `limit` items of a provider from the store. */
   readonly take: (provider: ProviderName, limit: number) => Effect.Effect<ReadonlyArray<A>>
   readonly handle: (item: A) => Effect.Effect<void>
@@ -25,25 +28,34 @@ export const runOnce = <A>({ handle, take }: ProviderTask<A>) =>
 
 /**
  * Starts one poller for each provider, and yields the pollers by provider. They share the slots of the policy. A poller
- * takes no more items than the circuit of its provider lets through.
+ * takes no more items than the circuit of its provider lets through, and than the limit of the provider has slots for.
  */
 export const runPollers = Effect.fnUntraced(function*<A>(
-  { breaker, policy, providers }: SubmissionServices,
-  { handle, take }: ProviderTask<A>,
+  { breaker, policy, providers, requestSlots }: SubmissionServices,
+  { handle, kind, take }: ProviderTask<A>,
   running: FiberSet.FiberSet<void, never>
 ) {
   const slots = makeSlots(policy.concurrency, providers.size)
-  const pollers = yield* Effect.forEach(providers.keys(), (provider) =>
-    Effect.map(
+  const pollers = yield* Effect.forEach(providers.keys(), (provider) => {
+    let reopensIn = Infinity
+    const allowance = Effect.fnUntraced(function*(free: number) {
+      const calls = Math.min(free, yield* passable(breaker, provider))
+      const open = calls > 0 ? yield* requestSlots.open(provider, kind, calls) : null
+      reopensIn = open === null || open.count >= calls ? Infinity : open.again
+      return open === null ? 0 : Math.min(calls, open.count)
+    })
+    return Effect.map(
       runPoller({
         slots,
         limit: policy.providerConcurrency,
         pollInterval: policy.pollInterval,
-        allowance: (free) => Effect.map(passable(breaker, provider), (calls) => Math.min(free, calls)),
+        allowance,
+        reopensIn: () => reopensIn,
         take: (limit) => take(provider, limit),
         handle
       }, running),
       (poller) => [provider, poller] as const
-    ))
+    )
+  })
   return new Map(pollers)
 })

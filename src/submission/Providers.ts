@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { ProviderName } from "../domain/Grant.ts"
+import { slotTerms } from "../domain/ProviderLimit.ts"
 import { ProviderPayloads } from "../services/ProviderPayloads.ts"
 import { ProviderAdapter } from "./ProviderAdapter.ts"
 
@@ -21,6 +22,13 @@ const checkName = (name: string): Effect.Effect<ProviderName> =>
         + "such as \"first-bank\""
     )
   )
+
+/** Refuses an adapter with an invalid limit, where it is declared. */
+const checkLimit = (adapter: ProviderAdapter["Service"]): Effect.Effect<ProviderAdapter["Service"]> =>
+  Effect.sync(() => {
+    if (adapter.limit !== undefined) slotTerms(adapter.limit, 1)
+    return adapter
+  })
 
 /** Names the provider whose options are invalid: adapters refuse them with a `TypeError`. Other defects stay. */
 const namingProvider = (name: ProviderName) => (defect: unknown): Effect.Effect<never> =>
@@ -47,13 +55,14 @@ export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderNa
       Effect.map(
         Effect.forEach(Object.entries(adapters), ([name, adapter]) =>
           Effect.flatMap(checkName(name), (provider) =>
-            Effect.map(
-              Effect.catchDefect(Layer.build(Layer.fresh(adapter)), namingProvider(provider)),
-              (context) =>
-                [provider, Context.get(context, ProviderAdapter)] as const
+            Layer.build(Layer.fresh(adapter)).pipe(
+              Effect.flatMap((context) =>
+                checkLimit(Context.get(context, ProviderAdapter))
+              ),
+              Effect.catchDefect(namingProvider(provider)),
+              Effect.map((made) => [provider, made] as const)
             ))),
-        (entries) =>
-          new Map(entries)
+        (entries) => new Map(entries)
       )
     )
 

@@ -15,6 +15,7 @@ import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { callAdapter } from "./callAdapter.ts"
 import { classifyRead } from "./Circuit.ts"
 import { decideAfterRead, type ReadDecision } from "./decideAfterRead.ts"
+import { elapsed, readClocks } from "./elapsed.ts"
 import { logFailure } from "./logFailure.ts"
 import { logOutcome } from "./logOutcome.ts"
 import { makeUnusableReadLog } from "./logUnusableReads.ts"
@@ -22,6 +23,7 @@ import { StatusAnswer } from "./ProviderAdapter.ts"
 import type { Providers } from "./Providers.ts"
 import { type ProviderTask, runOnce, runPollers } from "./ProviderTask.ts"
 import { makeFailureCheck } from "./publicFailure.ts"
+import { RequestSlots } from "./RequestSlots.ts"
 import { type SubmissionServices, submissionServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
 
@@ -35,7 +37,7 @@ export class Reconciler extends Context.Service<Reconciler, {
     Effect.suspend(() =>
       Effect.map(submissionServices, (services) => Reconciler.of({ runOnce: runOnce(makeTask(services)) }))
     )
-  )
+  ).pipe(Layer.provide(RequestSlots.layer))
 
   /** Reads until its scope closes. An operation whose read is then under way is due again after the lease. */
   static readonly layer: Layer.Layer<
@@ -48,7 +50,7 @@ export class Reconciler extends Context.Service<Reconciler, {
       const running = yield* FiberSet.make<void, never>()
       yield* runPollers(services, makeTask(services), running)
     })
-  )
+  ).pipe(Layer.provide(RequestSlots.layer))
 }
 
 /** What the log already says of each provider. */
@@ -60,16 +62,18 @@ interface ReadLogs {
 const makeTask = (services: SubmissionServices): ProviderTask<DueRead> => {
   const logs: ReadLogs = { checkFailure: makeFailureCheck("status read"), logUnusable: makeUnusableReadLog() }
   return {
+    kind: "reads",
     take: takeDueReads(services),
     handle: (due) => readAndRecord(services, logs, due)
   }
 }
 
-const takeDueReads = ({ policy, queue }: SubmissionServices) => {
+const takeDueReads = ({ policy, providers, queue }: SubmissionServices) => {
+  const hasLimit = [...providers.values()].some(({ limit }) => limit !== undefined)
   const terms = {
-    // Covers the read and two statements: no other reader takes the operation meanwhile. The read of a reader that
-    // crashed is due again soon after.
-    lease: Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, 2)),
+    // Covers the wait for a slot, the read and two statements: no other reader takes the operation meanwhile. The read of a
+    // reader that crashed is due again soon after.
+    lease: Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, hasLimit ? 3 : 2)),
     rescue_after: policy.rescueAfter,
     idle: policy.idle,
     review_submitted_after: policy.reviewAfter.submitted,
@@ -125,22 +129,41 @@ const countRead = ({ metrics }: SubmissionServices, provider: ProviderName, answ
   metrics.of(provider).reads[outcome].value++
 }
 
-/** Asks the provider. Yields null when its circuit let no read through. */
-const readStatus = (
-  { breaker, policy, providers }: SubmissionServices,
+/** Asks the provider. Yields null when its circuit let no read through, or its limit had no slot for one. */
+const readStatus = Effect.fnUntraced(function*(
+  { breaker, policy, providers, requestSlots }: SubmissionServices,
   { operation, provider: name, reference }: DueRead
-): Effect.Effect<StatusAnswer | null> => {
+): Effect.fn.Return<StatusAnswer | null> {
   const provider = providers.get(name)
-  if (provider === undefined) return Effect.succeed(null)
+  if (provider === undefined || !(yield* awaitTurn(requestSlots, policy, name))) return null
   const answer = callAdapter(
     provider.readStatus(operation, reference),
     policy.readTimeout,
     (detail) => Effect.succeed(StatusAnswer.NotProven({ reason: "unreachable", detail }))
   )
-  return breaker.execute(answer, { key: name, classify: classifyRead }).pipe(
+  const observed = Effect.tap(
+    answer,
+    (given) => given._tag === "NotProven" ? requestSlots.slowDown(name, given.retryAfter) : Effect.void
+  )
+  return yield* breaker.execute(observed, { key: name, classify: classifyRead }).pipe(
     Effect.catchTag("CircuitBreakerError", () => Effect.succeed(null))
   )
-}
+})
+
+/** Waits for a slot of the provider's limit, for `storeTimeout` at most. False: the read comes later. */
+const awaitTurn = Effect.fnUntraced(function*(
+  requestSlots: SubmissionServices["requestSlots"],
+  { storeTimeout }: SubmissionServices["policy"],
+  provider: ProviderName
+) {
+  const since = yield* readClocks
+  for (;;) {
+    const turn = yield* requestSlots.takeTurn(provider, "reads")
+    if (turn._tag !== "Wait") return turn._tag === "Begin"
+    if ((yield* elapsed(since)) + turn.millis >= Duration.toMillis(storeTimeout)) return false
+    yield* requestSlots.rest(provider, "reads", turn.millis)
+  }
+})
 
 /** Records the decision, or sets the time of the next read, `due_in` from now. */
 const apply = Effect.fnUntraced(function*(

@@ -15,7 +15,7 @@ import {
   sendBeforeHeader,
   submissionsPath
 } from "../sandbox/Protocol.ts"
-import { byStatus, type Decode, evidenceOf, firstOf, onBody } from "./http/HttpDecoding.ts"
+import { byStatus, type Decode, evidenceOf, firstOf, onBody, refusedForNow } from "./http/HttpDecoding.ts"
 import * as HttpProvider from "./http/HttpProvider.ts"
 import type { HttpAdapterOptions } from "./http/HttpProviderOptions.ts"
 import {
@@ -28,7 +28,9 @@ import {
 } from "./ProviderAdapter.ts"
 
 /** Options of the adapter. See `HttpProviderOptions`. */
-export interface SandboxProviderOptions extends Pick<HttpAdapterOptions, "baseUrl" | "credentials" | "deadlines"> {
+export interface SandboxProviderOptions
+  extends Pick<HttpAdapterOptions, "baseUrl" | "credentials" | "deadlines" | "limit">
+{
   /**
    * Declares a window as in `HttpProviderOptions`, which is possible because the sandbox refuses late requests. None by
    * default.
@@ -79,6 +81,7 @@ const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus
   // The protocol documents that these are final and that nothing was carried out.
   400: refusal(SandboxProblem),
   422: refusal(SandboxProblem),
+  429: refusedForNow,
   409: firstOf(
     // The protocol documents that this is final and that nothing was carried out. The worker does not try again,
     // although its own clock may still allow it: the clocks may differ.
@@ -88,7 +91,8 @@ const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus
   )
 })
 
-const decodeStatus: Decode<StatusAnswer> = byStatus({
+const decodeStatus: Decode<StatusAnswer, NotSent> = byStatus({
+  429: refusedForNow,
   200: firstOf(
     onBody(
       pending,

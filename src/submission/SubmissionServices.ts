@@ -3,9 +3,10 @@ import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import type { Drain } from "./Drain.ts"
-import type { ProviderPauses } from "./ProviderPause.ts"
 import { makeOutcomeRecorder } from "./OutcomeRecorder.ts"
+import type { ProviderPauses } from "./ProviderPause.ts"
 import { Providers } from "./Providers.ts"
+import { RequestSlots } from "./RequestSlots.ts"
 import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
 
 /** The services that worker and reconciler share. */
@@ -22,11 +23,12 @@ export const submissionServices = Effect.gen(function*() {
   const queue = yield* SubmissionQueue
   const providers = yield* Providers
   const breaker = yield* CircuitBreaker.CircuitBreaker
+  const requestSlots = yield* RequestSlots
   const policy = yield* SubmissionPolicy
   const invalid = validatePolicy(policy, providers.size)
   if (invalid !== null) return yield* Effect.die(new Error(invalid))
   const metrics = yield* SubmissionMetrics
   // From the start, so that a provider without work has series of 0.
   for (const provider of providers.keys()) metrics?.of(provider)
-  return { queue, outcomes: makeOutcomeRecorder(queue), providers, breaker, policy, metrics }
+  return { queue, outcomes: makeOutcomeRecorder(queue), providers, breaker, requestSlots, policy, metrics }
 })

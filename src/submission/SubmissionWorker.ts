@@ -31,6 +31,7 @@ import type { Providers } from "./Providers.ts"
 import { type ProviderTask, runOnce, runPollers } from "./ProviderTask.ts"
 import { makeFailureCheck } from "./publicFailure.ts"
 import { recordSettlement } from "./recordSettlement.ts"
+import { RequestSlots } from "./RequestSlots.ts"
 import { returnClaim } from "./returnClaim.ts"
 import { type ClaimReturn, type Settlement, settlementOf, uncertain } from "./Settlement.ts"
 import { submissionServices, type WorkerServices } from "./SubmissionServices.ts"
@@ -44,7 +45,7 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
   static readonly layerManual = Layer.effect(
     SubmissionWorker,
     Effect.suspend(() => Effect.map(make, ({ task }) => SubmissionWorker.of({ runOnce: runOnce(task) })))
-  )
+  ).pipe(Layer.provide(RequestSlots.layer))
 
   /**
    * Works until its scope closes. Then it claims nothing more, and returns the claims that wait between two attempts. Attempts
@@ -55,13 +56,14 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
     never,
     UnsafeDatabase | StoreUnavailable,
     SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
-  > = Layer.effectDiscard(Effect.suspend(() => work))
+  > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(Layer.provide(RequestSlots.layer))
 }
 
 const make = Effect.map(submissionServices, (shared) => {
   const services: WorkerServices = { ...shared, drain: makeDrain(), pauses: makeProviderPauses() }
   const checkFailure = makeFailureCheck("submission")
   const task: ProviderTask<TimedClaim> = {
+    kind: "submissions",
     take: claimOperations(services),
     handle: (timed) => Effect.ensuring(send(services, checkFailure, timed), services.pauses.release(timed.probeOf))
   }

@@ -11,7 +11,7 @@ import { AuthorizationRevoked } from "../domain/Submission.ts"
 import { callAdapter } from "./callAdapter.ts"
 import { classifyAttempt } from "./Circuit.ts"
 import type { TimedClaim } from "./claimOperations.ts"
-import { elapsed, readClocks } from "./elapsed.ts"
+import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
 import { logFailure } from "./logFailure.ts"
 import { logNotSent } from "./logOutcome.ts"
 import { NotSent, Uncertain } from "./ProviderAdapter.ts"
@@ -58,12 +58,15 @@ export const attemptUntilSent = Effect.fnUntraced(function*(
     } else if (error._tag === "NotSent" && error.isLocal !== true && error.isPermanent !== true) failure = error
     else return yield* Effect.fail(error)
     const wait = pause * (yield* Random.nextBetween(0.5, 1.5))
-    if ((yield* elapsed(timed.askedAt)) + wait >= sendWithin) return yield* failure
+    if ((yield* elapsed(timed.askedAt)) + wait >= sendWithin) return yield* endOf(failure)
     yield* Effect.raceFirst(Effect.sleep(wait), drain.begun)
     if (drain.hasBegun()) return yield* local(`the worker was stopped between two attempts; ${failure.message}`)
     pause = Math.min(pause * 2, longestPause)
   }
 })
+
+/** A provider that asks for a later request (`Retry-After`) does not end the operation: the claim is returned. */
+const endOf = (failure: NotSent): NotSent => failure.retryAfter === undefined ? failure : local(failure.reason)
 
 /** Makes one attempt, if it may begin now. */
 const tryOnce = Effect.fnUntraced(function*(
@@ -73,8 +76,7 @@ const tryOnce = Effect.fnUntraced(function*(
   progress: AttemptProgress,
   isFirst: boolean
 ) {
-  yield* checkDeadline(services, timed)
-  yield* checkAuthorization(services, timed, isFirst)
+  yield* awaitTurn(services, timed, isFirst)
   yield* checkDeadline(services, timed)
   if (!isFirst && services.drain.hasBegun()) {
     return yield* new Blocked({ reason: "the worker was stopped", isDecisive: false })
@@ -91,7 +93,7 @@ const tryOnce = Effect.fnUntraced(function*(
 
 /** One attempt through the circuit of the provider. An open circuit sends nothing. */
 const attempt = (
-  { breaker, pauses, policy, providers }: WorkerServices,
+  { breaker, pauses, policy, providers, requestSlots }: WorkerServices,
   { askedAt, claim, probeOf, provider: name }: TimedClaim,
   payload: Schema.Json
 ) => {
@@ -109,6 +111,7 @@ const attempt = (
     Effect.tapError((error) =>
       error._tag === "NotSent" ? logNotSent(error, { operation_id: claim.operation.id, provider: name }) : Effect.void
     ),
+    Effect.tapError(({ retryAfter }) => requestSlots.slowDown(name, retryAfter)),
     Effect.onExit((exit) => pauses.observe(name, probeOf, exit))
   )
   return breaker.execute(observed, { key: name, classify: classifyAttempt }).pipe(
@@ -127,17 +130,60 @@ const checkDeadline = Effect.fnUntraced(function*({ policy }: WorkerServices, { 
 })
 
 /**
- * Fails if the database does not allow an attempt now. The claim itself allows the first one, unless it is older than
- * `storeTimeout`. Before each other attempt the worker asks: after a revocation, only an attempt that is under way may
- * still send. An answer that took longer than `storeTimeout` counts as none.
+ * Waits until an attempt may begin: the provider asked for no pause, its limit has a slot, and the database allows the attempt.
+ * The claim is returned if no slot comes in time, or if the worker is stopped: that is no failure of the provider.
  */
-const checkAuthorization = Effect.fnUntraced(function*(
+const awaitTurn = Effect.fnUntraced(function*(services: WorkerServices, timed: TimedClaim, isFirst: boolean) {
+  const { drain, policy, requestSlots } = services
+  const { askedAt, provider } = timed
+  const isLate = (wait: number) =>
+    Effect.map(elapsed(askedAt), (age) => age + wait >= Duration.toMillis(policy.sendWithin))
+  // The claim itself allows the first attempt.
+  let allowedAt = isFirst ? askedAt : null
+  let wait = requestSlots.mayWait(provider) ? yield* requestSlots.pauseOf(provider) : 0
+  for (;;) {
+    yield* checkDeadline(services, timed)
+    if (wait > 0) {
+      if (yield* isLate(wait)) {
+        return yield* local("the provider has no slot for the request until it is too late to send")
+      }
+      yield* Effect.raceFirst(
+        requestSlots.rest(provider, "submissions", Math.min(wait, longestPause)),
+        drain.begun
+      )
+      if (drain.hasBegun()) return yield* local("the worker was stopped while the request waited for its turn")
+    }
+    if (allowedAt === null || !(yield* isFresh(policy, allowedAt, requestSlots.horizon(provider)))) {
+      allowedAt = yield* askAuthorization(services, timed)
+      yield* checkDeadline(services, timed)
+    }
+    if (!requestSlots.mayWait(provider)) return
+    const turn = yield* requestSlots.takeTurn(provider, "submissions")
+    if (turn._tag === "Unavailable") {
+      return yield* new Blocked({
+        reason: "the database did not reserve a slot of the provider's limit",
+        isDecisive: true
+      })
+    }
+    // The statement that reserves the slot may have taken long.
+    if (turn._tag === "Begin" && (yield* isFresh(policy, allowedAt, 0))) return
+    wait = turn._tag === "Wait" ? turn.millis : 0
+  }
+})
+
+/** Whether an authorization will be younger than `storeTimeout` after this wait, in milliseconds. */
+const isFresh = ({ storeTimeout }: WorkerServices["policy"], allowedAt: ClockReading, wait: number) =>
+  Effect.map(elapsed(allowedAt), (age) => age + wait < Duration.toMillis(storeTimeout))
+
+/**
+ * Fails if the database does not allow an attempt now, and yields when it asked. The claim itself allows the first one, unless
+ * it is older than `storeTimeout`. Before each other attempt the worker asks: after a revocation, only an attempt that is under
+ * way may still send. An answer that took longer than `storeTimeout` counts as none.
+ */
+const askAuthorization = Effect.fnUntraced(function*(
   { policy, queue }: WorkerServices,
-  { askedAt, claim, provider }: TimedClaim,
-  isFirst: boolean
+  { claim, provider }: TimedClaim
 ) {
-  const storeTimeout = Duration.toMillis(policy.storeTimeout)
-  if (isFirst && (yield* elapsed(askedAt)) < storeTimeout) return
   const since = yield* readClocks
   const mayStillSend = yield* withinStore(queue.mayStillSend(claim)).pipe(
     Effect.catchCause((cause) =>
@@ -146,6 +192,6 @@ const checkAuthorization = Effect.fnUntraced(function*(
     Effect.annotateLogs({ operation_id: claim.operation.id, provider })
   )
   if (mayStillSend === false) return yield* new AuthorizationRevoked()
-  if (mayStillSend === true && (yield* elapsed(since)) < storeTimeout) return
+  if (mayStillSend === true && (yield* isFresh(policy, since, 0))) return since
   return yield* new Blocked({ reason: "the database did not say in time whether it may be sent", isDecisive: true })
 })

@@ -21,6 +21,7 @@ import type {
 } from "../../domain/Grant.ts"
 import type { HistoryEntry, Operation } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
+import type { LimitState } from "../internal/providerSlots.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import { MemoryRecords } from "./MemoryRecords.ts"
 
@@ -93,6 +94,8 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
   /** From the SHA-256 of a token, in hexadecimal, to the identity of its grant. */
   readonly tokens: Map<string, GrantIdentity>
   readonly operations: MemoryRecords
+  /** The rows of `provider_limits`. */
+  readonly limits: Map<ProviderName, LimitState>
   /** Tells the ledgers of several processes apart, whose change tokens look alike. */
   readonly instance: string
   /** The timeline of the database, from 1. Tests add one for a failover. `holds`: how often `holdAll` ended the change tokens. */
@@ -125,6 +128,7 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
         revocations: new Map(),
         tokens: new Map(),
         operations,
+        limits: new Map(),
         instance: String(instance),
         cluster: { timeline: 1, holds: 0 },
         showGrant,

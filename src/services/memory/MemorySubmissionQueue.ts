@@ -6,6 +6,7 @@ import { makeClaims } from "./MemoryClaims.ts"
 import { makeHolds } from "./MemoryHolds.ts"
 import { makeOutcomes } from "./MemoryOutcomes.ts"
 import { makePayloads } from "./MemoryPayloads.ts"
+import { makeProviderLimits } from "./MemoryProviderLimits.ts"
 import { makeQueueTable } from "./MemoryQueueTable.ts"
 import { makeRescues } from "./MemoryRescues.ts"
 import { makeReturnedClaims } from "./MemoryReturnedClaims.ts"
@@ -26,6 +27,7 @@ export const makeMemory = Effect.gen(function*() {
     ...makeOutcomes(table),
     ...makeRescues(table),
     ...makeStatusReads(table),
-    ...makeHolds(table)
+    ...makeHolds(table),
+    ...makeProviderLimits(table)
   }
 })

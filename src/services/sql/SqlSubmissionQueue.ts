@@ -14,6 +14,7 @@ import { millis } from "./queueFragments.ts"
 import { makeClaims } from "./SqlClaims.ts"
 import { makeHolds } from "./SqlHolds.ts"
 import { makeOutcomes } from "./SqlOutcomes.ts"
+import { makeProviderLimits } from "./SqlProviderLimits.ts"
 import { makeRescues } from "./SqlRescues.ts"
 import { makeReturnedClaims } from "./SqlReturnedClaims.ts"
 import { makeStatusReads } from "./SqlStatusReads.ts"
@@ -65,6 +66,7 @@ export const makeSql = Effect.gen(function*() {
     ...yield* makeRescues,
     ...yield* makeStatusReads,
     ...yield* makeHolds,
+    ...yield* makeProviderLimits,
     reviewAged
   }
 })

@@ -128,6 +128,11 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         UPDATE: ["seen_at", "circuits"],
         DELETE: true
       },
+      provider_limits: {
+        SELECT: "all",
+        INSERT: ["provider", "closed_until"],
+        UPDATE: ["shared_until", "reads_until", "closed_until"]
+      },
       [migrationsTable]: { SELECT: "all" }
     },
     functions: ["provision_grant", "register_grant", "revoke_grants", "change_standing", "fold_operation_counts"]

@@ -2,11 +2,13 @@
  * Decodes a provider's answer by its status and the schema of its body. An answer that the adapter does not declare has no
  * meaning.
  */
+import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import type * as Headers from "effect/http/Headers"
 import * as Schema from "effect/Schema"
 import { NotSent } from "../ProviderAdapter.ts"
+import { retryAfterOf, withRetryAfter } from "./retryAfter.ts"
 
 /** A complete answer of the provider, with a JSON body or none. Redirects never become one. */
 export interface HttpAnswer {
@@ -83,10 +85,18 @@ export const wrongCredentials: Decode<never, NotSent> = ({ status }) =>
 
 /**
  * Decodes 429 and 503 of a submission, if the provider documents that it then did nothing. The operation is sent again
- * until `sendWithin`. It does not read the body. In `status.decode`, the answer proves nothing.
+ * until `sendWithin`. With `Retry-After` the provider is paused for so long, 5 minutes at most, and an operation that cannot
+ * wait for that is sent later. It does not read the body. In `status.decode`, the answer proves nothing.
  */
-export const refusedForNow: Decode<never, NotSent> = ({ status }) =>
-  Effect.fail(new NotSent({ reason: `status ${status}`, isRefused: true }))
+export const refusedForNow: Decode<never, NotSent> = (answer) =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    Effect.fail(
+      new NotSent({
+        reason: `status ${answer.status}`,
+        isRefused: true,
+        ...withRetryAfter(retryAfterOf(answer, now))
+      })
+    ))
 
 /** The evidence that an answer gives for a transition: its status and body. The history keeps it. */
 export const evidenceOf = ({ body, status }: HttpAnswer): Schema.Json => ({ status, body })

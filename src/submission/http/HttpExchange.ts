@@ -2,6 +2,7 @@
  * Sends one request to a provider and reads its answer: in one attempt, without redirects, within deadlines.
  */
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
@@ -18,6 +19,7 @@ import { fetchInit } from "../../http/RequestDefaults.ts"
 import { describeFailure, isTlsFailure } from "../../http/RequestFailure.ts"
 import { withinTime } from "../../http/withinTime.ts"
 import type { HttpAnswer } from "./HttpDecoding.ts"
+import { retryAfterOf, withRetryAfter } from "./retryAfter.ts"
 import { type ClosableSendGate, SendGate } from "./SendGate.ts"
 import { type NothingSent, whyNothingSent } from "./whyNothingSent.ts"
 
@@ -43,6 +45,8 @@ export class NoAnswer extends Data.TaggedError("NoAnswer")<{
   readonly reason: string
   /** Status of the response; null if not even its head arrived. */
   readonly status: number | null
+  /** For how long the answer asks to send nothing. */
+  readonly retryAfter?: Duration.Duration
   /** TLS failed. If no byte had left, the handshake failed, or the settings of TLS are wrong. */
   readonly isTls?: boolean
 }> {}
@@ -151,7 +155,12 @@ const readResponse = (
     Effect.andThen(Effect.suspend(() => response.status === 204 ? noBytes : readBytes(response, limits))),
     Effect.flatMap((bytes) => parseBody(response, bytes)),
     Effect.map((body) => ({ status: response.status, headers: response.headers, body })),
-    Effect.catchCause((cause) => Effect.fail(toNoAnswer(cause, response.status)))
+    Effect.catchCause((cause) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Effect.fail(
+          new NoAnswer({ ...toNoAnswer(cause, response.status), ...withRetryAfter(retryAfterOf(response, now)) })
+        ))
+    )
   )
 
 /** Closing the scope aborts a request in progress, also when the fiber is interrupted. */

@@ -44,6 +44,7 @@ import { exchange, type ExchangeLimits, NoAnswer } from "./HttpExchange.ts"
 import { NotPrepared, prepareCredentials, preparePayload, prepareRequest } from "./HttpPreparation.ts"
 import { type AnyPayloads, checkDeadline, type HttpProviderOptions } from "./HttpProviderOptions.ts"
 import { encodeStatusRead, encodeSubmission, type HttpCredentials, type HttpHeaders } from "./HttpRequest.ts"
+import { retryAfterOf, withRetryAfter } from "./retryAfter.ts"
 import { makeSendGate } from "./SendGate.ts"
 
 export {
@@ -105,14 +106,19 @@ const decodeAnswer = <A, E extends NotSent | Uncertain = never>(
   { limits }: Adapter
 ): Effect.Effect<A, E | NoAnswer> => {
   const { status } = answer
-  const unclear = (reason: string) => Effect.fail(new NoAnswer({ failure: "answer", reason, status }))
-  return withinTime(Effect.suspend(() => decode(answer)), { duration: limits.body, orElse: () => Effect.die(null) }).pipe(
-    Effect.catchCause((cause): Effect.Effect<never, E | NoAnswer> => {
-      const [reason, ...others] = cause.reasons
-      if (reason?._tag !== "Fail" || others.length > 0) return unclear(`status ${status}, and decoding it failed`)
-      return reason.error instanceof NotUnderstood ? unclear(reason.error.reason) : Effect.fail(reason.error as E)
-    })
-  )
+  const unclear = (reason: string) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      Effect.fail(
+        new NoAnswer({ failure: "answer", reason, status, ...withRetryAfter(retryAfterOf(answer, now)) })
+      ))
+  return withinTime(Effect.suspend(() => decode(answer)), { duration: limits.body, orElse: () => Effect.die(null) })
+    .pipe(
+      Effect.catchCause((cause): Effect.Effect<never, E | NoAnswer> => {
+        const [reason, ...others] = cause.reasons
+        if (reason?._tag !== "Fail" || others.length > 0) return unclear(`status ${status}, and decoding it failed`)
+        return reason.error instanceof NotUnderstood ? unclear(reason.error.reason) : Effect.fail(reason.error as E)
+      })
+    )
 }
 
 /** The request has left, so a decoder's `NotSent` is a refusal. */
@@ -154,14 +160,14 @@ const submit = (adapter: Adapter) =>
     },
     Effect.catchTags({
       NotPrepared: ({ reason }) => Effect.fail(new NotSent({ reason, isLocal: true })),
-      NoAnswer: ({ failure, reason }) => {
+      NoAnswer: ({ failure, reason, retryAfter }) => {
         switch (failure) {
           case "not_sent":
             return Effect.fail(new NotSent({ reason }))
           case "misconfigured":
             return Effect.fail(new NotSent({ reason, isLocal: true }))
           default:
-            return Effect.fail(new Uncertain({ reason }))
+            return Effect.fail(new Uncertain({ reason, ...withRetryAfter(retryAfter) }))
         }
       }
     })
@@ -170,10 +176,14 @@ const submit = (adapter: Adapter) =>
 /** Statuses of a gateway or proxy that could not reach its server (RFC 9110 §15.6). */
 const gatewayStatuses: ReadonlySet<number | null> = new Set([502, 503, 504])
 
-const notProven = ({ failure, reason, status }: NoAnswer): StatusAnswer => {
+const notProven = ({ failure, reason, retryAfter, status }: NoAnswer): StatusAnswer => {
   if (status === 404) return StatusAnswer.NotProven({ reason: "not_found", detail: reason, names: namesNothing })
   const unreachable = failure !== "answer" || gatewayStatuses.has(status)
-  return StatusAnswer.NotProven({ reason: unreachable ? "unreachable" : "unclear", detail: reason })
+  return StatusAnswer.NotProven({
+    reason: unreachable ? "unreachable" : "unclear",
+    detail: reason,
+    ...withRetryAfter(retryAfter)
+  })
 }
 
 /**
@@ -218,7 +228,8 @@ const readStatus = (adapter: Adapter) =>
     },
     Effect.catchTags({
       NotPrepared: ({ reason }) => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: reason })),
-      NotSent: ({ reason }) => Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: reason })),
+      NotSent: ({ reason, retryAfter }) =>
+        Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: reason, ...withRetryAfter(retryAfter) })),
       NoAnswer: (failure) => Effect.succeed(notProven(failure))
     }),
     Effect.catchDefect(() =>
@@ -237,6 +248,7 @@ export const make = <P extends PayloadSchemas = AnyPayloads>(
     const adapter = makeAdapter(client, options as AnyOptions)
     return ProviderAdapter.of({
       ...options.payloads === undefined ? {} : { payloads: options.payloads },
+      ...options.limit === undefined ? {} : { limit: options.limit },
       submit: submit(adapter),
       readStatus: readStatus(adapter)
     })

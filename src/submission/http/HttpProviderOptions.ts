@@ -5,6 +5,7 @@ import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
+import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "../ProviderAdapter.ts"
 import type { Decode } from "./HttpDecoding.ts"
@@ -77,6 +78,8 @@ export interface HttpAdapterOptions<P extends PayloadSchemas = AnyPayloads> {
   readonly deadlines?: { readonly headers?: Duration.Input; readonly body?: Duration.Input }
   /** Most bytes of a response body; a larger one is no answer. Default: 1 MiB. */
   readonly maxBodySize?: number
+  /** How many requests the provider takes. See `ProviderAdapter`. Default: no limit. */
+  readonly limit?: ProviderLimit
 }
 
 /** Header of submissions that contains `send_before` in RFC 3339, such as `Send-Before`. */

@@ -57,3 +57,27 @@ export const forgottenAndUnfindable = (scenario: Scenario, network: Partial<Netw
     mishaps: { ...mishaps, operator: 200 }
   }
 }
+
+/**
+ * Four workers that use up the limit of a provider, and crash often. There are no other faults, and clocks are exact: then no
+ * request takes longer to its provider than the slack of the limit.
+ */
+export const limited = (scenario: Scenario): Scenario => ({
+  ...scenario,
+  policy: { ...scenario.policy, concurrency: 16, providerConcurrency: 8, pollInterval: Duration.millis(400) },
+  processes: 4,
+  operations: 40,
+  calmAt: 12_000,
+  skew: 0,
+  drift: 0,
+  forgets: false,
+  forgottenClaims: 0,
+  endsInOutage: false,
+  providers: scenario.providers.map((provider) => ({
+    ...provider,
+    limit: { requests: 5, interval: "1 second" as const }
+  })),
+  database: noDatabaseFaults,
+  network: noNetworkFaults,
+  mishaps: { ...nothing, crash: 1000 }
+})

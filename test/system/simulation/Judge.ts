@@ -2,6 +2,7 @@
  * The invariants of a run. The judge sees every commit, every byte that leaves and every request that arrives, and it
  * has the true state of the provider.
  */
+import * as Duration from "effect/Duration"
 import {
   canTransition,
   isEvidence,
@@ -9,6 +10,7 @@ import {
   type OperationId,
   type OperationState
 } from "../../../src/domain/Operation.ts"
+import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
 import { lostTakeOver, restartEvidence } from "../../../src/services/internal/rescueEvidence.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import type { World } from "./World.ts"
@@ -69,6 +71,10 @@ const isRescue = (evidence: unknown): boolean =>
 
 export class Judge {
   violation: Violation | null = null
+  /** Requests that arrived at providers with a limit. */
+  arrivals = 0
+  /** The last arrivals at each provider with a limit, in true time. */
+  readonly #arrivals = new Map<string, Array<number>>()
   readonly #facts = new Map<OperationId, Facts>()
   readonly #options: JudgeOptions
 
@@ -227,6 +233,25 @@ export class Judge {
     if (age > this.#options.longestSend && !wasStoppedSince(claimedAt)) {
       this.violate("nothing is sent after the claim may be stale", `${name}, ${age} ms after its claim`)
     }
+  }
+
+  /** A submission or a status read arrives at a provider. */
+  arrived(provider: string, limit: ProviderLimit | undefined): void {
+    if (limit === undefined) return
+    const { now } = this.#options.world
+    const arrivals = this.#arrivals.get(provider) ?? []
+    this.#arrivals.set(provider, arrivals)
+    arrivals.push(now)
+    const interval = Duration.toMillis(Duration.fromInputUnsafe(limit.interval))
+    const inWindow = arrivals.filter((at) => at >= now - interval).length
+    if (inWindow > limit.requests) {
+      this.violate(
+        "no more requests arrive in any interval than the limit of the provider",
+        `${inWindow} at ${provider}`
+      )
+    }
+    arrivals.splice(0, arrivals.length - limit.requests)
+    this.arrivals++
   }
 
   /** The provider receives a submission. */

@@ -121,7 +121,10 @@ export class SimulatedDatabase {
       hold: (id) => send("hold", queue.hold(id)),
       holdAll: send("holdAll", queue.holdAll),
       reviewAged: (...args) => send("reviewAged", queue.reviewAged(...args)),
-      recordHeld: (...args) => send("recordHeld", queue.recordHeld(...args))
+      recordHeld: (...args) => send("recordHeld", queue.recordHeld(...args)),
+      reserveSlots: (...args) => send("reserveSlots", queue.reserveSlots(...args)),
+      openSlots: (...args) => send("openSlots", queue.openSlots(...args)),
+      closeProvider: (...args) => send("closeProvider", queue.closeProvider(...args))
     }
   }
 

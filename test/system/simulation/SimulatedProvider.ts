@@ -2,6 +2,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import { OperationId } from "../../../src/domain/Operation.ts"
+import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
 import { type ProviderOperation, ProviderReference } from "../../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import {
@@ -72,6 +73,8 @@ export interface Traits {
   readonly window: number | null
   /** Share of operations that status reads never find. */
   readonly forgetful: number
+  /** How many requests it takes. The judge counts the requests that arrive. */
+  readonly limit?: ProviderLimit
 }
 
 interface Mutation {
@@ -148,7 +151,9 @@ export class SimulatedProvider {
 
   /** The adapter of a process. */
   adapterOf(process: SimulatedProcess): ProviderAdapter["Service"] {
+    const { limit } = this.traits
     return {
+      ...limit === undefined ? {} : { limit },
       submit: (operation) => this.#submit(process, operation),
       readStatus: (operation) => this.#readStatus(process, operation)
     }
@@ -229,6 +234,7 @@ export class SimulatedProvider {
     attempt.stage = "in flight"
     this.#world.after(isDelayed ? chance.between(200, 12_000) : chance.below(20), () => {
       attempt.stage = "over"
+      this.#judge.arrived(this.traits.name, this.traits.limit)
       const said = chance.happens(faults.turnedAway) ? this.#turnAway(id) : this.#receive(id, sendBefore)
       if (chance.happens(faults.lostAnswer)) return trace.note("network: answer lost", name)
       if (chance.happens(faults.garbledAnswer)) {
@@ -319,6 +325,7 @@ export class SimulatedProvider {
       else if (fault === "adapterDefect") answer(Effect.die(new TypeError("a defect of the adapter")))
       else if (fault !== "hangingRead") {
         this.#world.after(chance.below(20), () => {
+          this.#judge.arrived(this.traits.name, this.traits.limit)
           const staleness = fault === "staleRead" ? chance.below(this.traits.consistency / 2) : 0
           const about = fault === "foreignRead" ? { ...operation, id: this.#pickOther(operation.id) } : operation
           const said = this.#status(about, this.#world.now - staleness, askedAt)

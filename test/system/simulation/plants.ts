@@ -1,16 +1,17 @@
 /**
  * Possible mistakes of the implementation. Each is planted by replacing or wrapping a part, and the judge must find it.
  */
-import type * as Clock from "effect/Clock"
+import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { OperationId } from "../../../src/domain/Operation.ts"
+import { shareSlots, stateAfter, toSlots, unusedLimit } from "../../../src/services/internal/providerSlots.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { moveRecord } from "../../../src/services/memory/recordRules.ts"
 import { namesNothing, NotSent, StatusAnswer, SubmissionAnswer } from "../../../src/submission/ProviderAdapter.ts"
-import { forgetful, forgottenAndUnfindable, forgottenClaims } from "./Circumstances.ts"
+import { forgetful, forgottenAndUnfindable, forgottenClaims, limited } from "./Circumstances.ts"
 import { claimable, claimOf, databaseTime, failure, force, isDue, records } from "./Force.ts"
 import type { Queue } from "./SimulatedDatabase.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
@@ -45,6 +46,23 @@ const rescueToFailed = (queue: Queue, simulation: Simulation): Queue => ({
       )
     )
 })
+
+/** Reserves slots in the memory of processes, by the clock of the caller, instead of in the database. */
+const reserveInMemory = () => {
+  let state = unusedLimit
+  const reserveSlots: Queue["reserveSlots"] = (_provider, demand, terms) =>
+    Effect.map(Clock.currentTimeMillis, (millis) => {
+      const shares = shareSlots(state, demand, terms, millis * 1000, 0)
+      state = stateAfter(state, shares, terms, millis * 1000)
+      return toSlots(shares, terms)
+    })
+  return {
+    reserveSlots,
+    forget: () => {
+      state = unusedLimit
+    }
+  }
+}
 
 /** Each mistake by its name. Each is a function, because some have state. */
 export const plants: Readonly<Record<string, () => Plant>> = {
@@ -327,6 +345,20 @@ export const plants: Readonly<Record<string, () => Plant>> = {
       ...scenario,
       providers: scenario.providers.map((provider) => ({ ...provider, window: provider.consistency }))
     })
+  }),
+  "a limit that is forgotten at restart": () => {
+    const { forget, reserveSlots } = reserveInMemory()
+    return {
+      remoteQueue: (queue) => {
+        forget()
+        return { ...queue, reserveSlots }
+      },
+      circumstances: limited
+    }
+  },
+  "a limit that each process counts alone": () => ({
+    remoteQueue: (queue) => ({ ...queue, reserveSlots: reserveInMemory().reserveSlots }),
+    circumstances: limited
   }),
   "a send deadline by a clock that can be set": () => ({
     circumstances: (scenario) => ({

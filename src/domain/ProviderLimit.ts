@@ -1,0 +1,142 @@
+/**
+ * The rate limit of a provider, without effects: how many requests it takes in an interval, and what follows for their slots.
+ *
+ * A request takes a slot. The slots are in two lanes, each with its own spacing: the reserved lane is for status reads, and
+ * the shared lane for submissions. A status read may also take a slot of the shared lane that is free at once. The lanes
+ * together admit at most `requests` in any interval.
+ */
+import * as Duration from "effect/Duration"
+import type { ProviderName } from "./Grant.ts"
+
+/** How many requests a provider takes: submissions and status reads of all workers together. */
+export interface ProviderLimit {
+  /** Most requests that arrive in any interval, bursts included. */
+  readonly requests: number
+  /** From 10 ms to one day. */
+  readonly interval: Duration.Input
+  /**
+   * Most requests at once, after a pause. It is at least 2 with a reserved share, because each kind has its own part, and at
+   * most `requests`. A larger burst lowers the average rate. Default: a twentieth of `requests`.
+   */
+  readonly burst?: number
+  /**
+   * Share of the requests that only status reads may use: from 0 to less than 1. Default: 0.2. It is at least one request, and
+   * leaves at least one to submissions. If it is 0, or if `requests` is 1, submissions and status reads take turns.
+   */
+  readonly reservedForReads?: number
+  /**
+   * How much later than its slot a request may arrive. It covers the answer of the database, this process and the network. A
+   * longer slack lowers the average rate. Default: a tenth of the interval, at most one second.
+   */
+  readonly slack?: Duration.Input
+}
+
+/** A sequence of slots. */
+export interface SlotLane {
+  /** Microseconds between two slots. */
+  readonly spacing: number
+  /** Most slots at once, after a pause. */
+  readonly burst: number
+}
+
+/** The lanes of a limit. Durations are in microseconds. */
+export interface SlotTerms {
+  /** Submissions. Status reads, too, if there is no lane for them. */
+  readonly shared: SlotLane
+  /** Status reads alone. Null: status reads take turns with submissions. */
+  readonly reads: SlotLane | null
+  readonly slack: number
+  /** How far ahead a slot is reserved. The rest asks again, so that no process books the limit for long. */
+  readonly horizon: number
+}
+
+/** The longest pause that a provider can ask for by `Retry-After`. A longer one counts as this. */
+export const longestRetryAfter = Duration.minutes(5)
+
+const millisOf = (name: string, input: Duration.Input, from: number, to: number): number => {
+  const duration = Duration.fromInput(input)
+  const millis = duration._tag === "None" ? NaN : Duration.toMillis(duration.value)
+  if (millis >= from && millis <= to) return millis
+  throw new TypeError(
+    `limit.${name} must be a duration from ${Duration.format(Duration.millis(from))} to ${
+      Duration.format(Duration.millis(to))
+    }`
+  )
+}
+
+const requireCount = (name: string, count: number, from: number, to: number, why = ""): number => {
+  if (Number.isInteger(count) && count >= from && count <= to) return count
+  throw new TypeError(`limit.${name} must be a whole number from ${from} to ${to}${why}`)
+}
+
+/**
+ * In a window of W, a lane with the burst B and the spacing T begins at most B + ⌈W / T⌉ − 1 requests. W is the interval and
+ * the slack, because a request arrives up to the slack after its slot. The spacing is longer than W / (requests − B + 1), so
+ * that two requests an interval apart count as well.
+ */
+const laneOf = (window: number, requests: number, burst: number): SlotLane => ({
+  spacing: Math.floor(window / (requests - burst + 1)) + 1,
+  burst
+})
+
+const clamp = (value: number, least: number, most: number): number => Math.min(Math.max(value, least), most)
+
+/**
+ * The lanes of a limit. Throws a `TypeError` if the limit is invalid. `horizon` is in milliseconds.
+ */
+export const slotTerms = (limit: ProviderLimit, horizon: number): SlotTerms => {
+  const requests = requireCount("requests", limit.requests, 1, 1_000_000)
+  const interval = millisOf("interval", limit.interval, 10, 86_400_000)
+  const slack = limit.slack === undefined
+    ? Math.min(interval / 10, 1000)
+    : millisOf("slack", limit.slack, 1, interval)
+  const share = limit.reservedForReads ?? 0.2
+  if (!(share >= 0 && share < 1)) throw new TypeError("limit.reservedForReads must be from 0 to less than 1")
+  const isSplit = share > 0 && requests > 1
+  const least = isSplit ? 2 : 1
+  const burst = limit.burst === undefined
+    ? clamp(Math.floor(requests / 20), least, requests)
+    : requireCount(
+      "burst",
+      limit.burst,
+      least,
+      requests,
+      isSplit ? ": one for submissions and one for status reads, unless reservedForReads is 0" : ""
+    )
+  const window = Math.ceil((interval + slack) * 1000)
+  const lengths = { slack: Math.floor(slack * 1000), horizon: Math.round(horizon * 1000) }
+  if (!isSplit) return { shared: laneOf(window, requests, burst), reads: null, ...lengths }
+  const forReads = clamp(Math.round(requests * share), 1, requests - 1)
+  const rest = requests - forReads
+  const burstOfReads = clamp(Math.round(burst * share), Math.max(1, burst - rest), Math.min(forReads, burst - 1))
+  return {
+    shared: laneOf(window, rest, burst - burstOfReads),
+    reads: laneOf(window, forReads, burstOfReads),
+    ...lengths
+  }
+}
+
+/** Throws a `TypeError` that names the provider if the limit is invalid. */
+export const slotTermsOf = (provider: ProviderName, limit: ProviderLimit, horizon: number): SlotTerms => {
+  try {
+    return slotTerms(limit, horizon)
+  } catch (error) {
+    throw error instanceof TypeError ? new TypeError(`provider ${provider}: ${error.message}`, { cause: error }) : error
+  }
+}
+
+/** The kinds of requests to a provider. */
+export type RequestKind = "submissions" | "reads"
+
+/** How many requests of each kind wait for slots. */
+export type SlotDemand = Readonly<Record<RequestKind, number>>
+
+/** Slots of one kind that a statement reserved or found. Milliseconds are counted from the statement. */
+export interface SlotsOfKind {
+  /** When each slot begins, in milliseconds and in ascending order. */
+  readonly slots: ReadonlyArray<number>
+  /** Milliseconds until it is worth while to ask for further slots of this kind. */
+  readonly again: number
+}
+
+export type Slots = Readonly<Record<RequestKind, SlotsOfKind>>

@@ -1,0 +1,122 @@
+/**
+ * The arithmetic of provider limits, which both implementations share (virtual scheduling, as in the generic cell rate
+ * algorithm of ITU-T I.371). Times are in microseconds by the clock of the database.
+ *
+ * Each lane remembers the instant after the spacing of its last slot. The next slot begins there, less the burst, and not
+ * before now. A provider that asked for a pause has no slot before the end of the pause.
+ */
+import type { SlotDemand, SlotLane, Slots, SlotTerms } from "../../domain/ProviderLimit.ts"
+
+/** The state of a limit: one row for each provider. */
+export interface LimitState {
+  readonly shared_until: number
+  readonly reads_until: number
+  readonly closed_until: number
+}
+
+/** A provider of which no request is known. */
+export const unusedLimit: LimitState = { shared_until: 0, reads_until: 0, closed_until: 0 }
+
+/** How many slots a statement reserved, and where its lanes stood before. All instants are relative to now. */
+export interface SlotShares {
+  /** No slot is before this: 0, or the end of a pause. */
+  readonly opens: number
+  readonly shared: number
+  readonly reads: number
+  readonly submissions: number
+  /** Status reads in the reserved lane. */
+  readonly reads_reserved: number
+  /** Status reads in the shared lane. */
+  readonly reads_shared: number
+}
+
+/**
+ * Where the next slots of a lane begin, relative to now. No process reserves further ahead than the horizon. So an instant
+ * beyond that is one of a clock that was set back since, and counts as the latest possible one.
+ */
+const startOf = (until: number, { burst, spacing }: SlotLane, horizon: number, opens: number): number =>
+  Math.max(Math.min(until, horizon + burst * spacing), opens)
+
+/** How many slots of a lane begin until `latest`. */
+const slotsUntil = (latest: number, start: number, { burst, spacing }: SlotLane, opens: number): number =>
+  opens > latest ? 0 : Math.max(0, Math.floor((latest - start) / spacing) + burst)
+
+/** When the n-th slot of a lane begins, from 0. */
+const slotAt = (n: number, start: number, { burst, spacing }: SlotLane, opens: number): number =>
+  Math.max(opens, start + (n - burst + 1) * spacing)
+
+/**
+ * Decides how many slots each kind gets. With two lanes, submissions have the shared lane as far as the horizon. Status reads
+ * have their own lane, and take those slots of the shared lane that are free at once. With one lane, the kinds take turns.
+ */
+export const shareSlots = (
+  state: LimitState,
+  demand: SlotDemand,
+  { horizon, reads: lane, shared: sharedLane }: SlotTerms,
+  now: number,
+  longestPause: number
+): SlotShares => {
+  const opens = Math.max(0, Math.min(state.closed_until - now, longestPause))
+  const shared = startOf(state.shared_until - now, sharedLane, horizon, opens)
+  const inShared = slotsUntil(horizon, shared, sharedLane, opens)
+  if (lane === null) {
+    const count = Math.min(demand.submissions + demand.reads, inShared)
+    // Each slot moves the lane by one spacing, so the odd slot goes to each kind in turn.
+    const turn = Math.floor((shared + now) / sharedLane.spacing) % 2
+    const reads_shared = Math.min(demand.reads, Math.max(Math.floor((count + turn) / 2), count - demand.submissions))
+    return { opens, shared, reads: 0, submissions: count - reads_shared, reads_reserved: 0, reads_shared }
+  }
+  const reads = startOf(state.reads_until - now, lane, horizon, opens)
+  const submissions = Math.min(demand.submissions, inShared)
+  const reads_reserved = Math.min(demand.reads, slotsUntil(horizon, reads, lane, opens))
+  const idle = slotsUntil(0, shared + submissions * sharedLane.spacing, sharedLane, opens)
+  return {
+    opens,
+    shared,
+    reads,
+    submissions,
+    reads_reserved,
+    reads_shared: Math.min(demand.reads - reads_reserved, idle)
+  }
+}
+
+/** The state after these slots. */
+export const stateAfter = (
+  state: LimitState,
+  { reads, reads_reserved, reads_shared, shared, submissions }: SlotShares,
+  terms: SlotTerms,
+  now: number
+): LimitState => ({
+  shared_until: now + shared + (submissions + reads_shared) * terms.shared.spacing,
+  reads_until: terms.reads === null ? state.reads_until : now + reads + reads_reserved * terms.reads.spacing,
+  closed_until: state.closed_until
+})
+
+const sequence = (count: number, slot: (n: number) => number): ReadonlyArray<number> =>
+  Array.from({ length: count }, (_, n) => slot(n))
+
+/**
+ * The slots behind these numbers, and when to ask again: when half of the horizon can be reserved, or for a status read as
+ * soon as the shared lane is free.
+ */
+export const toSlots = (shares: SlotShares, terms: SlotTerms): Slots => {
+  const { opens, reads_reserved, reads_shared, submissions } = shares
+  const inShared = (n: number) => slotAt(n, shares.shared, terms.shared, opens) / 1000
+  const inReserved = (n: number) => terms.reads === null ? Infinity : slotAt(n, shares.reads, terms.reads, opens) / 1000
+  const half = terms.horizon / 2000
+  const taken = submissions + reads_shared
+  const reads = [
+    ...sequence(reads_reserved, inReserved),
+    ...sequence(reads_shared, (n) => inShared(submissions + n))
+  ]
+  return {
+    submissions: { slots: sequence(submissions, inShared), again: Math.max(1, inShared(taken) - half) },
+    reads: {
+      slots: reads.toSorted((a, b) => a - b),
+      again: Math.max(
+        1,
+        terms.reads === null ? inShared(taken) - half : Math.min(inReserved(reads_reserved) - half, inShared(taken))
+      )
+    }
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * Provider limits in PostgreSQL: one row for each provider, and one statement for each reservation.
+ *
+ * A statement locks the row, and reads the clock before that or after it. An earlier instant is safe: no slot is before the
+ * one that the row allows, and the caller counts the slots from before the statement.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { longestRetryAfter, type SlotDemand, type SlotTerms } from "../../domain/ProviderLimit.ts"
+import { type LimitState, shareSlots, type SlotShares, toSlots, unusedLimit } from "../internal/providerSlots.ts"
+import { orUnavailable } from "../StoreUnavailable.ts"
+
+/** Microseconds. */
+const longestPause = Duration.toMillis(longestRetryAfter) * 1000
+
+export const makeProviderLimits = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  const reserve = (provider: ProviderName, demand: SlotDemand, { horizon, reads, shared }: SlotTerms) =>
+    sql.unsafe<SlotShares>(reserveStatement, [
+      provider,
+      shared.spacing,
+      shared.burst,
+      reads?.spacing ?? null,
+      reads?.burst ?? null,
+      horizon,
+      demand.submissions,
+      demand.reads,
+      longestPause
+    ])
+
+  const reserveSlots = Effect.fn("SubmissionQueue.reserveSlots")(
+    function*(provider: ProviderName, demand: SlotDemand, terms: SlotTerms) {
+      const [first] = yield* reserve(provider, demand, terms)
+      if (first !== undefined) return toSlots(first, terms)
+      yield* sql.unsafe(addStatement, [provider])
+      const [row] = yield* reserve(provider, demand, terms)
+      return toSlots(row!, terms)
+    },
+    orUnavailable
+  )
+
+  const openSlots = Effect.fn("SubmissionQueue.openSlots")(
+    (provider: ProviderName, demand: SlotDemand, terms: SlotTerms) =>
+      Effect.map(
+        orUnavailable(sql.unsafe<LimitState & { readonly now: number }>(readStatement, [provider])),
+        ([row]) => toSlots(shareSlots(row ?? unusedLimit, demand, terms, row?.now ?? 0, longestPause), terms)
+      )
+  )
+
+  const closeProvider = Effect.fn("SubmissionQueue.closeProvider")((provider: ProviderName, pause: Duration.Duration) =>
+    Effect.asVoid(
+      orUnavailable(sql.unsafe(closeStatement, [provider, Math.min(Duration.toMillis(pause) * 1000, longestPause)]))
+    )
+  )
+
+  return { reserveSlots, openSlots, closeProvider }
+})
+
+const now = "floor(extract(epoch FROM clock_timestamp()) * 1000000)"
+
+/** The same rules as `shareSlots`. It changes the row only if it reserves something. */
+const reserveStatement = `
+  WITH old AS MATERIALIZED (
+    SELECT shared_until::float8, reads_until::float8, closed_until::float8, ${now}::float8 AS now
+    FROM provider_limits WHERE provider = $1
+    FOR UPDATE
+  ), opening AS (
+    SELECT *, greatest(0, least(closed_until - now, $9::float8)) AS opens FROM old
+  ), start AS (
+    SELECT now, opens,
+      greatest(least(shared_until - now, $6::float8 + $3::float8 * $2::float8), opens) AS shared,
+      CASE WHEN $4::float8 IS NULL THEN 0
+        ELSE greatest(least(reads_until - now, $6::float8 + $5::float8 * $4::float8), opens) END AS reads
+    FROM opening
+  ), room AS (
+    SELECT *,
+      CASE WHEN opens > $6::float8 THEN 0
+        ELSE greatest(0, floor(($6::float8 - shared) / $2::float8) + $3::float8) END AS in_shared,
+      CASE WHEN $4::float8 IS NULL OR opens > $6::float8 THEN 0
+        ELSE greatest(0, floor(($6::float8 - reads) / $4::float8) + $5::float8) END AS in_reads
+    FROM start
+  ), first AS (
+    SELECT *, least($7::float8 + $8::float8, in_shared) AS both_kinds,
+      mod(floor((shared + now) / $2::float8)::bigint, 2) AS turn
+    FROM room
+  ), second AS (
+    SELECT *,
+      CASE WHEN $4::float8 IS NOT NULL THEN least($7::float8, in_shared)
+        ELSE both_kinds - least($8::float8, greatest(floor((both_kinds + turn) / 2), both_kinds - $7::float8))
+      END AS submissions,
+      CASE WHEN $4::float8 IS NULL THEN 0 ELSE least($8::float8, in_reads) END AS reads_reserved
+    FROM first
+  ), third AS (
+    SELECT *,
+      CASE WHEN $4::float8 IS NULL THEN both_kinds - submissions
+        WHEN opens > 0 THEN 0
+        ELSE least($8::float8 - reads_reserved,
+          greatest(0, floor(-(shared + submissions * $2::float8) / $2::float8) + $3::float8)) END AS reads_shared
+    FROM second
+  ), reserved AS (
+    UPDATE provider_limits l
+    SET shared_until = now + shared + (submissions + reads_shared) * $2::float8,
+      reads_until = CASE WHEN $4::float8 IS NULL THEN reads_until ELSE now + reads + reads_reserved * $4::float8 END
+    FROM third WHERE l.provider = $1 AND submissions + reads_reserved + reads_shared > 0
+  )
+  SELECT opens, shared, reads, submissions, reads_reserved, reads_shared FROM third`
+
+const addStatement = "INSERT INTO provider_limits (provider) VALUES ($1) ON CONFLICT (provider) DO NOTHING"
+
+const readStatement = `
+  SELECT shared_until::float8, reads_until::float8, closed_until::float8, ${now}::float8 AS now
+  FROM provider_limits WHERE provider = $1`
+
+const closeStatement = `
+  INSERT INTO provider_limits AS l (provider, closed_until) VALUES ($1, ${now} + $2::float8)
+  ON CONFLICT (provider) DO UPDATE SET closed_until = greatest(l.closed_until, excluded.closed_until)
+  WHERE l.closed_until < excluded.closed_until`

@@ -1,0 +1,295 @@
+/**
+ * When this process may begin a request to a provider: it waits for a slot of the provider's limit, which all workers share by
+ * the database, and until the end of a pause that the provider asked for. A provider without a limit costs no statement.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { ProviderName } from "../domain/Grant.ts"
+import {
+  longestRetryAfter,
+  type RequestKind,
+  type Slots,
+  type SlotTerms,
+  slotTermsOf
+} from "../domain/ProviderLimit.ts"
+import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
+import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
+import { logFailure } from "./logFailure.ts"
+import { Providers } from "./Providers.ts"
+import { SubmissionPolicy } from "./SubmissionPolicy.ts"
+import { withinStore } from "./withinStore.ts"
+
+/** Milliseconds: no slot is reserved further ahead. */
+const longestHorizon = 250
+
+/** Milliseconds: the shortest time between two questions to the database for the same slots. */
+const shortestWait = 10
+
+/** Whether a request may begin. */
+export type Turn =
+  | { readonly _tag: "Begin" }
+  /** There is no slot within this time, in milliseconds. */
+  | { readonly _tag: "Wait"; readonly millis: number }
+  /** The database did not answer, so nothing may be sent. */
+  | { readonly _tag: "Unavailable" }
+
+/** How many requests a poller may begin now, and how many milliseconds later it may begin more. */
+export interface OpenSlots {
+  readonly count: number
+  readonly again: number
+}
+
+/** A reserved slot. */
+interface ReservedSlot {
+  readonly _tag: "Slot"
+  /** Milliseconds: not before this time after `answeredAt`, nor later than it and the slack after `askedAt`. */
+  readonly millis: number
+  readonly askedAt: ClockReading
+  readonly answeredAt: ClockReading
+}
+
+/** A request that waits for the next reservation. */
+interface Asker {
+  readonly kind: RequestKind
+  readonly answer: Deferred.Deferred<ReservedSlot | Turn>
+}
+
+/** What this process knows of one provider. */
+interface ProviderState {
+  readonly provider: ProviderName
+  readonly terms: SlotTerms | null
+  /** The pause that the provider asked for, in milliseconds since a reading. */
+  pause: { readonly since: ClockReading; readonly millis: number } | null
+  askers: Array<Asker>
+  isReserving: boolean
+  /** Requests that wait, and have no slot yet. The slots that are open first are theirs. */
+  readonly waiting: Record<RequestKind, number>
+}
+
+const begin: Turn = { _tag: "Begin" }
+const unavailable: Turn = { _tag: "Unavailable" }
+const wait = (millis: number): Turn => ({ _tag: "Wait", millis: Math.max(millis, shortestWait) })
+
+export class RequestSlots extends Context.Service<RequestSlots, {
+  /** Whether requests of the provider may have to wait. If not, each of them begins at once. */
+  readonly mayWait: (provider: ProviderName) => boolean
+  /** Milliseconds for which a request may wait for its slot once it is reserved; 0 if the provider has no limit. */
+  readonly horizon: (provider: ProviderName) => number
+  /** Milliseconds until the end of the pause that the provider asked for; 0 if there is none. */
+  readonly pauseOf: (provider: ProviderName) => Effect.Effect<number>
+  /**
+   * Waits for a slot, if one is near. A request that may begin must do so at once: half of the slack is for that, and half for
+   * its way to the provider. Without a limit and without a pause, every request may begin.
+   */
+  readonly takeTurn: (provider: ProviderName, kind: RequestKind) => Effect.Effect<Turn>
+  /** Pauses before the next `takeTurn` of a request that had to wait, for so many milliseconds. */
+  readonly rest: (provider: ProviderName, kind: RequestKind, millis: number) => Effect.Effect<void>
+  /** How many of up to `limit` further requests may begin soon. Reserves nothing. */
+  readonly open: (provider: ProviderName, kind: RequestKind, limit: number) => Effect.Effect<OpenSlots>
+  /**
+   * Pauses the provider, because it asked for that by `Retry-After`. With a limit, the pause holds for all processes. A value
+   * that is no duration changes nothing.
+   */
+  readonly slowDown: (provider: ProviderName, retryAfter: unknown) => Effect.Effect<void>
+}>()("financial-agents-gateway/submission/RequestSlots") {
+  /** Dies with the name of the provider if a limit is invalid. */
+  static readonly layer: Layer.Layer<RequestSlots, never, SubmissionQueue | Providers> = Layer.effect(
+    RequestSlots,
+    Effect.suspend(() => make)
+  )
+}
+
+type Queue = SubmissionQueue["Service"]
+
+/** Milliseconds since a reading, by the monotonic clock alone: a wall clock that is set forward makes no slot early. */
+const monotonicElapsed = (since: ClockReading): Effect.Effect<number> =>
+  Effect.map(Clock.monotonicTimeNanos, (now) => Number(now - since.monotonic) / 1_000_000)
+
+/** Gives the slots of an answer to the requests that wait, in their order. */
+const assign = (askers: ReadonlyArray<Asker>, slots: Slots | null, askedAt: ClockReading, answeredAt: ClockReading) => {
+  const next = { submissions: 0, reads: 0 }
+  for (const { answer, kind } of askers) {
+    const millis = slots?.[kind].slots[next[kind]++]
+    const turn = slots === null
+      ? unavailable
+      : millis === undefined
+      ? wait(slots[kind].again)
+      : { _tag: "Slot" as const, millis, askedAt, answeredAt }
+    Deferred.doneUnsafe(answer, Effect.succeed(turn))
+  }
+}
+
+/** Reserves slots for all requests that wait, one statement at a time. The next one is for those that came meanwhile. */
+const reserveAll = Effect.fnUntraced(
+  function*(queue: Queue, state: ProviderState, terms: SlotTerms) {
+    while (state.askers.length > 0) {
+      const askers = state.askers
+      state.askers = []
+      const count = (kind: RequestKind) => askers.filter((asker) => asker.kind === kind).length
+      const demand = { submissions: count("submissions"), reads: count("reads") }
+      const askedAt = yield* readClocks
+      const slots = yield* withinStore(queue.reserveSlots(state.provider, demand, terms)).pipe(
+        Effect.catchCause((cause) =>
+          Effect.as(
+            logFailure("Could not reserve slots of a provider's limit; nothing is sent to it for now", cause),
+            null
+          )
+        )
+      )
+      assign(askers, slots, askedAt, yield* readClocks)
+    }
+  },
+  (reservations, _queue, state) =>
+    Effect.ensuring(
+      Effect.annotateLogs(reservations, { provider: state.provider }),
+      Effect.sync(() => {
+        state.isReserving = false
+      })
+    )
+)
+
+/** Asks for a slot. The reservation goes on if the request is interrupted, because it is for others, too. */
+const ask = Effect.fnUntraced(function*(queue: Queue, state: ProviderState, terms: SlotTerms, kind: RequestKind) {
+  const asker: Asker = { kind, answer: Deferred.makeUnsafe() }
+  state.askers.push(asker)
+  if (!state.isReserving) {
+    state.isReserving = true
+    yield* Effect.forkDetach(reserveAll(queue, state, terms))
+  }
+  return yield* Deferred.await(asker.answer)
+})
+
+/** Milliseconds until the end of the provider's pause. */
+const pauseLeft = Effect.fnUntraced(function*(state: ProviderState) {
+  if (state.pause === null) return 0
+  const left = state.pause.millis - (yield* elapsed(state.pause.since))
+  if (left <= 0) state.pause = null
+  return Math.max(0, left)
+})
+
+/** Counts a request as waiting while the effect runs. */
+const whileWaiting = <A>(state: ProviderState, kind: RequestKind, effect: Effect.Effect<A>): Effect.Effect<A> =>
+  Effect.suspend(() => {
+    state.waiting[kind]++
+    return Effect.ensuring(
+      effect,
+      Effect.sync(() => {
+        state.waiting[kind]--
+      })
+    )
+  })
+
+/** Waits for a reserved slot. It is lost if the request is late, or if the provider is paused by then. */
+const useSlot = Effect.fnUntraced(
+  function*(state: ProviderState, { slack }: SlotTerms, { answeredAt, askedAt, millis }: ReservedSlot) {
+    // A timer may end a moment early.
+    for (let left = millis; left > 0; left = millis - (yield* monotonicElapsed(answeredAt))) {
+      yield* Effect.sleep(Math.ceil(left))
+    }
+    const pause = yield* pauseLeft(state)
+    if (pause > 0) return wait(pause)
+    return (yield* elapsed(askedAt)) > millis + slack / 2000 ? wait(0) : begin
+  }
+)
+
+const make = Effect.gen(function*() {
+  const queue = yield* SubmissionQueue
+  const providers = yield* Providers
+  const { storeTimeout } = yield* SubmissionPolicy
+  const metrics = yield* SubmissionMetrics
+  // The authorization of an attempt must not grow older than `storeTimeout` while it waits.
+  const horizon = Math.min(longestHorizon, Duration.toMillis(storeTimeout) / 4)
+  const states = new Map<ProviderName, ProviderState>()
+  for (const [provider, { limit }] of providers) {
+    const terms = limit === undefined ? null : slotTermsOf(provider, limit, horizon)
+    const waiting = { submissions: 0, reads: 0 }
+    states.set(provider, { provider, terms, pause: null, askers: [], isReserving: false, waiting })
+  }
+
+  const takeTurn = Effect.fnUntraced(function*(provider: ProviderName, kind: RequestKind) {
+    const state = states.get(provider)
+    if (state === undefined) return begin
+    const pause = yield* pauseLeft(state)
+    if (pause > 0) return wait(pause)
+    const { terms } = state
+    if (terms === null) return begin
+    const answer = yield* whileWaiting(state, kind, ask(queue, state, terms, kind))
+    if (answer._tag !== "Slot") return answer
+    if (metrics !== null && answer.millis > 0) metrics.of(provider).waits.value++
+    return yield* useSlot(state, terms, answer)
+  })
+
+  const open = Effect.fnUntraced(function*(provider: ProviderName, kind: RequestKind, limit: number) {
+    const state = states.get(provider)
+    if (state === undefined) return { count: limit, again: 0 }
+    const pause = yield* pauseLeft(state)
+    if (pause > 0) return { count: 0, again: pause }
+    if (state.terms === null) return { count: limit, again: 0 }
+    const waiting = state.waiting[kind]
+    const demand = { submissions: 0, reads: 0, [kind]: waiting + limit }
+    const slots = yield* withinStore(queue.openSlots(provider, demand, state.terms))
+    return { count: Math.max(0, slots[kind].slots.length - waiting), again: Math.max(slots[kind].again, shortestWait) }
+  }, (slots, provider) =>
+    Effect.catchCause(slots, (cause) =>
+      // Nothing can be claimed without the database either. The next poll asks again.
+      Effect.as(
+        Effect.annotateLogs(logFailure("Could not read the limit of a provider; nothing is taken for now", cause), {
+          provider
+        }),
+        { count: 0, again: Infinity }
+      )))
+
+  const slowDown = Effect.fnUntraced(function*(provider: ProviderName, retryAfter: unknown) {
+    const state = states.get(provider)
+    // An adapter without type checks may give another value.
+    if (state === undefined || !Duration.isDuration(retryAfter) || !Duration.isPositive(retryAfter)) return
+    const pause = Duration.min(retryAfter, longestRetryAfter)
+    const millis = Duration.toMillis(pause)
+    const left = yield* pauseLeft(state)
+    if (left >= millis) return
+    state.pause = { since: yield* readClocks, millis }
+    if (metrics !== null) metrics.of(provider).pauses.value += (millis - left) / 1000
+    if (left === 0) {
+      yield* Effect.annotateLogs(
+        Effect.logWarning(
+          "A provider asked to wait (Retry-After): nothing is sent to it, and no status is read until then"
+        ),
+        { provider, retry_after_ms: millis }
+      )
+    }
+    if (state.terms === null) return
+    yield* withinStore(queue.closeProvider(provider, pause)).pipe(
+      Effect.catchCause((cause) =>
+        logFailure("Could not tell other workers that a provider asked to wait; they ask it themselves", cause)
+      ),
+      Effect.annotateLogs({ provider }),
+      Effect.forkDetach
+    )
+  })
+
+  return RequestSlots.of({
+    mayWait: (provider) => {
+      const state = states.get(provider)
+      return state !== undefined && (state.terms !== null || state.pause !== null)
+    },
+    horizon: (provider) => states.get(provider)?.terms == null ? 0 : horizon,
+    pauseOf: (provider) =>
+      Effect.suspend(() => {
+        const state = states.get(provider)
+        return state === undefined ? Effect.succeed(0) : pauseLeft(state)
+      }),
+    takeTurn,
+    rest: (provider, kind, millis) =>
+      Effect.suspend(() => {
+        const state = states.get(provider)
+        return state === undefined ? Effect.sleep(millis) : whileWaiting(state, kind, Effect.sleep(millis))
+      }),
+    open,
+    slowDown
+  })
+})
