@@ -5,6 +5,7 @@
 import * as Context from "effect/Context"
 import type * as Digest from "effect/crypto/Digest"
 import type * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
@@ -21,6 +22,8 @@ import type {
   Claim,
   ClaimTerms,
   DueRead,
+  HintedOperation,
+  HintEffect,
   ProviderReference,
   ReadTerms,
   Recording,
@@ -161,6 +164,21 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     revision: number,
     next: Omit<Recording, "evidence"> & { readonly review?: boolean }
   ) => Effect.Effect<void, StoreUnavailable>
+  /**
+   * Takes a hint that something happened to an operation of this provider. It moves the next status read to now, or to the end of
+   * the interval after the last read that a hint asked for. It changes nothing else.
+   *
+   * During a submission or a status read, the hint is noted: the next read is due when the outcome is recorded. So a hint that
+   * comes before the answer of the provider leads to a read, too, and two reads of one operation do not overlap.
+   *
+   * A free `accepted` operation and a settled one have nothing to read. A hint by reference concerns the hundred operations with
+   * that reference that changed last.
+   */
+  readonly hint: (
+    provider: ProviderName,
+    about: HintedOperation,
+    interval: Duration.Duration
+  ) => Effect.Effect<HintEffect, StoreUnavailable>
   /**
    * Reports an operation that the worker may have sent, and that is no longer in the state of its claim. A rescued operation
    * becomes due for a status read at once. One that is `accepted` again, because a failover lost the claim, is held. One that
