@@ -52,7 +52,7 @@ const hintStatement = (found: string) => `
     AND (o.state IN ('submitting', 'submitted', 'indeterminate')
       OR o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()))
     AND CASE WHEN ${underWay} IS NULL THEN o.due_at > ${asked} ELSE (o.hinted_at > ${underWay}) IS NOT TRUE END
-  RETURNING o.due_at <= now() AS is_due`
+  RETURNING o.state <> 'submitting' AND o.due_at <= now() AS is_due`
 
 const hintById = hintStatement("SELECT id, client_id FROM operations WHERE id = $2")
 
