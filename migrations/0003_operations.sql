@@ -63,6 +63,10 @@ CREATE TABLE operations (
   reads integer NOT NULL DEFAULT 0 CHECK (reads >= 0),
   -- When an operator last ended a review. The age for the next review counts from there.
   reviewed_at timestamptz(3),
+  -- When the status read under way began. Null: none is under way. A transition ends it.
+  reading_since timestamptz(3),
+  -- When the read that the last hint asked for is due: see 0006. The next hint asks for one at least an interval later.
+  hinted_at timestamptz(3) CHECK (isfinite(hinted_at)),
 
   -- client_id is part of the key for sharding. id comes first, so that the ledger finds an operation by its id alone.
   PRIMARY KEY (id, client_id),

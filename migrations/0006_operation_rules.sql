@@ -21,6 +21,8 @@ BEGIN
   NEW.acknowledged := false;
   NEW.reads := 0;
   NEW.reviewed_at := NULL;
+  NEW.reading_since := NULL;
+  NEW.hinted_at := NULL;
   SELECT ledger_timeline(), h.change_offset + pg_current_xact_id()::text::bigint, p.provider, g.scopes
   INTO NEW.timeline, NEW.change_position, NEW.provider, NEW.scopes
   FROM ledger_home h
@@ -87,6 +89,21 @@ BEGIN
   IF NEW.state = OLD.state AND NEW.return_reason <> OLD.return_reason THEN
     RAISE EXCEPTION 'operation % was returned: it keeps the reason', OLD.id USING ERRCODE = 'restrict_violation';
   END IF;
+  -- A hint proves nothing. So it moves a status read forward, and changes nothing else.
+  IF NEW.hinted_at IS DISTINCT FROM OLD.hinted_at
+    AND ((NEW.state, NEW.revision, NEW.under_review, NEW.failure_code, NEW.evidence::text, NEW.waiting, NEW.timeline,
+        NEW.hold_placed, NEW.examined_timeline, NEW.send_before, NEW.claimed_by, NEW.return_reason, NEW.reference, NEW.reads,
+        NEW.reviewed_at, NEW.reading_since)
+      IS DISTINCT FROM
+       (OLD.state, OLD.revision, OLD.under_review, OLD.failure_code, NULL, OLD.waiting, OLD.timeline,
+        OLD.hold_placed, OLD.examined_timeline, OLD.send_before, OLD.claimed_by, OLD.return_reason, OLD.reference, OLD.reads,
+        OLD.reviewed_at, OLD.reading_since)
+      OR CASE WHEN OLD.state = 'submitting' THEN NEW.due_at IS DISTINCT FROM OLD.due_at
+        ELSE coalesce(NEW.due_at > OLD.due_at, true) END)
+  THEN
+    RAISE EXCEPTION 'a hint about operation % only moves its next status read forward', OLD.id
+      USING ERRCODE = 'restrict_violation';
+  END IF;
   -- A later send_before makes every earlier holder stale. After a change of the timeline, a lost take-over may have sent.
   IF is_take_over THEN
     IF coalesce(NEW.send_before <= OLD.send_before, true) OR NEW.timeline <> ledger_timeline() THEN
@@ -131,10 +148,11 @@ BEGIN
   END IF;
   -- Never before the last change, even if the clock was set back.
   NEW.updated_at := greatest(date_trunc('milliseconds', clock_timestamp()), OLD.updated_at);
-  -- A hold ends when the operation leaves `accepted`, and a return when it leaves `submitting`.
+  -- A hold ends when the operation leaves `accepted`, and a return when it leaves `submitting`. The status read has ended.
   NEW.hold_placed := false;
   NEW.examined_timeline := NULL;
   NEW.return_reason := NULL;
+  NEW.reading_since := NULL;
   IF NEW.state IN ('succeeded', 'failed', 'cancelled') THEN
     NEW.completed_at := NEW.updated_at;
     NEW.due_at := NULL;

@@ -7,6 +7,8 @@
  * sandbox, whose record is `.data/payments/bank.jsonl`, or through the bank at BANK_URL (with BANK_TOKEN). DATA_DIR replaces
  * `.data/payments`. The default of PORT is 3002.
  *
+ * The sandbox sends webhooks to the application. A bank at BANK_URL does so with the secret BANK_WEBHOOK_SECRET.
+ *
  * Copied from the installed package, it runs by `node examples/payments/main.ts`.
  */
 import * as Config from "effect/Config"
@@ -31,12 +33,14 @@ import { Providers } from "financial-agents-gateway/submission/Providers"
 import * as path from "node:path"
 import { PaymentsApi, paymentsWrite } from "./Api.ts"
 import * as Bank from "./Bank.ts"
+import { bankWebhooks, webhookSecret, webhooksPath } from "./BankWebhooks.ts"
 import { PaymentsRoutes } from "./Handlers.ts"
 import { PaymentTools } from "./Tools.ts"
 
 /** The provider name of the bank in provider connections. */
 const bankName = "bank"
 
+const port = Config.Port("PORT").pipe(Config.withDefault(3002))
 const dataDir = Config.String("DATA_DIR").pipe(Config.withDefault(".data/payments"))
 
 /** The bank. The sandbox keeps its record beside the database, so that record and ledger last equally long. */
@@ -45,8 +49,12 @@ const Banks = Layer.unwrap(Effect.gen(function*() {
   const token = yield* Config.Redacted("BANK_TOKEN").pipe(Config.withDefault(Redacted.make("sandbox")))
   const banksAt = (url: string) => Providers.layer({ [bankName]: Bank.layer(url, token) })
   if (Option.isSome(bankUrl)) return banksAt(bankUrl.value)
-  return Layer.unwrap(Effect.map(Sandbox, ({ url }) => banksAt(url))).pipe(
-    Layer.provide(Sandbox.layer({ record: path.join(yield* dataDir, "bank.jsonl") }))
+  const url = `http://127.0.0.1:${yield* port}${webhooksPath}`
+  const webhooks = Option.map(yield* webhookSecret, (secret) => ({ webhooks: { url, secret } }))
+  return Layer.unwrap(Effect.map(Sandbox, (sandbox) => banksAt(sandbox.url))).pipe(
+    Layer.provide(
+      Sandbox.layer({ record: path.join(yield* dataDir, "bank.jsonl"), ...Option.getOrUndefined(webhooks) })
+    )
   )
 }))
 
@@ -85,11 +93,11 @@ const Invitation = Layer.effectDiscard(Effect.gen(function*() {
 /** The application. Its settings come from the environment. */
 export const options = {
   api: PaymentsApi,
-  routes: PaymentsRoutes,
+  routes: Layer.merge(PaymentsRoutes, bankWebhooks(ProviderName.make(bankName))),
   tools: PaymentTools,
   providers: Banks,
   started: Invitation,
-  port: Config.Port("PORT").pipe(Config.withDefault(3002)),
+  port,
   dataDir: Config.map(dataDir, (directory) => path.join(directory, "postgres"))
 }
 

@@ -3,12 +3,15 @@
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
+import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { faultNames, FaultSettings } from "../sandbox/Faults.ts"
 import { reason } from "../sandbox/Reason.ts"
 import { Sandbox } from "../sandbox/Sandbox.ts"
+import { WebhookSettings } from "../sandbox/Webhooks.ts"
 import { Port } from "./Flags.ts"
 import { CommandFailed } from "./Output.ts"
 
@@ -47,8 +50,32 @@ const flags = {
     Flag.withDescription(`Fault to inject, as NAME=RATE[:MS]; repeat for several. Names: ${faultNames.join(", ")}`),
     Flag.atLeast(0),
     Flag.withSchema(Faults)
+  ),
+  webhookUrl: Flag.String("webhook-url").pipe(
+    Flag.withDescription(
+      "URL that receives a signed webhook for each accepted submission and each outcome. SANDBOX_WEBHOOK_SECRET has the secret"
+    ),
+    Flag.optional
   )
 }
+
+const decodeWebhooks = Schema.decodeUnknownEffect(WebhookSettings)
+
+/** The secret comes from the environment, because every user of the machine can read arguments. */
+const webhooksTo = (url: Option.Option<string>) =>
+  Option.match(url, {
+    onNone: () => Effect.succeed({}),
+    onSome: Effect.fnUntraced(function*(url) {
+      const secret = yield* Config.option(Config.Redacted("SANDBOX_WEBHOOK_SECRET"))
+      if (Option.isNone(secret)) {
+        return yield* new CommandFailed({ message: "--webhook-url: set the secret in SANDBOX_WEBHOOK_SECRET" })
+      }
+      const webhooks = yield* decodeWebhooks({ url, secret: secret.value }).pipe(
+        Effect.mapError((error) => new CommandFailed({ message: `--webhook-url: ${reason(error)}` }))
+      )
+      return { webhooks }
+    })
+  })
 
 const decodeSettings = Schema.decodeUnknownEffect(FaultSettings, { onExcessProperty: "error", errors: "all" })
 
@@ -61,13 +88,14 @@ const toSettings = (faults: typeof Faults.Type): Effect.Effect<FaultSettings, Co
 export const sandbox = Command.make(
   "sandbox",
   flags,
-  Effect.fn(function*({ fault, ...options }) {
+  Effect.fn(function*({ fault, webhookUrl, ...options }) {
     const faults = yield* toSettings(fault)
+    const webhooks = yield* webhooksTo(webhookUrl)
     const announced = Layer.effectDiscard(Effect.gen(function*() {
       const { controlUrl, url } = yield* Sandbox
       yield* Effect.annotateLogs(Effect.logInfo("Listening"), { url, control_url: controlUrl, record: options.record })
     }))
-    yield* Layer.launch(Layer.provide(announced, Sandbox.layer({ ...options, faults })))
+    yield* Layer.launch(Layer.provide(announced, Sandbox.layer({ ...options, ...webhooks, faults })))
   })
 ).pipe(
   Command.withDescription(

@@ -143,6 +143,15 @@ export interface ReadTerms {
   readonly review_indeterminate_after: Duration.Duration
 }
 
+/** The operation of a hint: by the provider's id of it, or by its own. Several operations may have one reference. */
+export type HintedOperation = { readonly reference: ProviderReference } | { readonly operation_id: OperationId }
+
+/**
+ * The effect of a hint. `due`: a status read is due now. `noted`: it is due after the interval, or after the submission or the
+ * status read under way. `ignored`: no operation waits for a status read, or one is due by then already.
+ */
+export type HintEffect = "due" | "noted" | "ignored"
+
 /** Facts that are recorded together with an outcome. */
 export interface Recording {
   /** Justifies the outcome, as JSON. */

@@ -35,6 +35,11 @@ const families = {
     name: "gateway_provider_pause_seconds_total",
     help: "Time for which this process paused the provider, because it asked for that by Retry-After, by provider."
   },
+  hints: {
+    name: "gateway_hints_total",
+    help:
+      "Hints that something happened at a provider, by provider and result. Taken: a status read was moved forward. Ignored: there was none to move."
+  },
   open: { name: "gateway_circuit_open", help: "1 while the circuit of the provider is open in this process, else 0." },
   halfOpen: {
     name: "gateway_circuit_half_open",
@@ -47,6 +52,9 @@ export type SendOutcome = typeof sendOutcomes[number]
 
 const readOutcomes = ["proven", "not_proven", "unreachable"] as const
 export type ReadOutcome = typeof readOutcomes[number]
+
+const hintResults = ["taken", "ignored"] as const
+export type HintCounts = Readonly<Record<typeof hintResults[number], Count>>
 
 const countEach = <Outcome extends string>(outcomes: ReadonlyArray<Outcome>, count: (outcome: Outcome) => Count) =>
   // The cast: the entries have all keys.
@@ -82,6 +90,7 @@ export class ProviderCounts {
 export class SubmissionCounts {
   readonly rescues: Count
   readonly #providers = new Map<ProviderName, ProviderCounts>()
+  readonly #hints = new Map<ProviderName, HintCounts>()
   readonly #series: Series
 
   constructor(series: Series) {
@@ -94,6 +103,15 @@ export class SubmissionCounts {
     if (found !== undefined) return found
     const made = new ProviderCounts(this.#series, provider)
     this.#providers.set(provider, made)
+    return made
+  }
+
+  /** The hints about a provider. A process without workers has them alone. */
+  hintsOf(provider: ProviderName): HintCounts {
+    const found = this.#hints.get(provider)
+    if (found !== undefined) return found
+    const made = countEach(hintResults, (result) => this.#series.counter(families.hints, { provider, result }))
+    this.#hints.set(provider, made)
     return made
   }
 }

@@ -22,7 +22,9 @@ import { MutationEndpoints } from "../server/MutationEndpoints.ts"
 import { Problems } from "../server/ProblemResponses.ts"
 import { Grants } from "../services/Grants.ts"
 import { migrate } from "../services/Migrations.ts"
+import { layerCircuitBreaker } from "../submission/Circuit.ts"
 import { Providers } from "../submission/Providers.ts"
+import { Reconciler } from "../submission/Reconciler.ts"
 import { SubmissionPolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
 import { adminUrls } from "./AdminAddress.ts"
@@ -130,15 +132,25 @@ const Policy = Layer.unwrap(Effect.gen(function*() {
   return Layer.succeed(SubmissionPolicy, { ...policy, workerId })
 }))
 
-/** The workers, if the process has providers. */
-const workersOf = ({ databases, queue = QueueServices }: GatewayAppOptions, adapters: AdaptersOf) =>
-  adapters === null
-    ? Layer.empty
-    : Submission.layer.pipe(
-      Layer.provide(adapters.Adapters),
-      Layer.provide(Layer.provide(queue, databaseAs("writer", databases))),
-      Layer.provide(Policy)
-    )
+/** Builds a layer once, also for two layers that need it. A layer made by `provide` would be built for each. */
+const once = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> =>
+  Layer.fromBuildMemo((memoMap, scope) => Layer.buildWithMemoMap(layer, memoMap, scope))
+
+/**
+ * The reconciler, which takes hints of the routes, and the other workers, if the process has providers. They share the queue, so
+ * that the process listens on one connection. Routes need the reconciler alone, and do not wait for the start of the workers.
+ */
+const workersOf = ({ databases, queue = QueueServices }: GatewayAppOptions, adapters: AdaptersOf) => {
+  const Queue = once(Layer.provide(queue, databaseAs("writer", databases)))
+  if (adapters === null) {
+    return { Reconciling: Layer.provide(Reconciler.layerHints, Queue), Workers: Layer.empty }
+  }
+  const Services = once(Layer.mergeAll(layerCircuitBreaker, adapters.Adapters, Queue, Policy))
+  return {
+    Reconciling: Layer.provide(Reconciler.layer, Services),
+    Workers: Layer.provide(Submission.layerWithoutReconciler, Services)
+  }
+}
 
 /** The migration. A supervised process leaves it to its supervisor. */
 const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOptions) =>
@@ -156,6 +168,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
   const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty, tools = Layer.empty } =
     options
   const adapters = adaptersOf(options)
+  const { Reconciling, Workers } = workersOf(options, adapters)
   const Announced = Layer.effectDiscard(
     announce({ host, port, base_url: settings.baseUrl, ...adminUrls(settings.admin) })
   )
@@ -166,7 +179,8 @@ const processOf = (options: GatewayAppOptions, settings: Settings) => {
   )
   const Lane = options.readLane ?? options.routes === undefined ? ReadLane.layer : Layer.empty
   return Layer.merge(Announced, started).pipe(
-    Layer.provide([Served, Lane, workersOf(options, adapters)]),
+    Layer.provide([Served, Lane, Workers]),
+    Layer.provide(Reconciling),
     Layer.provide([MutationEndpoints.layer, Problems.layer, listener]),
     Layer.provide(servicesOf(options, settings, adapters)),
     Layer.provide(migrationOf(options)),

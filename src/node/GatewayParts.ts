@@ -25,6 +25,7 @@ import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
 import type { Providers } from "../submission/Providers.ts"
+import type { Reconciler } from "../submission/Reconciler.ts"
 import type { UnsafeDatabase } from "../submission/SubmissionProcesses.ts"
 import type { Database } from "./Database.ts"
 import type { LocalPostgresError } from "./embedded/LocalPostgres.ts"
@@ -94,6 +95,7 @@ type RouteServices =
   | OperationStore
   | Problems
   | Readiness
+  | Reconciler
 
 /** The services that the process has for each part. */
 interface Provided {

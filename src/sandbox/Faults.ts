@@ -58,7 +58,17 @@ export const FaultSettings = Schema.Struct({
   /** Answers 200 with the status of another submission, which succeeded. A submission is carried out nevertheless. */
   foreign_answer: switched(on),
   /** Closes the connection. The submission is not carried out, now or later. */
-  lose: switched({})
+  lose: switched({}),
+  /** Sends each webhook of the submission twice. */
+  webhook_duplicate: switched({}),
+  /** Sends the webhook of the acceptance after that of the outcome. */
+  webhook_reorder: switched({}),
+  /** Sends each webhook of the submission `ms` (2,000) later. */
+  webhook_delay: switched(ms),
+  /** Sends a webhook with another outcome, signed with another secret, before each true one. */
+  webhook_forge: switched({}),
+  /** Sends no webhook of the submission. */
+  webhook_lose: switched({})
 })
 export type FaultSettings = typeof FaultSettings.Type
 export type FaultName = keyof FaultSettings
@@ -82,7 +92,12 @@ export const InstructedFaults = Schema.Struct({
   duplicate_key_rejected: instructed({}),
   flapping_status: instructed(reads),
   foreign_answer: instructed({ ...on, ...times }),
-  lose: instructed({})
+  lose: instructed({}),
+  webhook_duplicate: instructed({}),
+  webhook_reorder: instructed({}),
+  webhook_delay: instructed(ms),
+  webhook_forge: instructed({}),
+  webhook_lose: instructed({})
 })
 export type InstructedFaults = typeof InstructedFaults.Type
 
@@ -98,7 +113,12 @@ export type Spoiler = typeof spoilers[number]
 
 const transport: ReadonlySet<FaultName> = new Set(["slow", "late", "foreign_answer", ...spoilers])
 
-const defaultMilliseconds: Partial<Record<FaultName, number>> = { slow: 250, late: 120_000, not_found_for: 2000 }
+const defaultMilliseconds: Partial<Record<FaultName, number>> = {
+  slow: 250,
+  late: 120_000,
+  not_found_for: 2000,
+  webhook_delay: 2000
+}
 const defaultReads = 8
 
 /** The properties of a request that decide about faults. */

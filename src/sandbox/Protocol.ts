@@ -13,6 +13,9 @@
  *       404 not_found          the submission is not known now, and may be known later
  *       429 too_many_requests  as above
  *
+ * If the sandbox has the URL of a receiver, it sends a `SandboxWebhook` when it accepts a submission and when the outcome is
+ * final, signed as the Standard Webhooks specification says.
+ *
  * A repeated key gets its first answer again. After a 5xx the outcome is uncertain. An answer about a submission
  * contains its key. With the fault `foreign_answer` it is the answer about another submission, and contains that key.
  */
@@ -73,3 +76,11 @@ export const SandboxStatus = Schema.Union([
   })
 ])
 export type SandboxStatus = typeof SandboxStatus.Type
+
+/** Body of a webhook: the status at `timestamp`, in RFC 3339. A refused submission has none. */
+export const SandboxWebhook = Schema.Struct({
+  type: Schema.Literals(["mutation.accepted", "mutation.settled"]),
+  timestamp: Schema.String,
+  data: SandboxStatus
+})
+export type SandboxWebhook = typeof SandboxWebhook.Type

@@ -15,6 +15,7 @@ import { type Receipt, RecordFailed } from "./Record.ts"
 import { defaultMix, OutcomeMix } from "./SandboxOutcome.ts"
 import { makeSandboxServer, type Switches } from "./SandboxServer.ts"
 import { makeSubmissions, type Truth } from "./Submissions.ts"
+import { makeWebhooks, WebhookSettings } from "./Webhooks.ts"
 
 export { type Arrival, CannotListen, type Receipt, RecordFailed, type Truth }
 
@@ -35,7 +36,9 @@ export const SandboxOptions = Schema.Struct({
   /** The switches at the start, all off by default. */
   faults: Schema.optionalKey(FaultSettings),
   /** Outcomes that the seed chooses for submissions without an instruction. */
-  mix: Schema.optionalKey(OutcomeMix)
+  mix: Schema.optionalKey(OutcomeMix),
+  /** Where webhooks go, and the secret that signs them. Without it none are sent. */
+  webhooks: Schema.optionalKey(WebhookSettings)
 })
 export type SandboxOptions = typeof SandboxOptions.Type
 
@@ -69,12 +72,15 @@ export class Sandbox extends Context.Service<Sandbox, {
           mix = defaultMix,
           port = 0,
           record,
-          seed = "sandbox"
+          seed = "sandbox",
+          webhooks: receiver
         } = yield* Effect.orDie(decodeOptions(options))
         const kept = record === undefined ? makeMemoryRecord() : yield* openFileRecord(record)
         const switches: Switches = { settings: faults }
-        const submissions = yield* makeSubmissions({ seed, mix, record: kept, faults: () => switches.settings })
-        const arrivals = makeArrivals(seed, () => switches.settings)
+        const faultsNow = () => switches.settings
+        const webhooks = receiver && (yield* makeWebhooks({ ...receiver, seed, faults: faultsNow }))
+        const submissions = yield* makeSubmissions({ seed, mix, record: kept, faults: faultsNow, webhooks })
+        const arrivals = makeArrivals(seed, faultsNow)
         const server = yield* makeSandboxServer({
           host,
           port,

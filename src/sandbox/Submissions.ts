@@ -22,6 +22,7 @@ import type { SandboxAnswer, SandboxStatus, SubmissionKey } from "./Protocol.ts"
 import { parseSubmission, type ReceivedRequest, type Submission } from "./ReceivedRequest.ts"
 import { type ReceiptOutcome, RecordFailed, type SubmissionRecord } from "./Record.ts"
 import { foreignStatus, type OutcomeMix, settle, statusAt, succeedsAtOnce } from "./SandboxOutcome.ts"
+import type { Webhooks } from "./Webhooks.ts"
 
 /** The answer to a request, and the faults on its way. Times in milliseconds. */
 export interface Reply {
@@ -53,6 +54,8 @@ export interface SubmissionsOptions {
   readonly record: SubmissionRecord
   /** The current switches. */
   readonly faults: () => FaultSettings
+  /** Sends webhooks. Absent: there is no receiver. */
+  readonly webhooks?: Webhooks | undefined
 }
 
 export interface Submissions {
@@ -74,6 +77,9 @@ export const makeSubmissions = Effect.fnUntraced(function*(options: SubmissionsO
     try: () => restore(receipts),
     catch: (cause) => cause instanceof RecordFailed ? cause : new RecordFailed({ message: String(cause), cause })
   })
+  // Webhooks that were to come when the sandbox stopped.
+  const now = yield* Clock.currentTimeMillis
+  for (const [key, { fate }] of entries) announce(options, key, fate, now)
   const submissions: Submissions = {
     receive: (submission) =>
       Effect.uninterruptible(
@@ -215,8 +221,14 @@ const receive = (
   })
   return Effect.map(recorded, () => {
     entry.recorded ||= fate !== undefined
+    if (isFateOpen) announce(options, key, fate, now)
     return { slow, answer: () => isForeign ? foreignAnswer(options, key) : answer, ...way }
   })
+}
+
+/** Sends the webhooks of a submission from now on, if it was accepted. */
+const announce = ({ webhooks }: SubmissionsOptions, key: SubmissionKey, fate: Fate | undefined, now: number): void => {
+  if (fate?.outcome === "accepted") webhooks?.announce(key, fate.settlement!, fate.instructed, now)
 }
 
 const invalid = (key: SubmissionKey, parsed: Result.Result<Submission, string>): Answer =>

@@ -23,6 +23,8 @@ import type {
   Claim,
   ClaimTerms,
   DueRead,
+  HintedOperation,
+  HintEffect,
   OutcomeRecord,
   ProviderReference,
   ReadTerms,
@@ -172,6 +174,21 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     revision: number,
     next: Omit<Recording, "evidence"> & { readonly review?: boolean }
   ) => Effect.Effect<void, StoreUnavailable>
+  /**
+   * Takes a hint that something happened to an operation of this provider. It moves the next status read to now, or to the end of
+   * the interval after the last read that a hint asked for. It changes nothing else.
+   *
+   * During a submission or a status read, the hint is noted: the next read is due when the outcome is recorded. So a hint that
+   * comes before the answer of the provider leads to a read, too, and two reads of one operation do not overlap.
+   *
+   * A free `accepted` operation and a settled one have nothing to read. A hint by reference concerns the hundred operations with
+   * that reference that changed last.
+   */
+  readonly hint: (
+    provider: ProviderName,
+    about: HintedOperation,
+    interval: Duration.Duration
+  ) => Effect.Effect<HintEffect, StoreUnavailable>
   /**
    * Reports an operation that the worker may have sent, and that is no longer in the state of its claim. A rescued operation
    * becomes due for a status read at once. One that is `accepted` again, because a failover lost the claim, is held. One that

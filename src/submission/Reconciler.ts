@@ -9,13 +9,17 @@ import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Random from "effect/Random"
+import * as Stream from "effect/Stream"
 import type { ProviderName } from "../domain/Grant.ts"
 import { type DueRead, readDelay } from "../domain/Submission.ts"
+import { HintSignal } from "../services/HintSignal.ts"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { callAdapter } from "./callAdapter.ts"
 import { classifyRead } from "./Circuit.ts"
 import { decideAfterRead, type ReadDecision } from "./decideAfterRead.ts"
 import { elapsed, readClocks } from "./elapsed.ts"
+import { type HintSubject, makeHint } from "./hint.ts"
 import { logFailure } from "./logFailure.ts"
 import { logOutcome } from "./logOutcome.ts"
 import { makeUnusableReadLog } from "./logUnusableReads.ts"
@@ -27,30 +31,65 @@ import { RequestSlots } from "./RequestSlots.ts"
 import { type SubmissionServices, submissionServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
 
+export type { HintSubject }
+
 export class Reconciler extends Context.Service<Reconciler, {
   /** Reads up to `limit` operations of a provider that are due. Yields their number when all of them are recorded. */
   readonly runOnce: (provider: ProviderName, limit: number) => Effect.Effect<number>
+  /**
+   * Takes a hint that something happened to an operation at this provider, such as a webhook. The hint proves nothing, and changes
+   * no state: it moves the next status read of the operation to now, at most once in `hintInterval` of the policy. A hint that comes
+   * sooner moves the read to the end of the interval.
+   *
+   * Yields whether a read was moved, for logs and metrics. Do not tell it the sender of the hint. For an unknown, settled or free
+   * `accepted` operation, and for one of another provider, it does nothing.
+   *
+   * Fails with `StoreUnavailable` if the database does not answer in time. The schedule of the reads then still holds.
+   */
+  readonly hint: (provider: ProviderName, about: HintSubject) => Effect.Effect<boolean, StoreUnavailable>
 }>()("financial-agents-gateway/submission/Reconciler") {
   /** Reads only when `runOnce` is called: for tests and for schedulers of your own. */
   static readonly layerManual = Layer.effect(
     Reconciler,
-    Effect.suspend(() =>
-      Effect.map(submissionServices, (services) => Reconciler.of({ runOnce: runOnce(makeTask(services)) }))
-    )
+    Effect.gen(function*() {
+      const services = yield* submissionServices
+      const hint = yield* makeHint(new Map())
+      return Reconciler.of({ runOnce: runOnce(makeTask(services)), hint })
+    })
   ).pipe(Layer.provide(RequestSlots.layer))
 
   /** Reads until its scope closes. An operation whose read is then under way is due again after the lease. */
   static readonly layer: Layer.Layer<
-    never,
+    Reconciler,
     never,
     SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
-  > = Layer.effectDiscard(
+  > = Layer.effect(
+    Reconciler,
     Effect.gen(function*() {
       const services = yield* submissionServices
       const running = yield* FiberSet.make<void, never>()
-      yield* runPollers(services, makeTask(services), running)
+      const task = makeTask(services)
+      const pollers = yield* runPollers(services, task, running)
+      const { announced } = yield* HintSignal
+      yield* announced.pipe(
+        Stream.runForEach((provider) => pollers.get(provider)?.wake ?? Effect.void),
+        Effect.forkScoped
+      )
+      return Reconciler.of({ runOnce: runOnce(task), hint: yield* makeHint(pollers) })
     })
   ).pipe(Layer.provide(RequestSlots.layer))
+
+  /**
+   * For a process without workers: `hint` goes through the database, and `HintSignal` wakes the reconcilers of other processes.
+   * There are no adapters here, so `runOnce` reads nothing.
+   */
+  static readonly layerHints: Layer.Layer<Reconciler, never, SubmissionQueue> = Layer.effect(
+    Reconciler,
+    Effect.map(
+      Effect.suspend(() => makeHint(new Map())),
+      (hint) => Reconciler.of({ runOnce: () => Effect.succeed(0), hint })
+    )
+  )
 }
 
 /** What the log already says of each provider. */

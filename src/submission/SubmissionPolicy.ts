@@ -34,6 +34,11 @@ export interface SubmissionPolicyShape {
   /** When the status of an unsettled operation is read again. */
   readonly readSchedule: ReadSchedule
   /**
+   * Shortest time between two status reads of an operation that hints ask for (`Reconciler.hint`). So a provider that repeats its
+   * webhooks, or an attacker with its secret, causes few reads.
+   */
+  readonly hintInterval: Duration.Duration
+  /**
    * Shortest delay before the next try of an operation that is not ready: its grant, client or provider connection does
    * not allow it, or the worker lacks its payload key.
    */
@@ -73,6 +78,7 @@ export const defaultPolicy: SubmissionPolicyShape = {
   rescueAfter: Duration.seconds(90),
   readTimeout: Duration.seconds(15),
   readSchedule: { first: Duration.seconds(1), factor: 1.6, longest: Duration.hours(1), jitter: 0.2 },
+  hintInterval: Duration.seconds(5),
   idle: Duration.seconds(30),
   pollInterval: Duration.seconds(1),
   rescueInterval: Duration.millis(500),

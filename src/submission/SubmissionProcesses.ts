@@ -3,6 +3,7 @@
  * keeps change tokens valid, the count folder keeps figures cheap, and the process reports itself to operators.
  */
 import * as Layer from "effect/Layer"
+import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import { UnsafeDatabase } from "../domain/Submission.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
@@ -18,15 +19,28 @@ import * as WorkerReports from "./WorkerReports.ts"
 export { UnsafeDatabase }
 
 /**
- * Submits and settles operations until its scope closes. Run it in any number of processes, in the gateway or apart
- * from it: they coordinate through the database alone. `SubmissionPolicy` sets time limits and concurrency. Dies when
- * the policy is invalid.
+ * The same without the reconciler, for a process that builds it apart: its routes give it hints, and do not wait for the start of
+ * the workers. Provide the same `CircuitBreaker` to both.
  */
-export const layer: Layer.Layer<never, UnsafeDatabase | StoreUnavailable, SubmissionQueue | Providers> = Layer.mergeAll(
+export const layerWithoutReconciler: Layer.Layer<
+  never,
+  UnsafeDatabase | StoreUnavailable,
+  SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
+> = Layer.mergeAll(
   SubmissionWorker.layer,
   Rescuer.layer,
-  Reconciler.layer,
   ChangeMarker.layer,
   CountFolder.layer,
   WorkerReports.layer
-).pipe(Layer.provide(layerCircuitBreaker))
+)
+
+/**
+ * Submits and settles operations until its scope closes. Run it in any number of processes, in the gateway or apart
+ * from it: they coordinate through the database alone. `SubmissionPolicy` sets time limits and concurrency. Dies when
+ * the policy is invalid. It provides the `Reconciler`, which takes hints.
+ */
+export const layer: Layer.Layer<
+  Reconciler,
+  UnsafeDatabase | StoreUnavailable,
+  SubmissionQueue | Providers
+> = Layer.merge(Reconciler.layer, layerWithoutReconciler).pipe(Layer.provide(layerCircuitBreaker))

@@ -162,5 +162,7 @@ const newRecord = (
   reference: null,
   acknowledged: false,
   reads: 0,
-  reviewed_at: null
+  reviewed_at: null,
+  reading_since: null,
+  hinted_at: null
 })

@@ -24,7 +24,8 @@ export const makeHolds = (table: MemoryQueueTable) => {
       due_at: millis(),
       waiting: false,
       send_before: null,
-      reviewed_at: now()
+      reviewed_at: now(),
+      reading_since: null
     }).operation
 
   const placed = (record: MemoryRecord): Operation =>

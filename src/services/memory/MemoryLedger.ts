@@ -59,6 +59,10 @@ export interface MemoryRecord {
   readonly acknowledged: boolean
   readonly reads: number
   readonly reviewed_at: DateTime.Utc | null
+  /** When the status read under way began, in milliseconds since the epoch. */
+  readonly reading_since: number | null
+  /** When the read that the last hint asked for is due, in milliseconds since the epoch. */
+  readonly hinted_at: number | null
 }
 
 /** A row of `provider_connections`. */

@@ -9,11 +9,11 @@ import { isForeign, isOtherReference, type MemoryQueueTable } from "./MemoryQueu
 import { isHeldClaim, isReturnedClaim, moveRecord, withReference } from "./recordRules.ts"
 
 export const makeOutcomes = (table: MemoryQueueTable) => {
-  const { after, findAt, now, records, update } = table
+  const { after, findAt, nextRead, now, records, update } = table
 
   const moved = (record: MemoryRecord, outcome: Outcome, recording: Recording): Operation =>
     update(withReference(
-      moveRecord(record, outcome, recording.evidence, now(), after(recording.due_in)),
+      moveRecord(record, outcome, recording.evidence, now(), nextRead(record, recording.due_in)),
       recording.reference
     )).operation
 

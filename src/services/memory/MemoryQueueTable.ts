@@ -63,6 +63,13 @@ export const makeQueueTable = Effect.gen(function*() {
     return millis() + Math.max(Duration.toMillis(idle), Math.min(5 * 60_000, age / 10))
   }
 
+  /** The next status read after an outcome, or earlier if a hint came meanwhile: see `nextRead` of the SQL queue. */
+  const nextRead = ({ hinted_at, operation, reading_since }: MemoryRecord, delay: Duration.Duration): number => {
+    const since = operation.state === "submitting" ? operation.updated_at.epochMilliseconds : reading_since
+    const isHinted = hinted_at !== null && since !== null && hinted_at > since
+    return isHinted ? Math.min(after(delay), Math.max(millis(), hinted_at)) : after(delay)
+  }
+
   const find = (id: OperationId) =>
     Effect.suspend(() => {
       const record = memory.operations.get(id)
@@ -77,7 +84,21 @@ export const makeQueueTable = Effect.gen(function*() {
         : Effect.fail(new StaleOperation({ id, expected: revision, actual }))
     })
 
-  return { memory, millis, now, after, records, update, due, hasStanding, reviewAfter, idleUntil, find, findAt }
+  return {
+    memory,
+    millis,
+    now,
+    after,
+    records,
+    update,
+    due,
+    hasStanding,
+    reviewAfter,
+    idleUntil,
+    nextRead,
+    find,
+    findAt
+  }
 })
 
 export const withReview = (record: MemoryRecord, begins: boolean): MemoryRecord =>

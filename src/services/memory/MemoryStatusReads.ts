@@ -42,7 +42,8 @@ export const makeStatusReads = (table: MemoryQueueTable) => {
     const taken = update({
       ...reviewed,
       due_at: active ? after(terms.lease) : table.idleUntil(record, terms.idle),
-      reads: record.reads + (active ? 1 : 0)
+      reads: record.reads + (active ? 1 : 0),
+      reading_since: active ? millis() : null
     })
     const { acknowledged, operation: { revision, state }, owner: { provider }, reads, reference } = taken
     return active
@@ -87,7 +88,7 @@ export const makeStatusReads = (table: MemoryQueueTable) => {
       const isTaken = isExamined(found, memory.cluster.timeline) && next.send_before != null
       if (!isBeingRead(found) && !isTaken) return
       update(withReview(
-        { ...withReference(found, next.reference), due_at: after(next.due_in) },
+        { ...withReference(found, next.reference), due_at: table.nextRead(found, next.due_in), reading_since: null },
         next.review === true &&
           (found.reviewed_at === null ||
             found.reviewed_at.epochMilliseconds < found.operation.updated_at.epochMilliseconds)

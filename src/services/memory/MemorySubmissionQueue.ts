@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import { makeClaims } from "./MemoryClaims.ts"
+import { makeHints } from "./MemoryHints.ts"
 import { makeHolds } from "./MemoryHolds.ts"
 import { makeOutcomes } from "./MemoryOutcomes.ts"
 import { makePayloads } from "./MemoryPayloads.ts"
@@ -27,6 +28,7 @@ export const makeMemory = Effect.gen(function*() {
     ...makeOutcomes(table),
     ...makeRescues(table),
     ...makeStatusReads(table),
+    ...makeHints(table),
     ...makeHolds(table),
     ...makeProviderLimits(table)
   }

@@ -87,6 +87,7 @@ export const moveRecord = (
     hold_placed: false,
     examined_timeline: null,
     return_reason: null,
+    reading_since: null,
     acknowledged: record.acknowledged || to.state === "submitted",
     history: [...record.history, { revision, from: operation.state, to: to.state, at, evidence }]
   }

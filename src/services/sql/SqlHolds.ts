@@ -123,7 +123,7 @@ const placeHoldStatement = `
   RETURNING ${publicColumns}`
 
 const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
-    waiting = false, send_before = NULL, under_review = false, reviewed_at = now()`
+    waiting = false, send_before = NULL, under_review = false, reviewed_at = now(), reading_since = NULL`
 
 const releaseAllStatement = `
   UPDATE operations o SET ${released}

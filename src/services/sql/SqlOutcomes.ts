@@ -9,7 +9,7 @@ import type { OutcomeRecord, Recording } from "../../domain/Submission.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
-import { millis } from "./queueFragments.ts"
+import { millis, nextRead } from "./queueFragments.ts"
 import { toDate } from "./SubmissionRow.ts"
 
 /** Fails: the operation is not as the caller knew it, or does not exist. */
@@ -81,7 +81,7 @@ const toInput = ({ id, outcome, recording, revision }: OutcomeRecord, n: number)
 const recordStatement = `
   UPDATE operations o
   SET state = $3, revision = revision + 1, failure_code = $4, failure_message = $5, evidence = $6,
-    reference = coalesce(o.reference, $7), due_at = now() + ${millis("$8")}
+    reference = coalesce(o.reference, $7), due_at = ${nextRead(millis("$8"))}
   WHERE o.id = $1 AND o.revision = $2 AND o.return_reason IS NULL
     AND ($9::timestamptz IS NULL OR o.send_before = $9)
     AND coalesce(o.reference = $7, true)
@@ -101,6 +101,6 @@ const recordAllStatement = `
   )
   UPDATE operations o
   SET state = i.state, revision = o.revision + 1, failure_code = i.failure_code, failure_message = i.failure_message,
-    evidence = i.evidence, reference = coalesce(o.reference, i.reference), due_at = now() + ${millis("i.due_in")}
+    evidence = i.evidence, reference = coalesce(o.reference, i.reference), due_at = ${nextRead(millis("i.due_in"))}
   FROM free i WHERE o.id = i.id AND o.client_id = i.client_id
   RETURNING i.n`

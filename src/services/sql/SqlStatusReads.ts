@@ -14,6 +14,7 @@ import {
   idle,
   isExamined,
   millis,
+  nextRead,
   reviewAfter,
   standing,
   submissionColumns
@@ -87,6 +88,9 @@ export const makeStatusReads = Effect.gen(function*() {
 /** One more read, up to the maximum of the column: a full count must not fail the other operations of the batch. */
 const countRead = "o.reads + (due.active AND o.reads < 2147483647)::integer"
 
+/** The read begins now. A postponed operation is not read. */
+const readingSince = "CASE WHEN due.active THEN now() END"
+
 /** Ends a statement whose `due` are the due operations, and whose `taken` returns the updated ones. */
 const selectTaken = `
   SELECT due_count, ${submissionColumns}, o.state, o.reference, o.acknowledged, o.reads
@@ -103,7 +107,7 @@ const takeReadsStatement = (limit: number) => `
   ), taken AS (
     UPDATE operations o
     SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
-      reads = ${countRead},
+      reads = ${countRead}, reading_since = ${readingSince},
       ${reviewAfter(`CASE o.state WHEN 'submitted' THEN ${millis("$4")} ELSE ${millis("$5")} END`)}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id
     RETURNING o.*, due.active
@@ -125,7 +129,7 @@ const takeHeldStatement = (limit: number) => `
   ), taken AS (
     UPDATE operations o
     SET due_at = now() + CASE WHEN due.active THEN ${millis("$2")} ELSE ${idle("$3")} END,
-      reads = ${countRead}, examined_timeline = ledger_timeline(),
+      reads = ${countRead}, reading_since = ${readingSince}, examined_timeline = ledger_timeline(),
       send_before = CASE WHEN ${isExamined} THEN o.send_before ELSE now() + ${millis("$6")} END,
       under_review = o.under_review OR o.reviewed_at IS NULL
         OR o.reviewed_at <= now() - least(${millis("$4")}, ${millis("$5")})
@@ -135,7 +139,7 @@ const takeHeldStatement = (limit: number) => `
 
 const postponeStatement = `
   UPDATE operations o
-  SET due_at = now() + ${millis("$3")}, reference = coalesce(o.reference, $4),
+  SET due_at = ${nextRead(millis("$3"))}, reading_since = NULL, reference = coalesce(o.reference, $4),
     under_review = o.under_review OR ($6::boolean AND coalesce(o.reviewed_at < o.updated_at, true))
   WHERE o.id = $1 AND o.revision = $2 AND CASE o.state
     WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}

@@ -12,6 +12,7 @@ import { recordMark } from "./changeStatements.ts"
 import { forgetWorkerStatement, reportWorkerStatement } from "./figureStatements.ts"
 import { millis } from "./queueFragments.ts"
 import { makeClaims } from "./SqlClaims.ts"
+import { makeHints } from "./SqlHints.ts"
 import { makeHolds } from "./SqlHolds.ts"
 import { makeOutcomes } from "./SqlOutcomes.ts"
 import { makeProviderLimits } from "./SqlProviderLimits.ts"
@@ -65,6 +66,7 @@ export const makeSql = Effect.gen(function*() {
     ...yield* makeOutcomes,
     ...yield* makeRescues,
     ...yield* makeStatusReads,
+    ...yield* makeHints,
     ...yield* makeHolds,
     ...yield* makeProviderLimits,
     reviewAged

@@ -55,6 +55,18 @@ export const idle = (parameter: string) =>
 export const reviewAfter = (age: string) =>
   `under_review = o.under_review OR greatest(o.updated_at, o.reviewed_at) <= now() - ${age}`
 
+/** The present in whole milliseconds: a column rounds, and work that is due at once must not be due half a millisecond later. */
+export const present = "date_trunc('milliseconds', now())"
+
+/**
+ * The next status read after the outcome of a submission or of a read: `delay` from now, or earlier if a hint came meanwhile.
+ * It stands in the UPDATE that ends the submission or the read.
+ */
+export const nextRead = (delay: string) => `
+    least(now() + ${delay},
+      CASE WHEN o.hinted_at > CASE WHEN o.state = 'submitting' THEN o.updated_at ELSE o.reading_since END
+        THEN greatest(${present}, o.hinted_at) END)`
+
 /** The columns of `SubmissionRow`. */
 export const submissionColumns = "o.id, o.type, o.resource_owner, o.provider_connection_id, o.send_before, o.revision"
 

@@ -105,7 +105,9 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
           "return_reason",
           "reference",
           "reads",
-          "reviewed_at"
+          "reviewed_at",
+          "reading_since",
+          "hinted_at"
         ]
       },
       operation_history: { SELECT: "all" },

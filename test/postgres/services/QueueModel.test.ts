@@ -39,14 +39,16 @@ const newWorld = (): World => ({
 /** Milliseconds by which the two clocks may differ, far less than any duration in the model. */
 const tolerance = 10_000
 
-const times = ["due_in", "send_in", "reviewed_in"] as const
+const times = ["due_in", "send_in", "reviewed_in", "reading_in", "hinted_in"] as const
 
 const assertAlike = (inMemory: ReadonlyArray<Stored>, inPostgres: ReadonlyArray<Stored>, after: string) => {
   const withoutTimes = (stored: Stored) => ({
     ...stored,
     due_in: null,
     send_in: null,
-    reviewed_in: null
+    reviewed_in: null,
+    reading_in: null,
+    hinted_in: null
   })
   assert.deepStrictEqual(inPostgres.map(withoutTimes), inMemory.map(withoutTimes), after)
   for (const [n, stored] of inPostgres.entries()) {

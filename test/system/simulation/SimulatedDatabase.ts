@@ -114,6 +114,7 @@ export class SimulatedDatabase {
       takeReads: (...args) => send("takeReads", queue.takeReads(...args)),
       takeHeld: (...args) => send("takeHeld", queue.takeHeld(...args)),
       postpone: (...args) => send("postpone", queue.postpone(...args)),
+      hint: (...args) => send("hint", queue.hint(...args)),
       report: (...args) => send("report", queue.report(...args)),
       release: (...args) => send("release", queue.release(...args)),
       releaseUnsent: (...args) => send("releaseUnsent", queue.releaseUnsent(...args)),

@@ -1,0 +1,163 @@
+/**
+ * The webhooks of the sandbox, signed as the Standard Webhooks specification says. Deliveries run beside the service, and end with
+ * the sandbox.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as FiberSet from "effect/FiberSet"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import * as Semaphore from "effect/Semaphore"
+import { Webhook } from "standardwebhooks"
+import { formatTimestamp } from "../domain/Timestamp.ts"
+import { digest } from "./Chance.ts"
+import { type FaultSettings, type InstructedFaults, type KeyedFault, strikes } from "./Faults.ts"
+import type { SandboxStatus, SandboxWebhook, SubmissionKey } from "./Protocol.ts"
+import { type SandboxOutcome, statusAt, succeedsAtOnce } from "./SandboxOutcome.ts"
+
+/** The form of a symmetric secret in the Standard Webhooks specification: 24 to 64 bytes in Base64. */
+export const WebhookSecret = Schema.String.check(
+  Schema.makeFilter((text) => {
+    const bytes = /^whsec_(?<key>[A-Za-z0-9+/]+={0,2})$/u.exec(text)?.groups?.["key"]
+    const size = bytes === undefined ? 0 : Buffer.from(bytes, "base64").length
+    return size >= 24 && size <= 64
+  }, { expected: "whsec_ and 24 to 64 bytes in Base64" })
+)
+
+/** Where webhooks go. */
+export const WebhookSettings = Schema.Struct({
+  url: Schema.String.check(
+    Schema.makeFilter((text) => ["http:", "https:"].includes(URL.parse(text)?.protocol ?? ""), {
+      expected: "an http or https URL"
+    })
+  ),
+  secret: Schema.Redacted(WebhookSecret)
+})
+export type WebhookSettings = typeof WebhookSettings.Type
+
+/** Submissions whose webhooks wait or are under way. The webhooks of further ones are not sent. */
+const mostWaiting = 10_000
+/** Requests at the same time. */
+const concurrency = 16
+const answerTimeout = "5 seconds"
+/** Repeats an attempt that got no 2xx four times: after 0.5, 1, 2 and 4 seconds. */
+const retries = { schedule: Schedule.exponential("500 millis"), times: 4 }
+
+export interface WebhooksOptions extends WebhookSettings {
+  readonly seed: string
+  /** The current switches. */
+  readonly faults: () => FaultSettings
+}
+
+export interface Webhooks {
+  /** Schedules the webhooks of an accepted submission that are still to come. Never waits. */
+  readonly announce: (
+    key: SubmissionKey,
+    settlement: SandboxOutcome,
+    instructed: InstructedFaults | undefined,
+    now: number
+  ) => void
+}
+
+/** A webhook, and when it is sent. */
+interface Event {
+  readonly id: string
+  readonly at: number
+  readonly body: string
+}
+
+const bodyOf = (type: SandboxWebhook["type"], at: number, data: SandboxStatus): string =>
+  JSON.stringify({ type, timestamp: formatTimestamp(at), data } satisfies SandboxWebhook)
+
+/** The webhooks of a submission from an instant on, in the order of their times. */
+const eventsOf = (seed: string, key: SubmissionKey, settlement: SandboxOutcome, now: number): ReadonlyArray<Event> => {
+  const { effective_at, settles_at } = settlement
+  const times = [
+    ...succeedsAtOnce(settlement) ? [] : [["mutation.accepted", effective_at] as const],
+    ...settles_at === null ? [] : [["mutation.settled", settles_at] as const]
+  ]
+  return times.filter(([, at]) => at >= now).map(([type, at]) => ({
+    id: `msg_${digest(seed, "webhook", key, type).slice(0, 24)}`,
+    at,
+    body: bodyOf(type, at, statusAt(key, settlement, at)!)
+  }))
+}
+
+/** Runs until the scope closes. */
+export const makeWebhooks = Effect.fnUntraced(function*({ faults, secret, seed, url }: WebhooksOptions) {
+  const signer = new Webhook(Redacted.value(secret))
+  const forger = new Webhook(Buffer.from(digest(seed, "forged webhook"), "hex").toString("base64"))
+  const slots = yield* Semaphore.make(concurrency)
+  const fibers = yield* FiberSet.make<void>()
+  const fork = yield* FiberSet.runtime(fibers)<never>()
+  let waiting = 0
+
+  const attempt = (signer: Webhook, { body, id }: Event) =>
+    Effect.gen(function*() {
+      // The timestamp is that of the attempt, so that a repetition is not too old.
+      const seconds = Math.floor((yield* Clock.currentTimeMillis) / 1000)
+      const headers = {
+        "content-type": "application/json",
+        "webhook-id": id,
+        "webhook-timestamp": String(seconds),
+        "webhook-signature": signer.sign(id, new Date(seconds * 1000), body)
+      }
+      const status = yield* Effect.tryPromise(async (signal) => {
+        const response = await fetch(url, { method: "POST", redirect: "manual", headers, body, signal })
+        await response.body?.cancel()
+        return response.status
+      })
+      if (status < 200 || status >= 300) return yield* Effect.fail(new Error(`the receiver answered ${status}`))
+    }).pipe(Effect.timeout(answerTimeout), Semaphore.withPermits(slots, 1))
+
+  const deliver = (event: Event) =>
+    attempt(signer, event).pipe(
+      Effect.retry(retries),
+      Effect.catchCause(() =>
+        Effect.annotateLogs(
+          Effect.logWarning("Webhook not delivered: the receiver gave no 2xx in five attempts"),
+          { webhook: event.id }
+        )
+      )
+    )
+
+  /** Claims success, in the name of the sandbox. */
+  const forge = (key: SubmissionKey, reference: string, { at, id }: Event) =>
+    Effect.ignore(
+      attempt(forger, {
+        id: `${id}_forged`,
+        at,
+        body: bodyOf("mutation.settled", at, { reference, idempotency_key: key, status: "succeeded" })
+      })
+    )
+
+  const send = Effect.fnUntraced(function*(
+    key: SubmissionKey,
+    { reference }: SandboxOutcome,
+    events: ReadonlyArray<Event>,
+    strike: (name: KeyedFault) => { readonly milliseconds: number } | null
+  ) {
+    const delay = strike("webhook_delay")?.milliseconds ?? 0
+    const isForged = strike("webhook_forge") !== null
+    const isDuplicate = strike("webhook_duplicate") !== null
+    for (const event of strike("webhook_reorder") === null ? events : events.toReversed()) {
+      const wait = event.at + delay - (yield* Clock.currentTimeMillis)
+      if (wait > 0) yield* Effect.sleep(wait)
+      if (isForged) yield* forge(key, reference, event)
+      yield* deliver(event)
+      if (isDuplicate) yield* deliver(event)
+    }
+  })
+
+  return {
+    announce: (key, settlement, instructed, now) => {
+      const strike = (name: KeyedFault) =>
+        strikes(seed, faults(), name, { key, stage: "submission", attempt: 1, instructed })
+      const events = eventsOf(seed, key, settlement, now)
+      if (events.length === 0 || waiting >= mostWaiting || strike("webhook_lose") !== null) return
+      waiting++
+      fork(Effect.ensuring(send(key, settlement, events, strike), Effect.sync(() => waiting--)))
+    }
+  } satisfies Webhooks
+})

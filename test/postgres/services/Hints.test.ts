@@ -1,0 +1,338 @@
+/**
+ * A hint moves the next status read of an operation to now, at most once an interval, and changes nothing else. The tests run
+ * against PostgreSQL and the memory store. One that only PostgreSQL can hold tries its trigger.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Cause, type Context, Duration, Effect, Exit } from "effect"
+import { SqlClient } from "effect/sql"
+import * as fc from "fast-check"
+import type { OperationId } from "../../../src/domain/Operation.ts"
+import { mostHinted } from "../../../src/services/internal/mostHinted.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import type { Backstage } from "../../fixtures/Backstage.ts"
+import { rounds } from "../../fixtures/Effort.ts"
+import {
+  conformance,
+  type Ledger,
+  newProvider,
+  nextMillisecond,
+  outcome,
+  PostgresLedger
+} from "../../fixtures/Ledger.ts"
+import {
+  claimIds,
+  heldOperation,
+  inspect,
+  isAbout,
+  issueAtNewProvider,
+  pass,
+  queued,
+  readTerms,
+  recording,
+  reference,
+  takeIds,
+  waitOut
+} from "../../fixtures/Queue.ts"
+import { attempt } from "../../fixtures/RawSql.ts"
+
+const interval = Duration.minutes(2)
+/** The delay that the tests give the next read: much longer than the interval. */
+const hour = Duration.hours(1)
+const unknown = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f" as OperationId
+
+const hint = (provider: Parameters<SubmissionQueue["Service"]["hint"]>[0], operation_id: OperationId) =>
+  SubmissionQueue.use((queue) => queue.hint(provider, { operation_id }, interval))
+
+/** A new operation in this state whose status is read in an hour. */
+const readInAnHour = Effect.fnUntraced(function*(state: "submitted" | "indeterminate", given: string | null = null) {
+  const queue = yield* SubmissionQueue
+  const issued = yield* issueAtNewProvider()
+  const operation = yield* queued(issued, state)
+  const postpone = queue.postpone(operation.id, operation.revision, {
+    due_in: hour,
+    reference: given === null ? null : reference(given)
+  })
+  yield* postpone
+  return { ...operation, ...issued, provider: issued.grant.provider, postpone }
+})
+
+conformance("a hint", (it) => {
+  for (const state of ["submitted", "indeterminate"] as const) {
+    it.effect(`makes the status read of an operation that is ${state} due at once, and changes nothing else`, () =>
+      Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const { id, provider } = yield* readInAnHour(state)
+        const look = Effect.all([ledger.show(id), ledger.history(id), inspect(id)])
+        const [operation, history, interior] = yield* look
+        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [])
+        assert.strictEqual(yield* hint(provider, id), "due")
+        const [after, historyAfter, interiorAfter] = yield* look
+        assert.deepStrictEqual([after, historyAfter], [operation, history])
+        const timeless = { due_in: null, send_before_in: null }
+        assert.deepStrictEqual({ ...interiorAfter, ...timeless }, { ...interior, ...timeless })
+        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
+      }))
+  }
+
+  it.effect("about an operation with nothing to read changes nothing", () =>
+    Effect.gen(function*() {
+      const issued = yield* issueAtNewProvider()
+      for (const state of ["accepted", "succeeded", "failed", "cancelled"] as const) {
+        const { id } = yield* queued(issued, state)
+        const before = yield* inspect(id)
+        assert.strictEqual(yield* hint(issued.grant.provider, id), "ignored", state)
+        assert.strictEqual((yield* inspect(id)).due_in === null, before.due_in === null)
+        // An accepted one would be claimed at another time.
+        assert.closeTo((yield* inspect(id)).due_in ?? 0, before.due_in ?? 0, 5000)
+      }
+    }))
+
+  it.effect("about an operation of another provider, or an unknown one, changes nothing", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* readInAnHour("submitted", "theirs")
+      assert.strictEqual(yield* hint(newProvider(), id), "ignored")
+      assert.strictEqual(yield* queue.hint(newProvider(), { reference: reference("theirs") }, interval), "ignored")
+      assert.strictEqual(yield* hint(provider, unknown), "ignored")
+      assert.strictEqual(yield* queue.hint(provider, { reference: reference("another") }, interval), "ignored")
+      isAbout((yield* inspect(id)).due_in, hour)
+    }))
+
+  it.effect("by reference finds all operations of the provider with it, up to a hundred", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const issued = yield* issueAtNewProvider()
+      const { provider } = issued.grant
+      const given = reference(`theirs-of-${provider}`)
+      const ids: Array<OperationId> = []
+      for (let n = 0; n < mostHinted + 2; n++) {
+        const { id, revision } = yield* queued(issued, "submitted")
+        yield* queue.postpone(id, revision, { due_in: hour, reference: given })
+        ids.push(id)
+      }
+      assert.strictEqual(yield* queue.hint(provider, { reference: given }, interval), "due")
+      const taken = yield* takeIds("takeReads", provider, 1000)
+      assert.lengthOf(taken, mostHinted)
+      assert.isEmpty(taken.filter((id) => !ids.includes(id)))
+    }))
+
+  it.effect("that follows another too soon moves the read to the end of the interval", () =>
+    Effect.gen(function*() {
+      const { id, postpone, provider } = yield* readInAnHour("submitted")
+      assert.strictEqual(yield* hint(provider, id), "due")
+      assert.strictEqual(yield* hint(provider, id), "ignored", "the read is due already")
+      assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
+      yield* postpone
+      // The provider may have decided after the read: this hint counts, too.
+      assert.strictEqual(yield* hint(provider, id), "noted")
+      isAbout((yield* inspect(id)).due_in, interval)
+      assert.strictEqual(yield* hint(provider, id), "ignored")
+      assert.deepStrictEqual(yield* takeIds("takeReads", provider), [])
+      yield* pass(interval)
+      assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
+      yield* postpone
+      yield* pass(interval)
+      assert.strictEqual(yield* hint(provider, id), "due")
+    }))
+
+  it.effect("never delays a read", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider, revision } = yield* readInAnHour("submitted")
+      yield* hint(provider, id)
+      yield* takeIds("takeReads", provider)
+      yield* queue.postpone(id, revision, { due_in: Duration.seconds(30), reference: null })
+      assert.strictEqual(yield* hint(provider, id), "ignored")
+      isAbout((yield* inspect(id)).due_in, Duration.seconds(30))
+    }))
+
+  it.effect("during a submission makes the first read due when the outcome is recorded", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const issued = yield* issueAtNewProvider()
+      const { provider } = issued.grant
+      for (const state of ["submitted", "indeterminate"] as const) {
+        for (const isHinted of [true, false]) {
+          const { id, revision } = yield* queued(issued, "submitting")
+          const { due_in } = yield* inspect(id)
+          if (isHinted) {
+            assert.strictEqual(yield* hint(provider, id), "noted")
+            assert.strictEqual(yield* hint(provider, id), "ignored")
+          }
+          assert.closeTo((yield* inspect(id)).due_in!, due_in!, 5000, "the claim is rescued at its time")
+          yield* queue.record(id, revision, outcome(state), recording({ due_in: hour }))
+          yield* nextMillisecond
+          assert.deepStrictEqual(yield* takeIds("takeReads", provider), isHinted ? [id] : [])
+        }
+      }
+    }))
+
+  it.effect("during a read starts no second one, and makes the next read due when this one is recorded", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const record = (id: OperationId, revision: number, to: "submitted" | "indeterminate") =>
+        queue.record(id, revision, outcome(to), recording({ due_in: hour }))
+      for (
+        const [state, end] of [
+          ["submitted", "postpone"],
+          ["indeterminate", "postpone"],
+          ["submitted", "record"],
+          ["indeterminate", "record"]
+        ] as const
+      ) {
+        const { id, postpone, provider, revision } = yield* readInAnHour(state)
+        yield* pass(hour)
+        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
+        assert.strictEqual(yield* hint(provider, id), "noted")
+        assert.strictEqual(yield* hint(provider, id), "ignored")
+        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [], "one read at a time")
+        yield* end === "postpone"
+          ? postpone
+          : record(id, revision, state === "submitted" ? "indeterminate" : "submitted")
+        yield* nextMillisecond
+        assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
+        // The hint has led to its read.
+        const { revision: now } = yield* OperationLedger.use((ledger) => ledger.show(id))
+        yield* queue.postpone(id, now, { due_in: hour, reference: null })
+        isAbout((yield* inspect(id)).due_in, hour)
+      }
+    }))
+
+  it.effect("before a read does not repeat it", () =>
+    Effect.gen(function*() {
+      const { id, postpone, provider } = yield* readInAnHour("submitted")
+      yield* hint(provider, id)
+      assert.deepStrictEqual(yield* takeIds("takeReads", provider), [id])
+      yield* postpone
+      isAbout((yield* inspect(id)).due_in, hour)
+    }))
+
+  it.effect("about an operation without a live grant leads to no read", () =>
+    Effect.gen(function*() {
+      const { id, provider } = yield* readInAnHour("indeterminate")
+      yield* pass("30000 days")
+      yield* takeIds("takeReads", provider)
+      assert.strictEqual(yield* hint(provider, id), "due")
+      assert.deepStrictEqual(yield* takeIds("takeReads", provider), [])
+      isAbout((yield* inspect(id)).due_in, Duration.minutes(10))
+    }))
+
+  it.effect("makes the examination of a held operation due, and leaves a released one alone", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      yield* waitOut(provider)
+      const [read] = yield* queue.takeHeld(provider, 1, readTerms)
+      const { send_before } = read!.operation
+      yield* queue.postpone(id, 1, { due_in: hour, reference: null, send_before })
+      assert.strictEqual(yield* hint(provider, id), "due")
+      assert.deepStrictEqual(yield* takeIds("takeHeld", provider), [id])
+      yield* queue.postpone(id, 1, { due_in: hour, reference: null, send_before })
+      yield* queue.release(id)
+      assert.strictEqual(yield* hint(provider, id), "ignored")
+      assert.deepStrictEqual(yield* claimIds(provider), [id])
+    }))
+
+  it.effect(
+    "of any number and in any order moves at most one read an interval, and changes no state",
+    () =>
+      Effect.gen(function*() {
+        const context: Context.Context<Ledger | Backstage> = yield* Effect.context<Ledger | Backstage>()
+        const run = Effect.runPromiseExitWith(context)
+        const steps = fc.array(
+          fc.oneof(
+            { weight: 6, arbitrary: fc.constantFrom("hint", "hint by reference", "hint of an unknown one") },
+            { weight: 3, arbitrary: fc.constant("read") },
+            { weight: 2, arbitrary: fc.nat({ max: 90 }) }
+          ),
+          { minLength: 10, maxLength: 40, size: "max" }
+        )
+        const property = fc.asyncProperty(steps, async (list) => {
+          const exit = await run(hintAtRandom(list))
+          if (Exit.isFailure(exit)) throw Cause.squash(exit.cause)
+        })
+        yield* Effect.promise(() => fc.assert(property, { numRuns: rounds(15, 100), interruptAfterTimeLimit: 60_000 }))
+      }),
+    90_000
+  )
+})
+
+/** Numbers let as many seconds pass. Reads prove nothing. */
+const hintAtRandom = Effect.fnUntraced(function*(steps: ReadonlyArray<string | number>) {
+  const ledger = yield* OperationLedger
+  const queue = yield* SubmissionQueue
+  const { id, postpone, provider } = yield* readInAnHour("submitted", "theirs")
+  const look = Effect.all([ledger.show(id), ledger.history(id)])
+  const before = yield* look
+  let seconds = 0
+  let reads = 0
+  const read = Effect.gen(function*() {
+    if ((yield* takeIds("takeReads", provider)).length === 0) return
+    reads++
+    yield* postpone
+  })
+  for (const step of steps) {
+    if (typeof step === "number") {
+      // It makes the row older, so the public times change, too.
+      yield* pass(Duration.seconds(step))
+      seconds += step
+    } else if (step === "read") yield* read
+    else if (step === "hint") yield* hint(provider, id)
+    else if (step === "hint by reference") yield* queue.hint(provider, { reference: reference("theirs") }, interval)
+    else yield* hint(provider, unknown)
+  }
+  yield* read
+  const [operation, history] = yield* look
+  const { created_at: _, updated_at: __, ...rest } = operation
+  const { created_at: ___, updated_at: ____, ...expected } = before[0]
+  assert.deepStrictEqual(rest, expected)
+  assert.deepStrictEqual(history, before[1])
+  // The first at once, one more each interval; the schedule adds one each hour.
+  const most = 1 + Math.floor((seconds + 5) / Duration.toSeconds(interval)) + Math.floor(seconds / 3600)
+  assert.isAtMost(reads, most, `${seconds} s`)
+  const { reads: stored } = yield* inspect(id)
+  assert.strictEqual(stored, reads)
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("in PostgreSQL, a hint", (it) => {
+  it.effect("changes two columns of the row, and takes no position of the change feed", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { id, provider } = yield* readInAnHour("submitted")
+      const row = Effect.map(
+        sql<
+          Record<string, unknown>
+        >`SELECT to_jsonb(o) - 'due_at' - 'hinted_at' AS row FROM operations o WHERE id = ${id}`,
+        ([found]) => found
+      )
+      const before = yield* row
+      assert.strictEqual(yield* hint(provider, id), "due")
+      assert.deepStrictEqual(yield* row, before)
+    }))
+
+  it.effect("is refused by the trigger if it carries a state, a review or another value, or delays the next action", () =>
+    Effect.gen(function*() {
+      const { id } = yield* readInAnHour("indeterminate")
+      const refused = [
+        `state = 'succeeded', revision = revision + 1, evidence = '{"by": "webhook"}'`,
+        "under_review = true",
+        "reference = 'theirs'",
+        "reads = reads + 1",
+        "waiting = true",
+        "reviewed_at = now()",
+        "reading_since = now()",
+        "due_at = due_at + interval '1 second'"
+      ]
+      for (const change of refused) {
+        const statement = `UPDATE operations SET hinted_at = now(), ${change} WHERE id = '${id}'`
+        assert.strictEqual(yield* attempt("origin", statement), "23001", change)
+      }
+      assert.isArray(
+        yield* attempt("origin", `UPDATE operations SET hinted_at = now(), due_at = now() WHERE id = '${id}'`)
+      )
+      const { id: claimed } = yield* queued(yield* issueAtNewProvider(), "submitting")
+      const rescue = `UPDATE operations SET hinted_at = now(), due_at = now() WHERE id = '${claimed}'`
+      assert.strictEqual(yield* attempt("origin", rescue), "23001")
+    }))
+})
