@@ -3,7 +3,7 @@
  * property compares batches with single acceptances.
  */
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer, Schema } from "effect"
+import { Cause, DateTime, Effect, Exit, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { type GrantIdentity, operationsRead, ProviderName, Scope } from "../../../src/domain/Grant.ts"
@@ -296,7 +296,11 @@ for (const [name, stores, ledger] of backends) {
               if (operation === null) return null
               const { created_at: _, updated_at: __, id, ...rest } = operation
               const entries = yield* history(id)
-              return { ...rest, number: ids.indexOf(id), entries: entries.map(({ at: _, ...entry }) => entry) }
+              return {
+                ...rest,
+                number: ids.indexOf(id),
+                entries: entries.map(({ at, ...entry }) => [DateTime.isDateTime(at), entry])
+              }
             }))
           assert.lengthOf(yield* owned(identity), ids.length)
           return { numbered, operations }
