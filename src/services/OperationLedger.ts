@@ -71,12 +71,13 @@ export class OperationLedger extends Context.Service<OperationLedger, {
    * results are those of `accept` for one request after the other: within the batch, too, the first request of a key creates the
    * operation, an equal one returns it, and another one gets a `BindingConflict`. A refused request does not affect the others.
    *
-   * A refusal of the grant, and `StoreUnavailable`, concern all requests, so the call fails with them. After
-   * `StoreUnavailable` either all acceptable requests were recorded or none: repeat the same requests with the same keys.
+   * A refusal of the grant, and `StoreUnavailable`, concern all requests, so the call fails with them. After `StoreUnavailable`
+   * it is unknown whether the requests were recorded: repeat the same ones with the same keys.
    *
-   * One statement takes up to 500 requests, and up to 4 MiB of payloads. A larger batch becomes several statements, one after the
-   * other. If the call fails then, the statements before the failed one stay recorded. The operations of one batch have no
-   * order among themselves.
+   * One statement takes up to 500 requests, and up to 4 MiB of payloads: it records all acceptable requests or none. A larger
+   * batch becomes several statements, one after the other. If the call fails then, the earlier statements stay recorded. If
+   * the database refuses a statement for any other reason, each of its requests is accepted alone, and the defect is the result
+   * of the refused one. The operations of one batch have no order among themselves.
    */
   readonly acceptAll: (
     grant: GrantIdentity,

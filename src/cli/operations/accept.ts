@@ -1,9 +1,11 @@
 /**
  * `operations accept`: accepts one financial request, or a file of them.
  */
+import * as Arr from "effect/Array"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as FileSystem from "effect/FileSystem"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
@@ -47,9 +49,39 @@ const toError = (line: number, error: { readonly _tag: string; readonly message:
   }
 })
 
-/** Accepts NDJSON line by line, and prints one result for each line, in order. */
-const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
+/**
+ * Most lines of one statement. A line of 100 costs the database a fifth of a single acceptance, and
+ * more lines save little.
+ */
+const linesInBatch = 100
+
+/** A line, and its number from 0. */
+type Line = readonly [text: string, index: number]
+
+/** The result of a line, and its index. */
+interface LineResult {
+  readonly index: number
+  readonly result: Exit.Exit<Accepted, { readonly _tag: string; readonly message: string }>
+}
+
+/** Accepts lines in one statement. An error of the grant or of the store is the result of each valid line. */
+const acceptLines = Effect.fnUntraced(function*(grant: GrantIdentity, lines: ReadonlyArray<Line>) {
   const ledger = yield* OperationLedger
+  const decoded = yield* Effect.forEach(lines, ([text]) => Effect.exit(decodeRequest(text)))
+  const requests = decoded.flatMap((exit) => Exit.isSuccess(exit) ? [exit.value] : [])
+  const accepted = yield* Effect.catch(
+    ledger.acceptAll(grant, requests),
+    (error) => Effect.succeed(requests.map(() => Exit.fail(error)))
+  )
+  const next = accepted.values()
+  return lines.map(([, index], n): LineResult => {
+    const exit = decoded[n]!
+    return { index, result: Exit.isFailure(exit) ? Exit.failCause(exit.cause) : next.next().value! }
+  })
+})
+
+/** Accepts NDJSON in batches of the lines that have arrived, and prints one result for each line, in order. */
+const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
   const fs = yield* FileSystem.FileSystem
   const stdio = yield* Stdio.Stdio
   const failed = yield* Ref.make(0)
@@ -60,10 +92,13 @@ const acceptBatch = Effect.fn(function*(grant: GrantIdentity, from: string) {
       Stream.decodeText(),
       Stream.splitLines,
       Stream.zipWithIndex,
-      Stream.filter(([line]) => line.trim() !== ""),
-      Stream.mapEffect(([line, index]) =>
-        decodeRequest(line).pipe(
-          Effect.flatMap((request) => ledger.accept(grant, request)),
+      Stream.filter(([text]) => text.trim() !== ""),
+      Stream.chunks,
+      Stream.flatMap((lines) => Stream.fromIterable(Arr.chunksOf(lines, linesInBatch))),
+      Stream.mapEffect((lines) => acceptLines(grant, lines)),
+      Stream.flattenIterable,
+      Stream.mapEffect(({ index, result }) =>
+        result.pipe(
           Effect.map(toResult),
           Effect.catch((error) => Effect.as(Ref.update(failed, (n) => n + 1), toError(index + 1, error))),
           Effect.tap(() => Effect.sync(() => progress.update(index + 1)))

@@ -2,8 +2,9 @@
  * A batch of requests has the results of its requests one by one. The tests run against PostgreSQL and the memory store, and a
  * property compares batches with single acceptances.
  */
+import { NodeCrypto } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer, Schema } from "effect"
+import { Cause, DateTime, Effect, Exit, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { type GrantIdentity, operationsRead, ProviderName, Scope } from "../../../src/domain/Grant.ts"
@@ -12,6 +13,7 @@ import type { PayloadSchemas } from "../../../src/domain/PayloadSchemas.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { type Acceptance, OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { layerAesGcm, PayloadCipher, type SealedPayload } from "../../../src/services/PayloadCipher.ts"
 import * as ProviderPayloads from "../../../src/services/ProviderPayloads.ts"
 import {
   accept,
@@ -296,7 +298,11 @@ for (const [name, stores, ledger] of backends) {
               if (operation === null) return null
               const { created_at: _, updated_at: __, id, ...rest } = operation
               const entries = yield* history(id)
-              return { ...rest, number: ids.indexOf(id), entries: entries.map(({ at: _, ...entry }) => entry) }
+              return {
+                ...rest,
+                number: ids.indexOf(id),
+                entries: entries.map(({ at, ...entry }) => [DateTime.isDateTime(at), entry])
+              }
             }))
           assert.lengthOf(yield* owned(identity), ids.length)
           return { numbered, operations }
@@ -311,6 +317,42 @@ for (const [name, stores, ledger] of backends) {
       }))
   })
 }
+
+layer(PostgresLedger, { excludeTestServices: true })("the payloads of a batch", (it) => {
+  it.effect("are stored as those of single acceptances: in plain text, or encrypted for their operation", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issue()
+      const stored = (result: Acceptance) =>
+        Effect.map(
+          sql<SealedPayload>`SELECT payload, key_id FROM operation_payloads WHERE operation_id = ${idOf(result)}`,
+          ([row]) => row!
+        )
+      const text = ({ payload }: SealedPayload) => new TextDecoder().decode(payload)
+      const [plain, other] = yield* acceptAll(identity, [payment("a", { b: 1, a: "é" }), payment("b", 2)])
+      assert.strictEqual(text(yield* stored(plain!)), `{"a":"é","b":1}`)
+      assert.strictEqual(text(yield* stored(other!)), "2")
+      assert.isNull((yield* stored(plain!)).key_id)
+      const key = { id: "first", key: Redacted.make(new Uint8Array(32).fill(7)) }
+      yield* Effect.gen(function*() {
+        const { open } = yield* PayloadCipher
+        for (const [n, result] of (yield* acceptAll(identity, [payment("c", "x"), payment("d", "y")])).entries()) {
+          assert(Exit.isSuccess(result))
+          const sealed = yield* stored(result)
+          assert.match(sealed.key_id!, /^first~/)
+          const opened = yield* open(result.value.operation, sealed)
+          assert.strictEqual(new TextDecoder().decode(opened), ["\"x\"", "\"y\""][n])
+        }
+      }).pipe(
+        Effect.provide(
+          Layer.fresh(OperationLedger.layer).pipe(
+            Layer.provideMerge(layerAesGcm([key])),
+            Layer.provide(NodeCrypto.layer)
+          )
+        )
+      )
+    }))
+})
 
 layer(PostgresLedger, { excludeTestServices: true })("a batch that PostgreSQL refuses because of one row", (it) => {
   it.effect("keeps the other rows: the refused one has the defect, and nothing of it is recorded", () =>

@@ -1,6 +1,6 @@
 /**
  * Concurrent acceptances create one operation for each idempotency key and refuse every conflict. The test runs
- * thousands of callers against PostgreSQL and the memory store.
+ * thousands of callers, some of which send batches, against PostgreSQL and the memory store.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
@@ -10,7 +10,7 @@ import { InMemoryLedger, issue, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherProcess } from "../../fixtures/Pools.ts"
 import { storm } from "../../system/storm/Storm.ts"
 
-const options = { accepts: 5000, callers: 1000, repetitions: 20 }
+const options = { accepts: 5000, callers: 1000, repetitions: 20, batch: 30 }
 
 layer(PostgresLedger, { excludeTestServices: true })("a storm of acceptances (in PostgreSQL)", (it) => {
   it.effect("creates one operation for each key and refuses every conflict: 5,000 acceptances, 1,000 callers", () =>

@@ -242,6 +242,47 @@ describe("The command line", () => {
       })
     ))
 
+  it.live("answers a file of 248 lines in order, whatever its batches, and each line when the grant is revoked", () =>
+    onDatabase((env) =>
+      Effect.gen(function*() {
+        const { grant_id } = yield* issue(env)
+        const lines = Array.from({ length: 248 }, (_, n) =>
+          n % 50 === 7
+            ? "nonsense"
+            : n % 50 === 8
+            ? ""
+            : JSON.stringify({ type: "payment", key: `k${n % 241}`, payload: {} }))
+        const file = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "batch-")), "requests.ndjson")
+        fs.writeFileSync(file, lines.join("\n"))
+        const accepting = Effect.map(
+          run(["operations", "accept", "--grant", grant_id, "--from", file], env),
+          ({ stdout, ...rest }) => ({
+            ...rest,
+            answers: stdout.trim().split("\n").map((line) =>
+              JSON.parse(line) as { created?: boolean; line?: number; error?: { code: string }; operation?: Operation }
+            )
+          })
+        )
+        const first = yield* accepting
+        assert.strictEqual(first.stderr, "error: 5 lines were not accepted\n")
+        const numbers = lines.flatMap((line, n) => line === "" ? [] : [n])
+        const expected = numbers.map((n) => lines[n] === "nonsense" ? n + 1 : n < 241)
+        assert.deepStrictEqual(first.answers.map(({ created, line }) => line ?? created), expected)
+        const operationOf = new Map(numbers.map((n, at) => [n, first.answers[at]!.operation?.id]))
+        assert.strictEqual(operationOf.get(242), operationOf.get(1))
+        yield* result(["grants", "revoke", grant_id], env)
+        const refused = yield* accepting
+        assert.strictEqual(refused.code, 1)
+        assert.strictEqual(refused.stderr, "error: 243 lines were not accepted\n")
+        assert.deepStrictEqual(refused.answers.map(({ line }) => line), numbers.map((n) => n + 1))
+        assert.deepStrictEqual(
+          new Set(refused.answers.flatMap(({ error, line }) => lines[line! - 1] === "nonsense" ? [] : [error!.code])),
+          new Set(["grant_revoked"])
+        )
+        fs.rmSync(path.dirname(file), { recursive: true })
+      })
+    ))
+
   it.live("reports unknown names and invalid arguments in one line, and exits with 1", () =>
     onDatabase((env) =>
       Effect.gen(function*() {

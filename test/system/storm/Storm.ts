@@ -2,10 +2,10 @@
  * The storm of acceptances: very many concurrent acceptances, most of which repeat a key, some with another request.
  * For each key there must be one operation, which every equal request gets.
  */
-import { type Context, Effect } from "effect"
+import { Cause, type Context, Effect, Exit } from "effect"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
-import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
-import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { type FinancialRequest, IdempotencyKey } from "../../../src/domain/Idempotency.ts"
+import { type Accepted, OperationLedger } from "../../../src/services/OperationLedger.ts"
 
 export interface StormOptions {
   readonly accepts: number
@@ -16,6 +16,8 @@ export interface StormOptions {
   /** One ledger for each process that accepts, on connections of its own. Callers are spread over them. */
   readonly processes: ReadonlyArray<Context.Context<OperationLedger>>
   readonly grant: GrantIdentity
+  /** Every tenth caller accepts batches of this many requests. By default every caller accepts one by one. */
+  readonly batch?: number
   /** Follows each acceptance. */
   readonly onAnswer?: () => void
 }
@@ -39,7 +41,8 @@ interface Answer {
   readonly id: string | null
   readonly created: boolean
   readonly error: string | null
-  readonly millis: number
+  /** Null: the request was one of a batch. */
+  readonly millis: number | null
 }
 
 /** One request in ten has another payload under its key. */
@@ -74,29 +77,48 @@ export const storm = Effect.fnUntraced(function*(options: StormOptions) {
   const answers: Array<Answer> = []
   let next = 0
 
-  const accept = Effect.fnUntraced(function*(n: number) {
-    const ledger = yield* OperationLedger
+  const requestOf = (n: number): FinancialRequest => {
     const [key, variant] = [keyOf(n, options), variantOf(n)]
-    const start = performance.now()
-    const result = yield* Effect.result(ledger.accept(grant, {
-      type: "payment",
-      key: IdempotencyKey.make(`storm-${key}`),
-      payload: { key, variant }
-    }))
+    return { type: "payment", key: IdempotencyKey.make(`storm-${key}`), payload: { key, variant } }
+  }
+
+  const answer = (n: number, result: Exit.Exit<Accepted, { readonly _tag: string }>, millis: number | null) => {
+    const failure = Exit.isFailure(result) ? result.cause.reasons.find(Cause.isFailReason)?.error : undefined
     answers.push({
-      key,
-      variant,
-      id: result._tag === "Success" ? result.success.operation.id : null,
-      created: result._tag === "Success" && result.success.created,
-      error: result._tag === "Success" ? null : result.failure._tag,
-      millis: performance.now() - start
+      key: keyOf(n, options),
+      variant: variantOf(n),
+      id: Exit.isSuccess(result) ? result.value.operation.id : null,
+      created: Exit.isSuccess(result) && result.value.created,
+      error: Exit.isSuccess(result) ? null : failure?._tag ?? String(result.cause),
+      millis
     })
     options.onAnswer?.()
+  }
+
+  const accept = Effect.fnUntraced(function*(n: number) {
+    const ledger = yield* OperationLedger
+    const start = performance.now()
+    const result = yield* Effect.exit(ledger.accept(grant, requestOf(n)))
+    answer(n, result, performance.now() - start)
+  })
+
+  const acceptAll = Effect.fnUntraced(function*(numbers: ReadonlyArray<number>) {
+    const ledger = yield* OperationLedger
+    const results = yield* Effect.exit(ledger.acceptAll(grant, numbers.map(requestOf)))
+    for (const [at, n] of numbers.entries()) {
+      answer(n, Exit.isSuccess(results) ? results.value[at]! : Exit.failCause(results.cause), null)
+    }
   })
 
   const call = (caller: number) =>
     Effect.gen(function*() {
-      while (next < accepts) yield* accept(next++)
+      while (next < accepts) {
+        if (options.batch === undefined || caller % 10 !== 9) yield* accept(next++)
+        else {
+          const numbers = Array.from({ length: Math.min(options.batch, accepts - next) }, () => next++)
+          yield* acceptAll(numbers)
+        }
+      }
     }).pipe(Effect.provideContext(processes[caller % processes.length]!))
 
   const start = performance.now()
@@ -107,7 +129,7 @@ export const storm = Effect.fnUntraced(function*(options: StormOptions) {
   const seconds = (performance.now() - start) / 1000
 
   const byKey = Map.groupBy(answers, ({ key }) => key)
-  const millis = answers.map(({ millis }) => millis).toSorted((a, b) => a - b)
+  const millis = answers.flatMap(({ millis }) => millis ?? []).toSorted((a, b) => a - b)
   const violations = [...byKey].flatMap(([key, answers]) => faultsOf(key, answers))
   const ids = new Set(answers.flatMap(({ id }) => id === null ? [] : [id]))
   if (answers.length !== accepts) violations.push(`${answers.length} answers to ${accepts} requests`)
