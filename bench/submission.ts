@@ -96,8 +96,9 @@ const age = 20_000
 
 const benchmark = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
-  // A checkpoint within a round would add images of pages to its write-ahead log.
+  // A checkpoint, by time or by size, would add images of pages to the write-ahead log of its round.
   yield* sql.unsafe("ALTER SYSTEM SET checkpoint_timeout = '1d'").unprepared
+  yield* sql.unsafe("ALTER SYSTEM SET max_wal_size = '32GB'").unprepared
   yield* sql`SELECT pg_reload_conf()`
   yield* migrate
   const { grant } = yield* (yield* Grants).issue(grantFor("payer"))
