@@ -12,7 +12,8 @@ const nothing: Scenario["mishaps"] = {
   failover: Infinity,
   clockStep: Infinity,
   standingChange: Infinity,
-  operator: Infinity
+  operator: Infinity,
+  hint: Infinity
 }
 
 /** Failovers that lose commits, and operators who act often. */

@@ -5,6 +5,7 @@
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import { ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId, Outcome } from "../../../src/domain/Operation.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { isHeld } from "../../../src/services/memory/recordRules.ts"
@@ -40,6 +41,7 @@ export class Mischief {
     this.#repeat("clockStep", () => this.#setClock())
     this.#repeat("standingChange", () => this.#simulation.accounts.changeStanding())
     this.#repeat("operator", () => this.#operate())
+    this.#repeat("hint", () => this.#hint())
   }
 
   end(): void {
@@ -153,6 +155,22 @@ export class Mischief {
     // Due times and circuits are instants: a clock set far back would delay them for as long.
     clock.set(chance.between(Math.max(-skew, clock.offset - (isDatabase ? 2000 : 20_000)), skew))
     trace.note("clock set", null)
+  }
+
+  /** True and false hints, some of them repeated, by reference or about a provider that does not have the operation. */
+  #hint(): void {
+    const { accounts, database, providers, world: { chance, trace } } = this.#simulation
+    const records = [...database.operations.values()]
+    const process = this.#pickProcess()
+    if (records.length === 0 || process === undefined) return
+    const record = chance.pick(records)
+    const { operation: { id }, owner, reference } = record
+    const provider = chance.happens(0.9) ? owner.provider : ProviderName.make(chance.pick(providers).traits.name)
+    const about = reference !== null && chance.happens(0.5) ? { reference } : { operation_id: id }
+    for (let times = chance.pick([1, 1, 1, 2, 5]); times > 0; times--) {
+      trace.note("hint", accounts.nameOf(id))
+      this.#simulation.hint(process, { provider, about })
+    }
   }
 
   #operate(): void {

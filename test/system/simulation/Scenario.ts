@@ -22,6 +22,7 @@ const patient: Policy = {
   rescueAfter: Duration.millis(4000),
   readTimeout: Duration.millis(1000),
   readSchedule: { first: Duration.millis(500), factor: 2, longest: Duration.seconds(4), jitter: 0.2 },
+  hintInterval: Duration.millis(700),
   idle: Duration.seconds(3),
   pollInterval: Duration.seconds(5),
   rescueInterval: Duration.seconds(3),
@@ -69,6 +70,7 @@ export interface Mishaps {
   readonly clockStep: number
   readonly standingChange: number
   readonly operator: number
+  readonly hint: number
 }
 
 export interface Scenario {
@@ -127,7 +129,7 @@ const drawCommonScenario = (chance: Chance): Scenario => {
   const mean = () => chance.happens(appetite) ? chance.pick([1500, 4000]) : Infinity
   const isExact = chance.happens(0.5)
   const mishaps = each(
-    ["crash", "pause", "drain", "databaseRestart", "failover", "clockStep", "standingChange", "operator"],
+    ["crash", "pause", "drain", "databaseRestart", "failover", "clockStep", "standingChange", "operator", "hint"],
     mean
   )
   const forgets = mishaps.failover < Infinity && chance.happens(0.7)

@@ -17,6 +17,7 @@ import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import type { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
+import { type HintSubject, Reconciler } from "../../../src/submission/Reconciler.ts"
 import { SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import * as Submission from "../../../src/submission/SubmissionProcesses.ts"
 import { Accounts } from "./Accounts.ts"
@@ -71,6 +72,23 @@ export interface Result {
   readonly lines: ReadonlyArray<string>
 }
 
+/** What a webhook tells a process. */
+interface Hint {
+  readonly provider: ProviderName
+  readonly about: HintSubject
+}
+
+/** The routes of a process: they give each hint to its reconciler. */
+const routes = (hints: Queue.Queue<Hint>) =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const reconciler = yield* Reconciler
+    yield* Stream.fromQueue(hints).pipe(
+      // A hint whose statement fails is lost.
+      Stream.runForEach(({ about, provider }) => Effect.ignore(reconciler.hint(provider, about))),
+      Effect.forkScoped
+    )
+  }))
+
 /** Step limit, more than any run needs. */
 const mostSteps = 200_000
 /**
@@ -94,6 +112,7 @@ export class Simulation {
   readonly policy: Policy
   readonly #plant: Plant
   readonly #wakers = new Map<SimulatedProcess, Queue.Queue<ProviderName>>()
+  readonly #hints = new Map<SimulatedProcess, Queue.Queue<Hint>>()
   isCalm = false
   isEnding = false
 
@@ -160,6 +179,8 @@ export class Simulation {
     this.mischief.supervise(process)
     const announcements = Effect.runSync(Queue.sliding<ProviderName>(4))
     this.#wakers.set(process, announcements)
+    const hints = Effect.runSync(Queue.sliding<Hint>(16))
+    this.#hints.set(process, hints)
     const { adapter, clock, layer, queue: plantQueue, remoteQueue } = this.#plant
     const queue = this.database.queueOf(process, plantQueue?.(this.database.queue, this))
     const adapters = (hasAdapters ? this.providers : []).map((provider) => {
@@ -174,8 +195,9 @@ export class Simulation {
         announced: Stream.fromQueue(announcements)
       })
     )
+    const program = Layer.provideMerge(routes(hints), Submission.layer)
     process.start(
-      layer === undefined ? Submission.layer : Layer.merge(Submission.layer, layer(this)),
+      layer === undefined ? program : Layer.merge(program, layer(this)),
       services,
       clock?.(process.clock)
     )
@@ -190,6 +212,11 @@ export class Simulation {
       if (chance.happens(this.scenario.lostAnnouncements)) trace.note("announcement lost", process.name)
       else this.world.after(chance.below(30), () => Queue.offerUnsafe(announcements, provider), process)
     }
+  }
+
+  /** A webhook reaches a process. */
+  hint(process: SimulatedProcess, hint: Hint): void {
+    this.world.after(this.world.chance.below(30), () => Queue.offerUnsafe(this.#hints.get(process)!, hint), process)
   }
 
   run(): Violation | null {

@@ -329,6 +329,40 @@ export const plants: Readonly<Record<string, () => Plant>> = {
         })
     })
   }),
+  "a hint taken for proof": () => ({
+    queue: (queue, simulation) => ({
+      ...queue,
+      hint: (provider, about, interval) =>
+        Effect.suspend(() => {
+          const record = "operation_id" in about ? simulation.database.operations.get(about.operation_id) : undefined
+          const { state } = record?.operation ?? {}
+          if (record === undefined || state !== "submitted" && state !== "indeterminate") {
+            return queue.hint(provider, about, interval)
+          }
+          force(simulation, record, { state: "succeeded" }, Duration.zero)
+          return Effect.succeed("due" as const)
+        })
+    }),
+    circumstances: (scenario) => ({ ...scenario, mishaps: { ...scenario.mishaps, hint: 300 } })
+  }),
+  "a hint that ends the wait of the rescuer": () => ({
+    queue: (queue, simulation) => ({
+      ...queue,
+      hint: (provider, about, interval) =>
+        Effect.suspend(() => {
+          const { operations } = simulation.database
+          const record = "operation_id" in about ? operations.get(about.operation_id) : undefined
+          if (record?.operation.state !== "submitting") return queue.hint(provider, about, interval)
+          operations.set(record.operation.id, { ...record, due_at: databaseTime(simulation) })
+          return Effect.succeed("due" as const)
+        })
+    }),
+    circumstances: (scenario) => ({
+      ...scenario,
+      network: { ...scenario.network, refused: 0.5 },
+      mishaps: { ...scenario.mishaps, hint: 300 }
+    })
+  }),
   "status reads from a cache": () => ({ adapter: rememberAnswers() }),
   "no rescuer": () => ({ queue: (queue) => ({ ...queue, rescue: () => Effect.succeed([]) }) }),
   "a wait without limit for hanging statements": () => ({ policy: { storeTimeout: Duration.hours(1) } }),
