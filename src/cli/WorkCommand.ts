@@ -24,6 +24,7 @@ import * as Submission from "../submission/SubmissionProcesses.ts"
 import { adminFlags, adminOf } from "./AdminFlags.ts"
 import { Lifetime } from "./Flags.ts"
 import { CommandFailed } from "./Output.ts"
+import { providerLimitFlag, readProviderLimits, withLimits } from "./ProviderLimitFlags.ts"
 
 const positive = (name: string, description: string, fallback: number) =>
   Flag.Int(name).pipe(Flag.withDescription(`${description} (default: ${fallback})`), Flag.withDefault(fallback))
@@ -44,6 +45,7 @@ const flags = {
     Flag.withDescription("Sandbox provider, as NAME=URL; repeat for several"),
     Flag.atLeast(0)
   ),
+  providerLimit: providerLimitFlag,
   concurrency: positive(
     "concurrency",
     "Most submissions at the same time, and most status reads",
@@ -117,14 +119,16 @@ const isProviderName = Schema.is(ProviderName)
 export const work = Command.make(
   "work",
   flags,
-  Effect.fn(function*({ adminHost, adminPort, providers, sandbox, workerId, ...options }) {
+  Effect.fn(function*({ adminHost, adminPort, providerLimit, providers, sandbox, workerId, ...options }) {
     if (Option.isSome(providers) === sandbox.length > 0) {
       return yield* new CommandFailed({ message: "specify exactly one of --providers and --sandbox" })
     }
     const policy = { ...defaultPolicy, ...options, workerId: Option.getOrNull(workerId) }
     const invalid = validatePolicy(policy, sandbox.length)
     if (invalid !== null) return yield* new CommandFailed({ message: invalid })
-    const adapters = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)
+    const limits = yield* readProviderLimits(providerLimit)
+    const declared = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)
+    const adapters = withLimits(declared, limits)
     const admin = adminOf({ adminHost, adminPort })
     const announced = Layer.effectDiscard(
       Effect.flatMap(

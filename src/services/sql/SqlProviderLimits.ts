@@ -18,8 +18,8 @@ const longestPause = Duration.toMillis(longestRetryAfter) * 1000
 export const makeProviderLimits = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
-  const reserve = (provider: ProviderName, demand: SlotDemand, { horizon, reads, shared }: SlotTerms) =>
-    sql.unsafe<SlotShares>(reserveStatement, [
+  const ask = (provider: ProviderName, demand: SlotDemand, { horizon, reads, shared }: SlotTerms) =>
+    sql.unsafe<SlotShares>(reserveNow, [
       provider,
       shared.spacing,
       shared.burst,
@@ -33,10 +33,10 @@ export const makeProviderLimits = Effect.gen(function*() {
 
   const reserveSlots = Effect.fn("SubmissionQueue.reserveSlots")(
     function*(provider: ProviderName, demand: SlotDemand, terms: SlotTerms) {
-      const [first] = yield* reserve(provider, demand, terms)
+      const [first] = yield* ask(provider, demand, terms)
       if (first !== undefined) return toSlots(first, terms)
       yield* sql.unsafe(addStatement, [provider])
-      const [row] = yield* reserve(provider, demand, terms)
+      const [row] = yield* ask(provider, demand, terms)
       return toSlots(row!, terms)
     },
     orUnavailable
@@ -61,8 +61,8 @@ export const makeProviderLimits = Effect.gen(function*() {
 
 const now = "floor(extract(epoch FROM clock_timestamp()) * 1000000)"
 
-/** The same rules as `shareSlots`. It changes the row only if it reserves something. */
-const reserveStatement = `
+/** The same rules as `shareSlots`. It changes the row only if it reserves something. `now` is in microseconds since 1970. */
+export const reserveStatement = (now: string) => `
   WITH old AS MATERIALIZED (
     SELECT shared_until::float8, reads_until::float8, closed_until::float8, ${now}::float8 AS now
     FROM provider_limits WHERE provider = $1
@@ -107,6 +107,8 @@ const reserveStatement = `
     FROM third WHERE l.provider = $1 AND submissions + reads_reserved + reads_shared > 0
   )
   SELECT opens, shared, reads, submissions, reads_reserved, reads_shared FROM third`
+
+const reserveNow = reserveStatement(now)
 
 const addStatement = "INSERT INTO provider_limits (provider) VALUES ($1) ON CONFLICT (provider) DO NOTHING"
 

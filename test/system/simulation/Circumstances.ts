@@ -76,6 +76,7 @@ export const limited = (scenario: Scenario): Scenario => ({
   endsInOutage: false,
   providers: scenario.providers.map((provider) => ({
     ...provider,
+    isCounted: true as const,
     limit: { requests: 5, interval: "1 second" as const }
   })),
   database: noDatabaseFaults,

@@ -10,9 +10,9 @@ import {
   type OperationId,
   type OperationState
 } from "../../../src/domain/Operation.ts"
-import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
 import { lostTakeOver, restartEvidence } from "../../../src/services/internal/rescueEvidence.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import type { Traits } from "./SimulatedProvider.ts"
 import type { World } from "./World.ts"
 
 /** A rule that was broken. */
@@ -236,8 +236,8 @@ export class Judge {
   }
 
   /** A submission or a status read arrives at a provider. */
-  arrived(provider: string, limit: ProviderLimit | undefined): void {
-    if (limit === undefined) return
+  arrived({ isCounted, limit, name: provider }: Traits): void {
+    if (limit === undefined || isCounted !== true) return
     const { now } = this.#options.world
     const arrivals = this.#arrivals.get(provider) ?? []
     this.#arrivals.set(provider, arrivals)

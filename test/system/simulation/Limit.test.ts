@@ -3,12 +3,14 @@
  * never has more requests in an interval.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration } from "effect"
+import { Duration, Effect } from "effect"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
+import { rounds } from "../../fixtures/Effort.ts"
 import { limited } from "./Circumstances.ts"
 import { plants } from "./plants.ts"
 import type { Scenario } from "./Scenario.ts"
 import { type Plant, Simulation } from "./Simulation.ts"
+import { sweep } from "./Sweep.ts"
 
 const seconds = 60
 
@@ -69,6 +71,27 @@ describe("four workers and a limit of 50 requests a second, for 60 simulated sec
     for (const name of ["a limit that each process counts alone", "a limit that is forgotten at restart"]) {
       const { violation } = run(2, 1000, plants[name]!())
       assert.strictEqual(violation?.rule, "no more requests arrive in any interval than the limit of the provider")
+    }
+  }, 300_000)
+})
+
+describe("workers of a provider with a limit, while every other part fails,", () => {
+  const seeds = rounds(500, 3000)
+  const withLimit = (scenario: Scenario): Scenario => ({
+    ...scenario,
+    providers: scenario.providers.map((provider) => ({
+      ...provider,
+      limit: { requests: 10, interval: "1 second" as const }
+    }))
+  })
+
+  it(`break no other rule in ${seeds} seeds`, async () => {
+    const { counts, violations } = await Effect.runPromise(
+      sweep(1, seeds, { plant: { circumstances: withLimit } })
+    )
+    assert.deepStrictEqual(violations.map(({ seed, violation }) => ({ seed, ...violation })), [])
+    for (const kind of ["statement: reserveSlots", "statement: openSlots", "statement: closeProvider"]) {
+      assert.isTrue(counts.has(kind), kind)
     }
   }, 300_000)
 })

@@ -1,5 +1,6 @@
 /** A provider with its true record, the network to it, and an adapter that behaves like `HttpProvider`. */
 import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
@@ -73,8 +74,13 @@ export interface Traits {
   readonly window: number | null
   /** Share of operations that status reads never find. */
   readonly forgetful: number
-  /** How many requests it takes. The judge counts the requests that arrive. */
+  /** How many requests it takes. */
   readonly limit?: ProviderLimit
+  /**
+   * Whether the judge counts the requests that arrive. Only where no fault delays a request beyond the slack of the limit, or
+   * sets the clock of the database.
+   */
+  readonly isCounted?: true
 }
 
 interface Mutation {
@@ -234,7 +240,7 @@ export class SimulatedProvider {
     attempt.stage = "in flight"
     this.#world.after(isDelayed ? chance.between(200, 12_000) : chance.below(20), () => {
       attempt.stage = "over"
-      this.#judge.arrived(this.traits.name, this.traits.limit)
+      this.#judge.arrived(this.traits)
       const said = chance.happens(faults.turnedAway) ? this.#turnAway(id) : this.#receive(id, sendBefore)
       if (chance.happens(faults.lostAnswer)) return trace.note("network: answer lost", name)
       if (chance.happens(faults.garbledAnswer)) {
@@ -254,7 +260,15 @@ export class SimulatedProvider {
     const isLocal = this.#world.chance.happens(0.5)
     this.#world.trace.note(isLocal ? "provider refuses the key" : "provider is busy", this.#judge.name(id))
     if (!isLocal) this.#judge.notSent(id, "provider_unavailable")
-    return Effect.fail(new NotSent({ reason: "turned away", isRefused: true, ...isLocal ? { isLocal } : {} }))
+    const asksToWait = this.traits.limit !== undefined && !isLocal
+    return Effect.fail(
+      new NotSent({
+        reason: "turned away",
+        isRefused: true,
+        ...isLocal ? { isLocal } : {},
+        ...asksToWait ? { retryAfter: Duration.millis(this.#world.chance.between(50, 3000)) } : {}
+      })
+    )
   }
 
   #receive(id: OperationId, sendBefore: DateTime.Utc): Effect.Effect<SubmissionAnswer, NotSent | Uncertain> {
@@ -325,7 +339,7 @@ export class SimulatedProvider {
       else if (fault === "adapterDefect") answer(Effect.die(new TypeError("a defect of the adapter")))
       else if (fault !== "hangingRead") {
         this.#world.after(chance.below(20), () => {
-          this.#judge.arrived(this.traits.name, this.traits.limit)
+          this.#judge.arrived(this.traits)
           const staleness = fault === "staleRead" ? chance.below(this.traits.consistency / 2) : 0
           const about = fault === "foreignRead" ? { ...operation, id: this.#pickOther(operation.id) } : operation
           const said = this.#status(about, this.#world.now - staleness, askedAt)

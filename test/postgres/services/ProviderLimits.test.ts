@@ -1,0 +1,186 @@
+/**
+ * Slots of provider limits in both implementations: no caller gets a slot twice, and a pause holds for all. PostgreSQL decides
+ * as the shared arithmetic does.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Context, Duration, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import * as fc from "fast-check"
+import { type SlotDemand, type SlotTerms, slotTerms } from "../../../src/domain/ProviderLimit.ts"
+import { shareSlots, stateAfter } from "../../../src/services/internal/providerSlots.ts"
+import { reserveStatement } from "../../../src/services/sql/SqlProviderLimits.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { rounds } from "../../fixtures/Effort.ts"
+import { conformance, newProvider, PostgresLedger } from "../../fixtures/Ledger.ts"
+import { anotherPool } from "../../fixtures/Pools.ts"
+
+const terms = slotTerms({ requests: 50, interval: "1 second" }, 250)
+const many: SlotDemand = { submissions: 1000, reads: 1000 }
+const none: SlotDemand = { submissions: 0, reads: 0 }
+
+const counted = ({ reads, submissions }: { readonly reads: Slots; readonly submissions: Slots }) =>
+  reads.slots.length + submissions.slots.length
+interface Slots {
+  readonly slots: ReadonlyArray<number>
+}
+
+/** The most slots that the lanes have until the horizon, `elapsed` milliseconds after the first call. */
+const mostAfter = (elapsed: number, { horizon, reads, shared }: SlotTerms): number =>
+  [shared, reads!].reduce(
+    (most, { burst, spacing }) => most + Math.floor((elapsed * 1000 + horizon) / spacing) + burst,
+    0
+  )
+
+conformance("slots of a provider's limit", (it) => {
+  it.effect("are reserved as far as the horizon, and then no more until time passes", () =>
+    Effect.gen(function*() {
+      const { reserveSlots } = yield* SubmissionQueue
+      const provider = newProvider()
+      const since = performance.now()
+      const first = yield* reserveSlots(provider, many, terms)
+      assert.isAtLeast(counted(first), 8)
+      assert.isAtMost(Math.max(...first.submissions.slots, ...first.reads.slots), 250)
+      assert.isAbove(first.submissions.again, 0)
+      const next = yield* reserveSlots(provider, many, terms)
+      assert.isAtMost(counted(first) + counted(next), mostAfter(performance.now() - since, terms))
+    }))
+
+  it.effect("are only looked at by openSlots", () =>
+    Effect.gen(function*() {
+      const { openSlots, reserveSlots } = yield* SubmissionQueue
+      const provider = newProvider()
+      const open = yield* openSlots(provider, many, terms)
+      yield* openSlots(provider, many, terms)
+      const reserved = yield* reserveSlots(provider, many, terms)
+      assert.isAtLeast(counted(reserved), counted(open))
+      assert.deepStrictEqual(yield* reserveSlots(newProvider(), none, terms), {
+        submissions: { slots: [], again: 1 },
+        reads: { slots: [], again: 1 }
+      })
+    }))
+
+  it.effect("of one provider are not those of another", () =>
+    Effect.gen(function*() {
+      const { reserveSlots } = yield* SubmissionQueue
+      const first = yield* reserveSlots(newProvider(), many, terms)
+      assert.isAtLeast(counted(yield* reserveSlots(newProvider(), many, terms)), counted(first) - 1)
+    }))
+
+  it.effect("are closed by a pause, which a shorter one does not shorten", () =>
+    Effect.gen(function*() {
+      const { closeProvider, openSlots, reserveSlots } = yield* SubmissionQueue
+      const provider = newProvider()
+      yield* reserveSlots(provider, { submissions: 1, reads: 0 }, terms)
+      yield* closeProvider(provider, Duration.seconds(60))
+      yield* closeProvider(provider, Duration.seconds(1))
+      const closed = yield* reserveSlots(provider, many, terms)
+      assert.strictEqual(counted(closed), 0)
+      assert.isAbove(closed.submissions.again, 50_000)
+      assert.isAbove(closed.reads.again, 50_000)
+      assert.strictEqual(counted(yield* openSlots(provider, many, terms)), 0)
+    }))
+
+  it.effect("are closed also before the first request, and for 5 minutes at most", () =>
+    Effect.gen(function*() {
+      const { closeProvider, openSlots } = yield* SubmissionQueue
+      const provider = newProvider()
+      yield* closeProvider(provider, Duration.days(1))
+      const { submissions } = yield* openSlots(provider, many, terms)
+      assert.isEmpty(submissions.slots)
+      assert.isAtMost(submissions.again, 300_000)
+    }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limit", (it) => {
+  const anotherQueue = Layer.build(
+    Layer.fresh(SubmissionQueue.layer).pipe(
+      Layer.provideMerge(anotherPool({ maxConnections: 1, multiplex: false, applicationName: "another" }))
+    )
+  )
+
+  it.effect("are given once, to 8 processes that ask at the same time", () =>
+    Effect.gen(function*() {
+      // Fast enough that each process gets some slots from most of its statements.
+      const fast = slotTerms({ requests: 5000, interval: "1 second" }, 250)
+      const provider = newProvider()
+      const since = performance.now()
+      const demands = (seed: number) => Array.from({ length: 60 }, (_, n) => (seed + n) % 9)
+      const totals = yield* Effect.forEach(
+        Array.from({ length: 8 }, (_, n) => n),
+        (seed) =>
+          Effect.gen(function*() {
+            const { reserveSlots } = Context.get(yield* anotherQueue, SubmissionQueue)
+            let total = 0
+            for (const demand of demands(seed)) {
+              total += counted(yield* reserveSlots(provider, { submissions: 10 * demand, reads: 9 - demand }, fast))
+            }
+            return total
+          }),
+        { concurrency: "unbounded" }
+      )
+      const total = totals.reduce((sum, each) => sum + each, 0)
+      assert.isAtMost(total, mostAfter(performance.now() - since, fast))
+      assert.isTrue(totals.every((each) => each > 0))
+      // Each slot moved its lane by one spacing, so none was given twice.
+      const sql = yield* SqlClient.SqlClient
+      const [row] = yield* sql<{ readonly left: number }>`
+        SELECT (shared_until - extract(epoch FROM clock_timestamp()) * 1000000)::float8 AS left
+        FROM provider_limits WHERE provider = ${provider}`
+      assert.isAtMost(row!.left, fast.horizon + fast.shared.burst * fast.shared.spacing)
+    }), 60_000)
+
+  const anyLimit = fc.record({
+    requests: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 7, max: 400 })),
+    interval: fc.constantFrom(100, 1000, 60_000),
+    reservedForReads: fc.constantFrom(0, 0.2, 0.5)
+  })
+  const anyInstant = fc.oneof(
+    fc.integer({ min: -2_000_000, max: 2_000_000 }),
+    fc.constant(0),
+    fc.constant(90_000_000_000)
+  )
+  const anyCount = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 60 }))
+  const anyCase = fc.record({
+    limit: anyLimit,
+    shared: anyInstant,
+    reads: anyInstant,
+    closed: fc.oneof(fc.constant(-1), anyInstant),
+    demand: fc.record({ submissions: anyCount, reads: anyCount })
+  })
+
+  it.effect("follow the shared arithmetic", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const provider = newProvider()
+      const now = 1_767_225_600_000_000
+      for (const { closed, demand, limit, reads, shared } of fc.sample(anyCase, rounds(500, 5000))) {
+        const terms = slotTerms(limit, 250)
+        const state = { shared_until: now + shared, reads_until: now + reads, closed_until: now + closed }
+        yield* sql`
+          INSERT INTO provider_limits (provider, shared_until, reads_until, closed_until)
+          VALUES (${provider}, ${state.shared_until}, ${state.reads_until}, ${state.closed_until})
+          ON CONFLICT (provider) DO UPDATE SET shared_until = excluded.shared_until, reads_until = excluded.reads_until,
+            closed_until = excluded.closed_until`
+        const rows = yield* sql.unsafe(reserveStatement(`${now}`), [
+          provider,
+          terms.shared.spacing,
+          terms.shared.burst,
+          terms.reads?.spacing ?? null,
+          terms.reads?.burst ?? null,
+          terms.horizon,
+          demand.submissions,
+          demand.reads,
+          300_000_000
+        ])
+        const shares = shareSlots(state, demand, terms, now, 300_000_000)
+        const what = JSON.stringify({ limit, state, demand })
+        assert.deepStrictEqual(rows.map((row) => ({ ...row })), [{ ...shares }], what)
+        const [after] = yield* sql`
+          SELECT shared_until::float8, reads_until::float8, closed_until::float8 FROM provider_limits
+          WHERE provider = ${provider}`
+        const isChanged = shares.submissions + shares.reads_reserved + shares.reads_shared > 0
+        const expected: object = isChanged ? stateAfter(state, shares, terms, now) : state
+        assert.deepStrictEqual({ ...after }, { ...expected }, what)
+      }
+    }), 60_000)
+})

@@ -1,0 +1,294 @@
+/**
+ * Worker and reconciler keep the limit of a provider, and the pauses that it asks for. The tests use the ledger in memory and the
+ * test's clock.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
+import { NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../../../src/submission/ProviderAdapter.ts"
+import { Providers } from "../../../src/submission/Providers.ts"
+import { Reconciler } from "../../../src/submission/Reconciler.ts"
+import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { acknowledged, away, makeWorld, neverOpen, type Queue, workFor } from "../../fixtures/submission/World.ts"
+
+const tenPerSecond: ProviderLimit = { requests: 10, interval: "1 second" }
+
+const refuse = (retryAfter?: Duration.Duration) =>
+  Effect.fail(
+    new NotSent({ reason: "status 429", isRefused: true, ...retryAfter === undefined ? {} : { retryAfter } })
+  )
+
+/** The most instants within a second. */
+const mostInASecond = (instants: ReadonlyArray<number>): number =>
+  Math.max(0, ...instants.map((from) => instants.filter((at) => at >= from && at <= from + 1000).length))
+
+/** Counts the statements about limits. */
+const counting = () => {
+  const calls = { reserveSlots: 0, openSlots: 0, closeProvider: 0 }
+  const queue = (inner: Queue): Partial<Queue> => ({
+    reserveSlots: (...args) => Effect.suspend(() => (calls.reserveSlots++, inner.reserveSlots(...args))),
+    openSlots: (...args) => Effect.suspend(() => (calls.openSlots++, inner.openSlots(...args))),
+    closeProvider: (...args) => Effect.suspend(() => (calls.closeProvider++, inner.closeProvider(...args)))
+  })
+  return { calls, queue }
+}
+
+describe("a provider with a limit", () => {
+  it.effect("gets no more submissions in a second than that, and all of them in the end", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ limit: tenPerSecond })
+      yield* world.acceptMany(40)
+      const stop = yield* world.start(SubmissionWorker.layer)
+      for (let step = 0; step < 800; step++) yield* TestClock.adjust(10)
+      yield* stop
+      assert.strictEqual(world.attempts.length, 40)
+      assert.isAtMost(mostInASecond(world.attempts.map(({ at }) => at)), 10)
+    }))
+
+  it.effect("gets no more requests of both kinds, and status reads do not starve", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ limit: tenPerSecond })
+      yield* world.acceptMany(150)
+      yield* world.start(Layer.merge(SubmissionWorker.layer, Reconciler.layer))
+      for (let step = 0; step < 1000; step++) yield* TestClock.adjust(10)
+      const submissions = world.attempts.map(({ at }) => at)
+      const reads = world.reads.map(({ at }) => at)
+      assert.isAtMost(mostInASecond([...submissions, ...reads]), 10)
+      assert.isAtLeast(reads.length, 10)
+      assert.isAtLeast(submissions.length, 50)
+    }))
+
+  it.effect("gets nothing while the database reserves no slots: the claim is returned", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ limit: tenPerSecond, queue: () => ({ reserveSlots: () => away }) })
+      const id = yield* world.acceptOne
+      yield* workFor(world, "1 minute")
+      assert.isEmpty(world.attempts)
+      assert.strictEqual(yield* world.stateOf(id), "submitting")
+      assert.strictEqual(
+        world.recordOf(id).return_reason,
+        "the database did not reserve a slot of the provider's limit"
+      )
+    }))
+
+  it.effect("gets no request that is later than its slot by more than half of the slack: it reserves another slot", () =>
+    Effect.gen(function*() {
+      let delay = 60
+      const { calls, queue } = counting()
+      const world = yield* makeWorld({
+        limit: tenPerSecond,
+        queue: (inner) => {
+          const { reserveSlots } = queue(inner)
+          return {
+            // The answer of the database takes longer than half of the slack of 100 ms, once.
+            reserveSlots: (...args) =>
+              Effect.flatMap(reserveSlots!(...args), (slots) => {
+                const wait = delay
+                delay = 0
+                return Effect.as(Effect.sleep(wait), slots)
+              })
+          }
+        }
+      })
+      yield* world.acceptOne
+      yield* workFor(world, "5 seconds")
+      assert.strictEqual(calls.reserveSlots, 2)
+      assert.strictEqual(world.attempts.length, 1)
+    }))
+
+  it.effect("gets an operation whose authorization is older than storeTimeout only after the worker asked again", () =>
+    Effect.gen(function*() {
+      const asked: Array<number> = []
+      const clock = yield* TestClock.testClockWith((clock) => Effect.succeed(clock))
+      const world = yield* makeWorld({
+        limit: { requests: 1, interval: "10 seconds" },
+        queue: (inner) => ({
+          mayStillSend: (claim) =>
+            Effect.suspend(() => {
+              asked.push(clock.currentTimeMillisUnsafe())
+              return inner.mayStillSend(claim)
+            })
+        })
+      })
+      yield* world.acceptMany(2)
+      const fiber = yield* Effect.forkChild(world.work)
+      for (let step = 0; step < 200; step++) yield* TestClock.adjust(100)
+      yield* Fiber.join(fiber)
+      const [first, second] = world.attempts
+      assert.isAbove(second!.at - first!.at, 10_000)
+      assert.isTrue(asked.some((at) => at > second!.at - 5000 && at <= second!.at))
+    }))
+
+  it.effect("returns the claims of operations that have no slot until sendWithin", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ limit: { requests: 1, interval: "1 hour" } })
+      yield* world.acceptMany(2)
+      yield* workFor(world, "1 minute")
+      assert.strictEqual(world.attempts.length, 1)
+      const reasons = [...world.memory.operations.values()].map(({ return_reason }) => return_reason)
+      assert.sameMembers(reasons, [null, "the provider has no slot for the request until it is too late to send"])
+    }))
+
+  it.effect("of an invalid limit stops the start, with its name", () =>
+    Effect.gen(function*() {
+      const adapter = ProviderAdapter.of({
+        limit: { requests: 0, interval: "1 second" },
+        submit: () => Effect.die(null),
+        readStatus: () => Effect.die(null)
+      })
+      const exit = yield* Effect.exit(
+        Effect.scoped(Layer.build(Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })))
+      )
+      assert.include(String(exit), "provider bank: limit.requests must be a whole number")
+      const world = yield* Effect.exit(makeWorld({ limit: { requests: 0, interval: "1 second" } }))
+      assert.include(String(world), "provider bank: limit.requests must be a whole number")
+    }))
+})
+
+describe("a provider without a limit", () => {
+  it.effect("costs no statement", () =>
+    Effect.gen(function*() {
+      const { calls, queue } = counting()
+      const world = yield* makeWorld({ queue })
+      yield* world.acceptMany(5)
+      const stop = yield* world.start(Layer.merge(SubmissionWorker.layer, Reconciler.layer))
+      yield* TestClock.adjust("10 seconds")
+      yield* stop
+      assert.strictEqual(world.attempts.length, 5)
+      assert.isNotEmpty(world.reads)
+      assert.deepStrictEqual(calls, { reserveSlots: 0, openSlots: 0, closeProvider: 0 })
+    }))
+})
+
+describe("Retry-After", () => {
+  for (const limit of [undefined, tenPerSecond]) {
+    const kind = limit === undefined ? "without a limit" : "with a limit"
+
+    it.effect(`of a refusal pauses the provider for so long, ${kind}, and the operation is sent after that`, () =>
+      Effect.gen(function*() {
+        const { calls, queue } = counting()
+        let refused = 0
+        const world = yield* makeWorld({
+          ...limit === undefined ? {} : { limit },
+          queue,
+          submit: (attempt) =>
+            attempt === 1 && ++refused === 1 ? refuse(Duration.seconds(10)) : Effect.succeed(acknowledged)
+        })
+        yield* world.acceptOne
+        const stop = yield* world.start(Layer.merge(SubmissionWorker.layer, Reconciler.layer))
+        for (let step = 0; step < 95; step++) yield* TestClock.adjust(100)
+        yield* world.acceptMany(3)
+        assert.strictEqual(world.attempts.length, 1)
+        for (let step = 0; step < 60; step++) yield* TestClock.adjust(100)
+        yield* stop
+        assert.isAbove(world.attempts.length, 4)
+        const [first, ...others] = world.attempts
+        assert.isTrue(others.every(({ at }) => at >= first!.at + 10_000))
+        const lines = world.logs.filter(({ message }) => String(message).includes("asked to wait"))
+        assert.deepStrictEqual(lines.map(({ annotations, level }) => [level, annotations["retry_after_ms"]]), [
+          ["WARN", 10_000]
+        ])
+        assert.strictEqual(calls.closeProvider, limit === undefined ? 0 : 1)
+      }))
+  }
+
+  it.effect("beyond sendWithin returns the claim: the operation does not fail", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => refuse(Duration.seconds(60)) })
+      const id = yield* world.acceptOne
+      yield* workFor(world, "1 second")
+      assert.strictEqual(world.attempts.length, 1)
+      assert.strictEqual(yield* world.stateOf(id), "submitting")
+      assert.isNotNull(world.recordOf(id).return_reason)
+    }))
+
+  it.effect("of each attempt until sendWithin returns the claim, too", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => refuse(Duration.millis(1)), circuit: neverOpen })
+      const id = yield* world.acceptOne
+      yield* workFor(world, "1 minute")
+      assert.isAbove(world.attempts.length, 2)
+      assert.strictEqual(yield* world.stateOf(id), "submitting")
+      assert.strictEqual(world.recordOf(id).return_reason, "status 429")
+    }))
+
+  it.effect("without it, a refusal until sendWithin fails the operation", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => refuse(), circuit: neverOpen })
+      const id = yield* world.acceptOne
+      yield* workFor(world, "1 minute")
+      assert.strictEqual((yield* world.show(id)).failure?.code, "provider_unavailable")
+    }))
+
+  it.effect("does not open the circuit", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => refuse(Duration.millis(1)) })
+      yield* world.acceptMany(20)
+      yield* workFor(world, "1 minute")
+      assert.isAbove(world.attempts.length, 20)
+      assert.isFalse(world.logs.some(({ message }) => String(message).includes("circuit")))
+    }))
+
+  it.effect("of an uncertain answer pauses the provider, and the outcome stays uncertain", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        submit: () => Effect.fail(new Uncertain({ reason: "status 503", retryAfter: Duration.seconds(10) }))
+      })
+      const id = yield* world.acceptOne
+      yield* workFor(world, "1 second")
+      assert.strictEqual(yield* world.stateOf(id), "indeterminate")
+      yield* world.acceptOne
+      const fiber = yield* Effect.forkChild(world.work)
+      yield* TestClock.adjust("8 seconds")
+      assert.strictEqual(world.attempts.length, 1)
+      yield* TestClock.adjust("2 seconds")
+      yield* Fiber.join(fiber)
+      assert.strictEqual(world.attempts.length, 2)
+    }))
+
+  it.effect("of a status read pauses submissions, too", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        read: () =>
+          Effect.succeed(
+            StatusAnswer.NotProven({ reason: "unclear", detail: "status 429", retryAfter: Duration.seconds(10) })
+          )
+      })
+      yield* world.acceptOne
+      yield* workFor(world, "1 second")
+      yield* TestClock.adjust("5 seconds")
+      yield* world.reconcile
+      assert.strictEqual(world.reads.length, 1)
+      yield* world.acceptOne
+      const fiber = yield* Effect.forkChild(world.work)
+      yield* TestClock.adjust("9 seconds")
+      assert.strictEqual(world.attempts.length, 1)
+      yield* TestClock.adjust("2 seconds")
+      yield* Fiber.join(fiber)
+      assert.strictEqual(world.attempts.length, 2)
+    }))
+
+  it.effect("counts for 5 minutes at most, and an adapter's value that is no duration counts nothing", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        // The cast: an adapter without type checks.
+        read: (read) =>
+          Effect.succeed(
+            StatusAnswer.NotProven({
+              reason: "unclear",
+              detail: "status 429",
+              retryAfter: (read === 1 ? "soon" : Duration.days(1)) as Duration.Duration
+            })
+          )
+      })
+      yield* world.acceptOne
+      yield* workFor(world, "1 second")
+      yield* TestClock.adjust("5 seconds")
+      yield* world.reconcile
+      yield* TestClock.adjust("1 minute")
+      yield* world.reconcile
+      const lines = world.logs.filter(({ message }) => String(message).includes("asked to wait"))
+      assert.deepStrictEqual(lines.map(({ annotations }) => annotations["retry_after_ms"]), [300_000])
+    }))
+})
