@@ -169,7 +169,16 @@ const seed = Effect.fnUntraced(function*(size: number) {
 export const connect = Effect.fnUntraced(function*(database: string, startupParameters: Record<string, string> = {}) {
   const { port, socketDirectory, username } = yield* LocalPostgres
   const context = yield* Layer.build(Layer.fresh(
-    PgClient.layer({ host: socketDirectory, port, username, database, maxConnections: 1, startupParameters })
+    PgClient.layer({
+      host: socketDirectory,
+      port,
+      username,
+      database,
+      maxConnections: 1,
+      startupParameters,
+      // The same backend in each round, with its plans and caches.
+      idleTimeout: "1 day"
+    })
   ))
   return Context.get(context, SqlClient.SqlClient)
 })
