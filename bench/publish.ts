@@ -1,16 +1,17 @@
 /**
- * `npm run bench:publish`: writes the figures of recorded runs into README.md and docs/performance.md, and the plots
- * into docs/performance. The runs are JSON reports in bench/results:
+ * `npm run bench:publish`: writes the figures of recorded runs into README.md, docs/performance.md and
+ * docs/postgresql.md, and the plots into docs/performance. The runs are JSON reports in bench/results:
  *
  *   reads.json     of `npm run -s bench -- --go --json`
  *   steps/*.json   of `npm run -s bench -- --label TEXT --command FILE --json`, in the order of their names
  *   memory.json    of `npm run -s bench:memory -- --json`
+ *   growth.json    of `npm run -s bench:growth -- --json`
  *
  *     npm run bench:publish -- --results recorded
  */
 import * as fs from "node:fs"
 import { fileURLToPath } from "node:url"
-import { fillSections, plotsOf } from "./publish/documents.ts"
+import { documents, fillSections, plotsOf } from "./publish/documents.ts"
 import { readResults } from "./publish/results.ts"
 import { readOptions, text } from "./shared/usage.ts"
 
@@ -24,7 +25,7 @@ const options = readOptions(import.meta.url, {
 })
 const results = readResults(options.results ?? `${root}bench/results`)
 
-for (const file of ["README.md", "docs/performance.md"]) {
+for (const file of documents) {
   fs.writeFileSync(`${root}${file}`, fillSections(fs.readFileSync(`${root}${file}`, "utf8"), results))
 }
 const plots = plotsOf(results)

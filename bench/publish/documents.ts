@@ -1,18 +1,19 @@
 /**
  * Puts the recorded figures into the documents, between markers.
  */
-import { ladderPlot, memoryPlot, ratiosPlot } from "./plots.ts"
+import { growthPlot, ladderPlot, memoryPlot, ratiosPlot } from "./plots.ts"
 import type { Results } from "./results.ts"
-import { ladderTable, machineLine, memoryTable, readsTables, summaryTable } from "./tables.ts"
+import { growthTables, ladderTable, machineLine, memoryTable, readsTables, summaryTable } from "./tables.ts"
 
-export type Section = "summary" | "reads" | "ladder" | "memory"
+export type Section = "summary" | "reads" | "ladder" | "memory" | "growth"
 
 /** The command that records what a section lacks. */
 const commands: Readonly<Record<Section, string>> = {
   summary: "npm run -s bench -- --go --json > bench/results/reads.json",
   reads: "npm run -s bench -- --go --json > bench/results/reads.json",
   ladder: "npm run -s bench -- --label TEXT --command FILE --json > bench/results/steps/1.json",
-  memory: "npm run -s bench:memory -- --json > bench/results/memory.json"
+  memory: "npm run -s bench:memory -- --json > bench/results/memory.json",
+  growth: "npm run -s bench:growth -- --json > bench/results/growth.json"
 }
 
 const unmeasured = (section: Section) =>
@@ -21,7 +22,7 @@ const unmeasured = (section: Section) =>
 const image = (name: string, description: string) => `![${description}](performance/${name}.svg)`
 
 /** The text between the markers of each section. */
-const sectionsOf = ({ memory, reads, steps }: Results): Readonly<Record<Section, string>> => ({
+const sectionsOf = ({ growth, memory, reads, steps }: Results): Readonly<Record<Section, string>> => ({
   summary: reads === null
     ? unmeasured("summary")
     : `${summaryTable(reads)}\n\nMeasured on ${machineLine(reads.machine)}.`,
@@ -33,8 +34,14 @@ const sectionsOf = ({ memory, reads, steps }: Results): Readonly<Record<Section,
     : `${image("ladder", "CPU time of a request after each step")}\n\n${ladderTable(steps)}`,
   memory: memory === null
     ? unmeasured("memory")
-    : `${image("memory", "Memory under a mixed load")}\n\n${memoryTable(memory)}`
+    : `${image("memory", "Memory under a mixed load")}\n\n${memoryTable(memory)}`,
+  growth: growth === null
+    ? unmeasured("growth")
+    : `${image("growth", "Database CPU of each call as the ledger grows")}\n\n${growthTables(growth)}`
 })
+
+/** The documents with figures of recorded runs. */
+export const documents = ["README.md", "docs/performance.md", "docs/postgresql.md"]
 
 /** Replaces the text between `<!-- bench:NAME -->` and `<!-- /bench -->`. */
 export const fillSections = (document: string, results: Results): string => {
@@ -47,9 +54,10 @@ export const fillSections = (document: string, results: Results): string => {
 }
 
 /** The plots by file name, for the results that there are. */
-export const plotsOf = ({ memory, reads, steps }: Results): ReadonlyMap<string, string> =>
+export const plotsOf = ({ growth, memory, reads, steps }: Results): ReadonlyMap<string, string> =>
   new Map([
     ...reads === null ? [] : [["ratios.svg", ratiosPlot(reads)] as const],
     ...steps.length === 0 ? [] : [["ladder.svg", ladderPlot(steps)] as const],
-    ...memory === null ? [] : [["memory.svg", memoryPlot(memory)] as const]
+    ...memory === null ? [] : [["memory.svg", memoryPlot(memory)] as const],
+    ...growth === null ? [] : [["growth.svg", growthPlot(growth)] as const]
   ])
