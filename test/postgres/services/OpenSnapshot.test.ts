@@ -11,6 +11,7 @@ import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { type Filling, fillQueue } from "../../fixtures/FilledQueue.ts"
 import { issueAgain, newClient, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { longestPause, longWalk } from "../../fixtures/Marks.ts"
+import { planOf } from "../../fixtures/Plans.ts"
 import { anotherPool, openTransaction } from "../../fixtures/Pools.ts"
 import { claimIds, issueAtNewProvider, takeIds } from "../../fixtures/Queue.ts"
 import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
@@ -18,6 +19,7 @@ import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
 const dead = 2 * longWalk
 
 interface Search {
+  readonly index: string
   readonly state: NonNullable<Filling["state"]>
   /** Moves the operations of a provider on, so that the search finds them no more. */
   readonly settle: string
@@ -26,16 +28,19 @@ interface Search {
 
 const searches: Readonly<Record<string, Search>> = {
   "a claim": {
+    index: "operations_to_claim",
     state: "accepted",
     settle: "state = 'cancelled', revision = revision + 1",
     ask: (provider) => claimIds(provider, 10)
   },
   "a search for status reads": {
+    index: "operations_to_read",
     state: "submitted",
     settle: "state = 'succeeded', revision = revision + 1",
     ask: (provider) => takeIds("takeReads", provider, 10)
   },
   "a rescue": {
+    index: "operations_to_rescue",
     state: "submitting",
     settle: "state = 'succeeded', revision = revision + 1",
     ask: () => SubmissionQueue.use((queue) => queue.rescue(10))
@@ -72,7 +77,7 @@ const walkedAgain = Effect.gen(function*() {
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("while an old snapshot is open", (it) => {
-  for (const [name, { ask, settle, state }] of Object.entries(searches)) {
+  for (const [name, { ask, index, settle, state }] of Object.entries(searches)) {
     it.effect(`${name} walks past the dead entries only now and then, and finds what is due`, () =>
       Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
@@ -98,6 +103,12 @@ layer(PostgresLedger, { excludeTestServices: true })("while an old snapshot is o
           yield* sql`SELECT pg_sleep(0.1)`
           assert.lengthOf(yield* search, 4, "what becomes due is found at once, of each client")
           assert.isBelow(yield* walkedAgain, 100)
+          const nodes = yield* planOf((yield* Statements).at(-1)!)
+          const scans = nodes.filter((node) => node["Relation Name"] === "operations" && /Scan/.test(node["Node Type"]))
+          assert.include(scans.map((scan) => scan["Index Name"]), index)
+          for (const scan of scans) {
+            assert.notStrictEqual(scan["Node Type"], "Seq Scan", JSON.stringify({ ...scan, Plans: undefined }))
+          }
 
           // As if its transaction had committed a minute late.
           yield* fillQueue(other, { count: 1, state, due_in: -60 })
