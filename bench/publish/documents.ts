@@ -1,18 +1,19 @@
 /**
  * Puts the recorded figures into the documents, between markers.
  */
-import { ladderPlot, memoryPlot, ratiosPlot, submissionCpuPlot, submissionPlot } from "./plots.ts"
+import { growthPlot, ladderPlot, memoryPlot, ratiosPlot, submissionCpuPlot, submissionPlot } from "./plots.ts"
 import type { Results } from "./results.ts"
-import { ladderTable, machineLine, memoryTable, readsTables, submissionTables, summaryTable } from "./tables.ts"
+import {
+  growthTables,
+  ladderTable,
+  machineLine,
+  memoryTable,
+  readsTables,
+  submissionTables,
+  summaryTable
+} from "./tables.ts"
 
-export type Section = "summary" | "reads" | "ladder" | "memory" | "submission"
-
-/** The documents with sections. */
-export const documents: ReadonlyArray<string> = [
-  "README.md",
-  "docs/performance.md",
-  "docs/submission-performance.md"
-]
+export type Section = "summary" | "reads" | "ladder" | "memory" | "submission" | "growth"
 
 /** The command that records what a section lacks. */
 const commands: Readonly<Record<Section, string>> = {
@@ -20,7 +21,8 @@ const commands: Readonly<Record<Section, string>> = {
   reads: "npm run -s bench -- --go --json > bench/results/reads.json",
   ladder: "npm run -s bench -- --label TEXT --command FILE --json > bench/results/steps/1.json",
   memory: "npm run -s bench:memory -- --json > bench/results/memory.json",
-  submission: "npm run -s bench:submission -- --json > bench/results/submission.json"
+  submission: "npm run -s bench:submission -- --json > bench/results/submission.json",
+  growth: "npm run -s bench:growth -- --json > bench/results/growth.json"
 }
 
 const unmeasured = (section: Section) =>
@@ -29,7 +31,7 @@ const unmeasured = (section: Section) =>
 const image = (name: string, description: string) => `![${description}](performance/${name}.svg)`
 
 /** The text between the markers of each section. */
-const sectionsOf = ({ memory, reads, steps, submission }: Results): Readonly<Record<Section, string>> => ({
+const sectionsOf = ({ growth, memory, reads, steps, submission }: Results): Readonly<Record<Section, string>> => ({
   summary: reads === null
     ? unmeasured("summary")
     : `${summaryTable(reads)}\n\nMeasured on ${machineLine(reads.machine)}.`,
@@ -46,8 +48,19 @@ const sectionsOf = ({ memory, reads, steps, submission }: Results): Readonly<Rec
     image("submission", "Operations per second of the worker and its peers"),
     image("submission-cpu", "CPU time of an operation"),
     submissionTables(submission)
-  ].join("\n\n")
+  ].join("\n\n"),
+  growth: growth === null
+    ? unmeasured("growth")
+    : `${image("growth", "Database CPU of each call as the ledger grows")}\n\n${growthTables(growth)}`
 })
+
+/** The documents with figures of recorded runs. */
+export const documents: ReadonlyArray<string> = [
+  "README.md",
+  "docs/performance.md",
+  "docs/submission-performance.md",
+  "docs/postgresql.md"
+]
 
 /** Replaces the text between `<!-- bench:NAME -->` and `<!-- /bench -->`. */
 export const fillSections = (document: string, results: Results): string => {
@@ -60,7 +73,7 @@ export const fillSections = (document: string, results: Results): string => {
 }
 
 /** The plots by file name, for the results that there are. */
-export const plotsOf = ({ memory, reads, steps, submission }: Results): ReadonlyMap<string, string> =>
+export const plotsOf = ({ growth, memory, reads, steps, submission }: Results): ReadonlyMap<string, string> =>
   new Map([
     ...reads === null ? [] : [["ratios.svg", ratiosPlot(reads)] as const],
     ...steps.length === 0 ? [] : [["ladder.svg", ladderPlot(steps)] as const],
@@ -68,5 +81,6 @@ export const plotsOf = ({ memory, reads, steps, submission }: Results): Readonly
     ...submission === null ? [] : [
       ["submission.svg", submissionPlot(submission)] as const,
       ["submission-cpu.svg", submissionCpuPlot(submission)] as const
-    ]
+    ],
+    ...growth === null ? [] : [["growth.svg", growthPlot(growth)] as const]
   ])

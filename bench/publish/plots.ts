@@ -1,6 +1,8 @@
 /**
  * The plots of the documents.
  */
+import type { Kind } from "../growth/calls.ts"
+import { goal, type GrowthReport, type LedgerCosts } from "../growth/report.ts"
 import type { MemoryReport } from "../memory/report.ts"
 import type { Comparison } from "../reads/compare.ts"
 import { peerNames } from "../reads/contestants.ts"
@@ -101,3 +103,26 @@ export const submissionCpuPlot = ({ throughput }: SubmissionReport): string =>
     throughputPanel("workers", "CPU time of the workers for an operation, µs", throughput, (row) => row.workerCpu),
     throughputPanel("PostgreSQL", "CPU time of PostgreSQL for an operation, µs", throughput, (row) => row.databaseCpu)
   ])
+/** The costs of each ledger but the first, relative to the first, and those while the snapshot was open. */
+export const growthPlot = ({ grown, kinds, snapshot }: GrowthReport): string => {
+  const panel = (title: string, unit: string, { costs }: LedgerCosts): Panel => ({
+    title,
+    unit,
+    bars: (Object.keys(kinds) as ReadonlyArray<Kind>).map((kind): Bar => ({
+      label: kinds[kind],
+      value: costs[kind].ratio,
+      shown: costs[kind].ratio.toFixed(2),
+      isFirst: costs[kind].ratio > goal
+    }))
+  })
+  const base = grown[0]!.operations.toLocaleString("en")
+  return drawBars(
+    "Database CPU of each call as the ledger grows",
+    [
+      ...grown.slice(1).map((ledger) =>
+        panel(`${ledger.operations.toLocaleString("en")} operations`, `CPU time, ${base} operations = 1`, ledger)
+      ),
+      panel(`A snapshot open for ${snapshot.seconds} seconds`, "CPU time, before = 1", snapshot.phases[1]!)
+    ]
+  )
+}

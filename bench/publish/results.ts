@@ -3,6 +3,7 @@
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
+import type { GrowthReport } from "../growth/report.ts"
 import type { MemoryReport } from "../memory/report.ts"
 import type { Report } from "../reads/report.ts"
 import type { SubmissionReport } from "../submission/report.ts"
@@ -14,12 +15,13 @@ export interface Results {
   readonly steps: ReadonlyArray<Report>
   readonly memory: MemoryReport | null
   readonly submission: SubmissionReport | null
+  readonly growth: GrowthReport | null
 }
 
 const readJson = <A>(file: string): A | null =>
   fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) as A : null
 
-/** Reads `reads.json`, `memory.json`, `submission.json` and `steps/*.json`, by name, of a directory. */
+/** Reads `reads.json`, `memory.json`, `submission.json`, `growth.json` and `steps/*.json`, by name, of a directory. */
 export const readResults = (directory: string): Results => {
   const steps = path.join(directory, "steps")
   const names = fs.existsSync(steps) ? fs.readdirSync(steps).filter((name) => name.endsWith(".json")).sort() : []
@@ -27,6 +29,7 @@ export const readResults = (directory: string): Results => {
     reads: readJson(path.join(directory, "reads.json")),
     memory: readJson(path.join(directory, "memory.json")),
     submission: readJson(path.join(directory, "submission.json")),
+    growth: readJson(path.join(directory, "growth.json")),
     steps: names.map((name) => {
       const report = readJson<Report>(path.join(steps, name))!
       return { ...report, label: report.label ?? name.replace(/^\d+-|\.json$/g, "") }

@@ -1,6 +1,8 @@
 /**
  * The tables of the documents, as Markdown.
  */
+import type { Kind } from "../growth/calls.ts"
+import { goal, type GrowthReport, type LedgerCosts } from "../growth/report.ts"
 import { grows, type MemoryReport, thinOut } from "../memory/report.ts"
 import type { Comparison, Measurement } from "../reads/compare.ts"
 import { peerNames } from "../reads/contestants.ts"
@@ -143,3 +145,48 @@ export const submissionTables = ({ commit, distant, latency, machine, rounds, th
     ...distant.length === 0 ? [] : [throughputTable(`Provider that takes ${distance} ms`, distant)],
     ...latency.length === 0 ? [] : [latencyTable(latency)]
   ].join("\n\n")
+const bold = (ratio: number) => ratio > goal ? `**${ratio.toFixed(2)}**` : ratio.toFixed(2)
+
+/** Costs of the calls on ledgers of several sizes, and while a snapshot was open. Ratios above the goal are bold. */
+export const growthTables = (report: GrowthReport): string => {
+  const { grown, kinds, machine, operations, rounds, sharedBuffers, snapshot } = report
+  const [before, open, after] = snapshot.phases as readonly [LedgerCosts, LedgerCosts, LedgerCosts]
+  const largest = grown.at(-1)!
+  const all = Object.keys(kinds) as ReadonlyArray<Kind>
+  const pages = ({ costs }: LedgerCosts, kind: Kind) => `${whole(costs[kind].hits)} + ${costs[kind].misses.toFixed(1)}`
+  const names = grown.map(({ operations }) => operations.toLocaleString("en"))
+  return [
+    table(
+      ["Database CPU of a call", `${names[0]} µs`, ...names.slice(1).map((name) => `× at ${name}`), "pages", "pages"],
+      all.map((kind) => [
+        kinds[kind],
+        whole(grown[0]!.costs[kind].cpu),
+        ...grown.slice(1).map(({ costs }) => bold(costs[kind].ratio)),
+        pages(grown[0]!, kind),
+        pages(largest, kind)
+      ])
+    ),
+    `Pages of a call on the smallest and on the largest ledger: found in the buffers + not found. The largest ledger takes ${
+      (largest.bytes / 1e9).toFixed(0)
+    } GB, and the buffers ${sharedBuffers}.`,
+    table(
+      [
+        `A snapshot open for ${snapshot.seconds} s at ${snapshot.rate} operations/s`,
+        "before µs",
+        "× while open",
+        "× after",
+        "pages before",
+        "pages while open"
+      ],
+      all.map((kind) => [
+        kinds[kind],
+        whole(before.costs[kind].cpu),
+        bold(open.costs[kind].ratio),
+        bold(after.costs[kind].ratio),
+        whole(before.costs[kind].hits + before.costs[kind].misses),
+        whole(open.costs[kind].hits + open.costs[kind].misses)
+      ])
+    ),
+    `Medians of ${rounds} rounds of ${operations} operations; ${machineLine(machine)}. Ratios above ${goal} are bold.`
+  ].join("\n\n")
+}

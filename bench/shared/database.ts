@@ -14,14 +14,14 @@ import { type GrantRequest, Grants, type IssuedGrant } from "../../src/services/
 import { migrate } from "../../src/services/Migrations.ts"
 
 /** A million rows with their indexes take about 0.7 GB; the default of 128 MB would measure the disk. */
-const settings = { shared_buffers: "1GB", max_wal_size: "4GB", maintenance_work_mem: "256MB" }
+const defaultSettings = { shared_buffers: "1GB", max_wal_size: "4GB", maintenance_work_mem: "256MB" }
 
 const temporaryDirectory = Effect.acquireRelease(
   Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "gateway-bench-"))),
   (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true, force: true }))
 )
 
-const databaseOn = (dataDirectory: string) => {
+const databaseOn = (dataDirectory: string, settings: Readonly<Record<string, string>> = defaultSettings) => {
   const Client = Layer.unwrap(
     Effect.map(
       LocalPostgres,
@@ -51,12 +51,23 @@ const keptData = (keep: string, counts: ReadonlyArray<number>) =>
     return path.join(directory, "data")
   })
 
-/** PostgreSQL for as long as it is used, `SqlClient` as its superuser, and the services that issue grants. */
-export const BenchDatabase = Layer.unwrap(Effect.map(temporaryDirectory, databaseOn))
+/**
+ * PostgreSQL with these settings for as long as it is used, `SqlClient` as its superuser, and the services that issue grants. Its
+ * data stays in the directory, or goes at the end if there is none.
+ */
+export const databaseWith = (settings: Readonly<Record<string, string>>, keep: string | null = null) =>
+  Layer.unwrap(
+    Effect.map(
+      keep === null ? temporaryDirectory : Effect.succeed(path.join(keep, "data")),
+      (directory) => databaseOn(directory, settings)
+    )
+  )
+
+export const BenchDatabase = databaseWith(defaultSettings)
 
 /** The same. If `keep` is a directory, the database stays there for later runs with the same numbers of operations. */
 export const benchDatabase = (keep: string | null, counts: ReadonlyArray<number>) =>
-  keep === null ? BenchDatabase : Layer.unwrap(Effect.map(keptData(keep, counts), databaseOn))
+  keep === null ? BenchDatabase : Layer.unwrap(Effect.map(keptData(keep, counts), (directory) => databaseOn(directory)))
 
 /** A reading client, and the operations that it can read. */
 export interface Reader {
@@ -113,16 +124,16 @@ const insertOperations = `
 
 const sampleIds = "SELECT id FROM operations WHERE grant_id = $1 AND (random() < 0.02 OR $2) LIMIT 20000"
 
-/** Disables the triggers for a seed: they would set the dates of each operation and write its history. */
-export const withoutTriggers = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+/** Disables the triggers of a table for a seed. Those of operations would set the dates and write the history. */
+export const withoutTriggers = <A, E, R>(effect: Effect.Effect<A, E, R>, table = "operations") =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const always = yield* sql<{ readonly name: string }>`
-      SELECT tgname AS name FROM pg_trigger WHERE tgrelid = 'operations'::regclass AND tgenabled = 'A'`
-    yield* sql`ALTER TABLE operations DISABLE TRIGGER ALL`
+      SELECT tgname AS name FROM pg_trigger WHERE tgrelid = ${table}::regclass AND tgenabled = 'A'`
+    yield* sql`ALTER TABLE ${sql(table)} DISABLE TRIGGER ALL`
     yield* effect
-    yield* sql`ALTER TABLE operations ENABLE TRIGGER ALL`
-    for (const { name } of always) yield* sql`ALTER TABLE operations ENABLE ALWAYS TRIGGER ${sql(name)}`
+    yield* sql`ALTER TABLE ${sql(table)} ENABLE TRIGGER ALL`
+    for (const { name } of always) yield* sql`ALTER TABLE ${sql(table)} ENABLE ALWAYS TRIGGER ${sql(name)}`
   })
 
 /** Rows of one statement of the seed: its progress moves in such steps. */

@@ -10,6 +10,7 @@ import { makeClaimInTurns } from "../internal/claimInTurns.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
+import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
 import {
   claimableTimeline,
   here,
@@ -26,6 +27,9 @@ import { toDate } from "./SubmissionRow.ts"
 interface LanesRow {
   readonly more: boolean
   readonly next: string | null
+  /** See `lowWaterMarks`. */
+  readonly walked: number
+  readonly marks?: ReadonlyArray<readonly [lane: string, mark: string]> | null
 }
 
 type ClaimedRow = LanesRow & (ClaimRow | { readonly id: null })
@@ -35,9 +39,9 @@ export const makeClaims = Effect.gen(function*() {
   const cipher = yield* PayloadCipher
   const toClaim = yield* makeToClaim
 
-  const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string) =>
+  const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string, marks: Marks | null) =>
     orUnavailable(
-      sql.unsafe<ClaimedRow>(claimStatement(limit), [
+      sql.unsafe<ClaimedRow>(claimStatement(limit, marks === null ? allLanes(limit) : lanesFromMarks(limit)), [
         provider,
         cipher.keyIds,
         Duration.toMillis(terms.send_within),
@@ -46,19 +50,28 @@ export const makeClaims = Effect.gen(function*() {
         Duration.toMillis(terms.review_after),
         after,
         cipher.plaintextBefore,
-        terms.worker
+        terms.worker,
+        ...marks === null ? [] : [[...marks.keys()], [...marks.values()]]
       ])
     )
 
+  const searchFromMarks = yield* makeLowWaterMarks
   const claimInTurns = makeClaimInTurns()
   const claim = Effect.fn("SubmissionQueue.claim")((provider: ProviderName, limit: number, terms: ClaimTerms) =>
-    claimInTurns(provider, limit, (left, after) =>
-      Effect.map(claimOnce(provider, left, terms, after), (rows) => ({
-        items: rows.filter((row): row is ClaimRow & LanesRow => row.id !== null)
-          .map(toClaim),
-        more: rows[0]!.more,
-        next: rows[0]!.next
-      })))
+    claimInTurns(
+      provider,
+      limit,
+      (left, after) =>
+        searchFromMarks(provider, (marks) =>
+          Effect.map(claimOnce(provider, left, terms, after, marks), (rows) => ({
+            items: rows.filter((row): row is ClaimRow & LanesRow => row.id !== null)
+              .map(toClaim),
+            more: rows[0]!.more,
+            next: rows[0]!.next,
+            walked: rows[0]!.walked,
+            marks: rows[0]!.marks ?? []
+          })))
+    )
   )
 
   const mayStillSend = Effect.fn("SubmissionQueue.mayStillSend")(
@@ -76,23 +89,25 @@ export const makeClaims = Effect.gen(function*() {
 /** The lane of an operation in the index `operations_to_claim`: its client, or '' while it waits. */
 const lane = `(CASE WHEN o.waiting THEN '' ELSE o.client_id END COLLATE "C")`
 
-/** The timeline is in a subquery, so that the index gives the order. */
-const claimable = `o.state = 'accepted' AND o.provider = $1 AND ${claimableTimeline} = (SELECT timeline FROM here)`
+/** The timeline is in a subquery, so that the index gives the order. It comes with the first count of the walk. */
+const claimable = `o.state = 'accepted' AND o.provider = $1 AND ${claimableTimeline} = (SELECT timeline FROM began)`
 
 const laneAfter = (after: string) => `
       (SELECT ${lane} FROM operations o WHERE ${claimable} AND ${lane} > ${after} ORDER BY ${lane} LIMIT 1)`
 
-/**
- * Claims go round the lanes of the clients. A claim begins after the lane `$7`, visits at most `limit` lanes, and gives each
- * an equal share. So a long queue delays only its own client. The claim skips from one lane to the next in the index. Its
- * cost depends on the limit, and neither on the lengths of the queues nor on the number of clients. `next` is the lane after
- * which the next claim begins, null when there was no lane. `more`: a lane may hold more than its share, or the claim did not
- * visit all lanes.
- *
- * Limits are literals, because PostgreSQL plans a generic statement for a tenth of the queue.
- */
-const claimStatement = (limit: number) => `
-  WITH RECURSIVE ${here}, first AS MATERIALIZED (
+/** The part of a claim statement that finds lanes to visit: `visits`, and its marks. */
+interface LaneSearch {
+  readonly ctes: string
+  /** Columns of `visits` beside `n` and `lane`, and the condition on an operation in the visited lane `l` that uses them. */
+  readonly columns: string
+  readonly begin: string
+  /** A column of `LanesRow`. */
+  readonly marks: string
+}
+
+/** Skips from one lane to the next in the index. */
+const allLanes = (limit: number): LaneSearch => ({
+  ctes: `first AS MATERIALIZED (
     SELECT CASE
       WHEN EXISTS (SELECT FROM operations o WHERE ${claimable} AND ${lane} = '' AND o.due_at <= now()) THEN ''
       ELSE ${laneAfter("''")}
@@ -105,8 +120,60 @@ const claimStatement = (limit: number) => `
     SELECT v.n + 1, after.lane, v.start
     FROM visits v CROSS JOIN LATERAL (SELECT coalesce(${laneAfter("v.lane")}, lane) FROM first) after (lane)
     WHERE v.n <= ${limit} AND after.lane <> v.start
-  ), lanes AS MATERIALIZED (
-    SELECT n, lane, ${limit} / count + (n <= ${limit} % count)::integer AS share
+  )`,
+  columns: "",
+  begin: "",
+  marks: ""
+})
+
+/**
+ * Looks into the lane of every client, each from its mark on (`$10` lanes, `$11` marks), because a skip to the next lane would walk
+ * all dead entries of those between. The next mark of a lane is its first operation that is due, or `margin` ago. A mark is
+ * reported once it has moved by a second, so that many lanes cost little.
+ */
+const lanesFromMarks = (limit: number): LaneSearch => ({
+  ctes: `probed AS MATERIALIZED (
+    SELECT l.lane, l.mark, first.due_at
+    FROM (
+      SELECT c.lane, coalesce(m.mark::timestamptz, '-infinity') AS mark
+      FROM (SELECT '' COLLATE "C" AS lane UNION ALL SELECT id FROM clients) c
+      LEFT JOIN unnest($10::text[], $11::text[]) m (lane, mark) ON m.lane = c.lane
+    ) l LEFT JOIN LATERAL (
+      SELECT o.due_at FROM operations o
+      WHERE ${claimable} AND ${lane} = l.lane AND o.due_at >= l.mark AND o.due_at <= now()
+      ORDER BY o.due_at LIMIT 1
+    ) first ON true
+  ), visits AS MATERIALIZED (
+    SELECT row_number() OVER (ORDER BY lane COLLATE "C" <= $7, lane COLLATE "C") AS n, lane, due_at
+    FROM probed WHERE due_at IS NOT NULL
+    ORDER BY n LIMIT ${limit + 1}
+  )`,
+  columns: ", due_at",
+  begin: " AND o.due_at >= l.due_at",
+  marks: `, (
+      SELECT json_agg(json_build_array(lane, moved)) FROM probed p CROSS JOIN LATERAL (
+        SELECT least(p.due_at, now() - ${millis(String(margin))}) AS moved
+      ) m WHERE moved >= p.mark + interval '1 second'
+    ) AS marks`
+})
+
+/**
+ * Claims go round the lanes of the clients. A claim begins after the lane `$7`, visits at most `limit` lanes, and gives each
+ * an equal share. So a long queue delays only its own client. The claim skips from one lane to the next in the index. Its
+ * cost depends on the limit, and neither on the lengths of the queues nor on the number of clients. `next` is the lane after
+ * which the next claim begins, null when there was no lane. `more`: a lane may hold more than its share, or the claim did not
+ * visit all lanes.
+ *
+ * While dead entries are in the way, the claim finds its lanes from marks (`lanesFromMarks`). Its cost then depends on the number
+ * of clients.
+ *
+ * Limits are literals, because PostgreSQL plans a generic statement for a tenth of the queue.
+ */
+const claimStatement = (limit: number, { begin, columns, ctes, marks }: LaneSearch) => `
+  WITH RECURSIVE ${here}, began AS MATERIALIZED (
+    SELECT timeline, ${walkedOf("operations_to_claim")} AS walked FROM here
+  ), ${ctes}, lanes AS MATERIALIZED (
+    SELECT n, lane${columns}, ${limit} / count + (n <= ${limit} % count)::integer AS share
     FROM (SELECT *, count(*) OVER () FROM visits WHERE n <= ${limit} AND lane IS NOT NULL) v
   ), due AS MATERIALIZED (
     SELECT o.id, o.client_id, l.n, ${standing("send")}
@@ -114,7 +181,7 @@ const claimStatement = (limit: number) => `
     FROM lanes l CROSS JOIN LATERAL (
       SELECT * FROM (
         SELECT o.* FROM operations o
-        WHERE ${claimable} AND ${lane} = l.lane AND o.due_at <= now()
+        WHERE ${claimable} AND ${lane} = l.lane AND o.due_at <= now()${begin}
         ORDER BY o.due_at LIMIT ${limit}
         FOR UPDATE OF o SKIP LOCKED
       ) o LIMIT l.share
@@ -130,7 +197,8 @@ const claimStatement = (limit: number) => `
     SET due_at = now() + ${idle("$5")}, waiting = true, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )
-  SELECT lanes_state.*, ${submissionColumns}, o.created_at, o.request_digest, y.payload, y.key_id
+  SELECT lanes_state.*, coalesce(${walkedOf("operations_to_claim")} - (SELECT walked FROM began), 0) AS walked${marks},
+    ${submissionColumns}, o.created_at, o.request_digest, y.payload, y.key_id
   FROM (
     SELECT is_part OR EXISTS (
         SELECT FROM lanes l WHERE l.share = (SELECT count(*) FROM due WHERE due.n = l.n)

@@ -6,16 +6,28 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { OperationId } from "../../domain/Operation.ts"
 import { rescueEvidence, restartEvidence } from "../internal/rescueEvidence.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
+import { makeLowWaterMarks, walkedOf } from "./lowWaterMarks.ts"
 import { toIndeterminate } from "./queueFragments.ts"
+
+interface RescueRow {
+  readonly ids: ReadonlyArray<OperationId>
+  readonly walked: number
+  readonly mark: string
+}
 
 export const makeRescues = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
+  const searchFromMarks = yield* makeLowWaterMarks
   const rescue = Effect.fn("SubmissionQueue.rescue")(function*(limit: number) {
-    const rows = yield* orUnavailable(
-      sql.unsafe<{ readonly id: OperationId }>(rescueStatement(limit), [JSON.stringify(rescueEvidence)])
-    )
-    return rows.map(({ id }) => id)
+    const { ids } = yield* searchFromMarks("", (marks) =>
+      Effect.map(
+        orUnavailable(
+          sql.unsafe<RescueRow>(rescueStatement(limit), [JSON.stringify(rescueEvidence), marks?.get("") ?? "-infinity"])
+        ),
+        ([row]) => ({ ids: row!.ids, walked: row!.walked, marks: [["", row!.mark]] as const })
+      ))
+    return ids
   })
 
   const rescueClaimsOf = Effect.fn("SubmissionQueue.rescueClaimsOf")((worker: string) =>
@@ -37,10 +49,21 @@ const isOfOtherTimeline = "o.timeline <> (SELECT ledger_timeline())"
  */
 const untilStale = "CASE WHEN o.send_before IS NOT NULL THEN greatest(o.send_before, o.due_at) END"
 
+/**
+ * One row. The search for stale claims begins at the mark `$2`. The next mark is the first stale claim, locked ones included, or
+ * now: a claim is due seconds after its commit, so none can come to lie below that. See `lowWaterMarks`.
+ */
 const rescueStatement = (limit: number) => `
-  WITH stale AS MATERIALIZED (
+  WITH began AS MATERIALIZED (
+    SELECT ${walkedOf("operations_to_rescue")} AS walked
+  ), first AS MATERIALIZED (
+    SELECT due_at FROM operations
+    WHERE state = 'submitting' AND return_reason IS NULL AND due_at >= $2::text::timestamptz AND due_at <= now()
+      AND (SELECT walked FROM began) IS NOT NULL
+    ORDER BY due_at LIMIT 1
+  ), stale AS MATERIALIZED (
     SELECT id, client_id FROM operations
-    WHERE state = 'submitting' AND return_reason IS NULL AND due_at <= now()
+    WHERE state = 'submitting' AND return_reason IS NULL AND due_at >= (SELECT due_at FROM first) AND due_at <= now()
     ORDER BY due_at LIMIT ${limit}
     FOR UPDATE SKIP LOCKED
   ), lost AS MATERIALIZED (
@@ -48,12 +71,16 @@ const rescueStatement = (limit: number) => `
     WHERE state = 'submitting' AND return_reason IS NOT NULL AND timeline < (SELECT ledger_timeline())
     ORDER BY timeline, provider, due_at LIMIT ${limit}
     FOR UPDATE SKIP LOCKED
+  ), moved AS (
+    UPDATE operations o
+    SET ${toIndeterminate("$1", isOfOtherTimeline, untilStale)}
+    FROM (SELECT * FROM stale UNION ALL SELECT * FROM lost LIMIT ${limit}) due
+    WHERE o.id = due.id AND o.client_id = due.client_id
+    RETURNING o.id
   )
-  UPDATE operations o
-  SET ${toIndeterminate("$1", isOfOtherTimeline, untilStale)}
-  FROM (SELECT * FROM stale UNION ALL SELECT * FROM lost LIMIT ${limit}) due
-  WHERE o.id = due.id AND o.client_id = due.client_id
-  RETURNING o.id`
+  SELECT ids, ${walkedOf("operations_to_rescue")} - (SELECT walked FROM began) AS walked,
+    coalesce((SELECT due_at FROM first), now())::text AS mark
+  FROM (SELECT coalesce(array_agg(id), '{}') AS ids FROM moved) m`
 
 /** A locked claim is skipped: its outcome is being recorded, or another rescue moves it. */
 const rescueClaimsOfStatement = `

@@ -9,6 +9,7 @@ import type { OperationId, OperationState } from "../../domain/Operation.ts"
 import type { DueRead, ProviderReference, ReadTerms, Recording } from "../../domain/Submission.ts"
 import { untilServed } from "../internal/untilServed.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
+import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
 import {
   claimableTimeline,
   idle,
@@ -31,6 +32,9 @@ interface ReadRow extends SubmissionRow {
 /** The number of due operations, postponed ones included, in each row. A statement returns at least one row. */
 interface DueCount {
   readonly due_count: number
+  /** Of a search with marks: see `lowWaterMarks`. */
+  readonly walked?: number
+  readonly mark?: string
 }
 
 type TakenRow = DueCount & (ReadRow | { readonly id: null })
@@ -48,19 +52,29 @@ const toDueRead = (provider: ProviderName, row: ReadRow): DueRead => ({
 export const makeStatusReads = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
-  const take =
-    (statement: (limit: number) => string, more: (terms: ReadTerms) => ReadonlyArray<Duration.Duration>) =>
-    (provider: ProviderName, limit: number, terms: ReadTerms) =>
-      untilServed(limit, (left) => {
-        const { idle, lease, review_indeterminate_after, review_submitted_after } = terms
-        const durations = [lease, idle, review_submitted_after, review_indeterminate_after, ...more(terms)]
-        const parameters = [provider, ...durations.map((duration) => Duration.toMillis(duration))]
-        return Effect.map(orUnavailable(sql.unsafe<TakenRow>(statement(left), parameters)), (rows) => ({
-          items: rows.filter((row): row is ReadRow & DueCount => row.id !== null)
-            .map((row) => toDueRead(provider, row)),
-          due: rows[0]!.due_count
-        }))
-      })
+  const take = (statement: string, provider: ProviderName, terms: ReadTerms, last: unknown) => {
+    const { idle, lease, review_indeterminate_after, review_submitted_after } = terms
+    const durations = [lease, idle, review_submitted_after, review_indeterminate_after]
+    const parameters = [provider, ...durations.map((duration) => Duration.toMillis(duration)), last]
+    return Effect.map(orUnavailable(sql.unsafe<TakenRow>(statement, parameters)), (rows) => ({
+      items: rows.filter((row): row is ReadRow & DueCount => row.id !== null)
+        .map((row) => toDueRead(provider, row)),
+      due: rows[0]!.due_count,
+      walked: rows[0]!.walked ?? 0,
+      marks: rows[0]!.mark === undefined ? [] : [["", rows[0]!.mark] as const]
+    }))
+  }
+
+  const searchFromMarks = yield* makeLowWaterMarks
+  const takeReads = (provider: ProviderName, limit: number, terms: ReadTerms) =>
+    untilServed(limit, (left) =>
+      searchFromMarks(
+        provider,
+        (marks: Marks | null) => take(takeReadsStatement(left), provider, terms, marks?.get("") ?? "-infinity")
+      ))
+
+  const takeHeld = (provider: ProviderName, limit: number, terms: ReadTerms) =>
+    untilServed(limit, (left) => take(takeHeldStatement(left), provider, terms, Duration.toMillis(terms.rescue_after)))
 
   const postpone = Effect.fn("SubmissionQueue.postpone")(
     (
@@ -78,8 +92,8 @@ export const makeStatusReads = Effect.gen(function*() {
   )
 
   return {
-    takeReads: take(takeReadsStatement, () => []),
-    takeHeld: take(takeHeldStatement, ({ rescue_after }) => [rescue_after]),
+    takeReads,
+    takeHeld,
     postpone,
     report
   }
@@ -92,16 +106,28 @@ const countRead = "o.reads + (due.active AND o.reads < 2147483647)::integer"
 const readingSince = "CASE WHEN due.active THEN now() END"
 
 /** Ends a statement whose `due` are the due operations, and whose `taken` returns the updated ones. */
-const selectTaken = `
-  SELECT due_count, ${submissionColumns}, o.state, o.reference, o.acknowledged, o.reads
+const selectTaken = (more = "") => `
+  SELECT due_count${more}, ${submissionColumns}, o.state, o.reference, o.acknowledged, o.reads
   FROM (SELECT count(*)::integer AS due_count FROM due) l
   LEFT JOIN taken o ON o.active`
 
+/**
+ * The search begins at the mark `$6`. The next mark is the first operation that is due, locked ones included, or `margin` ago: see
+ * `lowWaterMarks`.
+ */
 const takeReadsStatement = (limit: number) => `
-  WITH due AS MATERIALIZED (
+  WITH began AS MATERIALIZED (
+    SELECT ${walkedOf("operations_to_read")} AS walked
+  ), first AS MATERIALIZED (
+    SELECT o.due_at FROM operations o
+    WHERE o.state IN ('submitted', 'indeterminate') AND o.provider = $1 AND o.due_at >= $6::text::timestamptz
+      AND o.due_at <= now() AND (SELECT walked FROM began) IS NOT NULL
+    ORDER BY o.due_at LIMIT 1
+  ), due AS MATERIALIZED (
     SELECT o.id, o.client_id, ${standing("read")} AS active
     FROM operations o
-    WHERE o.state IN ('submitted', 'indeterminate') AND o.provider = $1 AND o.due_at <= now()
+    WHERE o.state IN ('submitted', 'indeterminate') AND o.provider = $1
+      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()
     ORDER BY o.due_at LIMIT ${limit}
     FOR UPDATE OF o SKIP LOCKED
   ), taken AS (
@@ -111,7 +137,10 @@ const takeReadsStatement = (limit: number) => `
       ${reviewAfter(`CASE o.state WHEN 'submitted' THEN ${millis("$4")} ELSE ${millis("$5")} END`)}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id
     RETURNING o.*, due.active
-  )${selectTaken}`
+  )${
+  selectTaken(`, ${walkedOf("operations_to_read")} - (SELECT walked FROM began) AS walked,
+    least((SELECT due_at FROM first), now() - ${millis(String(margin))})::text AS mark`)
+}`
 
 /**
  * Examines held operations. The claim holder of the earlier timeline may send until its claim is stale, counted from the
@@ -135,7 +164,7 @@ const takeHeldStatement = (limit: number) => `
         OR o.reviewed_at <= now() - least(${millis("$4")}, ${millis("$5")})
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id
     RETURNING o.*, due.active
-  )${selectTaken}`
+  )${selectTaken()}`
 
 const postponeStatement = `
   UPDATE operations o

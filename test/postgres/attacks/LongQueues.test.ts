@@ -15,13 +15,13 @@ import type { Backstage } from "../../fixtures/Backstage.ts"
 import { fillQueue } from "../../fixtures/FilledQueue.ts"
 import {
   accept,
-  conformance,
   identityOf,
   InMemoryLedger,
   issue,
   newClient,
   newProvider,
-  PostgresLedger
+  PostgresLedger,
+  queueConformance
 } from "../../fixtures/Ledger.ts"
 import { anotherPool } from "../../fixtures/Pools.ts"
 import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass } from "../../fixtures/Queue.ts"
@@ -36,7 +36,7 @@ const issueToClients = (count: number) =>
     return Effect.forEach(Array.from({ length: count }), () => issueAtNewProvider({ provider }))
   })
 
-conformance("a long queue of one client", (it) => {
+queueConformance("a long queue of one client", (it) => {
   it.effect("does not delay another client: its operation is in the next batch, even if accepted last", () =>
     Effect.gen(function*() {
       const [long, short] = yield* issueToClients(2)

@@ -11,7 +11,6 @@ import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { newRegistration, register } from "../../fixtures/ExternalGrants.ts"
 import {
   accept,
-  conformance,
   expiredIn,
   identityOf,
   issue,
@@ -19,7 +18,8 @@ import {
   newClient,
   newOwner,
   newProvider,
-  newSubject
+  newSubject,
+  queueConformance
 } from "../../fixtures/Ledger.ts"
 import {
   acceptSeveral,
@@ -38,7 +38,7 @@ import { specifiedStates } from "../../fixtures/Specification.ts"
 
 const [paymentsWrite, refundsWrite] = [Scope.make("payments:write"), Scope.make("refunds:write")]
 
-conformance("a claim", (it) => {
+queueConformance("a claim", (it) => {
   it.effect("moves an accepted operation to submitting, and yields all that the provider needs", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
@@ -125,7 +125,7 @@ conformance("a claim", (it) => {
     }))
 })
 
-conformance("an operation that waits to be claimed", (it) => {
+queueConformance("an operation that waits to be claimed", (it) => {
   for (const { lose, name, restore } of standingLosses) {
     it.effect(`waits while ${name}, and is claimed once that is over`, () =>
       Effect.gen(function*() {

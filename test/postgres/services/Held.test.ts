@@ -8,7 +8,7 @@ import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { accept, conformance, fieldsOf, newProvider, outcome } from "../../fixtures/Ledger.ts"
+import { accept, fieldsOf, newProvider, outcome, queueConformance } from "../../fixtures/Ledger.ts"
 import {
   acceptSeveral,
   claimIds,
@@ -28,7 +28,7 @@ import {
 } from "../../fixtures/Queue.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
-conformance("an operation that a change of the timeline holds", (it) => {
+queueConformance("an operation that a change of the timeline holds", (it) => {
   it.effect("is put under review, and its status is read as after a new claim", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
@@ -175,7 +175,7 @@ conformance("an operation that a change of the timeline holds", (it) => {
     }))
 })
 
-conformance("holding all accepted operations", (it) => {
+queueConformance("holding all accepted operations", (it) => {
   it.effect("holds accepted operations of every timeline, returns their number, and changes the state of no others", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
@@ -197,7 +197,7 @@ conformance("holding all accepted operations", (it) => {
     }))
 })
 
-conformance("the outcome of a held operation that a status read finds", (it) => {
+queueConformance("the outcome of a held operation that a status read finds", (it) => {
   for (const state of ["submitted", "succeeded", "failed", "indeterminate"] as const) {
     it.effect(`is recorded as ${state}, through submitting, and nothing is sent`, () =>
       Effect.gen(function*() {

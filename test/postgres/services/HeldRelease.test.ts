@@ -7,7 +7,7 @@ import { Duration, Effect } from "effect"
 import type { DueRead } from "../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { conformance, fieldsOf } from "../../fixtures/Ledger.ts"
+import { fieldsOf, queueConformance } from "../../fixtures/Ledger.ts"
 import {
   acceptSeveral,
   claimIds,
@@ -25,7 +25,7 @@ import {
 } from "../../fixtures/Queue.ts"
 import { specifiedStates } from "../../fixtures/Specification.ts"
 
-conformance("the release of a held operation", (it) => {
+queueConformance("the release of a held operation", (it) => {
   it.effect("is refused while another process can still send it; later it allows a claim, without a transition", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
@@ -166,7 +166,7 @@ conformance("the release of a held operation", (it) => {
     }))
 })
 
-conformance("a late report of a worker", (it) => {
+queueConformance("a late report of a worker", (it) => {
   it.effect("holds an operation whose claim a failover lost, also if it was released since", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger

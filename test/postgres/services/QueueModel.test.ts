@@ -2,7 +2,7 @@
  * The queue in PostgreSQL and the queue in memory answer and store the same, and their change feeds return the same. The test
  * applies random sequences of calls to both and compares them after each.
  */
-import { assert, layer } from "@effect/vitest"
+import { assert, layer, type Vitest } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Layer } from "effect"
 import type { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -18,6 +18,7 @@ import {
   newOwner,
   newProvider,
   newSubject,
+  PostgresFromMarks,
   PostgresLedger
 } from "../../fixtures/Ledger.ts"
 import { answer, type Command, commands, type Services, type Side, type World } from "../../fixtures/QueueModel.ts"
@@ -122,7 +123,7 @@ const perform = (list: ReadonlyArray<Command>) =>
     }
   }).pipe(Effect.ensuring(Effect.orDie(settleAll)), Effect.scoped)
 
-layer(PostgresLedger, { excludeTestServices: true })("the queue in PostgreSQL and the queue in memory", (it) => {
+const compare = (it: Vitest.MethodsNonLive<Services | SqlClient.SqlClient>) =>
   it.effect(
     "give the same answers, store the same rows and return the same changes for any sequence of calls",
     () =>
@@ -137,4 +138,10 @@ layer(PostgresLedger, { excludeTestServices: true })("the queue in PostgreSQL an
       }),
     120_000
   )
-})
+
+layer(PostgresLedger, { excludeTestServices: true })("the queue in PostgreSQL and the queue in memory", compare)
+
+layer(PostgresFromMarks, { excludeTestServices: true })(
+  "the queue in PostgreSQL, which searches from marks, and the queue in memory",
+  compare
+)

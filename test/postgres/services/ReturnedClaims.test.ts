@@ -9,7 +9,7 @@ import type { Claim } from "../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { Backstage, type Keys } from "../../fixtures/Backstage.ts"
-import { accept, conformance, fieldsOf, newProvider, outcome } from "../../fixtures/Ledger.ts"
+import { accept, fieldsOf, newProvider, outcome, queueConformance } from "../../fixtures/Ledger.ts"
 import {
   acceptSeveral,
   claimIds,
@@ -56,7 +56,7 @@ const assertGivenUp = Effect.fnUntraced(function*(claim: Claim) {
   yield* assertStale(queue.returnClaim(claim, returnTerms))
 })
 
-conformance("a returned claim", (it) => {
+queueConformance("a returned claim", (it) => {
   it.effect("leaves the operation submitting, at the same revision and without history, for the delay", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
@@ -314,7 +314,7 @@ conformance("a returned claim", (it) => {
     }))
 })
 
-conformance("after a rollback on the same timeline", (it) => {
+queueConformance("after a rollback on the same timeline", (it) => {
   it.effect("a hold of all operations moves returned claims to indeterminate, and waits for lost take-overs", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
@@ -344,7 +344,7 @@ conformance("after a rollback on the same timeline", (it) => {
     }))
 })
 
-conformance("after a rollback on the same timeline, a held claim", (it) => {
+queueConformance("after a rollback on the same timeline, a held claim", (it) => {
   it.effect("may have been taken over, so its rescue sets the end of such a take-over as send_before", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
@@ -357,7 +357,7 @@ conformance("after a rollback on the same timeline, a held claim", (it) => {
     }))
 })
 
-conformance("the claims of a worker", (it) => {
+queueConformance("the claims of a worker", (it) => {
   const worker = (name: string) => ({ ...claimTerms, worker: name })
 
   it.effect("have its id, and the id of the worker that took them over", () =>

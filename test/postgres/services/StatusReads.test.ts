@@ -8,7 +8,7 @@ import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { conformance, expiredIn, issueAgain, newProvider, newSubject, outcome } from "../../fixtures/Ledger.ts"
+import { expiredIn, issueAgain, newProvider, newSubject, outcome, queueConformance } from "../../fixtures/Ledger.ts"
 import {
   inspect,
   isAbout,
@@ -32,7 +32,7 @@ const ages = {
 
 const sweep = SubmissionQueue.use((queue) => queue.reviewAged(1000, ages))
 
-conformance("a status read that is due", (it) => {
+queueConformance("a status read that is due", (it) => {
   for (const state of states) {
     it.effect(`is taken for an operation that is ${state}, with all that the read needs, and changes no state`, () =>
       Effect.gen(function*() {
@@ -272,7 +272,7 @@ conformance("a status read that is due", (it) => {
     }))
 })
 
-conformance("a status read that is postponed", (it) => {
+queueConformance("a status read that is postponed", (it) => {
   it.effect("is due at the given time, if the operation is still at the revision", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger

@@ -3,13 +3,13 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
-import { fillSections, plotsOf } from "../../../bench/publish/documents.ts"
+import { documents, fillSections, plotsOf } from "../../../bench/publish/documents.ts"
 import { readResults } from "../../../bench/publish/results.ts"
 
 const results = readResults("bench/results")
 
 describe("npm run bench:publish", () => {
-  for (const file of ["README.md", "docs/performance.md", "docs/submission-performance.md"]) {
+  for (const file of documents) {
     it(`has written all figures of ${file}`, () => {
       const document = fs.readFileSync(file, "utf8")
       assert.match(document, /<!-- bench:/)
