@@ -12,8 +12,9 @@ CREATE TABLE operations (
   -- The scopes of the accepting grant at the acceptance. A grant must have all of them for the operation to be sent, and
   -- the accepting grant may lose some later.
   scopes text[] NOT NULL DEFAULT '{}',
+  -- PostgreSQL checks them at each change. A pattern without a bound matches several times faster than one with a bound.
   type text NOT NULL CHECK (type ~ '^[a-z][a-z0-9_.]*$' AND length(type) <= 64),
-  idempotency_key text NOT NULL CHECK (idempotency_key ~ '^[\x21-\x7e]{1,255}$'),
+  idempotency_key text NOT NULL CHECK (idempotency_key ~ '^[\x21-\x7e]+$' AND length(idempotency_key) <= 255),
   request_digest bytea NOT NULL CHECK (octet_length(request_digest) = 32),
   state text NOT NULL CHECK (
     state IN ('accepted', 'submitting', 'submitted', 'indeterminate', 'succeeded', 'failed', 'cancelled')

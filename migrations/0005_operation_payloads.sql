@@ -14,19 +14,10 @@ CREATE TABLE operation_payloads (
   FOREIGN KEY (operation_id, client_id) REFERENCES operations (id, client_id)
 );
 
--- Refuses a DELETE that no trigger makes, also to the owner of the table.
-CREATE FUNCTION operation_payloads_guard() RETURNS trigger
-  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  IF pg_trigger_depth() < 2 THEN
-    RAISE EXCEPTION 'DELETE on operation_payloads is refused: the end of an operation erases its payload'
-      USING ERRCODE = 'restrict_violation';
-  END IF;
-  RETURN OLD;
-END $$;
-
+-- Refuses a DELETE that no trigger makes, also to the owner of the table: see operation_history_guard.
 CREATE TRIGGER operation_payloads_guard BEFORE DELETE ON operation_payloads
-  FOR EACH ROW EXECUTE FUNCTION operation_payloads_guard();
+  FOR EACH STATEMENT WHEN (pg_trigger_depth() < 1)
+  EXECUTE FUNCTION refuse_statement('the end of an operation erases its payload');
 CREATE TRIGGER operation_payloads_permanent BEFORE UPDATE OR TRUNCATE ON operation_payloads
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('the submitted payload is the accepted payload');
 ALTER TABLE operation_payloads ENABLE ALWAYS TRIGGER operation_payloads_guard;

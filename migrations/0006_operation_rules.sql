@@ -31,13 +31,26 @@ BEGIN
   RETURN NEW;
 END $$;
 
--- After the INSERT, so that an INSERT that meets a conflict and does nothing leaves no history. It runs with the rights of
--- the owner of the schema: a role that writes operations needs no right to write history.
+-- After the INSERT, so that an INSERT that meets a conflict and does nothing leaves no history. It runs once for all rows of the
+-- statement. It has the rights of the owner of the schema: a role that writes operations needs no right to write history.
 CREATE FUNCTION operations_accepted() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   INSERT INTO operation_history (operation_id, client_id, revision, to_state, at)
-  VALUES (NEW.id, NEW.client_id, NEW.revision, NEW.state, NEW.updated_at);
+  SELECT id, client_id, revision, state, updated_at FROM added;
+  RETURN NULL;
+END $$;
+
+-- After the UPDATE, once for all rows of the statement: erases the payloads of the operations that it settled. No other UPDATE
+-- leaves a row with completed_at, because a settled operation never changes. The rights are those of operations_accepted.
+--
+-- PostgreSQL keeps the plan of the first call. The table of payloads is as small as the queue, and a plan for few payloads or for
+-- a large statement would read all of them. The settings leave the primary key only.
+CREATE FUNCTION operations_settled() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+BEGIN
+  DELETE FROM operation_payloads y USING changed c
+  WHERE c.completed_at IS NOT NULL AND y.operation_id = c.id AND y.client_id = c.client_id;
   RETURN NULL;
 END $$;
 
@@ -157,7 +170,6 @@ BEGIN
     NEW.completed_at := NEW.updated_at;
     NEW.due_at := NULL;
     NEW.under_review := false;
-    DELETE FROM operation_payloads WHERE operation_id = NEW.id AND client_id = NEW.client_id;
   ELSE
     NEW.completed_at := NULL;
     -- Null: the transition gives no time, as `operations advance` does. The next component then acts at once. The rescuer
@@ -179,20 +191,25 @@ DO $path$
 DECLARE
   f regproc;
 BEGIN
-  FOREACH f IN ARRAY ARRAY['operations_accept', 'operations_accepted', 'operations_transition']::regproc[]
+  FOREACH f IN ARRAY 
+    ARRAY['operations_accept', 'operations_accepted', 'operations_transition', 'operations_settled']::regproc[]
   LOOP
     EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', f::regprocedure, current_schema());
   END LOOP;
 END $path$;
 -- Otherwise any role could use them as triggers of a table of its own, and write as the owner.
-REVOKE ALL ON FUNCTION operations_transition(), operations_accepted() FROM PUBLIC;
+REVOKE ALL ON FUNCTION operations_transition(), operations_accepted(), operations_settled() FROM PUBLIC;
 
 CREATE TRIGGER operations_accept BEFORE INSERT ON operations FOR EACH ROW EXECUTE FUNCTION operations_accept();
-CREATE TRIGGER operations_accepted AFTER INSERT ON operations FOR EACH ROW EXECUTE FUNCTION operations_accepted();
+CREATE TRIGGER operations_accepted AFTER INSERT ON operations REFERENCING NEW TABLE AS added
+  FOR EACH STATEMENT EXECUTE FUNCTION operations_accepted();
 CREATE TRIGGER operations_transition BEFORE UPDATE ON operations FOR EACH ROW EXECUTE FUNCTION operations_transition();
+CREATE TRIGGER operations_settled AFTER UPDATE ON operations REFERENCING NEW TABLE AS changed
+  FOR EACH STATEMENT EXECUTE FUNCTION operations_settled();
 CREATE TRIGGER operations_permanent BEFORE DELETE OR TRUNCATE ON operations
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('operations are never deleted');
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_accept;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_accepted;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_transition;
+ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_settled;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_permanent;

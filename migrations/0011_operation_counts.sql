@@ -19,7 +19,8 @@ CREATE INDEX operations_under_review ON operations (provider, updated_at, id) WH
 -- How operations moved from place to place, as counts. The place of an operation is its state, the timeline of the index above,
 -- and whether it is under review. The operations of a place are all that moved there, less all that moved away.
 --
--- Each move adds a row, so that no writer waits for another, and the counts are those of the reader's snapshot.
+-- Each statement adds a row for each kind of move, so that no writer waits for another, and the counts are those of the reader's
+-- snapshot.
 -- fold_operation_counts() merges the rows. There is no index: it would cost the writers, and every reader reads all rows.
 CREATE TABLE operation_counts (
   -- The minute of the moves; of folded rows, later the hour. '-infinity': all earlier ones.
@@ -47,24 +48,36 @@ CREATE TABLE operation_count_folds (
 );
 INSERT INTO operation_count_folds (folded_at) VALUES ('-infinity');
 
--- After an INSERT, and after an UPDATE that changes the place. It runs with the rights of the owner of the schema: a role that
--- writes operations needs no right to write counts. OLD is null after an INSERT.
+-- After an INSERT or an UPDATE, once for all rows of the statement: equal moves become one row. It runs with the rights of the owner
+-- of the schema: a role that writes operations needs no right to write counts.
+--
+-- PostgreSQL keeps the plan of the first call. A plan for one row would compare each old row with each new one.
 CREATE FUNCTION operations_counted() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER AS $$
+  LANGUAGE plpgsql SECURITY DEFINER SET enable_nestloop = off AS $$
 BEGIN
-  INSERT INTO operation_counts
-    (at, count, from_timeline, to_timeline, from_review, to_review, provider, from_state, to_state)
-  VALUES (
-    date_trunc('minute', CASE WHEN NEW.state IS DISTINCT FROM OLD.state THEN NEW.updated_at ELSE clock_timestamp() END, 'UTC'),
-    1,
-    CASE WHEN OLD.state <> 'accepted' OR OLD.hold_placed THEN 0 ELSE OLD.timeline END,
-    CASE WHEN NEW.state <> 'accepted' OR NEW.hold_placed THEN 0 ELSE NEW.timeline END,
-    OLD.under_review,
-    NEW.under_review,
-    NEW.provider,
-    OLD.state,
-    NEW.state
-  );
+  IF TG_OP = 'INSERT' THEN
+    INSERT INTO operation_counts (at, count, to_timeline, to_review, provider, to_state)
+    SELECT date_trunc('minute', updated_at, 'UTC') AS minute, count(*),
+      CASE WHEN state <> 'accepted' OR hold_placed THEN 0 ELSE timeline END AS to_timeline, under_review, provider, state
+    FROM added
+    GROUP BY minute, to_timeline, under_review, provider, state;
+  ELSE
+    INSERT INTO operation_counts
+      (at, count, from_timeline, to_timeline, from_review, to_review, provider, from_state, to_state)
+    SELECT
+      date_trunc('minute', CASE WHEN n.state <> o.state THEN n.updated_at ELSE clock_timestamp() END, 'UTC') AS minute,
+      count(*),
+      CASE WHEN o.state <> 'accepted' OR o.hold_placed THEN 0 ELSE o.timeline END AS from_timeline,
+      CASE WHEN n.state <> 'accepted' OR n.hold_placed THEN 0 ELSE n.timeline END AS to_timeline,
+      o.under_review,
+      n.under_review,
+      n.provider,
+      o.state,
+      n.state
+    FROM former o JOIN changed n ON n.id = o.id AND n.client_id = o.client_id
+    WHERE o.state <> n.state OR o.under_review <> n.under_review OR o.hold_placed <> n.hold_placed OR o.timeline <> n.timeline
+    GROUP BY minute, from_timeline, to_timeline, o.under_review, n.under_review, n.provider, o.state, n.state;
+  END IF;
   RETURN NULL;
 END $$;
 
@@ -140,14 +153,10 @@ BEGIN
 END $path$;
 REVOKE ALL ON FUNCTION operations_counted(), fold_operation_counts(interval), recount_operations() FROM PUBLIC;
 
-CREATE TRIGGER operations_counted AFTER INSERT ON operations FOR EACH ROW EXECUTE FUNCTION operations_counted();
--- Other changes do not call the function.
-CREATE TRIGGER operations_recounted AFTER UPDATE ON operations FOR EACH ROW
-  WHEN (
-    OLD.state <> NEW.state OR OLD.under_review <> NEW.under_review
-    OR OLD.hold_placed <> NEW.hold_placed OR OLD.timeline <> NEW.timeline
-  )
-  EXECUTE FUNCTION operations_counted();
+CREATE TRIGGER operations_counted AFTER INSERT ON operations REFERENCING NEW TABLE AS added
+  FOR EACH STATEMENT EXECUTE FUNCTION operations_counted();
+CREATE TRIGGER operations_recounted AFTER UPDATE ON operations REFERENCING OLD TABLE AS former NEW TABLE AS changed
+  FOR EACH STATEMENT EXECUTE FUNCTION operations_counted();
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_counted;
 ALTER TABLE operations ENABLE ALWAYS TRIGGER operations_recounted;
 -- The locks of CREATE TRIGGER keep writers out, so the count is that of all operations before the first move.

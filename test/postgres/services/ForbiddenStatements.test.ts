@@ -52,6 +52,9 @@ const forbidden: Readonly<Record<string, string>> = {
   "truncate operations by cascade": "TRUNCATE operations CASCADE",
   "truncate operations, also when the history has no guard":
     "DO $$BEGIN ALTER TABLE operation_history DISABLE TRIGGER USER; TRUNCATE operations CASCADE; END$$",
+  "truncate operations alone": "TRUNCATE operations",
+  "change the key of an operation, which its history has":
+    "UPDATE operations SET id = uuidv7(), client_id = :otherClient, grant_id = :other WHERE id = :accepted",
   "truncate operations by way of their clients": "TRUNCATE clients CASCADE",
   "truncate operations by way of their grants": "TRUNCATE grants CASCADE",
   "truncate operations by way of their provider connections": "TRUNCATE provider_connections CASCADE",
@@ -115,6 +118,11 @@ const forbidden: Readonly<Record<string, string>> = {
 
   "write history": `INSERT INTO operation_history (operation_id, client_id, revision, to_state, at)
     VALUES (:accepted, :client, 2, 'submitting', now())`,
+  "write history of an operation that does not exist":
+    `INSERT INTO operation_history (operation_id, client_id, revision, to_state, at)
+     VALUES ('019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f', :client, 1, 'accepted', now())`,
+  "copy history": `INSERT INTO operation_history SELECT operation_id, client_id, revision + 10, to_state, to_state, at
+    FROM operation_history`,
   "change history": "UPDATE operation_history SET evidence = NULL WHERE operation_id = :submitted",
   "change the history of nothing": "UPDATE operation_history SET evidence = NULL WHERE false",
   "take an unsettled operation from every schedule": "UPDATE operations SET due_at = NULL WHERE id = :accepted",
@@ -143,6 +151,7 @@ const forbidden: Readonly<Record<string, string>> = {
   "delete the payload of an accepted operation": "DELETE FROM operation_payloads WHERE operation_id = :accepted",
   "delete the payload of an indeterminate operation, however old it is":
     "DELETE FROM operation_payloads WHERE operation_id = :indeterminate",
+  "delete the payloads of nothing": "DELETE FROM operation_payloads WHERE false",
   "delete all payloads": "DELETE FROM operation_payloads",
   "truncate payloads": "TRUNCATE operation_payloads",
   "give a second payload to an operation":

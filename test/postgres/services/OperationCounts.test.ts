@@ -193,6 +193,34 @@ layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
       yield* assertExact("the first acceptance after the migration")
     }), 60_000)
 
+  it.effect("have one row for each kind of move of a statement, and are exact for statements of any size", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issueAtNewProvider()
+      yield* acceptSeveral(identity, 30)
+      const accepted = sql<{ readonly id: string }>`SELECT id FROM operations WHERE state = 'accepted' ORDER BY id`
+      // The first statement has one row: PostgreSQL keeps its plan.
+      for (const count of [1, 7, 22]) {
+        yield* sql`DELETE FROM operation_counts`
+        const ids = (yield* accepted).slice(0, count).map(({ id }) => id)
+        yield* sql`
+          UPDATE operations SET revision = revision + 1,
+            state = CASE WHEN id = ANY (${ids.slice(0, 2)}::uuid[]) THEN 'cancelled' ELSE 'submitting' END
+          WHERE id = ANY (${ids}::uuid[])`
+        const rows = yield* sql<{ readonly to_state: string; readonly count: number }>`
+          SELECT to_state, count::int FROM operation_counts WHERE from_state = 'accepted' ORDER BY to_state`
+        const moved = [{ to_state: "cancelled", count: Math.min(2, count) }, {
+          to_state: "submitting",
+          count: count - 2
+        }]
+        assert.deepStrictEqual(rows, moved.filter((row) => row.count > 0))
+      }
+      yield* sql`DELETE FROM operation_counts`
+      yield* sql`UPDATE operations SET due_at = now() WHERE state = 'submitting'`
+      assert.deepStrictEqual(yield* sql`SELECT FROM operation_counts`, [], "no operation moved")
+      yield* sql`SELECT recount_operations()`
+    }))
+
   it.effect(
     "are read at a cost that does not depend on the numbers of due, waiting, unsettled and settled operations",
     () =>
