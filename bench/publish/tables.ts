@@ -140,7 +140,9 @@ const latencyTable = (rows: ReadonlyArray<LatencyRow>): string =>
 /** The measurements that were made. */
 export const submissionTables = ({ commit, distant, latency, machine, rounds, throughput }: SubmissionReport): string =>
   [
-    `Medians of ${rounds} rounds on ${machineLine(machine)}. A commit took ${commit.median.toFixed(2)} ms.`,
+    `${rounds === 1 ? "One round" : `Medians of ${rounds} rounds`} on ${machineLine(machine)}. A commit took ${
+      commit.median.toFixed(2)
+    } ms.`,
     ...throughput.length === 0 ? [] : [throughputTable("Provider that answers at once", throughput)],
     ...distant.length === 0 ? [] : [throughputTable(`Provider that takes ${distance} ms`, distant)],
     ...latency.length === 0 ? [] : [latencyTable(latency)]
