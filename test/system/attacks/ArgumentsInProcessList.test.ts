@@ -171,3 +171,19 @@ describe("The flags of the command line", () => {
     assert.deepStrictEqual([...new Set(names)].sort(), [...open, ...secrets].sort())
   })
 })
+
+describe("The secret of the sandbox's webhooks", () => {
+  const sandbox = ["sandbox", "--port", "0", "--control-port", "0", "--webhook-url", "http://127.0.0.1:9/hook"]
+
+  it.live("comes from the environment alone, and is not repeated if it has another form", () =>
+    Effect.gen(function*() {
+      const missing = yield* run(sandbox, {})
+      assert.strictEqual(missing.code, 1)
+      assert.include(missing.stderr, "SANDBOX_WEBHOOK_SECRET")
+      const invalid = yield* run(sandbox, { SANDBOX_WEBHOOK_SECRET: secret })
+      assert.strictEqual(invalid.code, 1)
+      assert.notInclude(invalid.stderr, secret)
+      const flag = yield* run([...sandbox, "--webhook-secret", secret], {})
+      assert.strictEqual(flag.code, 1)
+    }), timeout)
+})

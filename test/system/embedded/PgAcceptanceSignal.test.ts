@@ -3,11 +3,12 @@
  * connections to PostgreSQL.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Queue, Stream } from "effect"
+import { Context, Effect, Layer, Queue, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import * as PgAcceptanceSignal from "../../../src/node/PgAcceptanceSignal.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
+import { HintSignal } from "../../../src/services/HintSignal.ts"
 import { accept, issue, PostgresServices } from "../../fixtures/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
@@ -101,6 +102,29 @@ describe("The acceptance signal over LISTEN and NOTIFY", () => {
         const { announce } = yield* signalOn(database)
         yield* announce(bank)
         assert.strictEqual(yield* Queue.take(heard), bank)
+      })
+    ))
+
+  it.live("carries hints on the same connection, and neither kind is taken for the other", () =>
+    onDatabase((database) =>
+      Effect.gen(function*() {
+        const context = yield* Layer.build(
+          Layer.fresh(PgAcceptanceSignal.layer.pipe(Layer.provide(Layer.fresh(layerFor(database)))))
+        )
+        const heard = yield* Queue.unbounded<readonly [kind: string, provider: ProviderName]>()
+        const listen = (kind: string, announced: Stream.Stream<ProviderName>) =>
+          Effect.forkScoped(Stream.runForEach(announced, (provider) => Queue.offer(heard, [kind, provider])))
+        yield* listen("acceptance", Context.get(context, AcceptanceSignal).announced)
+        yield* listen("hint", Context.get(context, HintSignal).announced)
+        yield* untilListening(database, 1)
+        const elsewhere = yield* Layer.build(
+          Layer.fresh(PgAcceptanceSignal.layer.pipe(Layer.provide(Layer.fresh(layerFor(database)))))
+        )
+        yield* Context.get(elsewhere, HintSignal).announce(bank)
+        assert.deepStrictEqual(yield* Queue.take(heard), ["hint", bank])
+        yield* Context.get(elsewhere, AcceptanceSignal).announce(bank)
+        assert.deepStrictEqual(yield* Queue.take(heard), ["acceptance", bank])
+        assert.lengthOf(yield* listeners(database), 1, "one connection for both")
       })
     ))
 
