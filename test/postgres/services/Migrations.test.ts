@@ -22,7 +22,8 @@ const all = [
   "0009_dpop_proofs",
   "0010_change_feed",
   "0011_operation_counts",
-  "0012_operator_actions"
+  "0012_operator_actions",
+  "0013_provider_limits"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

@@ -328,7 +328,8 @@ describe("The command line", () => {
             "0009_dpop_proofs",
             "0010_change_feed",
             "0011_operation_counts",
-            "0012_operator_actions"
+            "0012_operator_actions",
+            "0013_provider_limits"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

@@ -75,6 +75,38 @@ describe("Faults of the sandbox", () => {
       assert.strictEqual(end, "end")
     }))
 
+  it.effect("too_many_requests: requests of both kinds beyond the limit get 429 with Retry-After, and do nothing", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* start()
+      yield* sandbox.setFaults({ too_many_requests: { rate: 1, requests: 3, ms: 4000 } })
+      assert.strictEqual((yield* submit(sandbox.url, "a", succeeded({}))).status, 200)
+      yield* TestClock.adjust(1500)
+      assert.strictEqual((yield* read(sandbox.url, "a")).status, 200)
+      assert.strictEqual((yield* read(sandbox.url, "a")).status, 200)
+      const refused = yield* submit(sandbox.url, "b", succeeded({}))
+      assert.deepStrictEqual([refused.status, refused.retryAfter], [429, "3"])
+      assert.deepInclude(refused.json, { code: "too_many_requests" })
+      assert.strictEqual((yield* read(sandbox.url, "a")).status, 429)
+      assert.strictEqual((yield* sandbox.truth("b")).status, "absent")
+      assert.strictEqual((yield* sandbox.record).length, 1)
+      // The first request leaves the window.
+      yield* TestClock.adjust(2500)
+      assert.strictEqual((yield* submit(sandbox.url, "b", succeeded({}))).status, 200)
+      assert.deepStrictEqual(
+        (yield* sandbox.arrivals).map(({ at, isTurnedAway, kind }) => [kind, at, isTurnedAway]),
+        [
+          ["submission", 0, false],
+          ["status", 1500, false],
+          ["status", 1500, false],
+          ["submission", 1500, true],
+          ["status", 1500, true],
+          ["submission", 4000, false]
+        ]
+      )
+      const { text } = yield* call(`${sandbox.controlUrl}/arrivals`)
+      assert.strictEqual(text.trim().split("\n").length, 6)
+    }))
+
   it.effect("refuse_connection below rate 1: some connections are reset before anything is read", () =>
     Effect.gen(function*() {
       const seen = yield* Effect.forEach(["x", "x", "y"], (seed) =>
