@@ -1,5 +1,7 @@
+import type * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 
 interface TimeLimit<B, E> {
@@ -16,27 +18,30 @@ interface TimeLimit<B, E> {
 /**
  * As `Effect.timeoutOrElse`, with half of its fibers, because each request of a worker passes several time limits. An effect that
  * ends at once starts no timer.
+ *
+ * The effect starts in the step that also prepares its interruption. So an interruption of the caller never leaves it running.
  */
 export const withinTime = <A, E, R, B, E2>(
   effect: Effect.Effect<A, E, R>,
   { duration, isDetached = false, orElse }: TimeLimit<B, E2>
-): Effect.Effect<A | B, E | E2, R> => {
-  const interrupt = (fiber: Fiber.Fiber<A, E>) =>
-    isDetached ? Effect.asVoid(Effect.forkDetach(Fiber.interrupt(fiber))) : Fiber.interrupt(fiber)
-  const raceTimer = (fiber: Fiber.Fiber<A, E>, timer: Fiber.Fiber<void>) =>
+): Effect.Effect<A | B, E | E2, R> =>
+  Effect.contextWith((context: Context.Context<R>) =>
     Effect.callback<A | B, E | E2>((resume) => {
-      fiber.addObserver(resume)
-      timer.addObserver(() => resume(Effect.andThen(interrupt(fiber), Effect.suspend(orElse))))
-    }).pipe(
-      Effect.onInterrupt(() => interrupt(fiber)),
-      Effect.ensuring(Effect.sync(() => timer.interruptUnsafe()))
-    )
-  return Effect.flatMap(
-    isDetached
-      ? Effect.forkDetach(effect, { startImmediately: true })
-      : Effect.forkChild(effect, { startImmediately: true }),
-    (fiber) =>
-      fiber.pollUnsafe()
-        ?? Effect.flatMap(Effect.forkChild(Effect.sleep(duration)), (timer) => raceTimer(fiber, timer))
+      const run = Effect.runForkWith(context)
+      const fiber = run(effect)
+      const exit = fiber.pollUnsafe()
+      if (exit !== undefined) return resume(exit)
+      const interrupt = isDetached
+        ? Effect.withFiber(({ id }) => Effect.sync(() => fiber.interruptUnsafe(id)))
+        : Effect.uninterruptible(Fiber.interrupt(fiber))
+      const timer = run(Effect.sleep(duration))
+      fiber.addObserver((exit) => {
+        timer.interruptUnsafe()
+        resume(exit)
+      })
+      timer.addObserver((exit) => {
+        if (Exit.isSuccess(exit)) resume(Effect.andThen(interrupt, Effect.suspend(orElse)))
+      })
+      return Effect.andThen(Effect.sync(() => timer.interruptUnsafe()), interrupt)
+    })
   )
-}

@@ -120,7 +120,8 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
   ) => Effect.Effect<Operation, StaleOperation | OperationNotFound | StoreUnavailable>
   /**
    * Records outcomes in one statement, each by the rules of `record`. Returns for each, in order, whether it was recorded. Nothing
-   * is known of the others: `record` tells why it refuses one, and waits for one that another transaction has locked.
+   * is known of the others: `record` tells why it refuses one, and waits for one that another transaction has locked. Of several
+   * records of one operation it considers only the first.
    *
    * After `StoreUnavailable` either all or none of the permitted outcomes were recorded: record them again. A row that breaks a
    * rule of the database fails the whole call with a defect, and then nothing was recorded.

@@ -2,6 +2,7 @@
  * Records outcomes in batches: while a statement is under way, outcomes gather for the next one. So a busy process commits
  * once for many outcomes, and a single outcome does not wait.
  */
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -21,7 +22,10 @@ const patience = 100
 type RecordFailure = StaleOperation | OperationNotFound | StoreUnavailable
 
 export interface OutcomeRecorder {
-  /** As `SubmissionQueue.record`, within `storeTimeout`, and perhaps together with other outcomes. */
+  /**
+   * As `SubmissionQueue.record`, and perhaps together with other outcomes. Each of its statements ends within `storeTimeout`: at
+   * most one for a batch, and one for this outcome alone. An interruption ends the wait of the caller, and no statement.
+   */
   readonly record: (record: OutcomeRecord) => Effect.Effect<void, RecordFailure>
 }
 
@@ -29,14 +33,28 @@ export interface OutcomeRecorder {
 interface Waiting {
   readonly record: OutcomeRecord
   readonly recorded: Deferred.Deferred<void, RecordFailure>
+  /** The context of the caller, with its span and the annotations of its log lines. */
+  readonly context: Context.Context<never>
 }
 
-export const makeOutcomeRecorder = (queue: SubmissionQueue["Service"]): OutcomeRecorder => {
+/**
+ * Makes the recorder of a process. Batches run in the context of this effect, because they hold outcomes of several callers. An
+ * outcome that is recorded alone has the context of its caller.
+ */
+export const makeOutcomeRecorder = (
+  queue: SubmissionQueue["Service"]
+): Effect.Effect<OutcomeRecorder> => Effect.map(Effect.context<never>(), (context) => makeRecorder(queue, context))
+
+const makeRecorder = (queue: SubmissionQueue["Service"], context: Context.Context<never>): OutcomeRecorder => {
   let waiting: Array<Waiting> = []
   let isRunning = false
 
-  const recordAlone = ({ record: { id, outcome, recording, revision }, recorded }: Waiting) =>
-    Deferred.into(Effect.asVoid(withinStore(queue.record(id, revision, outcome, recording))), recorded)
+  const recordAlone = ({ context, record: { id, outcome, recording, revision }, recorded }: Waiting) =>
+    Effect.suspend(() => withinStore(queue.record(id, revision, outcome, recording))).pipe(
+      Effect.asVoid,
+      Effect.provideContext(context),
+      Deferred.into(recorded)
+    )
 
   /**
    * An outcome that the batch did not record is recorded alone: that waits for a locked row, and finds the reason of a refusal. So
@@ -44,7 +62,9 @@ export const makeOutcomeRecorder = (queue: SubmissionQueue["Service"]): OutcomeR
    */
   const recordTogether = Effect.fnUntraced(function*(batch: ReadonlyArray<Waiting>) {
     if (batch.length === 1) return yield* recordAlone(batch[0]!)
-    const exit = yield* Effect.exit(withinStore(queue.recordAll(batch.map(({ record }) => record))))
+    const exit = yield* Effect.exit(
+      Effect.suspend(() => withinStore(queue.recordAll(batch.map(({ record }) => record))))
+    )
     if (Exit.isFailure(exit) && !Exit.hasDies(exit)) {
       for (const { recorded } of batch) Deferred.doneUnsafe(recorded, Exit.failCause(exit.cause))
       return
@@ -68,15 +88,15 @@ export const makeOutcomeRecorder = (queue: SubmissionQueue["Service"]): OutcomeR
 
   return {
     record: (record) =>
-      Effect.uninterruptibleMask((restore) =>
-        Effect.suspend(() => {
-          const recorded = Deferred.makeUnsafe<void, RecordFailure>()
-          waiting.push({ record, recorded })
-          if (isRunning) return restore(Deferred.await(recorded))
+      Effect.contextWith((caller: Context.Context<never>) => {
+        const recorded = Deferred.makeUnsafe<void, RecordFailure>()
+        waiting.push({ record, recorded, context: caller })
+        if (!isRunning) {
           isRunning = true
-          // Detached, because a batch holds outcomes of several callers. It begins after this turn, whose outcomes it takes along.
-          return Effect.andThen(Effect.forkDetach(run), restore(Deferred.await(recorded)))
-        })
-      )
+          // It begins after this turn, whose outcomes it takes along.
+          Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, run))
+        }
+        return Deferred.await(recorded)
+      })
   }
 }

@@ -107,6 +107,8 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
     yield* Effect.forEach(items, start, { discard: true })
     const isFull = items.length === asked
     isBehind = free <= 0 || (allowed === free && isFull)
+    // A slot that became free during this poll, when nothing was known to be behind.
+    if (isBehind && freeSlots() > 0) hasFreeSlot.openUnsafe()
     isHeldBack = free > 0 && allowed < free && isFull
   })
 

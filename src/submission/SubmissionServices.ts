@@ -30,5 +30,5 @@ export const submissionServices = Effect.gen(function*() {
   const metrics = yield* SubmissionMetrics
   // From the start, so that a provider without work has series of 0.
   for (const provider of providers.keys()) metrics?.of(provider)
-  return { queue, outcomes: makeOutcomeRecorder(queue), providers, breaker, requestSlots, policy, metrics }
+  return { queue, outcomes: yield* makeOutcomeRecorder(queue), providers, breaker, requestSlots, policy, metrics }
 })

@@ -2,8 +2,10 @@
  * Outcomes in memory: what workers and reconcilers record of claimed and held operations.
  */
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import { type Operation, type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
 import type { OutcomeRecord, Recording, ReviewTerms } from "../../domain/Submission.ts"
+import { firstOfEach } from "../internal/firstOfEach.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, isOtherReference, type MemoryQueueTable } from "./MemoryQueueTable.ts"
 import { isHeldClaim, isReturnedClaim, moveRecord, withReference } from "./recordRules.ts"
@@ -11,11 +13,14 @@ import { isHeldClaim, isReturnedClaim, moveRecord, withReference } from "./recor
 export const makeOutcomes = (table: MemoryQueueTable) => {
   const { after, findAt, nextRead, now, records, update } = table
 
-  const moved = (record: MemoryRecord, outcome: Outcome, recording: Recording): Operation =>
-    update(withReference(
+  const next = (record: MemoryRecord, outcome: Outcome, recording: Recording): MemoryRecord =>
+    withReference(
       moveRecord(record, outcome, recording.evidence, now(), nextRead(record, recording.due_in)),
       recording.reference
-    )).operation
+    )
+
+  const moved = (record: MemoryRecord, outcome: Outcome, recording: Recording): Operation =>
+    update(next(record, outcome, recording)).operation
 
   /** Finds the record if neither the claim nor the reference contradicts the recording. A returned claim has no holder. */
   const findFor = (id: OperationId, revision: number, recording: Recording) =>
@@ -31,12 +36,17 @@ export const makeOutcomes = (table: MemoryQueueTable) => {
   const record = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
     Effect.map(findFor(id, revision, recording), (found) => moved(found, outcome, recording))
 
+  /** All or nothing: a row that breaks a rule dies before the first update. */
   const recordAll = (all: ReadonlyArray<OutcomeRecord>) =>
-    Effect.forEach(all, ({ id, outcome, recording, revision }) =>
-      record(id, revision, outcome, recording).pipe(
-        Effect.as(true),
-        Effect.orElseSucceed(() => false)
-      ))
+    Effect.gen(function*() {
+      const permitted = new Map<number, MemoryRecord>()
+      for (const [{ id, outcome, recording, revision }, place] of firstOfEach(all)) {
+        const found = yield* Effect.result(findFor(id, revision, recording))
+        if (Result.isSuccess(found)) permitted.set(place, next(found.success, outcome, recording))
+      }
+      for (const record of permitted.values()) update(record)
+      return all.map((_, place) => permitted.has(place))
+    })
 
   const recordHeld = (id: OperationId, revision: number, outcome: Outcome, recording: Recording) =>
     Effect.map(findFor(id, revision, recording), (found) =>

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type OperationId, type Outcome, StaleOperation } from "../../domain/Operation.ts"
 import type { OutcomeRecord, Recording } from "../../domain/Submission.ts"
+import { firstOfEach } from "../internal/firstOfEach.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
@@ -42,8 +43,9 @@ export const makeOutcomes = Effect.gen(function*() {
   )
 
   const recordAll = Effect.fn("SubmissionQueue.recordAll")(function*(records: ReadonlyArray<OutcomeRecord>) {
+    const input = firstOfEach(records).map(([record, n]) => toInput(record, n))
     const rows = yield* orUnavailable(
-      sql.unsafe<{ readonly n: number }>(recordAllStatement, [JSON.stringify(records.map(toInput))])
+      sql.unsafe<{ readonly n: number }>(recordAllStatement, [JSON.stringify(input)])
     )
     const recorded = new Set(rows.map(({ n }) => n))
     return records.map((_, n) => recorded.has(n))
@@ -72,7 +74,8 @@ const toInput = ({ id, outcome, recording, revision }: OutcomeRecord, n: number)
   state: outcome.state,
   failure_code: outcome.state === "failed" ? outcome.failure.code : null,
   failure_message: outcome.state === "failed" ? outcome.failure.message : null,
-  evidence: recording.evidence,
+  // As text, because PostgreSQL unescapes all strings of the input. JSON of evidence may escape what no text can hold.
+  evidence: JSON.stringify(recording.evidence),
   reference: recording.reference,
   due_in: Duration.toMillis(recording.due_in),
   send_before: toDate(recording.send_before)
@@ -91,7 +94,7 @@ const recordStatement = `
 const recordAllStatement = `
   WITH input AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1::json) AS i (n integer, id uuid, revision integer, state text, failure_code text,
-      failure_message text, evidence json, reference text, due_in float8, send_before timestamptz)
+      failure_message text, evidence text, reference text, due_in float8, send_before timestamptz)
   ), free AS MATERIALIZED (
     SELECT i.*, o.client_id FROM input i JOIN operations o ON o.id = i.id
     WHERE o.revision = i.revision AND o.return_reason IS NULL
@@ -101,6 +104,8 @@ const recordAllStatement = `
   )
   UPDATE operations o
   SET state = i.state, revision = o.revision + 1, failure_code = i.failure_code, failure_message = i.failure_message,
-    evidence = i.evidence, reference = coalesce(o.reference, i.reference), due_at = ${nextRead(millis("i.due_in"))}
+    evidence = i.evidence::json, reference = coalesce(o.reference, i.reference), due_at = ${
+  nextRead(millis("i.due_in"))
+}
   FROM free i WHERE o.id = i.id AND o.client_id = i.client_id
   RETURNING i.n`

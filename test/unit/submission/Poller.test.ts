@@ -165,6 +165,22 @@ describe("A poller", () => {
       assert.isEmpty(line.waiting)
     }))
 
+  it.effect("fills a slot that became free during a poll, without the wait for the next interval", () =>
+    Effect.gen(function*() {
+      const line = makeLine()
+      line.add(4)
+      const { wake } = yield* start(line)
+      yield* TestClock.adjust("1 second")
+      line.add(20)
+      yield* wake
+      yield* TestClock.adjust("1 millis")
+      yield* line.finish(1)
+      yield* TestClock.adjust("4 millis")
+      assert.strictEqual(line.running.size, 7, "the poll asked for four")
+      yield* TestClock.adjust("15 millis")
+      assert.strictEqual(line.running.size, 8)
+    }))
+
   it.effect("polls at once when it is woken, and at intervals when it is not", () =>
     Effect.gen(function*() {
       const line = makeLine()
