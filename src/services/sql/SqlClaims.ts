@@ -12,10 +12,11 @@ import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
 import {
   claimableTimeline,
+  dueWithPayloads,
   here,
   idle,
-  lacksPayloadKey,
   millis,
+  plannedLimit,
   reviewAfter,
   standing,
   submissionColumns
@@ -37,7 +38,7 @@ export const makeClaims = Effect.gen(function*() {
 
   const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string) =>
     orUnavailable(
-      sql.unsafe<ClaimedRow>(claimStatement(limit), [
+      sql.unsafe<ClaimedRow>(claimStatement(plannedLimit(limit)), [
         provider,
         cipher.keyIds,
         Duration.toMillis(terms.send_within),
@@ -46,7 +47,8 @@ export const makeClaims = Effect.gen(function*() {
         Duration.toMillis(terms.review_after),
         after,
         cipher.plaintextBefore,
-        terms.worker
+        terms.worker,
+        limit
       ])
     )
 
@@ -83,15 +85,15 @@ const laneAfter = (after: string) => `
       (SELECT ${lane} FROM operations o WHERE ${claimable} AND ${lane} > ${after} ORDER BY ${lane} LIMIT 1)`
 
 /**
- * Claims go round the lanes of the clients. A claim begins after the lane `$7`, visits at most `limit` lanes, and gives each
+ * Claims go round the lanes of the clients. A claim begins after the lane `$7`, visits at most `$10` lanes, and gives each
  * an equal share. So a long queue delays only its own client. The claim skips from one lane to the next in the index. Its
  * cost depends on the limit, and neither on the lengths of the queues nor on the number of clients. `next` is the lane after
  * which the next claim begins, null when there was no lane. `more`: a lane may hold more than its share, or the claim did not
  * visit all lanes.
  *
- * Limits are literals, because PostgreSQL plans a generic statement for a tenth of the queue.
+ * `planned` is no less than `$10`: see `plannedLimit`.
  */
-const claimStatement = (limit: number) => `
+const claimStatement = (planned: number) => `
   WITH RECURSIVE ${here}, first AS MATERIALIZED (
     SELECT CASE
       WHEN EXISTS (SELECT FROM operations o WHERE ${claimable} AND ${lane} = '' AND o.due_at <= now()) THEN ''
@@ -104,42 +106,40 @@ const claimStatement = (limit: number) => `
     UNION ALL
     SELECT v.n + 1, after.lane, v.start
     FROM visits v CROSS JOIN LATERAL (SELECT coalesce(${laneAfter("v.lane")}, lane) FROM first) after (lane)
-    WHERE v.n <= ${limit} AND after.lane <> v.start
+    WHERE v.n <= $10::integer AND after.lane <> v.start
   ), lanes AS MATERIALIZED (
-    SELECT n, lane, ${limit} / count + (n <= ${limit} % count)::integer AS share
-    FROM (SELECT *, count(*) OVER () FROM visits WHERE n <= ${limit} AND lane IS NOT NULL) v
-  ), due AS MATERIALIZED (
-    SELECT o.id, o.client_id, l.n, ${standing("send")}
-      AND NOT ${lacksPayloadKey("$2", "$8")} AS ready
+    SELECT n, lane, $10 / count + (n <= $10 % count)::integer AS share
+    FROM (SELECT *, count(*) OVER () FROM visits WHERE n <= $10 AND lane IS NOT NULL) v
+  ), picked AS MATERIALIZED (
+    SELECT o.id, o.client_id, o.created_at, l.n, ${standing("send")} AS is_allowed
     FROM lanes l CROSS JOIN LATERAL (
       SELECT * FROM (
         SELECT o.* FROM operations o
         WHERE ${claimable} AND ${lane} = l.lane AND o.due_at <= now()
-        ORDER BY o.due_at LIMIT ${limit}
+        ORDER BY o.due_at LIMIT ${planned}
         FOR UPDATE OF o SKIP LOCKED
       ) o LIMIT l.share
     ) o
-  ), claimed AS (
+  ), ${dueWithPayloads("$2", "$8")}, claimed AS (
     UPDATE operations o
     SET state = 'submitting', revision = o.revision + 1, send_before = now() + ${millis("$3")},
       due_at = now() + ${millis("$4")}, claimed_by = $9
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
-    RETURNING ${submissionColumns}, o.client_id, o.created_at, o.request_digest
+    RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id
   ), put_off AS (
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, waiting = true, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )
-  SELECT lanes_state.*, ${submissionColumns}, o.created_at, o.request_digest, y.payload, y.key_id
+  SELECT lanes_state.*, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
   FROM (
     SELECT is_part OR EXISTS (
         SELECT FROM lanes l WHERE l.share = (SELECT count(*) FROM due WHERE due.n = l.n)
       ) AS more,
-      (SELECT lane FROM lanes WHERE n = CASE WHEN is_part THEN ${limit} ELSE 1 END) AS next
-    FROM (SELECT EXISTS (SELECT FROM visits WHERE n > ${limit}) AS is_part) v
+      (SELECT lane FROM lanes WHERE n = CASE WHEN is_part THEN $10 ELSE 1 END) AS next
+    FROM (SELECT EXISTS (SELECT FROM visits WHERE n > $10) AS is_part) v
   ) lanes_state
-  LEFT JOIN claimed o ON true
-  LEFT JOIN operation_payloads y ON y.operation_id = o.id AND y.client_id = o.client_id`
+  LEFT JOIN claimed o ON true`
 
 /** Null on a server in recovery, which may lack a revocation. */
 const mayStillSendStatement = `
