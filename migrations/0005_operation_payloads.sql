@@ -22,3 +22,15 @@ CREATE TRIGGER operation_payloads_permanent BEFORE UPDATE OR TRUNCATE ON operati
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_statement('the submitted payload is the accepted payload');
 ALTER TABLE operation_payloads ENABLE ALWAYS TRIGGER operation_payloads_guard;
 ALTER TABLE operation_payloads ENABLE ALWAYS TRIGGER operation_payloads_permanent;
+
+-- The payloads of these operations. The statements of the queue call it instead of a join: the table is as small as the queue, and
+-- PostgreSQL keeps plans. A plan from the time when the table was almost empty would read all payloads of a long queue.
+CREATE FUNCTION payloads_of(p_ids uuid[]) RETURNS SETOF operation_payloads
+  LANGUAGE plpgsql STABLE ROWS 10 SET enable_seqscan = off AS $$
+BEGIN
+  RETURN QUERY SELECT * FROM operation_payloads WHERE operation_id = ANY (p_ids);
+END $$;
+DO $path$
+BEGIN
+  EXECUTE format('ALTER FUNCTION payloads_of SET search_path = pg_catalog, %I, pg_temp', current_schema());
+END $path$;

@@ -13,10 +13,11 @@ import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
 import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
 import {
   claimableTimeline,
+  dueWithPayloads,
   here,
   idle,
-  lacksPayloadKey,
   millis,
+  plannedLimit,
   reviewAfter,
   standing,
   submissionColumns
@@ -41,7 +42,7 @@ export const makeClaims = Effect.gen(function*() {
 
   const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string, marks: Marks | null) =>
     orUnavailable(
-      sql.unsafe<ClaimedRow>(claimStatement(limit, marks === null ? allLanes(limit) : lanesFromMarks(limit)), [
+      sql.unsafe<ClaimedRow>(claimStatement(plannedLimit(limit), marks === null ? allLanes : lanesFromMarks), [
         provider,
         cipher.keyIds,
         Duration.toMillis(terms.send_within),
@@ -51,6 +52,7 @@ export const makeClaims = Effect.gen(function*() {
         after,
         cipher.plaintextBefore,
         terms.worker,
+        limit,
         ...marks === null ? [] : [[...marks.keys()], [...marks.values()]]
       ])
     )
@@ -106,7 +108,7 @@ interface LaneSearch {
 }
 
 /** Skips from one lane to the next in the index. */
-const allLanes = (limit: number): LaneSearch => ({
+const allLanes: LaneSearch = {
   ctes: `first AS MATERIALIZED (
     SELECT CASE
       WHEN EXISTS (SELECT FROM operations o WHERE ${claimable} AND ${lane} = '' AND o.due_at <= now()) THEN ''
@@ -119,25 +121,25 @@ const allLanes = (limit: number): LaneSearch => ({
     UNION ALL
     SELECT v.n + 1, after.lane, v.start
     FROM visits v CROSS JOIN LATERAL (SELECT coalesce(${laneAfter("v.lane")}, lane) FROM first) after (lane)
-    WHERE v.n <= ${limit} AND after.lane <> v.start
+    WHERE v.n <= $10::integer AND after.lane <> v.start
   )`,
   columns: "",
   begin: "",
   marks: ""
-})
+}
 
 /**
- * Looks into the lane of every client, each from its mark on (`$10` lanes, `$11` marks), because a skip to the next lane would walk
+ * Looks into the lane of every client, each from its mark on (`$11` lanes, `$12` marks), because a skip to the next lane would walk
  * all dead entries of those between. The next mark of a lane is its first operation that is due, or `margin` ago. A mark is
  * reported once it has moved by a second, so that many lanes cost little.
  */
-const lanesFromMarks = (limit: number): LaneSearch => ({
+const lanesFromMarks: LaneSearch = {
   ctes: `probed AS MATERIALIZED (
     SELECT l.lane, l.mark, first.due_at
     FROM (
       SELECT c.lane, coalesce(m.mark::timestamptz, '-infinity') AS mark
       FROM (SELECT '' COLLATE "C" AS lane UNION ALL SELECT id FROM clients) c
-      LEFT JOIN unnest($10::text[], $11::text[]) m (lane, mark) ON m.lane = c.lane
+      LEFT JOIN unnest($11::text[], $12::text[]) m (lane, mark) ON m.lane = c.lane
     ) l LEFT JOIN LATERAL (
       SELECT o.due_at FROM operations o
       WHERE ${claimable} AND ${lane} = l.lane AND o.due_at >= l.mark AND o.due_at <= now()
@@ -146,7 +148,7 @@ const lanesFromMarks = (limit: number): LaneSearch => ({
   ), visits AS MATERIALIZED (
     SELECT row_number() OVER (ORDER BY lane COLLATE "C" <= $7, lane COLLATE "C") AS n, lane, due_at
     FROM probed WHERE due_at IS NOT NULL
-    ORDER BY n LIMIT ${limit + 1}
+    ORDER BY n LIMIT $10 + 1
   )`,
   columns: ", due_at",
   begin: " AND o.due_at >= l.due_at",
@@ -155,10 +157,10 @@ const lanesFromMarks = (limit: number): LaneSearch => ({
         SELECT least(p.due_at, now() - ${millis(String(margin))}) AS moved
       ) m WHERE moved >= p.mark + interval '1 second'
     ) AS marks`
-})
+}
 
 /**
- * Claims go round the lanes of the clients. A claim begins after the lane `$7`, visits at most `limit` lanes, and gives each
+ * Claims go round the lanes of the clients. A claim begins after the lane `$7`, visits at most `$10` lanes, and gives each
  * an equal share. So a long queue delays only its own client. The claim skips from one lane to the next in the index. Its
  * cost depends on the limit, and neither on the lengths of the queues nor on the number of clients. `next` is the lane after
  * which the next claim begins, null when there was no lane. `more`: a lane may hold more than its share, or the claim did not
@@ -167,47 +169,45 @@ const lanesFromMarks = (limit: number): LaneSearch => ({
  * While dead entries are in the way, the claim finds its lanes from marks (`lanesFromMarks`). Its cost then depends on the number
  * of clients.
  *
- * Limits are literals, because PostgreSQL plans a generic statement for a tenth of the queue.
+ * `planned` is no less than `$10`: see `plannedLimit`.
  */
-const claimStatement = (limit: number, { begin, columns, ctes, marks }: LaneSearch) => `
+const claimStatement = (planned: number, { begin, columns, ctes, marks }: LaneSearch) => `
   WITH RECURSIVE ${here}, began AS MATERIALIZED (
     SELECT timeline, ${walkedOf("operations_to_claim")} AS walked FROM here
   ), ${ctes}, lanes AS MATERIALIZED (
-    SELECT n, lane${columns}, ${limit} / count + (n <= ${limit} % count)::integer AS share
-    FROM (SELECT *, count(*) OVER () FROM visits WHERE n <= ${limit} AND lane IS NOT NULL) v
-  ), due AS MATERIALIZED (
-    SELECT o.id, o.client_id, l.n, ${standing("send")}
-      AND NOT ${lacksPayloadKey("$2", "$8")} AS ready
+    SELECT n, lane${columns}, $10 / count + (n <= $10 % count)::integer AS share
+    FROM (SELECT *, count(*) OVER () FROM visits WHERE n <= $10::integer AND lane IS NOT NULL) v
+  ), picked AS MATERIALIZED (
+    SELECT o.id, o.client_id, o.created_at, l.n, ${standing("send")} AS is_allowed
     FROM lanes l CROSS JOIN LATERAL (
       SELECT * FROM (
         SELECT o.* FROM operations o
         WHERE ${claimable} AND ${lane} = l.lane AND o.due_at <= now()${begin}
-        ORDER BY o.due_at LIMIT ${limit}
+        ORDER BY o.due_at LIMIT ${planned}
         FOR UPDATE OF o SKIP LOCKED
       ) o LIMIT l.share
     ) o
-  ), claimed AS (
+  ), ${dueWithPayloads("$2", "$8")}, claimed AS (
     UPDATE operations o
     SET state = 'submitting', revision = o.revision + 1, send_before = now() + ${millis("$3")},
       due_at = now() + ${millis("$4")}, claimed_by = $9
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
-    RETURNING ${submissionColumns}, o.client_id, o.created_at, o.request_digest
+    RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id
   ), put_off AS (
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, waiting = true, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )
   SELECT lanes_state.*, coalesce(${walkedOf("operations_to_claim")} - (SELECT walked FROM began), 0) AS walked${marks},
-    ${submissionColumns}, o.created_at, o.request_digest, y.payload, y.key_id
+    ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
   FROM (
     SELECT is_part OR EXISTS (
         SELECT FROM lanes l WHERE l.share = (SELECT count(*) FROM due WHERE due.n = l.n)
       ) AS more,
-      (SELECT lane FROM lanes WHERE n = CASE WHEN is_part THEN ${limit} ELSE 1 END) AS next
-    FROM (SELECT EXISTS (SELECT FROM visits WHERE n > ${limit}) AS is_part) v
+      (SELECT lane FROM lanes WHERE n = CASE WHEN is_part THEN $10 ELSE 1 END) AS next
+    FROM (SELECT EXISTS (SELECT FROM visits WHERE n > $10) AS is_part) v
   ) lanes_state
-  LEFT JOIN claimed o ON true
-  LEFT JOIN operation_payloads y ON y.operation_id = o.id AND y.client_id = o.client_id`
+  LEFT JOIN claimed o ON true`
 
 /** Null on a server in recovery, which may lack a revocation. */
 const mayStillSendStatement = `

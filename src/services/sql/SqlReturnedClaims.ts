@@ -19,7 +19,16 @@ import { untilServed } from "../internal/untilServed.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
-import { here, idle, lacksPayloadKey, millis, reviewAfter, standing, submissionColumns } from "./queueFragments.ts"
+import {
+  dueWithPayloads,
+  here,
+  idle,
+  millis,
+  plannedLimit,
+  reviewAfter,
+  standing,
+  submissionColumns
+} from "./queueFragments.ts"
 import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
@@ -55,7 +64,7 @@ export const makeReturnedClaims = Effect.gen(function*() {
       untilServed(limit, (left) =>
         Effect.map(
           orUnavailable(
-            sql.unsafe<TakenOverRow>(claimReturnedStatement(left), [
+            sql.unsafe<TakenOverRow>(claimReturnedStatement(plannedLimit(left)), [
               provider,
               cipher.keyIds,
               Duration.toMillis(terms.send_within),
@@ -63,7 +72,8 @@ export const makeReturnedClaims = Effect.gen(function*() {
               Duration.toMillis(terms.idle),
               Duration.toMillis(terms.review_after),
               terms.worker,
-              cipher.plaintextBefore
+              cipher.plaintextBefore,
+              left
             ])
           ),
           (rows) => ({
@@ -85,29 +95,30 @@ const returnStatement = `
 
 /**
  * `send_before` is later than every earlier one of the row, also after the clock was set back. It has milliseconds. The
- * rescuer waits from the same instant.
+ * rescuer waits from the same instant. `planned` is no less than the limit `$9`: see `plannedLimit`.
  */
-const claimReturnedStatement = (limit: number) => `
-  WITH ${here}, due AS MATERIALIZED (
-    SELECT o.id, o.client_id, ${standing("send")} AND NOT ${lacksPayloadKey("$2", "$8")} AS ready
-    FROM operations o
-    WHERE o.state = 'submitting' AND o.return_reason IS NOT NULL AND o.timeline = (SELECT timeline FROM here)
-      AND o.provider = $1 AND o.due_at <= now()
-    ORDER BY o.due_at LIMIT ${limit}
-    FOR UPDATE OF o SKIP LOCKED
-  ), taken AS (
+const claimReturnedStatement = (planned: number) => `
+  WITH ${here}, picked AS MATERIALIZED (
+    SELECT o.id, o.client_id, o.created_at, ${standing("send")} AS is_allowed
+    FROM (
+      SELECT o.* FROM operations o
+      WHERE o.state = 'submitting' AND o.return_reason IS NOT NULL AND o.timeline = (SELECT timeline FROM here)
+        AND o.provider = $1 AND o.due_at <= now()
+      ORDER BY o.due_at LIMIT ${planned}
+      FOR UPDATE OF o SKIP LOCKED
+    ) o LIMIT $9
+  ), ${dueWithPayloads("$2", "$8")}, taken AS (
     UPDATE operations o
     SET return_reason = NULL, claimed_by = $7,
       send_before = greatest(now() + ${millis("$3")}, o.send_before + interval '1 millisecond'),
       due_at = greatest(now(), o.send_before + interval '1 millisecond' - ${millis("$3")}) + ${millis("$4")}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND due.ready
-    RETURNING ${submissionColumns}, o.client_id, o.created_at, o.request_digest
+    RETURNING ${submissionColumns}, o.created_at, o.request_digest, due.payload, due.key_id
   ), put_off AS (
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )
-  SELECT due_count, ${submissionColumns}, o.created_at, o.request_digest, y.payload, y.key_id
+  SELECT due_count, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
   FROM (SELECT count(*)::integer AS due_count FROM due) l
-  LEFT JOIN taken o ON true
-  LEFT JOIN operation_payloads y ON y.operation_id = o.id AND y.client_id = o.client_id`
+  LEFT JOIN taken o ON true`

@@ -81,14 +81,29 @@ export const here = `here AS MATERIALIZED (
     WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
   )`
 
-/** The payload needs a key that is not in `keyIds`, or is plain text of an operation that is not older than `plaintextBefore`. */
-export const lacksPayloadKey = (keyIds: string, plaintextBefore: string) =>
-  `EXISTS (
-        SELECT 1 FROM operation_payloads y
-        WHERE y.operation_id = o.id AND y.client_id = o.client_id
-          AND CASE WHEN y.key_id IS NULL THEN o.created_at >= to_timestamp(${plaintextBefore}::float8 / 1000)
-            ELSE y.key_id <> ALL (${keyIds}::text[]) END
-      )`
+/**
+ * The limit of a statement's text for a limit that is a parameter. PostgreSQL plans a parameter for a tenth of the queue, so the
+ * text needs a number. But it plans each text anew on each connection, so there are few texts: powers of 8.
+ */
+export const plannedLimit = (limit: number) => 8 ** Math.ceil(Math.log2(limit) / 3)
+
+/** CTEs that add the payloads of `picked`, which has `id`, `client_id`, `created_at` and `is_allowed`: `ready` in `due` is the rest. */
+export const dueWithPayloads = (keyIds: string, plaintextBefore: string) => `
+  payloads AS MATERIALIZED (
+    SELECT * FROM payloads_of(ARRAY(SELECT id FROM picked))
+  ), due AS MATERIALIZED (
+    SELECT p.*, y.payload, y.key_id, p.is_allowed AND NOT ${lacksPayloadKey(keyIds, plaintextBefore)} AS ready
+    FROM picked p LEFT JOIN payloads y ON y.operation_id = p.id AND y.client_id = p.client_id
+  )`
+
+/**
+ * The payload `y` needs a key that is not in `keyIds`, or is plain text of an operation `p` that is not older than
+ * `plaintextBefore`. A missing payload needs none.
+ */
+const lacksPayloadKey = (keyIds: string, plaintextBefore: string) =>
+  `coalesce(y.operation_id IS NOT NULL
+        AND CASE WHEN y.key_id IS NULL THEN p.created_at >= to_timestamp(${plaintextBefore}::float8 / 1000)
+          ELSE y.key_id <> ALL (${keyIds}::text[]) END, false)`
 
 /** A take-over that a rollback lost may send for so long. */
 const lostTakeOverTime = `greatest(${lostTakeOver} * interval '1 millisecond', o.send_before - o.updated_at)`
