@@ -16,6 +16,13 @@ export const packagesOf = ({ inputs }: Contents): ReadonlyArray<string> => {
   return [...new Set(folders)].sort()
 }
 
+/** The licence of a package that is published without its file. It comes from the repository of the package. */
+const keptLicence = (name: string): string => {
+  const file = path.join(root, "scripts/licences", `${name.replace("/", "+")}.txt`)
+  if (!fs.existsSync(file)) throw new Error(`${name} has no licence file: its licence must be in the notices`)
+  return fs.readFileSync(file, "utf8").trim()
+}
+
 const noticeOf = (folder: string): string => {
   const place = path.join(root, folder)
   const { license, name, version } = JSON.parse(fs.readFileSync(path.join(place, "package.json"), "utf8")) as {
@@ -24,8 +31,9 @@ const noticeOf = (folder: string): string => {
     readonly license?: string
   }
   const files = fs.readdirSync(place).filter((file) => /^(?:licen[cs]e|notice|copying)/i.test(file)).sort()
-  if (files.length === 0) throw new Error(`${name} has no licence file: its licence must be in the notices`)
-  const texts = files.map((file) => fs.readFileSync(path.join(place, file), "utf8").trim())
+  const texts = files.length === 0
+    ? [keptLicence(name)]
+    : files.map((file) => fs.readFileSync(path.join(place, file), "utf8").trim())
   return [`${name} ${version} (${license ?? "see below"})`, ...texts].join("\n\n")
 }
 

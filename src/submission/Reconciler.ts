@@ -33,6 +33,7 @@ import { withinStore } from "./withinStore.ts"
 
 export type { HintSubject }
 
+/** Reads the status of unsettled operations, and takes hints of providers: something happened, read the status now. */
 export class Reconciler extends Context.Service<Reconciler, {
   /** Reads up to `limit` operations of a provider that are due. Yields their number when all of them are recorded. */
   readonly runOnce: (provider: ProviderName, limit: number) => Effect.Effect<number>

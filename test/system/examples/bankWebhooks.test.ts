@@ -147,6 +147,9 @@ describe("Webhooks of the bank", () => {
           ids.push(body.id)
           yield* untilState(sql, body.id, ["submitted"])
         }
+        const listeners = yield* sql`
+        SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`
+        assert.lengthOf(listeners, 1, "the worker and the reconciler of a process listen on one connection")
         const [quiet, ...hinted] = ids as [string, ...ReadonlyArray<string>]
         yield* readInAnHour(sql)
         const history =

@@ -9,7 +9,7 @@ import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { createServer } from "node:http"
 import { expectTypeOf } from "vitest"
 import { InvalidCredential } from "../../../src/domain/Credential.ts"
-import type { GrantIdentity } from "../../../src/domain/Grant.ts"
+import { type GrantIdentity, ProviderName } from "../../../src/domain/Grant.ts"
 import { Database } from "../../../src/node/Database.ts"
 import { explain } from "../../../src/node/explain.ts"
 import * as GatewayApp from "../../../src/node/GatewayApp.ts"
@@ -23,7 +23,8 @@ import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
-import { issue } from "../../fixtures/Ledger.ts"
+import { Reconciler } from "../../../src/submission/Reconciler.ts"
+import { accept, issue } from "../../fixtures/Ledger.ts"
 
 class Customers extends Context.Service<Customers, { readonly count: number }>()("test/Customers") {}
 
@@ -92,6 +93,41 @@ describe("The parts of GatewayApp", () => {
       assert.deepStrictEqual(yield* ask("/customers"), [200, "7"])
       assert.deepStrictEqual(yield* ask("/v1/operations"), [200, "{\"operations\":[],\"next_page_token\":null}"])
       assert.strictEqual((yield* ask("/v1/operations", "another"))[0], 401)
+    }))
+
+  it.live("include the reconciler, which takes hints of the routes also in a process without providers", () =>
+    Effect.gen(function*() {
+      const started = yield* Deferred.make<readonly [address: string, submitting: string, accepted: string]>()
+      const Started = Layer.effectDiscard(Effect.gen(function*() {
+        const ledger = yield* OperationLedger
+        const { identity } = yield* issue({ provider: ProviderName.make("bank") })
+        const [one, two] = [(yield* accept(identity)).operation, (yield* accept(identity)).operation]
+        yield* ledger.transition(one.id, 1, { state: "submitting" }, null)
+        const address = yield* Effect.map(HttpServer.HttpServer, ({ address }) => HttpServer.formatAddress(address))
+        yield* Deferred.succeed(started, [address, one.id, two.id])
+      }))
+      const Hints = HttpRouter.use(Effect.fnUntraced(function*(router) {
+        const reconciler = yield* Reconciler
+        yield* router.add("POST", "/hints", (request) =>
+          request.text.pipe(
+            Effect.flatMap((operation_id) => reconciler.hint(ProviderName.make("bank"), { operation_id })),
+            Effect.map((isTaken) => HttpServerResponse.text(String(isTaken)))
+          ))
+      }))
+      const app = GatewayApp.layer({
+        ...inMemory,
+        queue: SubmissionQueue.layerMemory.pipe(Layer.provide(MemoryLedger.layer)),
+        routes: Hints,
+        started: Started
+      })
+      yield* Effect.forkScoped(
+        Layer.launch(app).pipe(Effect.provide(Layer.merge(environment({}), Logger.layer([]))))
+      )
+      const [address, submitting, accepted] = yield* Deferred.await(started)
+      const hint = (body: string) =>
+        Effect.promise(async () => (await fetch(`${address}/hints`, { method: "POST", body })).text())
+      assert.strictEqual(yield* hint(submitting), "true")
+      assert.strictEqual(yield* hint(accepted), "false")
     }))
 
   it("leave a missing service open in the type of the layer, and stop `run` from compiling", () => {
