@@ -1,8 +1,8 @@
 /**
  * Provider limits in PostgreSQL: one row for each provider, and one statement for each reservation.
  *
- * A statement locks the row, and reads the clock before that or after it. An earlier instant is safe: no slot is before the
- * one that the row allows, and the caller counts the slots from before the statement.
+ * A statement reads the clock after it has locked the row. So the instants of a row's reservations have the order of the
+ * reservations, unless the clock is set back.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -61,16 +61,23 @@ export const makeProviderLimits = Effect.gen(function*() {
 
 const now = "floor(extract(epoch FROM clock_timestamp()) * 1000000)"
 
-/** The same rules as `shareSlots`. It changes the row only if it reserves something. `now` is in microseconds since 1970. */
+/**
+ * The same rules as `shareSlots`. It changes the row if it reserves something, or if the clock was set back since the last
+ * reservation. `now` is in microseconds since 1970.
+ */
 export const reserveStatement = (now: string) => `
   WITH old AS MATERIALIZED (
-    SELECT shared_until::float8, reads_until::float8, closed_until::float8, ${now}::float8 AS now
-    FROM provider_limits WHERE provider = $1
+    SELECT shared_until::float8, reads_until::float8, closed_until::float8 FROM provider_limits WHERE provider = $1
     FOR UPDATE
+  ), present AS MATERIALIZED (
+    SELECT *, ${now}::float8 AS now FROM old
   ), opening AS (
-    SELECT *, greatest(0, least(closed_until - now, $9::float8)) AS opens FROM old
+    SELECT *, greatest(0, least(closed_until - now, $9::float8)) AS opens,
+      shared_until - now > $6::float8 + $3::float8 * $2::float8
+        OR coalesce(reads_until - now > $6::float8 + $5::float8 * $4::float8, false) AS was_set_back
+    FROM present
   ), start AS (
-    SELECT now, opens,
+    SELECT now, opens, was_set_back,
       greatest(least(shared_until - now, $6::float8 + $3::float8 * $2::float8), opens) AS shared,
       CASE WHEN $4::float8 IS NULL THEN 0
         ELSE greatest(least(reads_until - now, $6::float8 + $5::float8 * $4::float8), opens) END AS reads
@@ -104,7 +111,7 @@ export const reserveStatement = (now: string) => `
     UPDATE provider_limits l
     SET shared_until = now + shared + (submissions + reads_shared) * $2::float8,
       reads_until = CASE WHEN $4::float8 IS NULL THEN reads_until ELSE now + reads + reads_reserved * $4::float8 END
-    FROM third WHERE l.provider = $1 AND submissions + reads_reserved + reads_shared > 0
+    FROM third WHERE l.provider = $1 AND (was_set_back OR submissions + reads_reserved + reads_shared > 0)
   )
   SELECT opens, shared, reads, submissions, reads_reserved, reads_shared FROM third`
 

@@ -129,6 +129,25 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
       assert.isAtMost(row!.left, fast.horizon + fast.shared.burst * fast.shared.spacing)
     }), 60_000)
 
+  it.effect("are given again within the horizon after the clock of the database was set back", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { reserveSlots } = yield* SubmissionQueue
+      const provider = newProvider()
+      yield* reserveSlots(provider, many, terms)
+      // As after a clock that was set back by a day.
+      yield* sql`
+        UPDATE provider_limits SET shared_until = shared_until + 86400000000, reads_until = reads_until + 86400000000
+        WHERE provider = ${provider}`
+      const { reads, submissions } = yield* reserveSlots(provider, many, terms)
+      assert.isEmpty([...reads.slots, ...submissions.slots])
+      assert.isAtMost(submissions.again, 1000)
+      yield* Effect.sleep(Math.max(submissions.again, reads.again))
+      const later = yield* reserveSlots(provider, many, terms)
+      assert.isNotEmpty(later.submissions.slots)
+      assert.isNotEmpty(later.reads.slots)
+    }))
+
   const anyLimit = fc.record({
     requests: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 7, max: 400 })),
     interval: fc.constantFrom(100, 1000, 60_000),
@@ -178,7 +197,10 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
         const [after] = yield* sql`
           SELECT shared_until::float8, reads_until::float8, closed_until::float8 FROM provider_limits
           WHERE provider = ${provider}`
-        const isChanged = shares.submissions + shares.reads_reserved + shares.reads_shared > 0
+        const { horizon, reads: lane, shared: main } = terms
+        const wasSetBack = shared > horizon + main.burst * main.spacing
+          || (lane !== null && reads > horizon + lane.burst * lane.spacing)
+        const isChanged = wasSetBack || shares.submissions + shares.reads_reserved + shares.reads_shared > 0
         const expected: object = isChanged ? stateAfter(state, shares, terms, now) : state
         assert.deepStrictEqual({ ...after }, { ...expected }, what)
       }

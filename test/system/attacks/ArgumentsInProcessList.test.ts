@@ -160,6 +160,8 @@ describe("The flags of the command line", () => {
     "max-connections migrate older-than operator order owner port prefix processes proofs provider provider-concurrency",
     "providers rate-limit reason record reference rescue-after sandbox scope seed send-within state subject terminate to",
     "type under-review waiting watch webhook-url wide worker-id"
+    "provider-limit providers rate-limit reason record reference rescue-after sandbox scope seed send-within state subject terminate to",
+    "type under-review waiting watch wide worker-id"
   ].join(" ").split(" ")
   const secrets = ["database-url", "evidence", "payload"]
 

@@ -60,8 +60,6 @@ const anyCalls = fc.array(
     submissions: fc.integer({ min: 0, max: 40 }),
     reads: fc.integer({ min: 0, max: 40 }),
     lateness: fc.double({ min: 0, max: 1, noNaN: true }),
-    /** How long the statement waits for the row after it read the clock. */
-    stale: fc.integer({ min: 0, max: 30_000 }),
     closes: fc.option(fc.integer({ min: 0, max: 2_000_000 }), { freq: 8 })
   }),
   { minLength: 1, maxLength: 80 }
@@ -75,14 +73,13 @@ describe("slots of a limit", () => {
         const row = makeRow(terms)
         const arrivals: Array<number> = []
         let clock = start
-        for (const { closes, lateness, pause, reads, stale, submissions } of calls) {
+        for (const { closes, lateness, pause, reads, submissions } of calls) {
           clock += pause
           if (closes !== null) row.close(clock + closes)
-          const now = clock - stale
-          const slots = row.reserve(now, submissions, reads)
+          const slots = row.reserve(clock, submissions, reads)
           for (const slot of [...slots.submissions.slots, ...slots.reads.slots]) {
             assert.isAtLeast(slot, 0)
-            arrivals.push(now + slot * 1000 + lateness * terms.slack)
+            arrivals.push(clock + slot * 1000 + lateness * terms.slack)
           }
         }
         const interval = Duration.toMillis(Duration.fromInputUnsafe(limit.interval)) * 1000
