@@ -8,7 +8,7 @@ import { TestClock } from "effect/testing"
 import { type Operation, OperationId, StaleOperation } from "../../../src/domain/Operation.ts"
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { makeOutcomeRecorder } from "../../../src/submission/OutcomeRecorder.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 
