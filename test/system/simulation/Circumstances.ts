@@ -83,3 +83,26 @@ export const limited = (scenario: Scenario): Scenario => ({
   network: noNetworkFaults,
   mishaps: { ...nothing, crash: 1000 }
 })
+
+/**
+ * Requests that arrive seconds after they left, and clocks that differ by more than a provider's window of consistency. There are
+ * no other faults: a read by a fast clock then often comes before a request that a slow one still accepts.
+ */
+export const lateRequestsByWrongClocks = (scenario: Scenario): Scenario => ({
+  ...scenario,
+  skew: 4000,
+  drift: 0,
+  forgets: false,
+  operations: 5,
+  calmAt: 15_000,
+  providers: scenario.providers.map((provider) => ({
+    ...provider,
+    refusesLate: true,
+    forgetful: 0,
+    consistency: 20,
+    window: null
+  })),
+  database: noDatabaseFaults,
+  network: { ...noNetworkFaults, lateRequest: 0.8 },
+  mishaps: nothing
+})

@@ -10,6 +10,7 @@ import {
   type OperationId,
   type OperationState
 } from "../../../src/domain/Operation.ts"
+import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import { lostTakeOver, restartEvidence } from "../../../src/services/internal/rescueEvidence.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import type { Traits } from "./SimulatedProvider.ts"
@@ -146,6 +147,13 @@ export class Judge {
     this.#options.world.trace.note("claim taken over", name)
     if (!wasReturned) this.violate("only a returned claim is taken over", name)
     this.#factsOf(id).claimedAt = this.#options.world.now
+  }
+
+  /** The database told a process that an outcome of a batch is recorded. */
+  acknowledged({ id, outcome, revision }: OutcomeRecord, stored: MemoryRecord | undefined): void {
+    const entry = stored?.history.find((entry) => entry.revision === revision + 1)
+    if (entry?.to === outcome.state) return
+    this.violate("an outcome that counts as recorded is in the ledger", `${this.name(id)}, ${outcome.state}`)
   }
 
   /** An attempt ended, and proved that the provider did nothing. It justifies this failure. */

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as References from "effect/References"
+import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
@@ -58,12 +59,14 @@ export class SimulatedDatabase {
   readonly ledger: OperationLedger["Service"]
   readonly #world: World
   readonly #journal: Journal
+  readonly #judge: Judge
   readonly #context: Context.Context<never>
   #isDown = false
   #incarnation = 0
 
   constructor(world: World, clock: MachineClock, judge: Judge) {
     this.#world = world
+    this.#judge = judge
     this.clock = clock
     this.#journal = new Journal(() => world.now, (before, after) => judge.committed(before, after))
     this.#context = Context.make(Clock.Clock, clock).pipe(Context.add(References.TracerEnabled, false))
@@ -108,7 +111,7 @@ export class SimulatedDatabase {
       claimReturned: (...args) => send("claimReturned", queue.claimReturned(...args)),
       mayStillSend: (...args) => send("mayStillSend", queue.mayStillSend(...args)),
       record: (...args) => send("record", queue.record(...args)),
-      recordAll: (...args) => send("recordAll", queue.recordAll(...args)),
+      recordAll: (records) => send("recordAll", Effect.tap(queue.recordAll(records), this.#judgeBatch(records))),
       rescue: (...args) => send("rescue", queue.rescue(...args)),
       rescueClaimsOf: (...args) => send("rescueClaimsOf", queue.rescueClaimsOf(...args)),
       takeReads: (...args) => send("takeReads", queue.takeReads(...args)),
@@ -127,6 +130,15 @@ export class SimulatedDatabase {
       openSlots: (...args) => send("openSlots", queue.openSlots(...args)),
       closeProvider: (...args) => send("closeProvider", queue.closeProvider(...args))
     }
+  }
+
+  #judgeBatch(records: ReadonlyArray<OutcomeRecord>) {
+    return (recorded: ReadonlyArray<boolean>) =>
+      Effect.sync(() => {
+        for (const [place, record] of records.entries()) {
+          if (recorded[place] === true) this.#judge.acknowledged(record, this.#journal.get(record.id))
+        }
+      })
   }
 
   #send<A, E>(process: SimulatedProcess, name: string, statement: Effect.Effect<A, E>) {

@@ -69,6 +69,7 @@ const kinds = [
   "statement: postpone",
   "statement: prepare",
   "statement: record",
+  "statement: recordAll",
   "statement: recordHeld",
   "statement: releaseUnsent",
   "statement: report",

@@ -11,7 +11,13 @@ import { shareSlots, stateAfter, toSlots, unusedLimit } from "../../../src/servi
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { moveRecord } from "../../../src/services/memory/recordRules.ts"
 import { namesNothing, NotSent, StatusAnswer, SubmissionAnswer } from "../../../src/submission/ProviderAdapter.ts"
-import { forgetful, forgottenAndUnfindable, forgottenClaims, limited } from "./Circumstances.ts"
+import {
+  forgetful,
+  forgottenAndUnfindable,
+  forgottenClaims,
+  lateRequestsByWrongClocks,
+  limited
+} from "./Circumstances.ts"
 import { claimable, claimOf, databaseTime, failure, force, isDue, records } from "./Force.ts"
 import type { Queue } from "./SimulatedDatabase.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
@@ -109,6 +115,16 @@ export const plants: Readonly<Record<string, () => Plant>> = {
           force(simulation, record, outcome, recording.due_in)
           return Effect.succeed(simulation.database.operations.get(id)!.operation)
         })
+    })
+  }),
+  "a lost batch": () => ({
+    queue: (queue) => ({ ...queue, recordAll: (records) => Effect.succeed(records.map(() => true)) })
+  }),
+  "a batch that applies partly": () => ({
+    queue: (queue) => ({
+      ...queue,
+      recordAll: (records) =>
+        Effect.as(queue.recordAll(records.slice(0, Math.ceil(records.length / 2))), records.map(() => true))
     })
   }),
   "cancel by age": () => ({
@@ -367,14 +383,7 @@ export const plants: Readonly<Record<string, () => Plant>> = {
   "no rescuer": () => ({ queue: (queue) => ({ ...queue, rescue: () => Effect.succeed([]) }) }),
   "a wait without limit for hanging statements": () => ({ policy: { storeTimeout: Duration.hours(1) } }),
   "a consistency window without tolerance for clocks": () => ({
-    circumstances: (scenario) => ({
-      ...scenario,
-      skew: 1500,
-      drift: 0,
-      forgets: false,
-      network: { ...scenario.network, lateRequest: 0.5 },
-      providers: scenario.providers.map((provider) => ({ ...provider, refusesLate: true, forgetful: 0, window: null }))
-    }),
+    circumstances: lateRequestsByWrongClocks,
     scenario: (scenario) => ({
       ...scenario,
       providers: scenario.providers.map((provider) => ({ ...provider, window: provider.consistency }))
