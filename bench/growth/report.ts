@@ -104,7 +104,7 @@ export const toTable = (report: GrowthReport): string => {
     `A transaction open for ${snapshot.seconds} s at ${snapshot.rate} operations/s, ${
       snapshot.settled.toLocaleString("en")
     } settled meanwhile, on a ledger of ${snapshot.phases[0]!.operations.toLocaleString("en")}:`,
-    tableOf(kinds, "CPU of a call", ["before", "open", "after"], snapshot.phases),
+    tableOf(kinds, "CPU of a call", ["before", "open", "ended", "vacuumed"], snapshot.phases),
     `Medians of ${rounds} rounds of ${operations} operations; shared_buffers ${sharedBuffers}. ${cpus} × ${cpu}, Node ${node}.\n`
   ].join("\n\n")
 }

@@ -152,7 +152,12 @@ const bold = (ratio: number) => ratio > goal ? `**${ratio.toFixed(2)}**` : ratio
 /** Costs of the calls on ledgers of several sizes, and while a snapshot was open. Ratios above the goal are bold. */
 export const growthTables = (report: GrowthReport): string => {
   const { grown, kinds, machine, operations, rounds, sharedBuffers, snapshot } = report
-  const [before, open, after] = snapshot.phases as readonly [LedgerCosts, LedgerCosts, LedgerCosts]
+  const [before, open, ended, vacuumed] = snapshot.phases as readonly [
+    LedgerCosts,
+    LedgerCosts,
+    LedgerCosts,
+    LedgerCosts
+  ]
   const largest = grown.at(-1)!
   const all = Object.keys(kinds) as ReadonlyArray<Kind>
   const pages = ({ costs }: LedgerCosts, kind: Kind) => `${whole(costs[kind].hits)} + ${costs[kind].misses.toFixed(1)}`
@@ -176,7 +181,8 @@ export const growthTables = (report: GrowthReport): string => {
         `A snapshot open for ${snapshot.seconds} s at ${snapshot.rate} operations/s`,
         "before µs",
         "× while open",
-        "× after",
+        "× after its end",
+        "× after VACUUM",
         "pages before",
         "pages while open"
       ],
@@ -184,7 +190,8 @@ export const growthTables = (report: GrowthReport): string => {
         kinds[kind],
         whole(before.costs[kind].cpu),
         bold(open.costs[kind].ratio),
-        bold(after.costs[kind].ratio),
+        bold(ended.costs[kind].ratio),
+        bold(vacuumed.costs[kind].ratio),
         whole(before.costs[kind].hits + before.costs[kind].misses),
         whole(open.costs[kind].hits + open.costs[kind].misses)
       ])

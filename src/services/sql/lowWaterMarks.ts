@@ -33,7 +33,7 @@ export interface Walk {
 
 /** When searches begin at marks. */
 export interface MarkPolicy {
-  /** A search that walks fewer entries always begins at the start. 2,000 entries take about a millisecond. */
+  /** A search that walks fewer entries always begins at the start. 2,000 entries take one or two milliseconds. */
   readonly longWalk: number
   /** Most milliseconds between two searches from the start. */
   readonly longestPause: number
@@ -45,8 +45,8 @@ export const MarkPolicy: Context.Reference<MarkPolicy> = Context.Reference(
   { defaultValue: () => ({ longWalk: 2000, longestPause: 30_000 }) }
 )
 
-/** At half a microsecond an entry, searches from the start take less than a hundredth of the time. */
-const pauseOf = (walked: number): number => walked / 10
+/** Milliseconds. An entry takes a microsecond or less, so searches from the start take a thousandth of the time or less. */
+const pauseOf = (walked: number): number => walked
 
 /**
  * SQL: the age of an entry that a mark may pass, in milliseconds. Acceptances and outcomes that commit within that time are found
@@ -54,8 +54,12 @@ const pauseOf = (walked: number): number => walked / 10
  */
 export const margin = 1000
 
-/** SQL: entries of an index that this session has read so far. Only differences count. */
-export const walkedOf = (index: string): string => `pg_stat_get_xact_tuples_returned('${index}'::regclass)::float8`
+/**
+ * SQL: entries of an index that this session has read so far. Only differences count. Zero without the index, or with `track_counts`
+ * off: then there are no marks.
+ */
+export const walkedOf = (index: string): string =>
+  `coalesce(pg_stat_get_xact_tuples_returned(to_regclass('${index}')), 0)::float8`
 
 interface LongSearch {
   /** Replaced by a search from the start, so that a search that began before it changes nothing. */
