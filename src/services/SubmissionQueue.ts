@@ -275,7 +275,7 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
     demand: SlotDemand,
     terms: SlotTerms
   ) => Effect.Effect<Slots, StoreUnavailable>
-  /** The slots that a call of `reserveSlots` would reserve now. Reserves none. */
+  /** The slots that a call of `reserveSlots` would reserve now. Reserves none, and writes only if the clock was set back. */
   readonly openSlots: (
     provider: ProviderName,
     demand: SlotDemand,

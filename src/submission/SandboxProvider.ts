@@ -69,6 +69,9 @@ const refusal = <A extends typeof SandboxProblem.Type>(schema: Schema.Codec<A, u
       })
   )
 
+/** The protocol documents that nothing was carried out. Without this body, a proxy may have answered. */
+const turnedAway = onBody(problem("too_many_requests"), (_, answer) => refusedForNow(answer))
+
 const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus({
   200: onBody(
     succeeded,
@@ -81,7 +84,7 @@ const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus
   // The protocol documents that these are final and that nothing was carried out.
   400: refusal(SandboxProblem),
   422: refusal(SandboxProblem),
-  429: refusedForNow,
+  429: turnedAway,
   409: firstOf(
     // The protocol documents that this is final and that nothing was carried out. The worker does not try again,
     // although its own clock may still allow it: the clocks may differ.
@@ -92,7 +95,7 @@ const decodeSubmission: Decode<SubmissionAnswer, NotSent | Uncertain> = byStatus
 })
 
 const decodeStatus: Decode<StatusAnswer, NotSent> = byStatus({
-  429: refusedForNow,
+  429: turnedAway,
   200: firstOf(
     onBody(
       pending,

@@ -37,6 +37,14 @@ export interface SlotShares {
 const startOf = (until: number, { burst, spacing }: SlotLane, horizon: number, opens: number): number =>
   Math.max(Math.min(until, horizon + burst * spacing), opens)
 
+/**
+ * Whether the clock was set back since the last reservation. Then a reservation, also one of no slots, brings the lanes back to
+ * the horizon.
+ */
+export const wasSetBack = (state: LimitState, { horizon, reads, shared }: SlotTerms, now: number): boolean =>
+  state.shared_until - now > horizon + shared.burst * shared.spacing
+  || (reads !== null && state.reads_until - now > horizon + reads.burst * reads.spacing)
+
 /** How many slots of a lane begin until `latest`. */
 const slotsUntil = (latest: number, start: number, { burst, spacing }: SlotLane, opens: number): number =>
   opens > latest ? 0 : Math.max(0, Math.floor((latest - start) / spacing) + burst)

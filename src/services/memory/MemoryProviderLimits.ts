@@ -5,7 +5,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { longestRetryAfter, type SlotDemand, type SlotTerms } from "../../domain/ProviderLimit.ts"
-import { shareSlots, stateAfter, toSlots, unusedLimit } from "../internal/providerSlots.ts"
+import { shareSlots, stateAfter, toSlots, unusedLimit, wasSetBack } from "../internal/providerSlots.ts"
 import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
 
 /** Microseconds. */
@@ -25,7 +25,14 @@ export const makeProviderLimits = ({ memory: { limits }, millis }: MemoryQueueTa
     })
 
   const openSlots = (provider: ProviderName, demand: SlotDemand, terms: SlotTerms) =>
-    Effect.sync(() => toSlots(sharesOf(provider, demand, terms, millis() * 1000), terms))
+    Effect.suspend(() => {
+      const now = millis() * 1000
+      const slots = toSlots(sharesOf(provider, demand, terms, now), terms)
+      const back = wasSetBack(stateOf(provider), terms, now)
+      return back
+        ? Effect.as(reserveSlots(provider, { submissions: 0, reads: 0 }, terms), slots)
+        : Effect.succeed(slots)
+    })
 
   const closeProvider = (provider: ProviderName, pause: Duration.Duration) =>
     Effect.sync(() => {

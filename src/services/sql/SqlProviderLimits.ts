@@ -9,7 +9,14 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { longestRetryAfter, type SlotDemand, type SlotTerms } from "../../domain/ProviderLimit.ts"
-import { type LimitState, shareSlots, type SlotShares, toSlots, unusedLimit } from "../internal/providerSlots.ts"
+import {
+  type LimitState,
+  shareSlots,
+  type SlotShares,
+  toSlots,
+  unusedLimit,
+  wasSetBack
+} from "../internal/providerSlots.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 
 /** Microseconds. */
@@ -43,11 +50,14 @@ export const makeProviderLimits = Effect.gen(function*() {
   )
 
   const openSlots = Effect.fn("SubmissionQueue.openSlots")(
-    (provider: ProviderName, demand: SlotDemand, terms: SlotTerms) =>
-      Effect.map(
-        orUnavailable(sql.unsafe<LimitState & { readonly now: number }>(readStatement, [provider])),
-        ([row]) => toSlots(shareSlots(row ?? unusedLimit, demand, terms, row?.now ?? 0, longestPause), terms)
-      )
+    function*(provider: ProviderName, demand: SlotDemand, terms: SlotTerms) {
+      const [row] = yield* sql.unsafe<LimitState & { readonly now: number }>(readStatement, [provider])
+      if (row === undefined) return toSlots(shareSlots(unusedLimit, demand, terms, 0, longestPause), terms)
+      // No worker would reserve a slot as long as none is open.
+      if (wasSetBack(row, terms, row.now)) yield* ask(provider, { submissions: 0, reads: 0 }, terms)
+      return toSlots(shareSlots(row, demand, terms, row.now, longestPause), terms)
+    },
+    orUnavailable
   )
 
   const closeProvider = Effect.fn("SubmissionQueue.closeProvider")((provider: ProviderName, pause: Duration.Duration) =>
