@@ -106,8 +106,7 @@ describe("The adapter for the sandbox", () => {
     }],
     ["503 is uncertain", 503, problem("unavailable"), { _tag: "Uncertain" }],
     ["429 too_many_requests is a refusal for now: nothing was done", 429, problem("too_many_requests"), {
-      _tag: "NotSent",
-      isRefused: true
+      _tag: "NotSent"
     }],
     ["429 is uncertain", 429, problem("too_many"), { _tag: "Uncertain" }],
     ["404 is uncertain", 404, problem("not_found"), { _tag: "Uncertain" }]
