@@ -44,13 +44,14 @@ END $$;
 -- After the UPDATE, once for all rows of the statement: erases the payloads of the operations that it settled. No other UPDATE
 -- leaves a row with completed_at, because a settled operation never changes. The rights are those of operations_accepted.
 --
--- PostgreSQL keeps the plan of the first call. The table of payloads is as small as the queue, and a plan for few payloads or for
--- a large statement would read all of them. The settings leave the primary key only.
+-- PostgreSQL keeps the plan of the first call. The table of payloads is as small as the queue, and a plan for few payloads would
+-- read all of them later. The array leaves no join that could, and the setting leaves no scan of the table.
 CREATE FUNCTION operations_settled() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+  LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off AS $$
 BEGIN
-  DELETE FROM operation_payloads y USING changed c
-  WHERE c.completed_at IS NOT NULL AND y.operation_id = c.id AND y.client_id = c.client_id;
+  DELETE FROM operation_payloads y
+  WHERE y.operation_id = ANY (ARRAY(SELECT id FROM changed WHERE completed_at IS NOT NULL))
+    AND EXISTS (SELECT FROM changed c WHERE c.id = y.operation_id AND c.client_id = y.client_id);
   RETURN NULL;
 END $$;
 
