@@ -125,44 +125,48 @@ const assign = (askers: ReadonlyArray<Asker>, slots: Slots | null, askedAt: Cloc
 }
 
 /** Reserves slots for all requests that wait, one statement at a time. The next one is for those that came meanwhile. */
-const reserveAll = Effect.fnUntraced(
-  function*(queue: Queue, state: ProviderState, terms: SlotTerms) {
-    while (state.askers.length > 0) {
-      const askers = state.askers
-      state.askers = []
-      const count = (kind: RequestKind) => askers.filter((asker) => asker.kind === kind).length
-      const demand = { submissions: count("submissions"), reads: count("reads") }
-      const askedAt = yield* readClocks
-      const slots = yield* withinStore(queue.reserveSlots(state.provider, demand, terms)).pipe(
-        Effect.catchCause((cause) =>
-          Effect.as(
-            logFailure("Could not reserve slots of a provider's limit; nothing is sent to it for now", cause),
-            null
-          )
+const reserveAll = Effect.fnUntraced(function*(queue: Queue, state: ProviderState, terms: SlotTerms) {
+  while (state.askers.length > 0) {
+    const askers = state.askers
+    state.askers = []
+    const count = (kind: RequestKind) => askers.filter((asker) => asker.kind === kind).length
+    const demand = { submissions: count("submissions"), reads: count("reads") }
+    const askedAt = yield* readClocks
+    const slots = yield* Effect.suspend(() => withinStore(queue.reserveSlots(state.provider, demand, terms))).pipe(
+      Effect.catchCause((cause) =>
+        Effect.as(
+          logFailure("Could not reserve slots of a provider's limit; nothing is sent to it for now", cause),
+          null
         )
       )
-      assign(askers, slots, askedAt, yield* readClocks)
-    }
-  },
-  (reservations, _queue, state) =>
-    Effect.ensuring(
-      Effect.annotateLogs(reservations, { provider: state.provider }),
-      Effect.sync(() => {
-        state.isReserving = false
-      })
     )
-)
-
-/** Asks for a slot. The reservation goes on if the request is interrupted, because it is for others, too. */
-const ask = Effect.fnUntraced(function*(queue: Queue, state: ProviderState, terms: SlotTerms, kind: RequestKind) {
-  const asker: Asker = { kind, answer: Deferred.makeUnsafe() }
-  state.askers.push(asker)
-  if (!state.isReserving) {
-    state.isReserving = true
-    yield* Effect.forkDetach(reserveAll(queue, state, terms))
+    assign(askers, slots, askedAt, yield* readClocks)
   }
-  return yield* Deferred.await(asker.answer)
-})
+  // In the turn that found no asker: one that comes later sees it, and starts the next run.
+  state.isReserving = false
+}, (reservations, _queue, { provider }) => Effect.annotateLogs(reservations, { provider }))
+
+/**
+ * Asks for a slot. The reservation goes on if the request is interrupted, because it is for others, too. So it runs in the
+ * context of the process, not in that of the request.
+ */
+const ask = (
+  queue: Queue,
+  context: Context.Context<never>,
+  state: ProviderState,
+  terms: SlotTerms,
+  kind: RequestKind
+) =>
+  Effect.suspend(() => {
+    const asker: Asker = { kind, answer: Deferred.makeUnsafe() }
+    state.askers.push(asker)
+    if (!state.isReserving) {
+      state.isReserving = true
+      // In this turn: no interruption can come between the mark and the run. It begins after this turn, whose askers it takes along.
+      Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, reserveAll(queue, state, terms)))
+    }
+    return Deferred.await(asker.answer)
+  })
 
 /** Milliseconds until the end of the provider's pause. */
 const pauseLeft = Effect.fnUntraced(function*(state: ProviderState) {
@@ -199,6 +203,7 @@ const useSlot = Effect.fnUntraced(
 
 const make = Effect.gen(function*() {
   const queue = yield* SubmissionQueue
+  const context = yield* Effect.context<never>()
   const providers = yield* Providers
   const { storeTimeout } = yield* SubmissionPolicy
   const metrics = yield* SubmissionMetrics
@@ -218,7 +223,7 @@ const make = Effect.gen(function*() {
     if (pause > 0) return wait(pause)
     const { terms } = state
     if (terms === null) return begin
-    const answer = yield* whileWaiting(state, kind, ask(queue, state, terms, kind))
+    const answer = yield* whileWaiting(state, kind, ask(queue, context, state, terms, kind))
     if (answer._tag !== "Slot") return answer
     if (metrics !== null && answer.millis > 0) metrics.of(provider).waits.value++
     return yield* useSlot(state, terms, answer)

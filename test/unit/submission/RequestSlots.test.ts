@@ -3,14 +3,25 @@
  * test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, Layer } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, References } from "effect"
 import { TestClock } from "effect/testing"
 import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
 import { NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
 import { Reconciler } from "../../../src/submission/Reconciler.ts"
+import { RequestSlots } from "../../../src/submission/RequestSlots.ts"
 import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
-import { acknowledged, away, makeWorld, neverOpen, type Queue, workFor } from "../../fixtures/submission/World.ts"
+import { InMemoryLedger } from "../../fixtures/Ledger.ts"
+import {
+  acknowledged,
+  away,
+  bank,
+  makeWorld,
+  neverOpen,
+  type Queue,
+  until,
+  workFor
+} from "../../fixtures/submission/World.ts"
 
 const tenPerSecond: ProviderLimit = { requests: 10, interval: "1 second" }
 
@@ -129,6 +140,32 @@ describe("a provider with a limit", () => {
       const reasons = [...world.memory.operations.values()].map(({ return_reason }) => return_reason)
       assert.sameMembers(reasons, [null, "the provider has no slot for the request until it is too late to send"])
     }))
+
+  it.effect("has a slot for a request that asks in any turn of another reservation, or is interrupted in any turn", () =>
+    Effect.gen(function*() {
+      const adapter = ProviderAdapter.of({
+        limit: { requests: 1000, interval: "1 second", burst: 1000 },
+        submit: () => Effect.die(null),
+        readStatus: () => Effect.die(null)
+      })
+      const services = yield* Layer.build(
+        Layer.provide(RequestSlots.layer, [
+          InMemoryLedger,
+          Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
+        ])
+      )
+      const slots = Context.get(services, RequestSlots)
+      const wait = (turns: number) => Effect.replicateEffect(Effect.yieldNow, turns, { discard: true })
+      for (let turns = 0; turns < 60; turns++) {
+        const interrupted = yield* Effect.forkChild(slots.takeTurn(bank, "submissions"))
+        yield* wait(turns)
+        yield* Fiber.interrupt(interrupted)
+        const first = yield* Effect.forkChild(slots.takeTurn(bank, "submissions"))
+        yield* wait(turns)
+        const second = yield* Effect.forkChild(slots.takeTurn(bank, "reads"))
+        yield* until(() => first.pollUnsafe() !== undefined && second.pollUnsafe() !== undefined)
+      }
+    }).pipe(Effect.provideService(References.MaxOpsBeforeYield, 3)))
 
   it.effect("of an invalid limit stops the start, with its name", () =>
     Effect.gen(function*() {
