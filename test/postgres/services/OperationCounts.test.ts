@@ -197,12 +197,11 @@ layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issueAtNewProvider()
-      yield* acceptSeveral(identity, 30)
-      const accepted = sql<{ readonly id: string }>`SELECT id FROM operations WHERE state = 'accepted' ORDER BY id`
+      const accepted = yield* acceptSeveral(identity, 30)
       // The first statement has one row: PostgreSQL keeps its plan.
       for (const count of [1, 7, 22]) {
         yield* sql`DELETE FROM operation_counts`
-        const ids = (yield* accepted).slice(0, count).map(({ id }) => id)
+        const ids = accepted.splice(0, count)
         yield* sql`
           UPDATE operations SET revision = revision + 1,
             state = CASE WHEN id = ANY (${ids.slice(0, 2)}::uuid[]) THEN 'cancelled' ELSE 'submitting' END
