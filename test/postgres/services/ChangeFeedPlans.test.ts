@@ -9,8 +9,9 @@ import type { ChangeQuery } from "../../../src/domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
 import { readerParameters } from "../../../src/node/Pools.ts"
 import { beforeAllIds, type ChangePosition, startOfLedger } from "../../../src/services/internal/changePosition.ts"
-import { changesOfGrant, changesOfLedger, lastChange } from "../../../src/services/sql/changeStatements.ts"
+import { changesOfGrant, changesOfLedger, lastChange, recordMark } from "../../../src/services/sql/changeStatements.ts"
 import { fill } from "../../fixtures/FilledLedger.ts"
+import { fillQueue } from "../../fixtures/FilledQueue.ts"
 import { accept, issue, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool } from "../../fixtures/Pools.ts"
 
@@ -81,6 +82,18 @@ const assertPlans = Effect.fnUntraced(function*(grant: GrantIdentity, when: stri
   }
 }, Effect.provide(Reader))
 
+/** One connection with the settings of the database, as workers have. */
+const Worker = Layer.fresh(anotherPool({ maxConnections: 1 }))
+
+const assertPlanOfMark = Effect.fnUntraced(function*(when: string) {
+  const sql = yield* SqlClient.SqlClient
+  for (const mode of ["force_custom_plan", "force_generic_plan"]) {
+    yield* sql.unsafe(`SET plan_cache_mode = ${mode}`)
+    yield* sql`DELETE FROM change_marks`
+    yield* assertIndex({ text: recordMark, parameters: [] }, "operations_by_change", `${when}, ${mode}, the mark`)
+  }
+}, Effect.provide(Worker))
+
 layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the cost of the change feed", (it) => {
   it.effect("is that of the owner's changes, whatever PostgreSQL knows about the table", () =>
     Effect.gen(function*() {
@@ -94,5 +107,17 @@ layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the 
       yield* assertPlans(identity, "an owner that is newer than the statistics")
       yield* sql`ANALYZE`
       yield* assertPlans(identity, "a small owner beside a large one")
+    }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true, timeout: "2 minutes" })("the cost of a mark", (it) => {
+  it.effect("is that of the last change, also when most operations have one position, as after a load", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { grant } = yield* issue()
+      yield* fillQueue(grant, { count: 20_000 })
+      yield* assertPlanOfMark("without statistics")
+      yield* sql`ANALYZE`
+      yield* assertPlanOfMark("with statistics")
     }))
 })
