@@ -101,7 +101,7 @@ const send = (
     }
     yield* logOutcome(end.outcome, end.evidence["reason"], { operation_id: id, provider })
     yield* recordSettlement(services, timed, end)
-  })).pipe(Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: id } }))
+  })).pipe(Effect.withSpan("SubmissionWorker.send", { attributes: { operation_id: id } }, { captureStackTrace: false }))
 }
 
 /** Counts the end of a submission. `startedAt` is in milliseconds of `performance.now()`. */

@@ -47,14 +47,14 @@ export const attemptUntilSent = Effect.fnUntraced(function*(
   const { drain, policy } = services
   const payload = yield* timed.claim.payload
   const sendWithin = Duration.toMillis(policy.sendWithin)
-  let failure = local("it was too late to send")
+  let failure: NotSent | null = null
   let pause = Duration.toMillis(policy.retryDelay)
   for (let isFirst = true;; isFirst = false) {
     const result = yield* Effect.result(tryOnce(services, timed, payload, progress, isFirst))
     if (result._tag === "Success") return result.success
     const error = result.failure
     if (error._tag === "Blocked") {
-      if (error.isDecisive || failure.isLocal === true) failure = local(error.reason)
+      if (error.isDecisive || failure === null || failure.isLocal === true) failure = local(error.reason)
     } else if (error._tag === "NotSent" && error.isLocal !== true && error.isPermanent !== true) failure = error
     else return yield* Effect.fail(error)
     const wait = pause * (yield* Random.nextBetween(0.5, 1.5))

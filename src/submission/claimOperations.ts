@@ -90,7 +90,9 @@ const claimWithin = Effect.fnUntraced(function*(
   const tooLong = Effect.raceFirst(
     Effect.sleep(patience),
     Effect.andThen(drain.begun, Effect.sleep(policy.storeTimeout))
-  ).pipe(Effect.andThen(Effect.fail(new StoreUnavailable({ cause: new Error("no answer in time") }))))
+  ).pipe(
+    Effect.andThen(Effect.suspend(() => Effect.fail(new StoreUnavailable({ cause: new Error("no answer in time") }))))
+  )
   const claims = yield* Effect.raceFirst(Effect.interruptible(statement), tooLong).pipe(
     // After any failure, the next poll tries again.
     Effect.catchCause((cause) =>

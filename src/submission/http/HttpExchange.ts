@@ -7,12 +7,14 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Headers from "effect/http/Headers"
 import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import type * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
 import { parseJson, readBody, requireJsonType } from "../../http/JsonBody.ts"
 import { fetchInit } from "../../http/RequestDefaults.ts"
@@ -163,15 +165,25 @@ const readResponse = (
     )
   )
 
-/** Closing the scope aborts a request in progress, also when the fiber is interrupted. */
+/**
+ * Closing the scope aborts the request, also when the fiber is interrupted. After a whole body there is nothing to abort, and an
+ * abort would cost as much as the body.
+ */
 const attempt = (
   client: HttpClient.HttpClient,
   request: HttpClientRequest.HttpClientRequest,
   limits: ExchangeLimits
 ): Effect.Effect<HttpAnswer, NoAnswer> =>
-  Effect.scoped(
-    Effect.flatMap(sendRequest(client, request, limits), (response) => readResponse(request, response, limits))
-  )
+  Effect.suspend(() => {
+    const scope = Scope.makeUnsafe()
+    return sendRequest(client, request, limits).pipe(
+      Effect.flatMap((response) => readResponse(request, response, limits)),
+      Scope.provide(scope),
+      Effect.onExit((exit) =>
+        Exit.isSuccess(exit) && exit.value.status !== 204 ? Effect.void : Scope.close(scope, exit)
+      )
+    )
+  })
 
 /** Corrects the failure by the state of the gate, which proves more than the failure of a client. */
 const applyGate = (noAnswer: NoAnswer, gate: ClosableSendGate, wasRepeated: boolean): NoAnswer => {
