@@ -40,7 +40,11 @@ export interface PollerOptions<A, R> {
   readonly allowance: (free: number) => Effect.Effect<number, never, R>
   /** Takes up to `limit` items. Never interrupted, so that every item taken is handled. */
   readonly take: (limit: number) => Effect.Effect<ReadonlyArray<A>, never, R>
-  readonly handle: (item: A) => Effect.Effect<void, never, R>
+  /**
+   * Handles an item. `release` frees its slot early: what is left of the item needs none. Of released items, those beyond `limit`
+   * occupy slots all the same.
+   */
+  readonly handle: (item: A, release: Effect.Effect<void>) => Effect.Effect<void, never, R>
   /**
    * Milliseconds to the next poll, if the allowance of the last one was smaller than its free slots, and all of it was used.
    * Default: `pollInterval`.
@@ -66,32 +70,48 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
   const { limit, slots } = options
   const wake = Latch.makeUnsafe(false)
   const hasFreeSlot = Latch.makeUnsafe(false)
-  let used = 0
+  // Items that were taken, or are about to be, and have not released their slots.
+  let holding = 0
+  let released = 0
   // More items may be due than the last poll could take. The next poll starts as soon as enough slots are free, or soon after the
   // first one.
   let isBehind = false
   // More items may be due than the allowance of the last poll. It may be larger soon.
   let isHeldBack = false
-  const sharedInUse = () => Math.max(0, used - slots.reserved)
-  const freeSlots = () => Math.min(limit - used, Math.max(0, slots.reserved - used) + slots.shared - slots.sharedUsed)
-  // At least a quarter of the slots that this poller can have now are free. Shared slots of other pollers do not count,
+  const used = () => holding + Math.max(0, released - limit)
+  const sharedInUse = () => Math.max(0, used() - slots.reserved)
+  const freeSlots = () =>
+    Math.min(limit - used(), Math.max(0, slots.reserved - used()) + slots.shared - slots.sharedUsed)
+  // At least half of the slots that this poller can have now are free. Shared slots of other pollers do not count,
   // because they may stay occupied for long.
-  const isWorthwhile = () => freeSlots() > 0 && freeSlots() * 4 >= used + freeSlots()
+  const isWorthwhile = () => freeSlots() > 0 && freeSlots() * 2 >= used() + freeSlots()
 
-  const occupy = (count: number) => {
+  const count = (change: { readonly holding?: number; readonly released?: number }) => {
     const before = sharedInUse()
-    used += count
+    holding += change.holding ?? 0
+    released += change.released ?? 0
     slots.sharedUsed += sharedInUse() - before
   }
 
+  const wakeIfBehind = () => {
+    if (!isBehind) return
+    if (isWorthwhile()) wake.openUnsafe()
+    else if (freeSlots() > 0) hasFreeSlot.openUnsafe()
+  }
+
   const start = (item: A) => {
-    const finish = Effect.sync(() => {
-      occupy(-1)
-      if (!isBehind) return
-      if (isWorthwhile()) wake.openUnsafe()
-      else if (freeSlots() > 0) hasFreeSlot.openUnsafe()
+    let isReleased = false
+    const release = Effect.sync(() => {
+      if (isReleased) return
+      isReleased = true
+      count({ holding: -1, released: 1 })
+      wakeIfBehind()
     })
-    return FiberSet.run(running)(Effect.ensuring(options.handle(item), finish))
+    const finish = Effect.sync(() => {
+      count(isReleased ? { released: -1 } : { holding: -1 })
+      wakeIfBehind()
+    })
+    return FiberSet.run(running)(Effect.ensuring(options.handle(item, release), finish))
   }
 
   const poll = Effect.gen(function*() {
@@ -101,9 +121,9 @@ export const runPoller = Effect.fnUntraced(function*<A, R>(
     const allowed = free > 0 ? yield* options.allowance(free) : 0
     // Other pollers may have taken slots meanwhile. Occupying them before `take` keeps the others from doing so.
     const asked = Math.max(0, Math.min(allowed, freeSlots()))
-    occupy(asked)
+    count({ holding: asked })
     const items = asked > 0 ? yield* options.take(asked) : []
-    occupy(items.length - asked)
+    count({ holding: items.length - asked })
     yield* Effect.forEach(items, start, { discard: true })
     const isFull = items.length === asked
     isBehind = free <= 0 || (allowed === free && isFull)

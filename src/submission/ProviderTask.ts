@@ -12,7 +12,8 @@ export interface ProviderTask<A> {
   readonly kind: RequestKind
   /** Takes up to `limit` items of a provider from the store. */
   readonly take: (provider: ProviderName, limit: number) => Effect.Effect<ReadonlyArray<A>>
-  readonly handle: (item: A) => Effect.Effect<void>
+  /** Handles an item. `release` tells that its request has ended, and frees its slot for the next one. */
+  readonly handle: (item: A, release: Effect.Effect<void>) => Effect.Effect<void>
 }
 
 /**
@@ -22,7 +23,7 @@ export interface ProviderTask<A> {
 export const runOnce = <A>({ handle, take }: ProviderTask<A>) =>
   Effect.fnUntraced(function*(provider: ProviderName, limit: number) {
     const items = yield* take(provider, limit)
-    yield* Effect.forEach(items, handle, { concurrency: "unbounded", discard: true })
+    yield* Effect.forEach(items, (item) => handle(item, Effect.void), { concurrency: "unbounded", discard: true })
     return items.length
   })
 

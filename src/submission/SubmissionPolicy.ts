@@ -12,7 +12,10 @@ export interface SubmissionPolicyShape {
    * for the providers, in equal parts, so that slow providers do not delay others.
    */
   readonly concurrency: number
-  /** Most submissions, and most status reads, at the same time for one provider. */
+  /**
+   * Most submissions, and most status reads, at the same time for one provider. While their outcomes are recorded, as many
+   * further submissions may begin.
+   */
   readonly providerConcurrency: number
   /**
    * How long after the claim bytes may leave: five minutes at most. If the provider could not be reached until then, the

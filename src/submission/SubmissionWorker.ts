@@ -65,19 +65,21 @@ const make = Effect.map(submissionServices, (shared) => {
   const task: ProviderTask<TimedClaim> = {
     kind: "submissions",
     take: claimOperations(services),
-    handle: (timed) => Effect.ensuring(send(services, checkFailure, timed), services.pauses.release(timed.probeOf))
+    handle: (timed, release) =>
+      Effect.ensuring(send(services, checkFailure, timed, release), services.pauses.release(timed.probeOf))
   }
   return { services, task }
 })
 
 /**
  * Sends a claimed operation, and records the outcome or returns the claim. An interruption ends the attempts, and does not stop
- * the record.
+ * the record. The next submission need not wait for the record: `release` tells that the attempts have ended.
  */
 const send = (
   services: WorkerServices,
   checkFailure: ReturnType<typeof makeFailureCheck>,
-  timed: TimedClaim
+  timed: TimedClaim,
+  release: Effect.Effect<void>
 ): Effect.Effect<void> => {
   const { claim: { operation: { id } }, provider } = timed
   return Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
@@ -96,6 +98,7 @@ const send = (
       yield* logReturn(end.reason, { operation_id: id, provider })
       return yield* returnClaim(services, timed, end.reason)
     }
+    yield* release
     if (end.outcome.state === "failed" && Exit.isSuccess(exit) && exit.value._tag === "Rejected") {
       yield* checkFailure(provider, exit.value)
     }

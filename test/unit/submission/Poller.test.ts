@@ -181,6 +181,37 @@ describe("A poller", () => {
       assert.strictEqual(line.running.size, 8)
     }))
 
+  it.effect("takes the next items when handlers release their slots, and handles twice its limit at most", () =>
+    Effect.gen(function*() {
+      const line = makeLine()
+      line.add(40)
+      let released = 0
+      let used = 0
+      yield* start(line, {
+        handle: (_, release) =>
+          Effect.gen(function*() {
+            used++
+            yield* Effect.sleep("100 millis")
+            // The second release of an item frees nothing.
+            yield* Effect.andThen(release, release)
+            released++
+            used--
+            yield* line.handle()
+          })
+      })
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual([line.running.size, released, used, line.waiting.length], [16, 16, 0, 24])
+      yield* line.finish(8)
+      yield* TestClock.adjust("10 seconds")
+      assert.deepStrictEqual([line.running.size, released, line.waiting.length], [16, 24, 16])
+      for (let n = 0; n < 5; n++) {
+        yield* line.finish(16)
+        yield* TestClock.adjust("10 seconds")
+      }
+      assert.deepStrictEqual([line.running.size, released, line.waiting.length], [0, 40, 0])
+      assert.strictEqual(line.most(), 16)
+    }))
+
   it.effect("polls at once when it is woken, and at intervals when it is not", () =>
     Effect.gen(function*() {
       const line = makeLine()
