@@ -45,13 +45,13 @@ END $$;
 -- leaves a row with completed_at, because a settled operation never changes. The rights are those of operations_accepted.
 --
 -- PostgreSQL keeps the plan of the first call. The table of payloads is as small as the queue, and a plan for few payloads would
--- read all of them later. The array leaves no join that could, and the setting leaves no scan of the table.
+-- read all of them later. The array and IS TRUE leave no join that could, and the setting leaves no scan of the table.
 CREATE FUNCTION operations_settled() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off AS $$
 BEGIN
   DELETE FROM operation_payloads y
   WHERE y.operation_id = ANY (ARRAY(SELECT id FROM changed WHERE completed_at IS NOT NULL))
-    AND EXISTS (SELECT FROM changed c WHERE c.id = y.operation_id AND c.client_id = y.client_id);
+    AND ((y.operation_id, y.client_id) IN (SELECT id, client_id FROM changed WHERE completed_at IS NOT NULL)) IS TRUE;
   RETURN NULL;
 END $$;
 
