@@ -47,7 +47,7 @@ const options = readOptions(import.meta.url, {
 const plan = options.quick
   ? {
     rounds: 1,
-    throughput: { warmUp: 1000, operations: 4000, delay: 0 },
+    throughput: { warmUp: 3000, operations: 4000, delay: 0 },
     distant: { warmUp: 500, operations: 1500, delay: distance },
     latency: { perSecond: 100, warmUp: 1, duration: 5 }
   }

@@ -4,6 +4,7 @@
 import { Effect, type Scope } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Grant } from "../../src/domain/Grant.ts"
+import type { ProviderLimit } from "../../src/domain/ProviderLimit.ts"
 import type { DatabaseAddress } from "../shared/processes.ts"
 import { baseline, type PeerName, type SystemName } from "./config.ts"
 import { ageLedger, makeLedgerQueue } from "./ledgerQueue.ts"
@@ -45,6 +46,8 @@ export interface Contestant {
   readonly answer: Answer
   /** Whether the workers listen for acceptances, or only poll. */
   readonly listens: boolean
+  /** The limit of the provider. Only the gateway keeps one. */
+  readonly limit?: ProviderLimit
 }
 
 const one: Contestant = { name: baseline, system: "gateway", workers: 1, answer: "at once", listens: true }
@@ -62,9 +65,13 @@ const peers = (["hand-written", "graphile-worker", "pg-boss"] as const).map((sys
   system
 }))
 
+/** So high that no request waits: it shows what the reservations cost. */
+const highLimit: ProviderLimit = { requests: 100_000, interval: "1 second" }
+
 const throughput: ReadonlyArray<Contestant> = [
   one,
   two(one, "two workers"),
+  { ...one, name: "with a limit", limit: highLimit },
   { ...one, name: "acknowledged", answer: "acknowledged" },
   ...peers.flatMap((peer) => [peer, two(peer)])
 ]
@@ -74,7 +81,7 @@ export const measurements = {
   /** With a provider that answers at once. */
   throughput,
   /** With a provider that takes `distance` milliseconds. */
-  distant: throughput.filter(({ answer }) => answer === "at once"),
+  distant: throughput.filter(({ answer, limit }) => answer === "at once" && limit === undefined),
   /** From the acceptance to the request. */
   latency: [one, polling(one, "polling"), ...peers, polling(peers.at(-1)!, "pg-boss polling")]
 }

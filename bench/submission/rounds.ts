@@ -65,8 +65,8 @@ let rounds = 0
 
 const startWorkers = (setting: Setting, contestant: Contestant, sandboxUrl: string, timed: boolean) => {
   const { database, profile } = setting
-  const { listens, system, workers } = contestant
-  const config: WorkerConfig = { database, sandboxUrl, listens, timed }
+  const { limit, listens, system, workers } = contestant
+  const config: WorkerConfig = { database, sandboxUrl, listens, timed, ...limit === undefined ? {} : { limit } }
   const flags = profile ? ["--cpu-prof"] : []
   return Effect.all(Array.from({ length: workers }, () => startReady(systems[system].script, config, flags)))
 }
