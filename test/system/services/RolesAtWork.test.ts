@@ -19,6 +19,7 @@ import {
   Scope
 } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
+import { slotTerms } from "../../../src/domain/ProviderLimit.ts"
 import * as PgAcceptanceSignal from "../../../src/node/PgAcceptanceSignal.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import { GrantBlockers } from "../../../src/services/GrantBlockers.ts"
@@ -67,6 +68,12 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
     ledger.accept(identity, { type: "payment", key: IdempotencyKey.make(key), payload: key })
   assert.deepStrictEqual(yield* queue.prepare, { moved: false })
   yield* acceptNext("sent")
+  const demand = { submissions: 1, reads: 1 }
+  const limit = slotTerms({ requests: 50, interval: "1 second" }, 250)
+  assert.lengthOf((yield* queue.openSlots(provider, demand, limit)).submissions.slots, 1)
+  assert.lengthOf((yield* queue.reserveSlots(provider, demand, limit)).reads.slots, 1)
+  yield* queue.closeProvider(provider, Duration.minutes(1))
+  assert.isEmpty((yield* queue.reserveSlots(provider, demand, limit)).submissions.slots)
   const [claim] = yield* queue.claim(provider, 1, claimTerms)
   const { id } = claim!.operation
   yield* queue.returnClaim(claim!, { ...returnTerms, delay: Duration.zero })
@@ -81,10 +88,24 @@ const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
     recording({ reference: reference("theirs"), due_in: Duration.zero })
   )
   assert.lengthOf(yield* queue.takeReads(provider, 1, readTerms), 1)
-  yield* queue.postpone(id, 3, { due_in: Duration.zero, reference: null })
-  yield* queue.record(id, 3, { state: "succeeded" }, recording())
+  yield* queue.postpone(id, 3, { due_in: Duration.minutes(1), reference: null })
+  assert.strictEqual(yield* queue.hint(provider, { operation_id: id }, Duration.minutes(1)), "due")
+  assert.deepStrictEqual(
+    yield* queue.recordAll([{ id, revision: 3, outcome: { state: "succeeded" }, recording: recording() }]),
+    [true]
+  )
   yield* queue.rescue(10)
   yield* queue.rescueClaimsOf("worker")
+
+  const together = ["together-1", "together-2"].map((key) => ({
+    type: "payment",
+    key: IdempotencyKey.make(key),
+    payload: key
+  }))
+  for (const acceptance of yield* ledger.acceptAll(identity, together)) {
+    const { operation } = yield* acceptance
+    yield* ledger.cancel(operation.id, null)
+  }
 
   const { operation: held } = yield* acceptNext("held")
   const { operation: released } = yield* acceptNext("released")
@@ -163,10 +184,10 @@ describe("The generated roles", () => {
         }
         const feed = yield* OperationFeed
         const changes = yield* feed.since(identity, { states: [], type: null, page_size: 100, after: null })
-        assert.lengthOf(changes.operations, 4)
+        assert.lengthOf(changes.operations, 6)
         const query = { states: ["submitting"], type: "payment", page_size: 1, after: null } as const
         assert.strictEqual((yield* feed.sinceEncoded(identity, query)).count, 1)
-        assert.lengthOf((yield* feed.sinceInLedger(null, 100)).changes, 4)
+        assert.lengthOf((yield* feed.sinceInLedger(null, 100)).changes, 6)
         assert.lengthOf((yield* feed.sinceInLedger(yield* feed.now, 100)).changes, 0)
       }).pipe(
         Effect.provide(
