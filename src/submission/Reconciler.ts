@@ -151,7 +151,9 @@ const readAndRecord = (
     if (decision._tag === "Record" && answer?._tag === "Proven" && answer.state === "failed") {
       yield* checkFailure(due.provider, answer)
     }
-    const due_in = Duration.millis(readDelay(services.policy.readSchedule, due.reads, yield* Random.next))
+    // Without an answer there was no read: a hint or the schedule still asks for one.
+    const reads = answer === null ? 0 : due.reads
+    const due_in = Duration.millis(readDelay(services.policy.readSchedule, reads, yield* Random.next))
     yield* apply(services, due, decision, due_in)
   }).pipe(
     // Another process was faster, and decided on a newer revision.
