@@ -3,9 +3,10 @@
  * test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, Layer, References } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, Logger, References } from "effect"
 import { TestClock } from "effect/testing"
 import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
 import { Reconciler } from "../../../src/submission/Reconciler.ts"
@@ -231,6 +232,39 @@ describe("a provider with a limit", () => {
       assert.strictEqual((yield* open(bank, "submissions", 100)).count, count - 1)
       yield* Fiber.interrupt(waiting)
       assert.strictEqual((yield* open(bank, "submissions", 100)).count, count)
+    }))
+
+  it.effect("has an answer for each request, also if a logger throws when the database is away", () =>
+    Effect.gen(function*() {
+      let isAway = true
+      const adapter = ProviderAdapter.of({
+        limit: tenPerSecond,
+        submit: () => Effect.die(null),
+        readStatus: () => Effect.die(null)
+      })
+      const inner = Context.get(yield* Layer.build(InMemoryLedger), SubmissionQueue)
+      const queue: Queue = {
+        ...inner,
+        reserveSlots: (...args) => isAway ? away : inner.reserveSlots(...args)
+      }
+      const throwing = Logger.make(() => {
+        throw new Error("the disk is full")
+      })
+      const services = yield* Layer.build(
+        Layer.provide(RequestSlots.layer, [
+          Layer.succeed(SubmissionQueue, queue),
+          Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
+        ])
+      ).pipe(Effect.provideService(Logger.CurrentLoggers, new Set([throwing])))
+      const { takeTurn } = Context.get(services, RequestSlots)
+      const turnOf = Effect.fnUntraced(function*() {
+        const fiber = yield* Effect.forkChild(takeTurn(bank, "submissions"))
+        yield* until(() => fiber.pollUnsafe() !== undefined)
+        return yield* Fiber.join(fiber)
+      })
+      assert.strictEqual((yield* turnOf())._tag, "Unavailable")
+      isAway = false
+      assert.strictEqual((yield* turnOf())._tag, "Begin")
     }))
 
   it.effect("of an invalid limit stops the start, with its name", () =>
