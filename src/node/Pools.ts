@@ -146,8 +146,9 @@ export const MigrationPool = pool("migration", {
 })
 
 /**
- * For workers, and for hints of a process without them. One connection of the workers listens for acceptances and hints. The server cancels a statement before its worker stops waiting, so no
- * abandoned statement can still commit. Statements may wait for the lock of a row, so each has a connection of its own.
+ * For workers, and for hints of a process without them. One connection of the workers listens for acceptances and hints. The
+ * server cancels a statement before its worker stops waiting, so no abandoned statement can still commit. Statements may wait for
+ * the lock of a row, so each has a connection of its own.
  */
 export const WorkerPool = pool("worker", {
   maxConnections: 16,

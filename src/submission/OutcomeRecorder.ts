@@ -16,6 +16,12 @@ import { withinStore } from "./withinStore.ts"
 /** Most outcomes of one statement. */
 const largestBatch = 100
 
+/**
+ * Most characters of evidence of one statement, unless one outcome alone has more. PostgreSQL records a million in a tenth of a
+ * second. A hundred bodies of the largest size would take longer than a statement may, again and again.
+ */
+const mostEvidence = 1_000_000
+
 /** Milliseconds after which the next batch no longer waits for a statement. A lock or a dead connection may hold that up. */
 const patience = 100
 
@@ -32,9 +38,30 @@ export interface OutcomeRecorder {
 /** An outcome that waits for its record. */
 interface Waiting {
   readonly record: OutcomeRecord
+  /** Characters of its evidence. */
+  readonly size: number
   readonly recorded: Deferred.Deferred<void, RecordFailure>
   /** The context of the caller, with its span and the annotations of its log lines. */
   readonly context: Context.Context<never>
+}
+
+/** The characters of the evidence. Infinite if it is no JSON, as from an adapter without type checks: it goes alone. */
+const sizeOf = ({ recording }: OutcomeRecord): number => {
+  try {
+    return JSON.stringify(recording.evidence).length
+  } catch {
+    return Infinity
+  }
+}
+
+/** How many of these outcomes go together: at least one. */
+const countOfBatch = (waiting: ReadonlyArray<Waiting>): number => {
+  let count = 0
+  for (let size = 0; count < Math.min(waiting.length, largestBatch); count++) {
+    size += waiting[count]!.size
+    if (size > mostEvidence && count > 0) break
+  }
+  return count
 }
 
 /**
@@ -78,8 +105,9 @@ const makeRecorder = (queue: SubmissionQueue["Service"], context: Context.Contex
   /** Records batch after batch, until no outcome waits. */
   const run = Effect.gen(function*() {
     while (waiting.length > 0) {
-      const batch = waiting.slice(0, largestBatch)
-      waiting = waiting.slice(largestBatch)
+      const count = countOfBatch(waiting)
+      const batch = waiting.slice(0, count)
+      waiting = waiting.slice(count)
       const fiber = yield* Effect.forkDetach(recordTogether(batch), { startImmediately: true })
       yield* Effect.raceFirst(Fiber.await(fiber), Effect.sleep(patience))
     }
@@ -90,7 +118,7 @@ const makeRecorder = (queue: SubmissionQueue["Service"], context: Context.Contex
     record: (record) =>
       Effect.contextWith((caller: Context.Context<never>) => {
         const recorded = Deferred.makeUnsafe<void, RecordFailure>()
-        waiting.push({ record, recorded, context: caller })
+        waiting.push({ record, size: sizeOf(record), recorded, context: caller })
         if (!isRunning) {
           isRunning = true
           // It begins after this turn, whose outcomes it takes along.

@@ -111,8 +111,9 @@ const makeTask = (services: SubmissionServices): ProviderTask<DueRead> => {
 const takeDueReads = ({ policy, providers, queue }: SubmissionServices) => {
   const hasLimit = [...providers.values()].some(({ limit }) => limit !== undefined)
   const terms = {
-    // Covers the wait for a slot, the read and two statements: no other reader takes the operation meanwhile. The read of a
-    // reader that crashed is due again soon after.
+    // Covers the read, and the wait for a slot and the statements if each takes half of `storeTimeout`. So no other reader takes the
+    // operation meanwhile. If they take longer, a second reader may: then only one of them records. The read of a reader that
+    // crashed is due again soon after.
     lease: Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, hasLimit ? 3 : 2)),
     rescue_after: policy.rescueAfter,
     idle: policy.idle,
@@ -151,7 +152,9 @@ const readAndRecord = (
     if (decision._tag === "Record" && answer?._tag === "Proven" && answer.state === "failed") {
       yield* checkFailure(due.provider, answer)
     }
-    const due_in = Duration.millis(readDelay(services.policy.readSchedule, due.reads, yield* Random.next))
+    // Without an answer there was no read: a hint or the schedule still asks for one.
+    const reads = answer === null ? 0 : due.reads
+    const due_in = Duration.millis(readDelay(services.policy.readSchedule, reads, yield* Random.next))
     yield* apply(services, due, decision, due_in)
   }).pipe(
     // Another process was faster, and decided on a newer revision.

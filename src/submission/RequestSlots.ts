@@ -138,7 +138,9 @@ const reserveAll = Effect.fnUntraced(function*(queue: Queue, state: ProviderStat
           logFailure("Could not reserve slots of a provider's limit; nothing is sent to it for now", cause),
           null
         )
-      )
+      ),
+      // A logger of the application may throw. The requests still get their answer, and later ones theirs.
+      Effect.catchCause(() => Effect.succeed(null))
     )
     assign(askers, slots, askedAt, yield* readClocks)
   }

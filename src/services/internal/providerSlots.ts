@@ -38,11 +38,17 @@ const startOf = (until: number, { burst, spacing }: SlotLane, horizon: number, o
   Math.max(Math.min(until, horizon + burst * spacing), opens)
 
 /**
- * Whether the clock was set back since the last reservation. Then a reservation, also one of no slots, brings the lanes back to
- * the horizon.
+ * Whether the clock was set back since the last reservation or pause. Then a reservation, also one of no slots, brings the lanes
+ * back to the horizon, and the end of the pause to the longest one.
  */
-export const wasSetBack = (state: LimitState, { horizon, reads, shared }: SlotTerms, now: number): boolean =>
-  state.shared_until - now > horizon + shared.burst * shared.spacing
+export const wasSetBack = (
+  state: LimitState,
+  { horizon, reads, shared }: SlotTerms,
+  now: number,
+  longestPause: number
+): boolean =>
+  state.closed_until - now > longestPause
+  || state.shared_until - now > horizon + shared.burst * shared.spacing
   || (reads !== null && state.reads_until - now > horizon + reads.burst * reads.spacing)
 
 /** How many slots of a lane begin until `latest`. */
@@ -91,13 +97,13 @@ export const shareSlots = (
 /** The state after these slots. */
 export const stateAfter = (
   state: LimitState,
-  { reads, reads_reserved, reads_shared, shared, submissions }: SlotShares,
+  { opens, reads, reads_reserved, reads_shared, shared, submissions }: SlotShares,
   terms: SlotTerms,
   now: number
 ): LimitState => ({
   shared_until: now + shared + (submissions + reads_shared) * terms.shared.spacing,
   reads_until: terms.reads === null ? state.reads_until : now + reads + reads_reserved * terms.reads.spacing,
-  closed_until: state.closed_until
+  closed_until: Math.min(state.closed_until, now + opens)
 })
 
 const sequence = (count: number, slot: (n: number) => number): ReadonlyArray<number> =>

@@ -28,7 +28,7 @@ export const makeProviderLimits = ({ memory: { limits }, millis }: MemoryQueueTa
     Effect.suspend(() => {
       const now = millis() * 1000
       const slots = toSlots(sharesOf(provider, demand, terms, now), terms)
-      const back = wasSetBack(stateOf(provider), terms, now)
+      const back = wasSetBack(stateOf(provider), terms, now, longestPause)
       return back
         ? Effect.as(reserveSlots(provider, { submissions: 0, reads: 0 }, terms), slots)
         : Effect.succeed(slots)

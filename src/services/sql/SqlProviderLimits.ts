@@ -54,7 +54,7 @@ export const makeProviderLimits = Effect.gen(function*() {
       const [row] = yield* sql.unsafe<LimitState & { readonly now: number }>(readStatement, [provider])
       if (row === undefined) return toSlots(shareSlots(unusedLimit, demand, terms, 0, longestPause), terms)
       // No worker would reserve a slot as long as none is open.
-      if (wasSetBack(row, terms, row.now)) yield* ask(provider, { submissions: 0, reads: 0 }, terms)
+      if (wasSetBack(row, terms, row.now, longestPause)) yield* ask(provider, { submissions: 0, reads: 0 }, terms)
       return toSlots(shareSlots(row, demand, terms, row.now, longestPause), terms)
     },
     orUnavailable
@@ -83,7 +83,7 @@ export const reserveStatement = (now: string) => `
     SELECT *, ${now}::float8 AS now FROM old
   ), opening AS (
     SELECT *, greatest(0, least(closed_until - now, $9::float8)) AS opens,
-      shared_until - now > $6::float8 + $3::float8 * $2::float8
+      closed_until - now > $9::float8 OR shared_until - now > $6::float8 + $3::float8 * $2::float8
         OR coalesce(reads_until - now > $6::float8 + $5::float8 * $4::float8, false) AS was_set_back
     FROM present
   ), start AS (
@@ -120,7 +120,8 @@ export const reserveStatement = (now: string) => `
   ), reserved AS (
     UPDATE provider_limits l
     SET shared_until = now + shared + (submissions + reads_shared) * $2::float8,
-      reads_until = CASE WHEN $4::float8 IS NULL THEN reads_until ELSE now + reads + reads_reserved * $4::float8 END
+      reads_until = CASE WHEN $4::float8 IS NULL THEN reads_until ELSE now + reads + reads_reserved * $4::float8 END,
+      closed_until = least(closed_until, now + opens)
     FROM third WHERE l.provider = $1 AND (was_set_back OR submissions + reads_reserved + reads_shared > 0)
   )
   SELECT opens, shared, reads, submissions, reads_reserved, reads_shared FROM third`

@@ -15,6 +15,7 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { type Acceptance, OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { layerAesGcm, PayloadCipher, type SealedPayload } from "../../../src/services/PayloadCipher.ts"
 import * as ProviderPayloads from "../../../src/services/ProviderPayloads.ts"
+import { acceptAllStatement } from "../../../src/services/sql/acceptStatements.ts"
 import {
   accept,
   conformance,
@@ -27,6 +28,7 @@ import {
   PostgresLedger,
   walk
 } from "../../fixtures/Ledger.ts"
+import { layerRecorded, Statements } from "../../fixtures/Statements.ts"
 
 const payment = (key: string, payload: Schema.Json = { amount: "10.00" }): FinancialRequest => ({
   type: "payment",
@@ -352,6 +354,30 @@ layer(PostgresLedger, { excludeTestServices: true })("the payloads of a batch", 
         )
       )
     }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("the statements of a batch", (it) => {
+  it.effect("have up to 500 requests and up to 4 MiB of payloads each", () =>
+    Effect.gen(function*() {
+      const { identity } = yield* issue()
+      const statements = yield* Statements
+      const sizes = Effect.fnUntraced(function*(requests: ReadonlyArray<FinancialRequest>) {
+        statements.length = 0
+        yield* acceptAll(identity, requests)
+        return statements.flatMap(({ parameters, text }) =>
+          text === acceptAllStatement
+            ? [(parameters[9] as ReadonlyArray<Uint8Array>).map(({ length }) => length)]
+            : []
+        )
+      })
+      const many = Array.from({ length: 501 }, () => payment(newKey(), 1))
+      assert.deepStrictEqual((yield* sizes(many)).map(({ length }) => length), [500, 1])
+      const longest = "x".repeat(262_144 - 2)
+      const large = Array.from({ length: 33 }, () => payment(newKey(), longest))
+      assert.deepStrictEqual((yield* sizes(large)).map(({ length }) => length), [16, 16, 1])
+    }).pipe(Effect.provide(
+      Layer.fresh(OperationLedger.layer).pipe(Layer.provideMerge(layerRecorded), Layer.provide(NodeCrypto.layer))
+    )))
 })
 
 layer(PostgresLedger, { excludeTestServices: true })("a batch that PostgreSQL refuses because of one row", (it) => {

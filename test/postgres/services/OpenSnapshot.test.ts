@@ -110,6 +110,17 @@ layer(PostgresLedger, { excludeTestServices: true })("while an old snapshot is o
             assert.notStrictEqual(scan["Node Type"], "Seq Scan", JSON.stringify({ ...scan, Plans: undefined }))
           }
 
+          yield* fillQueue(other, { count: 12, state, due_in: 0.05 })
+          yield* sql`SELECT pg_sleep(0.1)`
+          assert.lengthOf(yield* search, 10, "as many as it may find")
+          assert.lengthOf(yield* search, 2, "and the others are not below the mark")
+
+          if (name !== "a rescue") {
+            // As if its transaction had committed half a second late.
+            yield* fillQueue(other, { count: 1, state, due_in: -0.5 })
+            assert.lengthOf(yield* search, 1, "it is within the margin")
+          }
+
           // As if its transaction had committed a minute late.
           yield* fillQueue(other, { count: 1, state, due_in: -60 })
           assert.deepStrictEqual(yield* search, [], "it is below the mark")

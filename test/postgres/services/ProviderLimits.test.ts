@@ -149,6 +149,24 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
       assert.isNotEmpty(later.reads.slots)
     }))
 
+  it.effect("are closed no longer than the longest pause after the clock of the database was set back", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { closeProvider, openSlots } = yield* SubmissionQueue
+      const provider = newProvider()
+      yield* closeProvider(provider, Duration.seconds(1))
+      // As after a clock that was set back by a day.
+      yield* sql`UPDATE provider_limits SET closed_until = closed_until + 86400000000 WHERE provider = ${provider}`
+      // Pollers only look, and reserve nothing while nothing is open.
+      assert.strictEqual(counted(yield* openSlots(provider, many, terms)), 0)
+      // As five minutes later.
+      yield* sql`
+        UPDATE provider_limits SET closed_until = closed_until - 300000000, shared_until = shared_until - 300000000,
+          reads_until = reads_until - 300000000
+        WHERE provider = ${provider}`
+      assert.isAtLeast(counted(yield* openSlots(provider, many, terms)), 1)
+    }))
+
   const anyLimit = fc.record({
     requests: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 7, max: 400 })),
     interval: fc.constantFrom(100, 1000, 60_000),
@@ -198,7 +216,7 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
         const [after] = yield* sql`
           SELECT shared_until::float8, reads_until::float8, closed_until::float8 FROM provider_limits
           WHERE provider = ${provider}`
-        const isChanged = wasSetBack(state, terms, now) ||
+        const isChanged = wasSetBack(state, terms, now, 300_000_000) ||
           shares.submissions + shares.reads_reserved + shares.reads_shared > 0
         const expected: object = isChanged ? stateAfter(state, shares, terms, now) : state
         assert.deepStrictEqual({ ...after }, { ...expected }, what)

@@ -150,6 +150,16 @@ describe("slots of a limit", () => {
     }))
   })
 
+  it("a pause ends after the longest one, also when the clock is set back by a day", () => {
+    const terms = slotTerms({ requests: 50, interval: "1 second" }, 250)
+    const row = makeRow(terms)
+    row.reserve(start, 1, 0)
+    row.close(start + 1_000_000)
+    const later = start - 86_400_000_000
+    assert.isEmpty(row.reserve(later, 10, 10).submissions.slots)
+    assert.isNotEmpty(row.reserve(later + longestPause, 10, 10).submissions.slots)
+  })
+
   const saturate = (limit: ProviderLimit, seconds: number, kinds: ReadonlyArray<RequestKind>, readsEvery = 3) => {
     const terms = slotTerms(limit, 250)
     const row = makeRow(terms)

@@ -4,8 +4,10 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Schema } from "effect"
+import { FetchHttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import type * as net from "node:net"
+import { gzipSync } from "node:zlib"
 import type { ProviderReference } from "../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
@@ -66,6 +68,19 @@ describe("Decoders", () => {
       const server = yield* rawServer(answering(response(422, `{"code":"no_funds"}`)))
       assert.deepInclude(yield* submitTo(optionsFor(server.url)), { _tag: "Rejected", code: "no_funds" })
     }).pipe(Effect.provide(layer)))
+})
+
+describe("A body", () => {
+  it.live("that is larger than maxBodySize only after its decompression proves nothing", () =>
+    Effect.gen(function*() {
+      const body = gzipSync(`${succeeded}${" ".repeat(1_000_000)}`)
+      const head = response(200, "", { "Content-Encoding": "gzip", "Content-Length": String(body.length) })
+      const server = yield* rawServer(answering(Buffer.concat([Buffer.from(head), body])))
+      assert.isBelow(body.length, 4096)
+      const answer = yield* submitTo(optionsFor(server.url, { maxBodySize: 4096 }))
+      assert.strictEqual(answer._tag, "Uncertain")
+      assert.strictEqual((yield* submitTo(optionsFor(server.url, { maxBodySize: 2_000_000 })))._tag, "Succeeded")
+    }).pipe(Effect.provide(FetchHttpClient.layer)))
 })
 
 describe("A status read", () => {

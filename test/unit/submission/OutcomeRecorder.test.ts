@@ -3,7 +3,7 @@
  * statements of a queue on the test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Exit, Fiber, References } from "effect"
+import { Deferred, Duration, Effect, Exit, Fiber, References, type Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { type Operation, OperationId, StaleOperation } from "../../../src/domain/Operation.ts"
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
@@ -51,7 +51,7 @@ const makeBook = Effect.fnUntraced(function*({ alone = () => Effect.void, togeth
   /** Records outcomes at the same time, each in a fiber of its own. */
   const recordAll = (numbers: ReadonlyArray<number>) =>
     Effect.forEach(numbers, (n) => Effect.forkChild(record(recordOf(n)), { startImmediately: true }))
-  return { lines, record: (n: number) => record(recordOf(n)), recordAll }
+  return { lines, record: (n: number) => record(recordOf(n)), recordAll, recorder: record }
 })
 
 /** Lets all fibers run that need no time. */
@@ -104,6 +104,32 @@ describe("An outcome", () => {
         { at: 30, records: range(101, 100) },
         { at: 60, records: range(201, 50) }
       ])
+      assert.isTrue(fibers.every(isSuccess))
+    }))
+
+  it.effect("with large evidence shares a statement with few others, so that none takes longer than a statement may", () =>
+    Effect.gen(function*() {
+      const { lines, recorder } = yield* makeBook({ together: (records) => after(all(records)) })
+      const circular: Record<string, unknown> = {}
+      circular["self"] = circular
+      const bodies = [
+        "x".repeat(2_000_000),
+        "x".repeat(400_000),
+        "x".repeat(400_000),
+        "x".repeat(400_000),
+        "",
+        circular
+      ]
+      const fibers = yield* Effect.forEach(bodies, (body, n) => {
+        const record = recordOf(n)
+        // As an adapter without type checks may give it.
+        const evidence = { body: body as Schema.Json }
+        return Effect.forkChild(recorder({ ...record, recording: { ...record.recording, evidence } }), {
+          startImmediately: true
+        })
+      })
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(lines.map(({ records }) => records), [[0], [1, 2], [3, 4], [5]])
       assert.isTrue(fibers.every(isSuccess))
     }))
 

@@ -94,6 +94,34 @@ describe("A hint", () => {
       assert.lengthOf(here.announced, 1)
     }))
 
+  it.effect("leads to a read soon, though the limit of the provider had no slot for the first one", () =>
+    Effect.gen(function*() {
+      let isTaken = false
+      const { id, world } = yield* scene({
+        policy: { pollInterval: Duration.seconds(1) },
+        limit: { requests: 50, interval: "1 second" },
+        read: () => Effect.succeed(succeeded),
+        queue: (queue) => ({
+          // Other processes reserve all slots that are open.
+          reserveSlots: (provider, demand, terms) =>
+            isTaken
+              ? Effect.succeed({ submissions: { slots: [], again: 60_000 }, reads: { slots: [], again: 60_000 } })
+              : queue.reserveSlots(provider, demand, terms)
+        })
+      })
+      // The next read by the schedule would be in an hour.
+      world.memory.operations.set(id, { ...world.recordOf(id), reads: 40 })
+      isTaken = true
+      const { hint } = yield* start(world, Reconciler.layer)
+      assert.isTrue(yield* hint(bank, { operation_id: id }))
+      yield* until(() => world.recordOf(id).reading_since !== null)
+      yield* until(() => world.recordOf(id).reading_since === null)
+      assert.isEmpty(world.reads)
+      isTaken = false
+      for (let second = 0; second < 5; second++) yield* TestClock.adjust("1 second")
+      assert.lengthOf(world.reads, 1)
+    }))
+
   it.effect("with text that no operation can have reaches no statement", () =>
     Effect.gen(function*() {
       let statements = 0

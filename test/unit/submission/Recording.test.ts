@@ -5,6 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
+import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { acknowledged, away, makeWorld, reference, workFor } from "../../fixtures/submission/World.ts"
 
 describe("The record of an outcome", () => {
@@ -21,6 +22,20 @@ describe("The record of an outcome", () => {
       assert.strictEqual(yield* world.stateOf(id), "submitted")
       assert.strictEqual(failures, 6)
       assert.lengthOf(world.attempts, 1)
+    }))
+
+  it.effect("keeps no slot: the next operation is sent before it is made", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        policy: { concurrency: 1, providerConcurrency: 1 },
+        queue: (queue) => ({ record: (...args) => Effect.delay(queue.record(...args), "1 second") })
+      })
+      yield* world.acceptMany(2)
+      const stop = yield* world.start(SubmissionWorker.layer)
+      yield* TestClock.adjust("500 millis")
+      assert.lengthOf(world.attempts, 2)
+      yield* TestClock.adjust("3 seconds")
+      yield* stop
     }))
 
   it.effect("is made once, even if the store's acknowledgement was lost", () =>

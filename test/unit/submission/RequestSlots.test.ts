@@ -3,9 +3,10 @@
  * test's clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, Layer, References } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, Logger, References } from "effect"
 import { TestClock } from "effect/testing"
 import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../../../src/submission/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/Providers.ts"
 import { Reconciler } from "../../../src/submission/Reconciler.ts"
@@ -19,6 +20,7 @@ import {
   makeWorld,
   neverOpen,
   type Queue,
+  reference,
   until,
   workFor
 } from "../../fixtures/submission/World.ts"
@@ -131,6 +133,49 @@ describe("a provider with a limit", () => {
       assert.isTrue(asked.some((at) => at > second!.at - 5000 && at <= second!.at))
     }))
 
+  it.effect("gets no operation whose authorization ended while a slow statement reserved its slot", () =>
+    Effect.gen(function*() {
+      let delay = 2000
+      const world = yield* makeWorld({
+        limit: { requests: 10, interval: "1 minute", slack: "30 seconds" },
+        queue: (inner) => ({
+          // The claim is 4 s old when the worker asks for a slot, and 6 s when it has one.
+          claim: (...args) => Effect.tap(inner.claim(...args), () => Effect.sleep(4000)),
+          reserveSlots: (...args) =>
+            Effect.suspend(() => {
+              const wait = delay
+              delay = 0
+              return Effect.delay(inner.reserveSlots(...args), wait)
+            })
+        })
+      })
+      const id = yield* world.acceptOne
+      const fiber = yield* Effect.forkChild(world.work)
+      yield* TestClock.adjust("5 seconds")
+      yield* world.grants.revoke(world.grant.grant_id)
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.join(fiber)
+      assert.isEmpty(world.attempts)
+      assert.strictEqual(yield* world.stateOf(id), "failed")
+    }))
+
+  it.effect("gets no status read while the database reserves no slots", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        limit: tenPerSecond,
+        queue: (inner) => ({
+          reserveSlots: (provider, demand, terms) =>
+            demand.reads > 0 ? away : inner.reserveSlots(provider, demand, terms)
+        })
+      })
+      const id = yield* world.acceptOne
+      yield* workFor(world, "1 second")
+      assert.strictEqual(yield* world.stateOf(id), "submitted")
+      yield* TestClock.adjust("5 seconds")
+      assert.strictEqual(yield* world.reconcile, 1)
+      assert.isEmpty(world.reads)
+    }))
+
   it.effect("returns the claims of operations that have no slot until sendWithin", () =>
     Effect.gen(function*() {
       const world = yield* makeWorld({ limit: { requests: 1, interval: "1 hour" } })
@@ -167,6 +212,61 @@ describe("a provider with a limit", () => {
       }
     }).pipe(Effect.provideService(References.MaxOpsBeforeYield, 3)))
 
+  it.effect("has no open slot for a further request as long as others wait for the open ones", () =>
+    Effect.gen(function*() {
+      const adapter = ProviderAdapter.of({
+        limit: tenPerSecond,
+        submit: () => Effect.die(null),
+        readStatus: () => Effect.die(null)
+      })
+      const services = yield* Layer.build(
+        Layer.provide(RequestSlots.layer, [
+          InMemoryLedger,
+          Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
+        ])
+      )
+      const { open, rest } = Context.get(services, RequestSlots)
+      const { count } = yield* open(bank, "submissions", 100)
+      assert.isAtLeast(count, 2)
+      const waiting = yield* Effect.forkChild(rest(bank, "submissions", 1000), { startImmediately: true })
+      assert.strictEqual((yield* open(bank, "submissions", 100)).count, count - 1)
+      yield* Fiber.interrupt(waiting)
+      assert.strictEqual((yield* open(bank, "submissions", 100)).count, count)
+    }))
+
+  it.effect("has an answer for each request, also if a logger throws when the database is away", () =>
+    Effect.gen(function*() {
+      let isAway = true
+      const adapter = ProviderAdapter.of({
+        limit: tenPerSecond,
+        submit: () => Effect.die(null),
+        readStatus: () => Effect.die(null)
+      })
+      const inner = Context.get(yield* Layer.build(InMemoryLedger), SubmissionQueue)
+      const queue: Queue = {
+        ...inner,
+        reserveSlots: (...args) => isAway ? away : inner.reserveSlots(...args)
+      }
+      const throwing = Logger.make(() => {
+        throw new Error("the disk is full")
+      })
+      const services = yield* Layer.build(
+        Layer.provide(RequestSlots.layer, [
+          Layer.succeed(SubmissionQueue, queue),
+          Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
+        ])
+      ).pipe(Effect.provideService(Logger.CurrentLoggers, new Set([throwing])))
+      const { takeTurn } = Context.get(services, RequestSlots)
+      const turnOf = Effect.fnUntraced(function*() {
+        const fiber = yield* Effect.forkChild(takeTurn(bank, "submissions"))
+        yield* until(() => fiber.pollUnsafe() !== undefined)
+        return yield* Fiber.join(fiber)
+      })
+      assert.strictEqual((yield* turnOf())._tag, "Unavailable")
+      isAway = false
+      assert.strictEqual((yield* turnOf())._tag, "Begin")
+    }))
+
   it.effect("of an invalid limit stops the start, with its name", () =>
     Effect.gen(function*() {
       const adapter = ProviderAdapter.of({
@@ -196,6 +296,54 @@ describe("a provider without a limit", () => {
       assert.isNotEmpty(world.reads)
       assert.deepStrictEqual(calls, { reserveSlots: 0, openSlots: 0, closeProvider: 0 })
     }))
+})
+
+describe("the lease of a status read", () => {
+  const slowly: ProviderLimit = { requests: 100, interval: "1 minute", burst: 40, slack: "30 seconds" }
+  for (const [name, limit] of [["without a limit", {}], ["with a limit", { limit: slowly }]] as const) {
+    it.effect(`lasts until its end is recorded, ${name}, though statements take half of storeTimeout`, () =>
+      Effect.gen(function*() {
+        let isSlow = false
+        let reservations = 0
+        const slowed = <A, E>(effect: Effect.Effect<A, E>) =>
+          Effect.suspend(() => isSlow ? Effect.tap(effect, () => Effect.sleep(2400)) : effect)
+        const none = { slots: [], again: 50 }
+        const world = yield* makeWorld({
+          ...limit,
+          read: () =>
+            Effect.delay(
+              Effect.succeed(
+                StatusAnswer.Proven({ state: "succeeded", names: { reference, operation_id: null }, evidence: {} })
+              ),
+              14_900
+            ),
+          queue: (inner) => ({
+            takeReads: (...args) => slowed(inner.takeReads(...args)),
+            // The first statement finds no slot.
+            reserveSlots: (...args) =>
+              slowed(
+                isSlow && ++reservations === 1
+                  ? Effect.succeed({ submissions: none, reads: none })
+                  : inner.reserveSlots(...args)
+              ),
+            // Another transaction has locked the rows.
+            recordAll: (records) => slowed(Effect.succeed(records.map(() => false))),
+            record: (...args) => Effect.suspend(() => Effect.delay(inner.record(...args), isSlow ? 2400 : 0))
+          })
+        })
+        const ids = yield* world.acceptMany(4)
+        const sent = yield* Effect.forkChild(world.work)
+        for (let second = 0; second < 30; second++) yield* TestClock.adjust("1 second")
+        yield* Fiber.join(sent)
+        isSlow = true
+        for (let second = 0; second < 60; second++) {
+          yield* Effect.forkChild(world.reconcile)
+          yield* TestClock.adjust("1 second")
+        }
+        for (const id of ids) assert.strictEqual(yield* world.stateOf(id), "succeeded")
+        assert.sameMembers(world.reads.map(({ id }) => id), ids)
+      }))
+  }
 })
 
 describe("Retry-After", () => {
@@ -257,6 +405,36 @@ describe("Retry-After", () => {
       const id = yield* world.acceptOne
       yield* workFor(world, "1 minute")
       assert.strictEqual((yield* world.show(id)).failure?.code, "provider_unavailable")
+    }))
+
+  it.effect("ends the wait of a request for its reserved slot: the request comes after the pause", () =>
+    Effect.gen(function*() {
+      let sent = 0
+      const world = yield* makeWorld({
+        limit: { ...tenPerSecond, burst: 2 },
+        submit: () => ++sent === 1 ? refuse(Duration.seconds(10)) : Effect.succeed(acknowledged)
+      })
+      yield* world.acceptMany(2)
+      const fiber = yield* Effect.forkChild(world.work)
+      for (let step = 0; step < 150; step++) yield* TestClock.adjust(100)
+      yield* Fiber.join(fiber)
+      const [first, ...others] = world.attempts.map(({ at }) => at)
+      assert.lengthOf(others, 2)
+      assert.isAtLeast(Math.min(...others), first! + 10_000)
+    }))
+
+  it.effect("holds no claim of a worker that is stopped", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({ submit: () => refuse(Duration.seconds(20)) })
+      const id = yield* world.acceptOne
+      const stop = yield* world.start(SubmissionWorker.layer)
+      for (let second = 0; second < 3; second++) yield* TestClock.adjust("1 second")
+      yield* Effect.forkChild(stop)
+      yield* TestClock.adjust("10 millis")
+      assert.strictEqual(
+        world.recordOf(id).return_reason,
+        "the worker was stopped while the request waited for its turn"
+      )
     }))
 
   it.effect("does not open the circuit", () =>
