@@ -68,7 +68,6 @@ export class UndiciBody {
   /** The whole body. It has no limit. */
   get whole(): Effect.Effect<ArrayBuffer, unknown> {
     return Effect.suspend(() => {
-      if (this.all !== undefined) return Effect.succeed(this.all)
       if (!this.startReading("whole")) return alreadyRead
       return this.end === undefined ? Effect.flatMap(this.change, () => this.takeAll()) : this.takeAll()
     })

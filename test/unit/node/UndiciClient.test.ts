@@ -16,6 +16,7 @@ import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as net from "node:net"
+import { Readable } from "node:stream"
 import { gzipSync } from "node:zlib"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { makeUndiciClient } from "../../../src/node/UndiciClient.ts"
@@ -67,11 +68,11 @@ const makeDispatcher = (onDispatch: () => void = () => {}) => {
 
 const url = "http://127.0.0.1:1/"
 
-/** A response over the dispatcher of the test, whose body the test adds. */
+/** A response over the dispatcher of the test, whose body the test adds. The scope of the test could abort it. */
 const startResponse = Effect.gen(function*() {
   const { client, handlers } = makeDispatcher()
   const { calls, controller } = makeController()
-  const fiber = yield* Effect.forkChild(client.get(url), { startImmediately: true })
+  const fiber = yield* Effect.forkChild(HttpClient.withScope(client).get(url), { startImmediately: true })
   const handler = handlers[0]!
   handler.onRequestStart(controller, null)
   handler.onResponseStart(controller, 200, {})
@@ -193,8 +194,10 @@ describe("A body", () => {
       )
       handler.onResponseData(controller, chunk)
       yield* until(() => chunks === 1)
-      for (const _ of [1, 2, 3]) handler.onResponseData(controller, chunk)
-      assert.deepStrictEqual([calls[0], chunks], ["pause", 1])
+      handler.onResponseData(controller, chunk)
+      assert.deepStrictEqual([calls, chunks], [[], 1])
+      handler.onResponseData(controller, chunk)
+      assert.deepStrictEqual([calls, chunks], [["pause"], 1])
     }))
 
   it.effect("is aborted when its reader stops before the end", () =>
@@ -222,6 +225,26 @@ describe("A body", () => {
         assert.deepStrictEqual(reasonOf(yield* Fiber.join(fiber)), { tag: "DecodeError", cause })
         assert.deepStrictEqual(reasonOf(yield* Effect.flip(response.text)).tag, "DecodeError")
       }
+    }))
+
+  it.effect("drops the chunks that were not read when it fails", () =>
+    Effect.gen(function*() {
+      const { controller, handler, response } = yield* startResponse
+      handler.onResponseData(controller, chunk)
+      handler.onResponseError(controller, new Error("other side closed"))
+      let chunks = 0
+      const read = Stream.runForEach(response.stream, () => Effect.sync(() => ++chunks))
+      assert.deepStrictEqual([reasonOf(yield* Effect.flip(read)).tag, chunks], ["DecodeError", 0])
+    }))
+
+  it.effect("that is complete can be read after the abort", () =>
+    Effect.gen(function*() {
+      const scope = Scope.makeUnsafe()
+      const { controller, handler, response } = yield* Scope.provide(startResponse, scope)
+      handler.onResponseData(controller, Buffer.from("text"))
+      handler.onResponseEnd(controller, {})
+      yield* Scope.close(scope, Exit.void)
+      assert.strictEqual(yield* response.text, "text")
     }))
 
   it.live("without an end fills no memory", () =>
@@ -284,7 +307,7 @@ describe("An abort", () => {
       assert.deepStrictEqual(server.requests.map(({ head }) => head.split(" ")[1]), ["/", "/last"])
     }).pipe(Effect.scoped, Effect.provide(live)))
 
-  it.live.each(["interruption", "scope"])(
+  it.live.each(["interruption", "interruption, with an open scope", "scope"])(
     "by %s closes the connection while the head is awaited",
     (by) =>
       Effect.gen(function*() {
@@ -292,7 +315,7 @@ describe("An abort", () => {
         const client = yield* HttpClient.HttpClient
         const scope = Scope.makeUnsafe()
         const scoped = HttpClient.withScope(client).get(server.url).pipe(Scope.provide(scope))
-        const fiber = yield* Effect.forkChild(by === "scope" ? scoped : client.get(server.url), {
+        const fiber = yield* Effect.forkChild(by === "interruption" ? client.get(server.url) : scoped, {
           startImmediately: true
         })
         yield* until(() => server.requests.length === 1)
@@ -451,4 +474,13 @@ describe("A request", () => {
       yield* until(() => sent.test(server.received()))
       assert.match(server.received(), /^POST \/path\?a=b HTTP\/1\.1\r\n/u)
     }).pipe(Effect.scoped, Effect.provide(live)))
+
+  it.live("that fails destroys the stream that it would have sent", () =>
+    Effect.gen(function*() {
+      const port = yield* closedPort
+      const body = new Readable({ read: () => {} })
+      const request = HttpClientRequest.setBody(HttpClientRequest.post(`http://127.0.0.1:${port}`), HttpBody.raw(body))
+      yield* Effect.flip(HttpClient.execute(request))
+      assert.isTrue(body.destroyed)
+    }).pipe(Effect.provide(live)))
 })
