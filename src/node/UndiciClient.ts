@@ -1,8 +1,7 @@
 /**
  * Effect's `HttpClient` over a dispatcher of undici. It asks the `SendGate` before the first byte leaves.
  *
- * It replaces `NodeHttpClient.makeUndici`, which needs twice the CPU time: it makes a promise, an async resource and a Node
- * stream for each response.
+ * It replaces `NodeHttpClient.makeUndici`, which makes a promise, an async resource and a Node stream for each response.
  */
 import * as NodeStream from "@effect/platform-node/NodeStream"
 import type { Dispatcher } from "@effect/platform-node/Undici"
@@ -54,7 +53,8 @@ class UndiciRequest implements Dispatcher.DispatchHandler {
   private readonly gate: SendGate | null
   private readonly sent: RequestBody
   private readonly signal: AbortSignal
-  private readonly waiting: Waiting
+  /** Undefined as soon as it has its result. Otherwise undici would keep a response alive that the application dropped. */
+  private waiting: Waiting | undefined
   private controller: Dispatcher.DispatchController | undefined
   private received: UndiciBody | undefined
   private failure: { readonly cause: unknown } | undefined
@@ -85,7 +85,8 @@ class UndiciRequest implements Dispatcher.DispatchHandler {
     // A status below 200 announces the response.
     if (status < 200) return
     this.received = new UndiciBody(controller)
-    this.waiting.onHead({ status, headers }, this.received)
+    this.waiting?.onHead({ status, headers }, this.received)
+    this.waiting = undefined
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Uint8Array): void {
@@ -114,8 +115,9 @@ class UndiciRequest implements Dispatcher.DispatchHandler {
     this.failure = { cause }
     this.signal.removeEventListener("abort", this.onAbort)
     if (this.sent instanceof Readable) this.sent.on("error", () => {}).destroy()
-    if (this.received === undefined) this.waiting.onFailure(cause)
+    if (this.received === undefined) this.waiting?.onFailure(cause)
     else this.received.fail(cause)
+    this.waiting = undefined
   }
 }
 

@@ -17,6 +17,8 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as net from "node:net"
 import { Readable } from "node:stream"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import { gzipSync } from "node:zlib"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { makeUndiciClient } from "../../../src/node/UndiciClient.ts"
@@ -446,6 +448,24 @@ describe("A response", () => {
       const received = yield* HttpClient.execute(request)
       assert.include(JSON.stringify(received), "\"status\":200")
       assert.notInclude(JSON.stringify(received), "secret")
+    }).pipe(Effect.scoped, Effect.provide(live)))
+})
+
+describe("A response that the application drops unread", () => {
+  it.live("is collected, and its connection closes", () =>
+    Effect.gen(function*() {
+      setFlagsFromString("--expose-gc")
+      const collect = runInNewContext("gc") as () => void
+      const server = yield* rawServer(answering("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"))
+      const client = yield* HttpClient.HttpClient
+      // In a fiber of its own, which ends with the response.
+      yield* Effect.promise(async () => {
+        await Effect.runPromise(client.get(server.url))
+      })
+      yield* until(() => {
+        collect()
+        return server.open() === 0
+      })
     }).pipe(Effect.scoped, Effect.provide(live)))
 })
 
