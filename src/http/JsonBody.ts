@@ -57,9 +57,11 @@ export const readBody = <E>(
     }).pipe(Effect.map(() => concat(chunks, size)))
   })
 
+const utf8 = new TextDecoder("utf-8", { fatal: true })
+
 /** Parses JSON in UTF-8. Fails with `InvalidBody` on malformed UTF-8 and on malformed JSON. */
 export const parseJson = (bytes: Uint8Array): Effect.Effect<unknown, InvalidBody> =>
   Effect.try({
-    try: () => JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as unknown,
+    try: () => JSON.parse(utf8.decode(bytes)) as unknown,
     catch: () => new InvalidBody({ reason: "the body is not JSON" })
   })

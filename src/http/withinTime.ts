@@ -17,15 +17,16 @@ interface TimeLimit<B, E> {
 
 /**
  * As `Effect.timeoutOrElse`, with half of its fibers, because each request of a worker passes several time limits. An effect that
- * ends at once starts no timer.
+ * ends at once starts no timer, and one that has already ended, such as `Effect.succeed(1)`, no fiber.
  *
  * The effect starts in the step that also prepares its interruption. So an interruption of the caller never leaves it running.
  */
 export const withinTime = <A, E, R, B, E2>(
   effect: Effect.Effect<A, E, R>,
   { duration, isDetached = false, orElse }: TimeLimit<B, E2>
-): Effect.Effect<A | B, E | E2, R> =>
-  Effect.contextWith((context: Context.Context<R>) =>
+): Effect.Effect<A | B, E | E2, R> => {
+  if (Exit.isExit(effect)) return effect
+  return Effect.contextWith((context: Context.Context<R>) =>
     Effect.callback<A | B, E | E2>((resume) => {
       const run = Effect.runForkWith(context)
       const fiber = run(effect)
@@ -45,3 +46,4 @@ export const withinTime = <A, E, R, B, E2>(
       return Effect.andThen(Effect.sync(() => timer.interruptUnsafe()), interrupt)
     })
   )
+}

@@ -3,14 +3,14 @@
  * leaves.
  */
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import type { Agent, Dispatcher } from "@effect/platform-node/Undici"
+import type { Agent } from "@effect/platform-node/Undici"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { constants } from "node:crypto"
-import { SendGate } from "../submission/http/SendGate.ts"
+import { makeUndiciClient } from "./UndiciClient.ts"
 
 /** Settings of the connections to providers. */
 export interface ProviderHttpClientOptions {
@@ -30,9 +30,6 @@ export interface ProviderHttpClientOptions {
     readonly key?: Redacted.Redacted<string>
   }
 }
-
-/** Carries the gate through undici, which passes its options to interceptors. */
-const gateKey = Symbol("financial-agents-gateway/node/ProviderHttpClient/gate")
 
 const makeAgent = (options: ProviderHttpClientOptions) => {
   const { ca, cert, key } = options.tls ?? {}
@@ -57,53 +54,9 @@ const makeAgent = (options: ProviderHttpClientOptions) => {
 }
 
 /**
- * Asks the gate right before undici writes. undici calls `onRequestStart` and writes the head in the same turn of the event
- * loop. If it writes a request again, it calls `onRequestStart` again.
- */
-const withGate = (handler: Dispatcher.DispatchHandler, gate: SendGate): Dispatcher.DispatchHandler => ({
-  onRequestStart: (controller, context) => {
-    handler.onRequestStart?.(controller, context)
-    if (!controller.aborted && !gate.pass()) controller.abort(new Error("the send gate is closed"))
-  },
-  onRequestUpgrade: (...args) => handler.onRequestUpgrade?.(...args),
-  onResponseStarted: () => handler.onResponseStarted?.(),
-  onResponseStart: (...args) => handler.onResponseStart?.(...args),
-  onResponseData: (...args) => handler.onResponseData?.(...args),
-  onResponseEnd: (...args) => handler.onResponseEnd?.(...args),
-  onResponseError: (...args) => handler.onResponseError?.(...args),
-  onBodySent: (...args) => handler.onBodySent?.(...args),
-  onRequestSent: () => handler.onRequestSent?.()
-})
-
-const checkGate: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
-  const gate = (options as { readonly [gateKey]?: SendGate })[gateKey]
-  if (gate === undefined) return dispatch(options, handler)
-  gate.watch()
-  return dispatch(options, withGate(handler, gate))
-}
-
-/** Passes the gate of the adapter to undici. */
-const passGateToUndici = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
-  HttpClient.transformResponse(client, (response) =>
-    Effect.flatMap(SendGate, (gate) =>
-      gate === null
-        ? response
-        : Effect.updateService(response, NodeHttpClient.UndiciOptions, (options) => ({
-          ...options,
-          [gateKey]: gate
-        }))))
-
-/**
  * An HTTP client for `HttpProvider` on Node. It connects within a deadline, sends each request once, never pipelines,
  * follows no redirect, and uses HTTP/1.1 only. It writes the first byte of a submission only if the send gate is open. A
  * request that waits for a connection, or connects, when the deadline passes is proven not to have been sent.
  */
 export const layer = (options: ProviderHttpClientOptions = {}): Layer.Layer<HttpClient.HttpClient> =>
-  HttpClient.layerMergedContext(Effect.map(NodeHttpClient.makeUndici, passGateToUndici)).pipe(
-    Layer.provide(
-      Layer.effect(
-        NodeHttpClient.Dispatcher,
-        Effect.map(makeAgent(options), (agent) => agent.compose(checkGate))
-      )
-    )
-  )
+  Layer.effect(HttpClient.HttpClient, Effect.map(makeAgent(options), makeUndiciClient))

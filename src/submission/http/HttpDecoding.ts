@@ -38,15 +38,19 @@ export const onBody = <T, A, E = never>(
   meaning: (body: T, answer: HttpAnswer) => A | Effect.Effect<A, E>
 ): Decode<A, E> => {
   const decode = Schema.decodeUnknownOption(schema)
-  return (answer) =>
-    Effect.suspend((): Effect.Effect<A, NotUnderstood | E> => {
+  // Without `Effect.suspend`: an answer that has its meaning at once needs no fiber with a time limit.
+  return (answer) => {
+    try {
       const body = decode(answer.body)
       if (body._tag === "None") {
         return Effect.fail(new NotUnderstood({ reason: `status ${answer.status}, with a body that is not declared` }))
       }
       const result = meaning(body.value, answer)
       return Effect.isEffect(result) ? result : Effect.succeed(result)
-    })
+    } catch (defect) {
+      return Effect.die(defect)
+    }
+  }
 }
 
 type Meaning<D> = D extends Decode<infer A, unknown> ? A : never

@@ -11,6 +11,7 @@ import * as Exit from "effect/Exit"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Headers from "effect/http/Headers"
 import * as HttpClient from "effect/http/HttpClient"
+import type * as HttpClientError from "effect/http/HttpClientError"
 import type * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import type * as Schema from "effect/Schema"
@@ -24,6 +25,9 @@ import type { HttpAnswer } from "./HttpDecoding.ts"
 import { retryAfterOf, withRetryAfter } from "./retryAfter.ts"
 import { type ClosableSendGate, SendGate } from "./SendGate.ts"
 import { type NothingSent, whyNothingSent } from "./whyNothingSent.ts"
+
+/** An HTTP client whose requests end with the scope: `HttpClient.withScope`. */
+export type ScopedHttpClient = HttpClient.HttpClient.With<HttpClientError.HttpClientError, Scope.Scope>
 
 /** Limits of one exchange. */
 export interface ExchangeLimits {
@@ -137,11 +141,11 @@ const toNoAnswer = (cause: Cause.Cause<unknown>, status: number | null): NoAnswe
 const noBytes = Effect.succeed(new Uint8Array(0))
 
 const sendRequest = (
-  client: HttpClient.HttpClient,
+  client: ScopedHttpClient,
   request: HttpClientRequest.HttpClientRequest,
   { headers }: ExchangeLimits
 ) =>
-  withinTime(Effect.suspend(() => HttpClient.withScope(client).execute(request)), {
+  withinTime(Effect.suspend(() => client.execute(request)), {
     duration: headers,
     orElse: () =>
       Effect.fail(new NoAnswer({ failure: "network", reason: `no response within ${format(headers)}`, status: null }))
@@ -164,26 +168,6 @@ const readResponse = (
         ))
     )
   )
-
-/**
- * Closing the scope aborts the request, also when the fiber is interrupted. After a whole body there is nothing to abort, and an
- * abort would cost as much as the body.
- */
-const attempt = (
-  client: HttpClient.HttpClient,
-  request: HttpClientRequest.HttpClientRequest,
-  limits: ExchangeLimits
-): Effect.Effect<HttpAnswer, NoAnswer> =>
-  Effect.suspend(() => {
-    const scope = Scope.makeUnsafe()
-    return sendRequest(client, request, limits).pipe(
-      Effect.flatMap((response) => readResponse(request, response, limits)),
-      Scope.provide(scope),
-      Effect.onExit((exit) =>
-        Exit.isSuccess(exit) && exit.value.status !== 204 ? Effect.void : Scope.close(scope, exit)
-      )
-    )
-  })
 
 /** Corrects the failure by the state of the gate, which proves more than the failure of a client. */
 const applyGate = (noAnswer: NoAnswer, gate: ClosableSendGate, wasRepeated: boolean): NoAnswer => {
@@ -209,33 +193,47 @@ const applyGate = (noAnswer: NoAnswer, gate: ClosableSendGate, wasRepeated: bool
  * Sends a request and reads its answer. Logs and spans show the headers of `credentialHeaders` as redacted. Interruption
  * aborts the request.
  */
-export const exchange = Effect.fnUntraced(function*(
-  client: HttpClient.HttpClient,
+export const exchange = (
+  client: ScopedHttpClient,
   request: HttpClientRequest.HttpClientRequest,
   limits: ExchangeLimits,
   gate: ClosableSendGate,
   credentialHeaders: ReadonlyArray<string>
-) {
-  const context = yield* Effect.context<never>()
-  const redacted = Context.get(context, Headers.CurrentRedactedNames)
-  const init = Context.getOrUndefined(context, FetchHttpClient.RequestInit)
-  let attempts = 0
-  // The HTTP client calls this before each attempt. No attempt is traced, because its span would contain the URL. A second
-  // attempt fails here, before it connects.
-  const isUntraced = () => {
-    if (++attempts > 1) throw new Error("the HTTP client must not repeat a request")
-    return true
-  }
-  return yield* attempt(client, request, limits).pipe(
-    Effect.ensuring(Effect.sync(() => gate.close())),
-    Effect.mapError((failure) => applyGate(failure, gate, attempts > 1)),
-    Effect.provideContext(context.pipe(
-      Context.add(SendGate, gate),
-      Context.add(HttpClient.TracerDisabledWhen, isUntraced),
-      // If propagation were disabled, the HTTP client would not call `isUntraced`.
-      Context.add(Tracer.DisablePropagation, false),
-      Context.add(Headers.CurrentRedactedNames, [...redacted, ...credentialHeaders]),
-      Context.add(FetchHttpClient.RequestInit, { ...init, ...fetchInit })
-    ))
-  )
-})
+): Effect.Effect<HttpAnswer, NoAnswer> =>
+  Effect.suspend(() => {
+    const scope = Scope.makeUnsafe()
+    let attempts = 0
+    // The HTTP client calls this before each attempt. No attempt is traced, because its span would contain the URL. A second
+    // attempt fails here, before it connects.
+    const isUntraced = () => {
+      if (++attempts > 1) throw new Error("the HTTP client must not repeat a request")
+      return true
+    }
+    return sendRequest(client, request, limits).pipe(
+      Effect.flatMap((response) => readResponse(request, response, limits)),
+      Effect.onExit((exit) => {
+        gate.close()
+        // Closing the scope aborts the request. After a whole body there is nothing to abort, and an abort would cost as much
+        // as the body.
+        return Exit.isSuccess(exit) && exit.value.status !== 204 ? Effect.void : Scope.close(scope, exit)
+      }),
+      Effect.mapError((failure) => applyGate(failure, gate, attempts > 1)),
+      Effect.updateContext((context: Context.Context<never>) =>
+        context.pipe(
+          Context.add(Scope.Scope, scope),
+          Context.add(SendGate, gate),
+          Context.add(HttpClient.TracerDisabledWhen, isUntraced),
+          // If propagation were disabled, the HTTP client would not call `isUntraced`.
+          Context.add(Tracer.DisablePropagation, false),
+          Context.add(Headers.CurrentRedactedNames, [
+            ...Context.get(context, Headers.CurrentRedactedNames),
+            ...credentialHeaders
+          ]),
+          Context.add(FetchHttpClient.RequestInit, {
+            ...Context.getOrUndefined(context, FetchHttpClient.RequestInit),
+            ...fetchInit
+          })
+        )
+      )
+    )
+  })

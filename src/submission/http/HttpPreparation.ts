@@ -50,14 +50,15 @@ export const prepareCredentials = (
   within: Duration.Duration
 ): Effect.Effect<HttpCredentials, NotPrepared> => {
   if (credentials === undefined) return Effect.succeed({})
-  const late = new NotPrepared({ reason: `no credentials within ${Duration.format(within)}` })
-  return withinTime(Effect.suspend(() => credentials(operation)), {
-    duration: within,
-    orElse: () => Effect.fail(late)
-  }).pipe(
+  let late: NotPrepared | undefined
+  const orElse = () => {
+    late = new NotPrepared({ reason: `no credentials within ${Duration.format(within)}` })
+    return Effect.fail(late)
+  }
+  return Effect.suspend(() => withinTime(credentials(operation), { duration: within, orElse })).pipe(
     Effect.catchCause((cause) => {
       const thrown = thrownIn(cause)
-      if (thrown === late) return Effect.fail(late)
+      if (late !== undefined && thrown === late) return Effect.fail(late)
       const names = [errorName(thrown), causeName(thrown)].filter((name) => name !== null)
       return Effect.fail(new NotPrepared({ reason: ["no credentials", ...names].join(": ") }))
     })

@@ -40,7 +40,7 @@ import {
   refusedForNow,
   wrongCredentials
 } from "./HttpDecoding.ts"
-import { exchange, type ExchangeLimits, NoAnswer } from "./HttpExchange.ts"
+import { exchange, type ExchangeLimits, NoAnswer, type ScopedHttpClient } from "./HttpExchange.ts"
 import { NotPrepared, prepareCredentials, preparePayload, prepareRequest } from "./HttpPreparation.ts"
 import { type AnyPayloads, checkDeadline, type HttpProviderOptions } from "./HttpProviderOptions.ts"
 import { encodeStatusRead, encodeSubmission, type HttpCredentials, type HttpHeaders } from "./HttpRequest.ts"
@@ -67,7 +67,7 @@ type AnyOptions = HttpProviderOptions<PayloadSchemas>
 interface Adapter {
   readonly options: AnyOptions
   readonly payloadOf: ReturnType<typeof preparePayload>
-  readonly client: HttpClient.HttpClient
+  readonly client: ScopedHttpClient
   readonly baseUrl: string
   readonly limits: ExchangeLimits
 }
@@ -86,7 +86,7 @@ const makeAdapter = (client: HttpClient.HttpClient, options: AnyOptions): Adapte
   return {
     options,
     payloadOf: preparePayload(options.payloads),
-    client,
+    client: HttpClient.withScope(client),
     baseUrl: requireBaseUrl(options.baseUrl),
     limits: {
       headers: Duration.fromInputUnsafe(options.deadlines?.headers ?? seconds(20)),
@@ -111,7 +111,7 @@ const decodeAnswer = <A, E extends NotSent | Uncertain = never>(
       Effect.fail(
         new NoAnswer({ failure: "answer", reason, status, ...withRetryAfter(retryAfterOf(answer, now)) })
       ))
-  return withinTime(Effect.suspend(() => decode(answer)), { duration: limits.body, orElse: () => Effect.die(null) })
+  return Effect.suspend(() => withinTime(decode(answer), { duration: limits.body, orElse: () => Effect.die(null) }))
     .pipe(
       Effect.catchCause((cause): Effect.Effect<never, E | NoAnswer> => {
         const [reason, ...others] = cause.reasons
@@ -132,10 +132,13 @@ const submissionHeaders = (options: AnyOptions, { id, send_before }: ProviderOpe
     : {})
 })
 
+/** As the span of `Effect.fn`, without the stack trace, which costs more than the span. */
+const inSpan = (name: string) => <A, E>(call: Effect.Effect<A, E>, { id }: ProviderOperation): Effect.Effect<A, E> =>
+  Effect.withSpan(call, name, { attributes: { "operation.id": id }, captureStackTrace: false })
+
 const submit = (adapter: Adapter) =>
-  Effect.fn("HttpProvider.submit")(
+  Effect.fnUntraced(
     function*(operation: ProviderOperation, payload: Schema.Json) {
-      yield* Effect.annotateCurrentSpan("operation.id", operation.id)
       const { baseUrl, client, limits, options } = adapter
       const decoded = yield* adapter.payloadOf(operation, payload)
       const credentials = yield* prepareCredentials(options.credentials, operation, limits.headers)
@@ -170,7 +173,8 @@ const submit = (adapter: Adapter) =>
             return Effect.fail(new Uncertain({ reason, ...withRetryAfter(retryAfter) }))
         }
       }
-    })
+    }),
+    inSpan("HttpProvider.submit")
   )
 
 /** Statuses of a gateway or proxy that could not reach its server (RFC 9110 §15.6). */
@@ -212,9 +216,8 @@ const orNeverReceived = (
 }
 
 const readStatus = (adapter: Adapter) =>
-  Effect.fn("HttpProvider.readStatus")(
+  Effect.fnUntraced(
     function*(operation: ProviderOperation, reference: ProviderReference | null) {
-      yield* Effect.annotateCurrentSpan("operation.id", operation.id)
       const { baseUrl, client, limits, options } = adapter
       const credentials = yield* prepareCredentials(options.credentials, operation, limits.headers)
       const request = yield* prepareRequest(
@@ -234,7 +237,8 @@ const readStatus = (adapter: Adapter) =>
     }),
     Effect.catchDefect(() =>
       Effect.succeed(StatusAnswer.NotProven({ reason: "unclear", detail: "an unexpected error" }))
-    )
+    ),
+    inSpan("HttpProvider.readStatus")
   )
 
 /**

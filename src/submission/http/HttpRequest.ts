@@ -65,45 +65,50 @@ const resolve = (baseUrl: string, path: string): Effect.Effect<string, NotEncoda
     : notEncodable("the path has dot segments")
 }
 
-const checkHeaders = (headers: HttpHeaders): Effect.Effect<void, NotEncodable> => {
-  for (const [name, value] of Object.entries(headers)) {
-    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) return notEncodable("a header name is invalid")
-    if (reservedHeaders.has(name.toLowerCase())) return notEncodable(`the adapter must not set the header ${name}`)
-    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) return notEncodable(`the value of the header ${name} is invalid`)
-  }
-  return Effect.void
+/** Why a header cannot be sent. Null if it can. */
+const headerProblem = (name: string, value: string): string | null => {
+  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) return "a header name is invalid"
+  if (reservedHeaders.has(name.toLowerCase())) return `the adapter must not set the header ${name}`
+  return /^[\t\x20-\x7e\x80-\xff]*$/.test(value) ? null : `the value of the header ${name} is invalid`
 }
 
 /** Sets headers. Later headers replace earlier ones of the same name. */
-const withHeaders = Effect.fnUntraced(function*(
+const withHeaders = (
   request: HttpClientRequest.HttpClientRequest,
   ...all: ReadonlyArray<HttpHeaders>
-) {
-  let result = request
-  for (const headers of all) {
-    yield* checkHeaders(headers)
-    result = HttpClientRequest.setHeaders(result, headers)
+): Effect.Effect<HttpClientRequest.HttpClientRequest, NotEncodable> => {
+  const headers = all.flatMap((some) => Object.entries(some))
+  for (const [name, value] of headers) {
+    const problem = headerProblem(name, value)
+    if (problem !== null) return notEncodable(problem)
   }
-  return result
-})
+  return Effect.succeed(HttpClientRequest.setHeaders(request, headers))
+}
 
 const reveal = (credentials: HttpCredentials): HttpHeaders =>
   Object.fromEntries(Object.entries(credentials).map(([name, value]) => [name, Redacted.value(value)]))
 
 /** Encodes a submission. `headers` are those of the adapter itself, and replace all others of the same name. */
-export const encodeSubmission = Effect.fnUntraced(
-  function*(baseUrl: string, submission: HttpSubmission, credentials: HttpCredentials, headers: HttpHeaders) {
-    const { body, method = "POST", path } = submission
-    const url = yield* resolve(baseUrl, path)
-    const request = HttpClientRequest.make(method)(url, { body: RedactedBody.json(body) })
-    return yield* withHeaders(request, acceptJson, submission.headers ?? {}, reveal(credentials), headers)
-  }
-)
+export const encodeSubmission = (
+  baseUrl: string,
+  submission: HttpSubmission,
+  credentials: HttpCredentials,
+  headers: HttpHeaders
+): Effect.Effect<HttpClientRequest.HttpClientRequest, NotEncodable> =>
+  Effect.flatMap(resolve(baseUrl, submission.path), (url) => {
+    const request = HttpClientRequest.make(submission.method ?? "POST")(url, {
+      body: RedactedBody.json(submission.body)
+    })
+    return withHeaders(request, acceptJson, submission.headers ?? {}, reveal(credentials), headers)
+  })
 
 /** Encodes a status read. */
-export const encodeStatusRead = Effect.fnUntraced(
-  function*(baseUrl: string, { headers = {}, path }: HttpStatusRead, credentials: HttpCredentials) {
-    const request = HttpClientRequest.get(yield* resolve(baseUrl, path))
-    return yield* withHeaders(request, acceptJson, headers, reveal(credentials))
-  }
-)
+export const encodeStatusRead = (
+  baseUrl: string,
+  { headers = {}, path }: HttpStatusRead,
+  credentials: HttpCredentials
+): Effect.Effect<HttpClientRequest.HttpClientRequest, NotEncodable> =>
+  Effect.flatMap(
+    resolve(baseUrl, path),
+    (url) => withHeaders(HttpClientRequest.get(url), acceptJson, headers, reveal(credentials))
+  )

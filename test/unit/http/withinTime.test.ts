@@ -40,9 +40,16 @@ describe("withinTime", () => {
       Effect.gen(function*() {
         assert.strictEqual(yield* withinTime(Effect.succeed("value"), late), "value")
         assert.deepStrictEqual(yield* Effect.exit(withinTime(Effect.fail("error"), lateDetached)), Exit.fail("error"))
+        assert.strictEqual(yield* withinTime(Effect.sync(() => "value"), late), "value")
+        const failing = Effect.suspend(() => Effect.fail("error"))
+        assert.deepStrictEqual(yield* Effect.exit(withinTime(failing, lateDetached)), Exit.fail("error"))
         assert.deepStrictEqual(sleeps, { begun: 0, open: 0 })
       })
     ))
+
+  it("starts no fiber for an effect that has already ended", () => {
+    for (const end of [Exit.succeed("value"), Exit.fail("error")]) assert.strictEqual(withinTime(end, late), end)
+  })
 
   for (const [name, limit] of [["attached", late], ["detached", lateDetached]] as const) {
     describe(name, () => {
