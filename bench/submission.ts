@@ -49,13 +49,13 @@ const plan = options.quick
     rounds: 1,
     throughput: { warmUp: 3000, operations: 4000, delay: 0 },
     distant: { warmUp: 500, operations: 1500, delay: distance },
-    latency: { perSecond: 100, warmUp: 1, duration: 5 }
+    latency: { perSecond: 100, warmUp: 2000, duration: 5 }
   }
   : {
     rounds: 3,
     throughput: { warmUp: 3000, operations: 12_000, delay: 0 },
     distant: { warmUp: 1000, operations: 3000, delay: distance },
-    latency: { perSecond: 100, warmUp: 2, duration: 10 }
+    latency: { perSecond: 100, warmUp: 3000, duration: 10 }
   }
 
 /** The contestants of a measurement that the options select. */

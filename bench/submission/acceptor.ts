@@ -10,7 +10,7 @@ import * as PgAcceptanceSignal from "../../src/node/PgAcceptanceSignal.ts"
 import { WriterPool } from "../../src/node/Pools.ts"
 import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { configuration, report } from "../shared/processes.ts"
-import { type AcceptorConfig, now, payloadOf, type PeerName } from "./config.ts"
+import { type AcceptorConfig, now, payloadOf, type PeerName, warmUpRate } from "./config.ts"
 import { peerQueues } from "./peerQueues.ts"
 import { databaseAt } from "./pools.ts"
 
@@ -39,13 +39,19 @@ const acceptByPeer = Effect.fnUntraced(function*(peer: PeerName) {
 
 const start = Effect.callback<void>((resume) => void process.once("message", () => resume(Effect.void)))
 
+const { count, perSecond, warmUp } = config
+
+/** When the n-th request is accepted, in milliseconds after the first. */
+const dueAt = (n: number): number =>
+  n < warmUp ? n * 1000 / warmUpRate : warmUp * 1000 / warmUpRate + (n - warmUp) * 1000 / perSecond
+
 const main = Effect.fnUntraced(function*(accept: Accept) {
   report({})
   yield* start
   const startedAt = performance.now()
   const accepting: Array<Fiber.Fiber<readonly [string, number]>> = []
-  for (let n = 0; n < config.count; n++) {
-    const wait = startedAt + n * 1000 / config.perSecond - performance.now()
+  for (let n = 0; n < warmUp + count; n++) {
+    const wait = startedAt + dueAt(n) - performance.now()
     if (wait > 0) yield* Effect.sleep(wait)
     accepting.push(yield* Effect.forkChild(Effect.map(accept(n), (id) => [id, now()] as const)))
   }

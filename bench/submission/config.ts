@@ -20,6 +20,12 @@ export const concurrency = 32
  */
 export const distance = 100
 
+/**
+ * Acceptances in a second while processes warm up. At the rate of the measurement the compiler of V8 would still be busy when it
+ * begins, and on two cores its threads delay every process.
+ */
+export const warmUpRate = 500
+
 export type PeerName = "hand-written" | "graphile-worker" | "pg-boss"
 
 /** What submits: the gateway or a peer. */
@@ -48,6 +54,9 @@ export interface AcceptorConfig {
   readonly identity: GrantIdentity
   /** Begins each idempotency key. */
   readonly prefix: string
+  /** Requests that are accepted first, at the rate `warmUpRate`. */
+  readonly warmUp: number
+  /** Requests that are accepted after those, at the rate `perSecond`. */
   readonly count: number
   readonly perSecond: number
   readonly announces: boolean

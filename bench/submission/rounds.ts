@@ -51,8 +51,9 @@ export interface Throughput extends Round {
 
 export interface LatencyPlan {
   readonly perSecond: number
-  /** Seconds. */
+  /** Operations. */
   readonly warmUp: number
+  /** Seconds. */
   readonly duration: number
 }
 
@@ -208,7 +209,8 @@ export const latencyRound = Effect.fnUntraced(
         into: system,
         identity: { client_id, grant_id, subject },
         prefix: `round-${++rounds}-`,
-        count: perSecond * (warmUp + duration),
+        warmUp,
+        count: perSecond * duration,
         perSecond,
         announces: listens
       } satisfies AcceptorConfig
@@ -222,7 +224,7 @@ export const latencyRound = Effect.fnUntraced(
     }
     return {
       commit,
-      latencies: accepted.slice(perSecond * warmUp).map(([id, at]) => (begun.get(id)! - at) / 1_000_000),
+      latencies: accepted.slice(warmUp).map(([id, at]) => (begun.get(id)! - at) / 1_000_000),
       errors: yield* verdict(contestant.name, queue, accepted.map(([id]) => id), sandbox.message.url)
     } satisfies Latency
   },
