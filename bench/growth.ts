@@ -14,7 +14,7 @@ import * as os from "node:os"
 import { withProgress } from "../src/cli/ProgressBar.ts"
 import { kindsOf, type LedgerRounds, measureRound } from "./growth/calls.ts"
 import { checkDisk } from "./growth/disk.ts"
-import { openLedger } from "./growth/ledger.ts"
+import { openLedger, warm } from "./growth/ledger.ts"
 import { summarize, toJson, toTable } from "./growth/report.ts"
 import { measureSnapshot } from "./growth/snapshot.ts"
 import { databaseWith } from "./shared/database.ts"
@@ -44,6 +44,7 @@ const options = readOptions(import.meta.url, {
     default: "1GB",
     problem: (size) => /^[0-9]{1,4}(MB|GB)$/.test(size) ? null : "must be a size such as 128MB or 4GB"
   }),
+  warm: flag("Reads the ledgers into that memory before the rounds, so that no call waits for the disk"),
   keep: text("Directory in which the seeded ledgers stay, so that later runs need no seed", {
     takes: "DIRECTORY",
     default: null
@@ -60,6 +61,7 @@ const seconds = options.seconds ?? (options.quick ? 120 : 600)
 
 const measureSizes = Effect.gen(function*() {
   const ledgers = yield* Effect.forEach(sizes, (size) => openLedger(`ledger_${size}`, size))
+  if (options.warm) yield* Effect.forEach(ledgers, warm)
   const measured: ReadonlyArray<LedgerRounds> = ledgers.map((ledger) => ({ ledger, rounds: [] }))
   yield* withProgress(
     { label: "Measuring", unit: "rounds", total: (rounds + 1) * sizes.length },
@@ -82,7 +84,16 @@ const benchmark = Effect.gen(function*() {
   const grown = yield* measureSizes
   yield* say(`Opening a snapshot for ${seconds} seconds of work …`)
   const snapshot = yield* measureSnapshot({ operations, rate: options.rate, rounds, seconds, size: sizes[0]! })
-  return { machine: machine(), sharedBuffers: options.buffers, rounds, operations, kinds: kindsOf, grown, snapshot }
+  return {
+    machine: machine(),
+    sharedBuffers: options.buffers,
+    warm: options.warm,
+    rounds,
+    operations,
+    kinds: kindsOf,
+    grown,
+    snapshot
+  }
 })
 
 const main = Effect.gen(function*() {

@@ -241,3 +241,12 @@ export const openLedger = Effect.fnUntraced(function*(database: string, size: nu
   }
   return ledger
 })
+
+/** Reads tables and indexes of the ledger into `shared_buffers`. */
+export const warm = ({ sql }: GrowthLedger) =>
+  Effect.andThen(
+    sql.unsafe("CREATE EXTENSION IF NOT EXISTS pg_prewarm").unprepared,
+    sql.unsafe(`
+      SELECT sum(pg_prewarm(oid)) FROM pg_class
+      WHERE relkind IN ('r', 'i') AND relnamespace = current_schema()::regnamespace`)
+  )

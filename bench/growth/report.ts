@@ -24,6 +24,8 @@ export interface LedgerCosts extends LedgerSize {
 export interface GrowthReport {
   readonly machine: Machine
   readonly sharedBuffers: string
+  /** Whether the ledgers were in these buffers before the rounds. */
+  readonly warm: boolean
   readonly rounds: number
   /** Operations of a round. */
   readonly operations: number
@@ -105,6 +107,8 @@ export const toTable = (report: GrowthReport): string => {
       snapshot.settled.toLocaleString("en")
     } settled meanwhile, on a ledger of ${snapshot.phases[0]!.operations.toLocaleString("en")}:`,
     tableOf(kinds, "CPU of a call", ["before", "open", "ended", "vacuumed"], snapshot.phases),
-    `Medians of ${rounds} rounds of ${operations} operations; shared_buffers ${sharedBuffers}. ${cpus} × ${cpu}, Node ${node}.\n`
+    `Medians of ${rounds} rounds of ${operations} operations; shared_buffers ${sharedBuffers}${
+      report.warm ? ", warm" : ""
+    }. ${cpus} × ${cpu}, Node ${node}.\n`
   ].join("\n\n")
 }

@@ -175,7 +175,7 @@ export const growthTables = (report: GrowthReport): string => {
     ),
     `Pages of a call on the smallest and on the largest ledger: found in the buffers + not found. The largest ledger takes ${
       (largest.bytes / 1e9).toFixed(0)
-    } GB, and the buffers ${sharedBuffers}.`,
+    } GB, and the buffers ${sharedBuffers}${report.warm ? ", into which the ledgers were read before" : ""}.`,
     table(
       [
         `A snapshot open for ${snapshot.seconds} s at ${snapshot.rate} operations/s`,
