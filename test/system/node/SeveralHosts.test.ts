@@ -7,6 +7,7 @@ import { Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
 import * as PoolClient from "../../../src/node/PoolClient.ts"
+import { openPrimaryPool } from "../../../src/node/primaryPool.ts"
 import * as ReaderClient from "../../../src/node/ReaderClient.ts"
 import { newCluster, runServer, servicesOn, standbyOf } from "../../fixtures/OwnServer.ts"
 
@@ -81,18 +82,12 @@ describe("A pool on several hosts", () => {
           Effect.provide(Layer.fresh(PoolClient.layer({ url: urlOf([standby], more), maxConnections: 1 }, "test"))),
           Effect.scoped
         )
-      // Refused sessions go back to the pool: it has only one.
-      const refused = SqlClient.SqlClient.use((sql) =>
-        Effect.forEach([1, 2, 3], () => Effect.flip(sql.withTransaction(dataDirectory)))
-      ).pipe(
-        Effect.provide(
-          Layer.fresh(
-            PoolClient.layer({ url: urlOf([standby], "&target_session_attrs=primary"), maxConnections: 1 }, "test")
-          )
-        ),
-        Effect.scoped
-      )
-      for (const error of yield* refused) assert.match(String(error.cause ?? error.message), /in recovery/)
+      // A refused session goes back to the pool at once, although its scope stays open: the pool has only one.
+      const pool = yield* openPrimaryPool([{ url: urlOf([standby]), maxConnections: 1 }], true)
+      for (let n = 0; n < 3; n++) {
+        const { reason } = yield* Effect.flip(pool.reserve)
+        assert.match(reason.message ?? "", /in recovery/)
+      }
       assert.strictEqual((yield* Effect.flip(read("&target_session_attrs=read-write"))).reason._tag, "ConnectionError")
       assert.strictEqual(yield* read("&target_session_attrs=any"), standby.pgdata)
       assert.strictEqual(yield* read(""), standby.pgdata)
