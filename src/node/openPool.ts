@@ -1,12 +1,39 @@
 import type * as PgClient from "@effect/sql-pg/PgClient"
 import * as PgPool from "@effect/sql-pg/PgPool"
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { PoolMetrics } from "../metrics/PoolMetrics.ts"
 import { countPool } from "./countPool.ts"
+import { readDatabaseUrl } from "./databaseUrl.ts"
+import { openPrimaryPool } from "./primaryPool.ts"
 
-/** Opens a pool. Its connections are counted under `name` if the process has metrics. */
+/** The servers of a URL. An invalid one is an error that no retry cures, so the process ends when it opens its pools. */
+const readServers = (url: Redacted.Redacted) =>
+  Effect.try({
+    try: () => readDatabaseUrl(Redacted.value(url)),
+    catch: (cause) =>
+      new SqlError({
+        reason: new ConnectionError({
+          cause,
+          message: cause instanceof Error ? cause.message : "the database URL is invalid",
+          operation: "connect"
+        })
+      })
+  })
+
+const openServers = Effect.fnUntraced(function*(config: PgPool.Config) {
+  if (config.url === undefined) return yield* PgPool.make(config)
+  const { mustBePrimary, urls: [first, ...others] } = yield* readServers(config.url)
+  const at = (url: string): PgPool.Config => ({ ...config, url: Redacted.make(url) })
+  return others.length === 0 && !mustBePrimary
+    ? yield* PgPool.make(at(first))
+    : yield* openPrimaryPool([at(first), ...others.map(at)], mustBePrimary)
+})
+
+/** Opens a pool on the servers of its URL. Its connections are counted under `name` if the process has metrics. */
 export const openPool = Effect.fnUntraced(function*(config: PgPool.Config, name: string) {
-  const pool = yield* PgPool.make(config)
+  const pool = yield* openServers(config)
   const metrics = yield* PoolMetrics
   return metrics === null ? pool : countPool(pool, metrics.pool(name))
 })

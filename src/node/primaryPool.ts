@@ -1,0 +1,109 @@
+/**
+ * One pool on several servers, of which it uses one: the first that can be reached and, if that is asked for, is not in recovery. The
+ * driver takes one host, so each server has a pool of its own, which opens no connection before it is used.
+ */
+import type * as PgConnection from "@effect/sql-pg/PgConnection"
+import * as PgPool from "@effect/sql-pg/PgPool"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Scope from "effect/Scope"
+import { ConnectionError, SqlError } from "effect/sql/SqlError"
+
+type Session = PgConnection.PgConnection
+
+const inRecovery = () =>
+  new SqlError({
+    reason: new ConnectionError({
+      cause: new Error("the server is in recovery"),
+      message: "the server is in recovery, and target_session_attrs refuses that",
+      operation: "connect"
+    })
+  })
+
+/** Another server would refuse the same password. */
+const isWorthAnother = (error: SqlError): boolean => error.reason._tag !== "AuthenticationError"
+
+/**
+ * Opens the pool. A failure to get a session moves all later statements to the next server; the statement that met it tries each server
+ * once. A failure of a statement that has begun moves nothing.
+ */
+export const openPrimaryPool = Effect.fnUntraced(function*(
+  configs: readonly [PgPool.Config, ...ReadonlyArray<PgPool.Config>],
+  mustBePrimary: boolean
+): Effect.fn.Return<PgPool.PgPool, SqlError, Scope.Scope> {
+  const pools = yield* Effect.forEach(configs, (config) => PgPool.make(config))
+  let current = 0
+
+  /** The next server, unless another statement has moved already. */
+  const moveFrom = (server: number): void => {
+    if (current === server) current = (server + 1) % pools.length
+  }
+
+  // A primary becomes a standby only by a restart, which ends its sessions. A standby becomes a primary with its sessions.
+  const primaries = new WeakSet<Session>()
+
+  const requirePrimary = (session: Session): Effect.Effect<void, SqlError> =>
+    Effect.flatMap(session.query("SELECT pg_is_in_recovery() AS in_recovery"), ({ rows: [row] }) => {
+      if (row?.["in_recovery"] !== false) return Effect.fail(inRecovery())
+      primaries.add(session)
+      return Effect.void
+    })
+
+  const isReady = (session: Session) => !mustBePrimary || primaries.has(session)
+
+  const getFrom = (server: number): Effect.Effect<Session, SqlError, Scope.Scope> =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.gen(function*() {
+        // A session that is refused goes back to its pool at once.
+        const scope = yield* Scope.fork(yield* Scope.Scope)
+        return yield* restore(pools[server]!.get).pipe(
+          Effect.tap((session) => isReady(session) ? Effect.void : restore(requirePrimary(session))),
+          Scope.provide(scope),
+          Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : Scope.close(scope, exit))
+        )
+      })
+    )
+
+  const get = (failures = 0): Effect.Effect<Session, SqlError, Scope.Scope> =>
+    Effect.suspend(() => {
+      const server = current
+      return Effect.catch(getFrom(server), (error) => {
+        if (!isWorthAnother(error)) return Effect.fail(error)
+        moveFrom(server)
+        return failures + 1 < pools.length ? get(failures + 1) : Effect.fail(error)
+      })
+    })
+
+  const use = <A, E, R>(
+    run: (session: Session) => Effect.Effect<A, E, R>,
+    failures = 0
+  ): Effect.Effect<A, E | SqlError, R> =>
+    Effect.suspend(() => {
+      const server = current
+      let hasBegun = false
+      const begin = (session: Session) => {
+        hasBegun = true
+        return run(session)
+      }
+      const used: Effect.Effect<A, E | SqlError, R> = pools[server]!.use((session) =>
+        isReady(session)
+          ? begin(session)
+          : Effect.flatMap(requirePrimary(session), () => begin(session))
+      )
+      return Effect.catch(used, (error): Effect.Effect<A, E | SqlError, R> => {
+        // Before it began, only the pool or the check can have failed.
+        if (hasBegun || !isWorthAnother(error as SqlError)) return Effect.fail(error)
+        moveFrom(server)
+        return failures + 1 < pools.length ? use(run, failures + 1) : Effect.fail(error)
+      })
+    })
+
+  return {
+    [PgPool.TypeId]: PgPool.TypeId,
+    config: configs[0],
+    get: get(),
+    reserve: Effect.flatMap(get(), ({ pin }) => pin),
+    use: (run) => use(run),
+    invalidate: (session) => Effect.forEach(pools, (pool) => pool.invalidate(session), { discard: true })
+  }
+})

@@ -1,0 +1,95 @@
+/**
+ * A `DATABASE_URL` with several hosts leads to the primary among them, before and after a failover, without a restart. The servers are
+ * real: one is a primary, the other a standby that is promoted.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Layer, Redacted, Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
+import * as PoolClient from "../../../src/node/PoolClient.ts"
+import { openPrimaryPool } from "../../../src/node/primaryPool.ts"
+import * as ReaderClient from "../../../src/node/ReaderClient.ts"
+import { newCluster, runServer, servicesOn, standbyOf } from "../../fixtures/OwnServer.ts"
+
+const urlOf = (clusters: ReadonlyArray<Cluster>, more = "") =>
+  Redacted.make(
+    `postgres:///postgres?user=${username}&port=${port}&host=${
+      clusters.map(({ socketDirectory }) => encodeURIComponent(socketDirectory)).join(",")
+    }${more}`
+  )
+
+const clients = { "of single statements": PoolClient.layer, "of shared connections": ReaderClient.layer }
+
+const dataDirectory = SqlClient.SqlClient.use((sql) =>
+  Effect.map(
+    sql<{ readonly setting: string }>`SELECT setting FROM pg_settings WHERE name = 'data_directory'`,
+    ([row]) => row!.setting
+  )
+)
+
+/** A primary, and a standby with the same data. */
+const servers = Effect.gen(function*() {
+  const primary = yield* newCluster
+  const standby = yield* standbyOf(primary)
+  const life = yield* Scope.make()
+  yield* Effect.addFinalizer((exit) => Scope.close(life, exit))
+  yield* Scope.provide(runServer(primary), life)
+  yield* runServer(standby)
+  const promote = SqlClient.SqlClient.use((sql) => sql`SELECT pg_promote()`).pipe(
+    Effect.provide(servicesOn(standby)),
+    Effect.scoped
+  )
+  return { primary, standby, promote, stopPrimary: Scope.close(life, Exit.void) }
+})
+
+describe("A pool on several hosts", () => {
+  for (const [kind, layer] of Object.entries(clients)) {
+    it.live(
+      `${kind} uses the primary, waits for none while there is none, and finds the promoted one`,
+      () =>
+        Effect.gen(function*() {
+          const { primary, promote, standby, stopPrimary } = yield* servers
+          const url = urlOf([standby, primary])
+          yield* Effect.gen(function*() {
+            const together = Effect.all(Array.from({ length: 20 }, () => dataDirectory), { concurrency: "unbounded" })
+            assert.deepStrictEqual([...new Set(yield* together)], [primary.pgdata])
+            const sql = yield* SqlClient.SqlClient
+            assert.deepStrictEqual(
+              yield* sql.withTransaction(Effect.all([dataDirectory, dataDirectory])),
+              [primary.pgdata, primary.pgdata]
+            )
+            // An error of a statement moves nothing.
+            assert.strictEqual((yield* Effect.flip(sql`SELECT 1 / 0`)).reason._tag === "ConnectionError", false)
+            assert.strictEqual(yield* dataDirectory, primary.pgdata)
+
+            yield* stopPrimary
+            assert.strictEqual((yield* Effect.flip(dataDirectory)).reason._tag, "ConnectionError")
+            yield* promote
+            assert.strictEqual(yield* Effect.retry(dataDirectory, { times: 3 }), standby.pgdata)
+            assert.deepStrictEqual([...new Set(yield* together)], [standby.pgdata])
+          }).pipe(Effect.provide(Layer.fresh(layer({ url, maxConnections: 4 }, "test"))))
+        }).pipe(Effect.scoped),
+      60_000
+    )
+  }
+
+  it.live("refuses a standby, also as the only host, unless any server is asked for", () =>
+    Effect.gen(function*() {
+      const standby = yield* standbyOf(yield* newCluster)
+      yield* runServer(standby)
+      const read = (more: string) =>
+        dataDirectory.pipe(
+          Effect.provide(Layer.fresh(PoolClient.layer({ url: urlOf([standby], more), maxConnections: 1 }, "test"))),
+          Effect.scoped
+        )
+      // A refused session goes back to the pool at once, although its scope stays open: the pool has only one.
+      const pool = yield* openPrimaryPool([{ url: urlOf([standby]), maxConnections: 1 }], true)
+      for (let n = 0; n < 3; n++) {
+        const { reason } = yield* Effect.flip(pool.reserve)
+        assert.match(reason.message ?? "", /in recovery/)
+      }
+      assert.strictEqual((yield* Effect.flip(read("&target_session_attrs=read-write"))).reason._tag, "ConnectionError")
+      assert.strictEqual(yield* read("&target_session_attrs=any"), standby.pgdata)
+      assert.strictEqual(yield* read(""), standby.pgdata)
+    }).pipe(Effect.scoped), 60_000)
+})
