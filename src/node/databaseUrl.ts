@@ -1,10 +1,10 @@
 /**
- * `DATABASE_URL`: a libpq URI with one host or several. A parameter that the gateway does not support is an error, because libpq
- * would heed it: a URL that verifies a certificate must not connect without that.
+ * `DATABASE_URL`: a libpq URI with one host or several. What the gateway does not support is an error, and is not ignored: a URL
+ * that names certificates must not connect without them.
  */
 import * as Data from "effect/Data"
 
-/** The URL cannot be used. The message repeats neither the URL nor a value of it, which may be a password. */
+/** The URL cannot be used. The message repeats nothing of it but names of libpq, because the rest may be a password. */
 export class InvalidDatabaseUrl extends Data.TaggedError("InvalidDatabaseUrl")<{ readonly message: string }> {}
 
 export interface DatabaseServers {
@@ -14,69 +14,105 @@ export interface DatabaseServers {
   readonly mustBePrimary: boolean
 }
 
-/** The parameters of libpq that the driver heeds. */
-const supported = [
-  "host",
-  "port",
-  "user",
-  "password",
-  "dbname",
-  "application_name",
-  "options",
-  "connect_timeout",
-  "sslmode"
+/** The parameters of libpq that the driver heeds, and what their values look like. */
+const supported: Readonly<Record<string, RegExp>> = {
+  host: /^/u,
+  port: /^\d{1,5}(?:,\d{1,5})*$/u,
+  user: /^/u,
+  password: /^/u,
+  dbname: /^/u,
+  application_name: /^/u,
+  options: /^/u,
+  connect_timeout: /^\d{1,6}$/u,
+  sslmode: /^(?:disable|allow|prefer|require|verify-ca|verify-full)$/u,
+  target_session_attrs: /^(?:any|read-write|primary)$/u
+}
+
+/** Other parameters of libpq, which an error may name. */
+const unsupported = [
+  "hostaddr",
+  "passfile",
+  "require_auth",
+  "channel_binding",
+  "client_encoding",
+  "fallback_application_name",
+  "keepalives",
+  "keepalives_idle",
+  "keepalives_interval",
+  "keepalives_count",
+  "tcp_user_timeout",
+  "replication",
+  "gssencmode",
+  "sslnegotiation",
+  "sslcompression",
+  "sslcert",
+  "sslkey",
+  "sslpassword",
+  "sslcertmode",
+  "sslrootcert",
+  "sslcrl",
+  "sslcrldir",
+  "sslsni",
+  "requirepeer",
+  "ssl_min_protocol_version",
+  "ssl_max_protocol_version",
+  "krbsrvname",
+  "gsslib",
+  "gssdelegation",
+  "service",
+  "load_balance_hosts"
 ]
 
 const invalid = (message: string) => new InvalidDatabaseUrl({ message: `the database URL ${message}` })
 
-/** `postgres://`, the user with the password, the hosts, the path and the parameters. */
-const parts = /^(?<scheme>postgres(?:ql)?:\/\/)(?<authority>[^/?#]*)(?<path>\/[^?#]*)?(?:\?(?<query>[^#]*))?$/u
+/** `postgres://`, the user and the hosts, the path and the parameters. */
+const parts = /^(?<scheme>postgres(?:ql)?:\/\/)(?<authority>[^/?#]*)(?<path>\/[^?#]*)?(?:\?(?<query>[^#]*))?(?:#.*)?$/iu
 
-/** libpq calls a server that takes writes `read-write`, and one that is not in recovery `primary`. The gateway needs both. */
-const readTarget = (target: string | null, hosts: number): boolean => {
-  switch (target) {
-    case null:
-      return hosts > 1
-    case "any":
-      return false
-    case "read-write":
-    case "primary":
-      return true
-    default:
-      throw invalid("has a target_session_attrs other than any, read-write or primary")
+const readParameters = (query: string): URLSearchParams => {
+  const parameters = new URLSearchParams(query)
+  for (const [name, value] of parameters) {
+    const form = Object.hasOwn(supported, name) ? supported[name] : undefined
+    if (form === undefined) {
+      throw invalid(`has an unsupported parameter${unsupported.includes(name) ? `: ${name}` : ""}`)
+    }
+    if (parameters.getAll(name).length > 1) throw invalid(`has the parameter ${name} more than once`)
+    if (!form.test(value)) throw invalid(`has an invalid ${name}`)
   }
+  return parameters
 }
 
-/** The hosts of the authority, each with its port if it has one. */
-const hostsOf = (authority: string): ReadonlyArray<string> => authority.split(",")
-
-/** The hosts and ports of the parameters, which replace those of the authority. */
+/** The hosts and ports of the parameters, which replace those in front of the path. */
 const hostsOfParameters = (host: string, port: string | null): ReadonlyArray<readonly [string, string | null]> => {
   const hosts = host.split(",")
   const ports = port === null ? [null] : port.split(",")
+  if (hosts.length > 1 && hosts.includes("")) throw invalid("has an empty host")
   if (ports.length > 1 && ports.length !== hosts.length) throw invalid("has another number of ports than of hosts")
   return hosts.map((one, index) => [one, ports[ports.length === 1 ? 0 : index]!])
 }
 
+/** The hosts in front of the path, each with its port if it has one. */
+const hostsOfAuthority = (authority: string, port: string | null): ReadonlyArray<string> => {
+  const hosts = authority.split(",")
+  if (hosts.length > 1 && hosts.some((one) => one === "" || one.startsWith(":"))) throw invalid("has an empty host")
+  if (port?.includes(",") === true) throw invalid("has several ports, and no parameter host")
+  return hosts
+}
+
 /**
- * Reads a URL. A URL with several hosts refuses servers in recovery by default: they cannot serve. libpq would take any server.
+ * Reads a URL. A URL with several hosts refuses servers in recovery by default, because they cannot serve; libpq takes any server.
  * Throws `InvalidDatabaseUrl`.
  */
 export const readDatabaseUrl = (url: string): DatabaseServers => {
-  const { authority = "", path = "", query = "", scheme } = parts.exec(url)?.groups ?? {}
+  // A file with the URL may end in a line break.
+  const { authority = "", path = "", query = "", scheme } = parts.exec(url.trim())?.groups ?? {}
   if (scheme === undefined) throw invalid("must be postgres://USER:PASSWORD@HOST:PORT/DATABASE")
-  const parameters = new URLSearchParams(query)
-  for (const name of parameters.keys()) {
-    if (name !== "target_session_attrs" && !supported.includes(name)) {
-      throw invalid(`has an unsupported parameter: ${/^\w{1,40}$/u.test(name) ? name : "one with special characters"}`)
-    }
-    if (parameters.getAll(name).length > 1) throw invalid(`has the parameter ${name} more than once`)
-  }
-  const target = parameters.get("target_session_attrs")
+  const parameters = readParameters(query)
+  const [host, port, target] = ["host", "port", "target_session_attrs"].map((name) => parameters.get(name))
   parameters.delete("target_session_attrs")
-  const [host, port] = [parameters.get("host"), parameters.get("port")]
   const at = authority.lastIndexOf("@") + 1
   const [user, named] = [authority.slice(0, at), authority.slice(at)]
+  if (host != null && named.includes(",")) throw invalid("has hosts in two places")
+
   const build = (server: string, changed: Readonly<Record<string, string | null>>) => {
     const own = new URLSearchParams(parameters)
     for (const [name, value] of Object.entries(changed)) {
@@ -85,14 +121,14 @@ export const readDatabaseUrl = (url: string): DatabaseServers => {
     const text = own.toString()
     return `${scheme}${user}${server}${path}${text === "" ? "" : `?${text}`}`
   }
-  if (host !== null && named.includes(",")) throw invalid("has hosts in two places")
-  // The parameter replaces the host, without which a URL has no user.
+  // A URL has a user only with a host. The parameter replaces this one.
   const replaced = named === "" && user !== "" ? "localhost" : named
-  const urls = host === null
-    ? hostsOf(named).map((server) => build(server, {}))
-    : hostsOfParameters(host, port).map(([one, itsPort]) => build(replaced, { host: one, port: itsPort }))
-  if (urls.length > 1 && hostsOf(host ?? named).some((one) => one === "" || one.startsWith(":"))) {
-    throw invalid("has an empty host")
+  const urls = host == null
+    ? hostsOfAuthority(named, port ?? null).map((server) => build(server, {}))
+    : hostsOfParameters(host, port ?? null).map(([one, itsPort]) => build(replaced, { host: one, port: itsPort }))
+  if (!urls.every((one) => URL.canParse(one))) throw invalid("has an invalid host, port, user or password")
+  return {
+    urls: urls as [string, ...Array<string>],
+    mustBePrimary: target == null ? urls.length > 1 : target !== "any"
   }
-  return { urls: urls as [string, ...Array<string>], mustBePrimary: readTarget(target, urls.length) }
 }

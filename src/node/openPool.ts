@@ -8,7 +8,7 @@ import { countPool } from "./countPool.ts"
 import { readDatabaseUrl } from "./databaseUrl.ts"
 import { openPrimaryPool } from "./primaryPool.ts"
 
-/** The servers of a URL. An invalid one is an error that no retry cures, so the process ends when it opens its pools. */
+/** The servers of a URL. An invalid URL fails here, so the process ends when it opens its pools. */
 const readServers = (url: Redacted.Redacted) =>
   Effect.try({
     try: () => readDatabaseUrl(Redacted.value(url)),

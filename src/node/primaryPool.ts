@@ -11,21 +11,32 @@ import { ConnectionError, SqlError } from "effect/sql/SqlError"
 
 type Session = PgConnection.PgConnection
 
+class InRecovery extends Error {
+  override readonly message = "the server is in recovery"
+}
+
+const isInRecovery = ({ reason }: SqlError): boolean => reason.cause instanceof InRecovery
+
 const inRecovery = () =>
   new SqlError({
     reason: new ConnectionError({
-      cause: new Error("the server is in recovery"),
+      cause: new InRecovery(),
       message: "the server is in recovery, and target_session_attrs refuses that",
       operation: "connect"
     })
   })
 
-/** Another server would refuse the same password. */
+/** A refused user or password ends the search, as in libpq. */
 const isWorthAnother = (error: SqlError): boolean => error.reason._tag !== "AuthenticationError"
 
+/** The standby is rarely why there is no session. */
+const firstReason = (before: SqlError | null, error: SqlError): SqlError =>
+  before === null || isInRecovery(before) ? error : before
+
 /**
- * Opens the pool. A failure to get a session moves all later statements to the next server; the statement that met it tries each server
- * once. A failure of a statement that has begun moves nothing.
+ * Opens the pool. A failure to get a session moves all later statements to the next server, and the statement that met it tries as many
+ * servers as there are. So does a statement that is interrupted while it waits for the first session: most callers have a
+ * deadline that is shorter than `connect_timeout`. A failure of a statement that has begun moves nothing.
  */
 export const openPrimaryPool = Effect.fnUntraced(function*(
   configs: readonly [PgPool.Config, ...ReadonlyArray<PgPool.Config>],
@@ -38,6 +49,15 @@ export const openPrimaryPool = Effect.fnUntraced(function*(
   const moveFrom = (server: number): void => {
     if (current === server) current = (server + 1) % pools.length
   }
+
+  /** Statements and leases of each server that have a session. */
+  const lent = pools.map(() => 0)
+
+  /** A hang-up of a client says nothing of a server whose sessions are in use. */
+  const moveIfSilent = (server: number) =>
+    Effect.sync(() => {
+      if (lent[server] === 0) moveFrom(server)
+    })
 
   // A primary becomes a standby only by a restart, which ends its sessions. A standby becomes a primary with its sessions.
   const primaries = new WeakSet<Session>()
@@ -56,46 +76,57 @@ export const openPrimaryPool = Effect.fnUntraced(function*(
       Effect.gen(function*() {
         // A session that is refused goes back to its pool at once.
         const scope = yield* Scope.fork(yield* Scope.Scope)
-        return yield* restore(pools[server]!.get).pipe(
+        const session = yield* restore(pools[server]!.get).pipe(
           Effect.tap((session) => isReady(session) ? Effect.void : restore(requirePrimary(session))),
           Scope.provide(scope),
-          Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : Scope.close(scope, exit))
+          Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : Scope.close(scope, exit)),
+          Effect.onInterrupt(() => moveIfSilent(server))
         )
+        lent[server]!++
+        yield* Scope.addFinalizer(scope, Effect.sync(() => lent[server]!--))
+        return session
       })
     )
 
-  const get = (failures = 0): Effect.Effect<Session, SqlError, Scope.Scope> =>
+  const get = (failures = 0, before: SqlError | null = null): Effect.Effect<Session, SqlError, Scope.Scope> =>
     Effect.suspend(() => {
       const server = current
       return Effect.catch(getFrom(server), (error) => {
         if (!isWorthAnother(error)) return Effect.fail(error)
         moveFrom(server)
-        return failures + 1 < pools.length ? get(failures + 1) : Effect.fail(error)
+        const reason = firstReason(before, error)
+        return failures + 1 < pools.length ? get(failures + 1, reason) : Effect.fail(reason)
       })
     })
 
   const use = <A, E, R>(
     run: (session: Session) => Effect.Effect<A, E, R>,
-    failures = 0
+    failures = 0,
+    before: SqlError | null = null
   ): Effect.Effect<A, E | SqlError, R> =>
     Effect.suspend(() => {
       const server = current
       let hasBegun = false
       const begin = (session: Session) => {
         hasBegun = true
-        return run(session)
+        lent[server]!++
+        return Effect.ensuring(run(session), Effect.sync(() => lent[server]!--))
       }
       const used: Effect.Effect<A, E | SqlError, R> = pools[server]!.use((session) =>
         isReady(session)
           ? begin(session)
           : Effect.flatMap(requirePrimary(session), () => begin(session))
       )
-      return Effect.catch(used, (error): Effect.Effect<A, E | SqlError, R> => {
-        // Before it began, only the pool or the check can have failed.
-        if (hasBegun || !isWorthAnother(error as SqlError)) return Effect.fail(error)
-        moveFrom(server)
-        return failures + 1 < pools.length ? use(run, failures + 1) : Effect.fail(error)
-      })
+      return used.pipe(
+        Effect.onInterrupt(() => hasBegun ? Effect.void : moveIfSilent(server)),
+        Effect.catch((error): Effect.Effect<A, E | SqlError, R> => {
+          // Before it began, only the pool or the check can have failed.
+          if (hasBegun || !isWorthAnother(error as SqlError)) return Effect.fail(error)
+          moveFrom(server)
+          const reason = firstReason(before, error as SqlError)
+          return failures + 1 < pools.length ? use(run, failures + 1, reason) : Effect.fail(reason)
+        })
+      )
     })
 
   return {

@@ -3,20 +3,47 @@
  * real: one is a primary, the other a standby that is promoted.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Redacted, Scope } from "effect"
+import { Effect, Exit, Layer, Option, Redacted, Scope } from "effect"
 import { SqlClient } from "effect/sql"
+import { ConnectionError, SqlError } from "effect/sql/SqlError"
+import { once } from "node:events"
+import { type AddressInfo, createServer, type Socket } from "node:net"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
 import * as PoolClient from "../../../src/node/PoolClient.ts"
 import { openPrimaryPool } from "../../../src/node/primaryPool.ts"
 import * as ReaderClient from "../../../src/node/ReaderClient.ts"
 import { newCluster, runServer, servicesOn, standbyOf } from "../../fixtures/OwnServer.ts"
 
-const urlOf = (clusters: ReadonlyArray<Cluster>, more = "") =>
+interface Host {
+  readonly host: string
+  readonly port: number
+}
+
+const urlOfHosts = (hosts: ReadonlyArray<Host>, more = "") =>
   Redacted.make(
-    `postgres:///postgres?user=${username}&port=${port}&host=${
-      clusters.map(({ socketDirectory }) => encodeURIComponent(socketDirectory)).join(",")
+    `postgres:///postgres?user=${username}&port=${hosts.map(({ port }) => port).join(",")}&host=${
+      hosts.map(({ host }) => encodeURIComponent(host)).join(",")
     }${more}`
   )
+
+const hostOf = ({ socketDirectory }: Cluster): Host => ({ host: socketDirectory, port })
+
+const urlOf = (clusters: ReadonlyArray<Cluster>, more = "") => urlOfHosts(clusters.map(hostOf), more)
+
+/** A host that takes connections and never answers, as one that was cut off from its network. */
+const silentHost = Effect.acquireRelease(
+  Effect.promise(async () => {
+    const sockets: Array<Socket> = []
+    const server = createServer((socket) => void sockets.push(socket.on("error", () => {}))).listen(0, "127.0.0.1")
+    await once(server, "listening")
+    return { server, sockets }
+  }),
+  ({ server, sockets }) =>
+    Effect.sync(() => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    })
+).pipe(Effect.map(({ server }): Host => ({ host: "127.0.0.1", port: (server.address() as AddressInfo).port })))
 
 const clients = { "of single statements": PoolClient.layer, "of shared connections": ReaderClient.layer }
 
@@ -45,6 +72,60 @@ const servers = Effect.gen(function*() {
 describe("A pool on several hosts", () => {
   for (const [kind, layer] of Object.entries(clients)) {
     it.live(
+      `${kind} leaves a silent host, though each statement gives up before the connection does`,
+      () =>
+        Effect.gen(function*() {
+          const cluster = yield* newCluster
+          yield* runServer(cluster)
+          const url = urlOfHosts([yield* silentHost, hostOf(cluster)], "&connect_timeout=3600")
+          yield* Effect.gen(function*() {
+            const [first, second] = [yield* Effect.timeoutOption(dataDirectory, "300 millis"), yield* dataDirectory]
+            assert.isTrue(Option.isNone(first))
+            assert.strictEqual(second, cluster.pgdata)
+            const sql = yield* SqlClient.SqlClient
+            // A statement that gives up on a session leaves its server where it is.
+            assert.isTrue(Option.isNone(yield* Effect.timeoutOption(sql`SELECT pg_sleep(1)`, "300 millis")))
+            assert.strictEqual(yield* dataDirectory, cluster.pgdata)
+            assert.strictEqual(yield* sql.withTransaction(dataDirectory), cluster.pgdata)
+          }).pipe(Effect.provide(Layer.fresh(layer({ url, maxConnections: 4 }, "test"))))
+        }).pipe(Effect.scoped),
+      60_000
+    )
+  }
+
+  it.live(
+    "whose transactions give up before the connection does leaves a silent host, too",
+    () =>
+      Effect.gen(function*() {
+        const cluster = yield* newCluster
+        yield* runServer(cluster)
+        const url = urlOfHosts([yield* silentHost, hostOf(cluster)], "&connect_timeout=3600")
+        yield* Effect.gen(function*() {
+          const transaction = SqlClient.SqlClient.use((sql) => sql.withTransaction(dataDirectory))
+          assert.isTrue(Option.isNone(yield* Effect.timeoutOption(transaction, "300 millis")))
+          assert.strictEqual(yield* transaction, cluster.pgdata)
+        }).pipe(Effect.provide(Layer.fresh(PoolClient.layer({ url, maxConnections: 4 }, "test"))))
+      }).pipe(Effect.scoped),
+    60_000
+  )
+
+  it.live("runs a statement once, also when it fails with an error of the connection", () =>
+    Effect.gen(function*() {
+      const { primary, standby } = yield* servers
+      const pool = yield* openPrimaryPool([{ url: urlOf([primary]) }, { url: urlOf([standby]) }], false)
+      const lost = new SqlError({ reason: new ConnectionError({ cause: new Error("lost") }) })
+      let runs = 0
+      const fails = () =>
+        Effect.suspend(() => {
+          runs++
+          return Effect.fail(lost)
+        })
+      assert.strictEqual(yield* Effect.flip(pool.use(fails)), lost)
+      assert.strictEqual(runs, 1)
+    }).pipe(Effect.scoped), 60_000)
+
+  for (const [kind, layer] of Object.entries(clients)) {
+    it.live(
       `${kind} uses the primary, waits for none while there is none, and finds the promoted one`,
       () =>
         Effect.gen(function*() {
@@ -63,7 +144,10 @@ describe("A pool on several hosts", () => {
             assert.strictEqual(yield* dataDirectory, primary.pgdata)
 
             yield* stopPrimary
-            assert.strictEqual((yield* Effect.flip(dataDirectory)).reason._tag, "ConnectionError")
+            const { reason } = yield* Effect.flip(dataDirectory)
+            assert.strictEqual(reason._tag, "ConnectionError")
+            // What is wrong with the primary, and not that the other server is a standby.
+            assert.notMatch(String((reason.cause as Error).message), /in recovery/)
             yield* promote
             assert.strictEqual(yield* Effect.retry(dataDirectory, { times: 3 }), standby.pgdata)
             assert.deepStrictEqual([...new Set(yield* together)], [standby.pgdata])

@@ -49,30 +49,42 @@ describe("A database URL", () => {
       })
     assert.deepStrictEqual(urlsOf("host=/run/a,b&port=1,2"), [["/run/a", "1"], ["b", "2"]])
     assert.deepStrictEqual(urlsOf("host=a,b&port=3"), [["a", "3"], ["b", "3"]])
-    assert.deepStrictEqual(urlsOf("host=a,b"), [["a", null], ["b", null]])
+    assert.deepStrictEqual(urlsOf("host=::1,b"), [["::1", null], ["b", null]])
     assert.match(problemOf("postgres://one,two/x?host=a"), /hosts in two places/)
     assert.match(problemOf("postgres:///x?host=a,b,c&port=1,2"), /another number of ports than of hosts/)
   })
 
-  it("with a parameter that the gateway does not support is refused by the name of the parameter", () => {
-    for (
-      const name of [
-        "sslrootcert",
-        "sslcert",
-        "channel_binding",
-        "load_balance_hosts",
-        "passfile",
-        "service",
-        "tcp_user_timeout"
-      ]
-    ) {
+  it("may have space around it, capitals in its scheme, and a fragment, as the URL of any program", () => {
+    const url = "postgres://one/x?sslmode=verify-full"
+    assert.deepStrictEqual(readDatabaseUrl(` ${url}\n`).urls, [url])
+    assert.deepStrictEqual(readDatabaseUrl(`${url}#production`).urls, [url])
+    assert.strictEqual(new URL(readDatabaseUrl("Postgres://one/x").urls[0]).protocol, "postgres:")
+  })
+
+  it("with a parameter that the gateway does not support is refused, by its name if libpq has it", () => {
+    for (const name of ["sslrootcert", "sslcert", "channel_binding", "load_balance_hosts", "passfile", "service"]) {
       assert.strictEqual(
         problemOf(`postgres://one/x?sslmode=require&${name}=secret`),
         `the database URL has an unsupported parameter: ${name}`
       )
     }
-    assert.match(problemOf("postgres://one/x?target_session_attrs=standby"), /target_session_attrs other than/)
+    for (const query of ["sslmodes=disable", "constructor=1", "password=abc&def"]) {
+      assert.strictEqual(problemOf(`postgres://one/x?${query}`), "the database URL has an unsupported parameter")
+    }
     assert.match(problemOf("postgres://one/x?sslmode=disable&sslmode=verify-full"), /sslmode more than once/)
+  })
+
+  it("with a value that the parameter does not have is refused when the process starts", () => {
+    for (const query of ["sslmode=verify", "connect_timeout=1s", "port=x", "target_session_attrs=standby"]) {
+      assert.strictEqual(
+        problemOf(`postgres://one/x?${query}`),
+        `the database URL has an invalid ${query.split("=")[0]}`
+      )
+    }
+    for (const authority of ["one:99999", "ada:pw@", "one:port", "[::1"]) {
+      assert.match(problemOf(`postgres://${authority}/x`), /has an invalid host, port, user or password/)
+    }
+    assert.match(problemOf("postgres://one,two/x?port=1,2"), /several ports, and no parameter host/)
   })
 
   it("without a scheme of PostgreSQL, or with an empty host among several, is refused", () => {
@@ -88,9 +100,18 @@ describe("A database URL", () => {
     fc.assert(fc.property(
       fc.constantFrom("postgres://", "postgresql://", ""),
       fc.string({ unit: "grapheme" }),
-      fc.constantFrom("", "/x", "?host=a,b&port=1,2,3", "?other=", "?target_session_attrs="),
+      fc.constantFrom(
+        "",
+        "/x",
+        "?host=a,b&port=1,2,3",
+        "?other=",
+        "?target_session_attrs=",
+        "?password=a&",
+        "?sslmode=",
+        "?"
+      ),
       (scheme, middle, end) => {
-        const secret = "hunter2-hunter2"
+        const secret = "hunter2"
         try {
           readDatabaseUrl(`${scheme}u:${secret}@${middle}${end}${secret}`)
         } catch (error) {
