@@ -22,6 +22,12 @@ export const run = async (
   return (await running).stdout
 }
 
+/** Gives a file to the user postgres. */
+export const giveToPostgres = (file: string): void => {
+  const [, , uid, gid] = /^postgres:.*$/mu.exec(fs.readFileSync("/etc/passwd", "utf8"))![0].split(":").map(Number)
+  fs.chownSync(file, uid!, gid!)
+}
+
 /** The command as the user postgres, who owns the data of the servers. */
 export const asPostgres = (command: ReadonlyArray<string>): ReadonlyArray<string> => [
   "setpriv",

@@ -1,6 +1,7 @@
 /** The history of a run: what clients sent, and what they got. Times are milliseconds of the monotonic clock. */
-import { Schema } from "effect"
+import { Result, Schema } from "effect"
 import * as fs from "node:fs"
+import { decodeReceipt, type Receipt } from "../../../src/sandbox/Record.ts"
 
 export const requestKinds = ["accept", "read", "list", "feed", "issue", "revoke"] as const
 
@@ -46,10 +47,14 @@ export const makeHistoryWriter = (file: string) => {
   return (exchange: Exchange): void => void fs.writeSync(descriptor, `${encode(exchange)}\n`)
 }
 
-export const linesOf = (file: string): ReadonlyArray<string> =>
+const linesOf = (file: string): ReadonlyArray<string> =>
   fs.existsSync(file) ? fs.readFileSync(file, "utf8").split("\n").filter((line) => line !== "") : []
 
 export const readHistory = (file: string): ReadonlyArray<Exchange> => linesOf(file).map((line) => decode(line))
+
+/** What the sandbox received. */
+export const readReceipts = (file: string): ReadonlyArray<Receipt> =>
+  linesOf(file).map((line) => Result.getOrThrow(decodeReceipt(line)))
 
 /** A fault as it happened. Times as above. */
 export const Injected = Schema.Struct({

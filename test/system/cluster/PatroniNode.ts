@@ -1,14 +1,40 @@
 /** A node of the cluster: Patroni and its PostgreSQL, in a network of their own. */
 import * as fs from "node:fs"
 import * as path from "node:path"
+import { fileURLToPath } from "node:url"
 import postgres from "postgres"
 import { sleep } from "./Clock.ts"
-import { asPostgres, Daemon, run, signal } from "./Daemon.ts"
+import { asPostgres, Daemon, giveToPostgres, run, signal } from "./Daemon.ts"
 import { addresses, type NodeName, patroniTimes } from "./Plan.ts"
 import { postgresDirectory } from "./Requirements.ts"
 
-/** Preloaded into a node, so that its clock can jump: the kernel has one wall clock for all namespaces. */
+/**
+ * Preloaded into PostgreSQL, so that the clock of one node can jump: the kernel has one wall clock for all namespaces. Patroni's
+ * clock is `clock/sitecustomize.py`, because Python's sleep fails under the library.
+ */
 export const clockLibrary = fs.globSync("/usr/lib/*/faketime/libfaketime.so.1")[0] ?? null
+
+const pythonClock = fileURLToPath(new URL("./clock/", import.meta.url))
+
+/** The programs of PostgreSQL, with a server whose clock is the file `clock` in this directory. */
+const makePrograms = (directory: string): string => {
+  if (clockLibrary === null) return postgresDirectory
+  const programs = path.join(directory, "bin")
+  fs.mkdirSync(programs)
+  for (const program of fs.readdirSync(postgresDirectory)) {
+    if (program !== "postgres") fs.symlinkSync(path.join(postgresDirectory, program), path.join(programs, program))
+  }
+  const settings = [
+    `LD_PRELOAD=${clockLibrary}`,
+    `FAKETIME_TIMESTAMP_FILE=${path.join(directory, "clock")}`,
+    "FAKETIME_CACHE_DURATION=1",
+    "FAKETIME_DONT_FAKE_MONOTONIC=1"
+  ]
+  const server = path.join(programs, "postgres")
+  fs.writeFileSync(server, `#!/bin/sh\nexec env ${settings.join(" ")} ${postgresDirectory}/postgres "$@"\n`)
+  fs.chmodSync(server, 0o755)
+  return programs
+}
 
 export interface NodeOptions {
   readonly name: NodeName
@@ -27,7 +53,6 @@ const configuration = ({ directory, etcd3, isAsynchronous, name }: NodeOptions) 
   bootstrap: {
     dcs: {
       ...patroniTimes,
-      maximum_lag_on_failover: 65_536,
       synchronous_mode: !isAsynchronous,
       synchronous_mode_strict: !isAsynchronous,
       failsafe_mode: true,
@@ -55,7 +80,7 @@ const configuration = ({ directory, etcd3, isAsynchronous, name }: NodeOptions) 
   postgresql: {
     listen: "0.0.0.0:5432",
     connect_address: `${addresses[name]}:5432`,
-    bin_dir: postgresDirectory,
+    bin_dir: makePrograms(directory),
     data_dir: path.join(directory, "data"),
     pgpass: path.join(directory, "pgpass"),
     remove_data_directory_on_rewind_failure: true,
@@ -82,6 +107,7 @@ export class PatroniNode {
     this.directory = options.directory
     this.clock = path.join(options.directory, "clock")
     fs.mkdirSync(options.directory, { mode: 0o700 })
+    giveToPostgres(options.directory)
     const file = path.join(options.directory, "patroni.yml")
     fs.writeFileSync(file, JSON.stringify(configuration(options)))
     this.setClock(0)
@@ -90,17 +116,7 @@ export class PatroniNode {
       host: options.name,
       logs: options.logs,
       command: asPostgres(["patroni", file]),
-      env: {
-        HOME: options.directory,
-        PYTHONUNBUFFERED: "1",
-        ...clockLibrary !== null && {
-          LD_PRELOAD: clockLibrary,
-          FAKETIME_TIMESTAMP_FILE: this.clock,
-          FAKETIME_CACHE_DURATION: "1",
-          FAKETIME_DONT_FAKE_MONOTONIC: "1",
-          DONT_FAKE_MONOTONIC: "1"
-        }
-      }
+      env: { HOME: options.directory, PYTHONUNBUFFERED: "1", PYTHONPATH: pythonClock, CLUSTER_CLOCK: this.clock }
     })
   }
 

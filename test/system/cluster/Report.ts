@@ -25,10 +25,10 @@ export const successes = ({ facts, history, receivedAt }: Run) => {
   }
 }
 
-/** Milliseconds from the fault to the end of the longest silence in its time. 0: there was none. */
+/** Milliseconds from the fault to the end of the longest silence that ended until then. 0: there was none. */
 export const backAfter = (from: number, to: number, times: Successes): number => {
   let longest = { length: shortestSilence, end: from }
-  const within = [...times.filter((at) => at > from - 10_000 && at <= to), to]
+  const within = times.filter((at) => at > from - 10_000 && at <= to)
   for (const [index, end] of within.entries()) {
     const start = within[index - 1] ?? from
     if (end > from && end - start > longest.length) longest = { length: end - start, end }
@@ -46,7 +46,7 @@ const medianAndWorst = (values: ReadonlyArray<number>): string => {
 export const report = (run: Run): ReadonlyArray<string> => {
   const { facts, history } = run
   const { accepts, reads, sends } = successes(run)
-  const ends = new Map(facts.faults.map((fault, index) => [fault, facts.faults[index + 1]?.from ?? fault.whole + 5000]))
+  const ends = new Map(facts.faults.map((fault, index) => [fault, facts.faults[index + 1]?.from ?? Infinity]))
   const times = (faults: ReadonlyArray<Injected>, kind: Successes) =>
     medianAndWorst(faults.map((fault) => backAfter(fault.from, ends.get(fault)!, kind)))
   const rows = [...Map.groupBy(facts.faults, ({ name }) => name)]

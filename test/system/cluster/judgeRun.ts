@@ -2,12 +2,10 @@
  * `node test/system/cluster/judgeRun.ts DIRECTORY`: judges a run by its files, as a program of its own. Prints the figures as
  * JSON. Exits with 1 if one breaks its rule.
  */
-import { Result } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { decodeReceipt } from "../../../src/sandbox/Record.ts"
 import { hasPassed } from "../chaos/Figure.ts"
-import { decodeFacts, files, linesOf, readHistory } from "./History.ts"
+import { decodeFacts, files, readHistory, readReceipts } from "./History.ts"
 import { judge } from "./Judge.ts"
 
 const directory = process.argv[2]
@@ -15,7 +13,7 @@ if (directory === undefined) throw new Error("specify the directory of a run")
 
 const figures = judge({
   history: readHistory(path.join(directory, files.history)),
-  receipts: linesOf(path.join(directory, files.record)).map((line) => Result.getOrThrow(decodeReceipt(line))),
+  receipts: readReceipts(path.join(directory, files.record)),
   facts: decodeFacts(fs.readFileSync(path.join(directory, files.facts), "utf8"))
 })
 process.stdout.write(`${JSON.stringify(figures)}\n`)

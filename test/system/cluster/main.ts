@@ -16,7 +16,7 @@ import * as path from "node:path"
 import { fileURLToPath } from "node:url"
 import { choice, type Option, readOptions, text, unwritable, whole } from "../../../bench/shared/usage.ts"
 import { type Figure, figuresTable } from "../chaos/Figure.ts"
-import { decodeFacts, files, linesOf, readHistory } from "./History.ts"
+import { decodeFacts, files, readHistory, readReceipts } from "./History.ts"
 import { configVariable, controlNames, controls, faultKinds, type FigureName, protections, RunConfig } from "./Plan.ts"
 import { plot } from "./Plot.ts"
 import { report } from "./Report.ts"
@@ -65,13 +65,6 @@ const directory = fs.mkdtempSync(
 fs.chmodSync(directory, 0o755)
 const removeData = () => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
 
-/** The nodes' files belong to the user postgres. */
-const giveToPostgres = () => {
-  const [owner, group] = ["-u", "-g"].map((flag) => Number(spawnSync("id", [flag, "postgres"]).stdout))
-  fs.chownSync(directory, owner!, group!)
-}
-giveToPostgres()
-
 const config = Schema.encodeSync(RunConfig)({
   directory,
   out,
@@ -87,7 +80,13 @@ const config = Schema.encodeSync(RunConfig)({
  * addresses of its networks exist only there.
  */
 const namespaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
-const init = `mkdir -p /run/netns && mount -t tmpfs none /run/netns && "$@" & wait $!`
+const init = [
+  "mkdir -p /run/netns",
+  "mount -t tmpfs none /run/netns",
+  // Killed servers leave their shared memory there.
+  "mount -t tmpfs none /dev/shm",
+  `"$@" & wait $!`
+].join(" && ")
 const program = [process.execPath, fileURLToPath(new URL("./run.ts", import.meta.url))]
 const room = spawn("unshare", [...namespaces, "bash", "-c", init, "room", ...program], {
   env: { ...process.env, [configVariable]: config },
@@ -117,7 +116,7 @@ const figures = JSON.parse(judged.stdout) as Record<FigureName, Figure>
 const evidence = {
   facts: decodeFacts(fs.readFileSync(path.join(out, files.facts), "utf8")),
   history: readHistory(path.join(out, files.history)),
-  receivedAt: linesOf(path.join(out, files.record)).map((line) => (JSON.parse(line) as { at: number }).at)
+  receivedAt: readReceipts(path.join(out, files.record)).map(({ at }) => at)
 }
 const lines = [...report(evidence), "", ...figuresTable(Object.values(figures))]
 fs.writeFileSync(path.join(out, files.report), `${lines.join("\n")}\n`)
