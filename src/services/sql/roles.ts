@@ -174,6 +174,8 @@ export const createRoles = (database: string, naming: Naming = defaultNaming): R
     ...[owner, writer, provisioner, reader].map((role) => `CREATE ROLE ${role} LOGIN;`),
     // It can see and end the sessions of the provisioner, as `grants blockers` does.
     `GRANT ${provisioner} TO ${writer};`,
+    // Its function `is_replicated` tells the other roles how far the standbys are, and nothing else of the sessions.
+    `GRANT pg_read_all_stats TO ${owner};`,
     `CREATE DATABASE ${database} OWNER ${owner};`,
     `REVOKE CONNECT, TEMPORARY ON DATABASE ${database} FROM PUBLIC;`,
     `GRANT CONNECT ON DATABASE ${database} TO ${writer}, ${provisioner}, ${reader};`
