@@ -2,12 +2,15 @@
  * The database of a command: the one that DATABASE_URL names, or else an embedded PostgreSQL. `Pools` connects to it.
  */
 import type * as PgClient from "@effect/sql-pg/PgClient"
+import type * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
+import { readMustReplicate } from "./DatabaseSynchronous.ts"
 import { LocalPostgres, type LocalPostgresError } from "./embedded/LocalPostgres.ts"
+import { InvalidSetting } from "./InvalidSetting.ts"
 
 /** The database settings of the command line and the environment. */
 export interface DatabaseOptions {
@@ -15,16 +18,35 @@ export interface DatabaseOptions {
   readonly dataDir: string
 }
 
+/** The embedded PostgreSQL has no standby. */
+const refuseEmbedded = Effect.flatMap(readMustReplicate, (mustReplicate) =>
+  mustReplicate
+    ? Effect.fail(new InvalidSetting({ message: "DATABASE_SYNCHRONOUS is required without DATABASE_URL: set both" }))
+    : Effect.void)
+
 /** How to connect to the database. An embedded database runs for as long as this service is in scope. */
 export class Database extends Context.Service<Database, {
   readonly isEmbedded: boolean
   /** The directory of the embedded database; null when the database is not embedded. */
   readonly dataDirectory: string | null
   readonly connection: PgClient.PgPoolConfig
+  /** Whether results count only once the synchronous standbys have them (`DATABASE_SYNCHRONOUS`). By default they count at once. */
+  readonly mustReplicate?: boolean
 }>()("financial-agents-gateway/node/Database") {
-  static readonly layer = (options: DatabaseOptions): Layer.Layer<Database, LocalPostgresError> =>
+  static readonly layer = (
+    options: DatabaseOptions
+  ): Layer.Layer<Database, LocalPostgresError | InvalidSetting | Config.ConfigError> =>
     Option.match(options.databaseUrl, {
-      onSome: (url) => Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection: { url } }),
+      onSome: (url) =>
+        Layer.effect(
+          Database,
+          Effect.map(readMustReplicate, (mustReplicate) => ({
+            isEmbedded: false,
+            dataDirectory: null,
+            connection: { url },
+            mustReplicate
+          }))
+        ),
       onNone: () =>
         Layer.effect(
           Database,
@@ -33,6 +55,9 @@ export class Database extends Context.Service<Database, {
             dataDirectory,
             connection: { host: socketDirectory, port, username, database }
           }))
-        ).pipe(Layer.provide(LocalPostgres.layer({ dataDirectory: options.dataDir })))
+        ).pipe(
+          Layer.provide(LocalPostgres.layer({ dataDirectory: options.dataDir })),
+          Layer.provide(Layer.effectDiscard(refuseEmbedded))
+        )
     })
 }

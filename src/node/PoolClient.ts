@@ -8,32 +8,50 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
-import { SqlError, UnknownError } from "effect/sql/SqlError"
+import { ConnectionError, SqlError, UnknownError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
+import { ConfirmedConnection } from "./ConfirmedConnection.ts"
 import { openPool, spanAttributesOf } from "./openPool.ts"
 import { SessionConnection } from "./SessionConnection.ts"
+import { statementTimeout } from "./statementTimeout.ts"
 
-/** PostgreSQL answers a COMMIT of an aborted transaction with ROLLBACK, and without an error. */
-const commit = (connection: Connection): Effect.Effect<void, SqlError> =>
-  Effect.flatMap(connection.executeRaw("COMMIT", []), (result) =>
-    (result as PgConnection.Result).command === "ROLLBACK"
-      ? Effect.fail(
-        new SqlError({
-          reason: new UnknownError({
-            cause: new Error("COMMIT rolled back an aborted transaction"),
-            message: "COMMIT rolled back an aborted transaction",
-            operation: "commit"
-          })
-        })
-      )
-      : Effect.void)
+/**
+ * Commits. PostgreSQL answers a COMMIT of an aborted transaction with ROLLBACK, and without an error. A COMMIT may wait for standbys, which
+ * `statement_timeout` does not end: the client gives up, so that the wait keeps no connection of the pool. It has then happened on this server.
+ */
+const makeCommit = (config: PgClient.PgPoolConfig) => {
+  const patience = statementTimeout(config)
+  const bounded = (result: Effect.Effect<unknown, SqlError>) =>
+    patience === null
+      ? result
+      : Effect.timeoutOrElse(result, { duration: patience, orElse: () => Effect.fail(waitsTooLong()) })
+  return (connection: Connection): Effect.Effect<void, SqlError> =>
+    Effect.flatMap(
+      bounded(connection.executeRaw("COMMIT", [])),
+      (result) =>
+        (result as PgConnection.Result).command === "ROLLBACK"
+          ? Effect.fail(rolledBack())
+          : Effect.void
+    )
+}
+
+const rolledBack = () => {
+  const message = "COMMIT rolled back an aborted transaction"
+  return new SqlError({ reason: new UnknownError({ cause: new Error(message), message, operation: "commit" }) })
+}
+
+const waitsTooLong = () => {
+  const message = "COMMIT waits for a standby"
+  return new SqlError({ reason: new ConnectionError({ cause: new Error(message), message, operation: "commit" }) })
+}
 
 /** The fragment of the driver's compiler for a value as `jsonb`. */
 const jsonFragment = Statement.custom<Extract<PgClient.PgCustom, { readonly kind: "PgJson" }>>("PgJson")
 
-const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string) {
+const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string, mustReplicate: boolean) {
   const pool = yield* openPool(config, name)
-  const connectionOf = (session: PgConnection.PgConnection) => new SessionConnection(session)
+  const connectionOf = (session: PgConnection.PgConnection) =>
+    mustReplicate ? new ConfirmedConnection(session) : new SessionConnection(session)
   const client = yield* SqlClient.make({
     acquirer: Effect.map(pool.get, connectionOf),
     borrower: (run) => pool.use((session) => run(connectionOf(session))),
@@ -41,7 +59,7 @@ const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: st
     compiler: PgClient.makeCompiler(),
     driver: "pg",
     prepareTransactionControls: true,
-    commit,
+    commit: makeCommit(config),
     releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
     spanAttributes: spanAttributesOf(config)
   })
@@ -54,8 +72,13 @@ const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: st
   })
 })
 
-/** A pool that gives each statement a connection of its own. Metrics name it `name`. */
+/**
+ * A pool that gives each statement a connection of its own. Metrics name it `name`. With `mustReplicate` it tells each result after its
+ * confirmation: see `ConfirmedConnection`.
+ */
 export const layer = (
   config: PgClient.PgPoolConfig,
-  name: string
-): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError> => PgClient.layerFrom(make(config, name))
+  name: string,
+  mustReplicate = false
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError> =>
+  PgClient.layerFrom(make(config, name, mustReplicate))

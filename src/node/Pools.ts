@@ -16,13 +16,15 @@ import * as ReaderClient from "./ReaderClient.ts"
 
 /** A client on the `Database`. All users of the same layer share one pool. Metrics name it `name`. */
 const client = <A>(
-  layerOf: (config: PgClient.PgPoolConfig, name: string) => Layer.Layer<A, SqlError>,
+  layerOf: (config: PgClient.PgPoolConfig, name: string, mustReplicate: boolean) => Layer.Layer<A, SqlError>,
   name: string,
   settings: PgClient.PgPoolConfig
 ): Layer.Layer<A, SqlError, Database> =>
   Layer.effectContext(
-    Effect.flatMap(Database, ({ connection }) =>
-      Layer.build(layerOf({ applicationName: "financial-agents-gateway", ...connection, ...settings }, name)))
+    Effect.flatMap(Database, ({ connection, mustReplicate = false }) =>
+      Layer.build(
+        layerOf({ applicationName: "financial-agents-gateway", ...connection, ...settings }, name, mustReplicate)
+      ))
   )
 
 /** A pool that gives each statement a connection of its own. */
@@ -102,8 +104,15 @@ export const ListPool = Layer.effect(
   )
 )
 
-/** For readiness probes. They must be answered even when the pools of the requests are full. */
-export const ProbePool = pool("probe", { maxConnections: 1, connectionTTL, startupParameters: readerParameters })
+/**
+ * For readiness probes. They must be answered even when the pools of the requests are full. A probe waits for a second, and its statement
+ * ends before that, so that the probe learns why.
+ */
+export const ProbePool = pool("probe", {
+  maxConnections: 1,
+  connectionTTL,
+  startupParameters: { ...readerParameters, ...limits({ statement: 800, lock: 500 }) }
+})
 
 /**
  * For used DPoP proofs. Each request with a DPoP proof writes one row, and may wait for a request that writes the same
@@ -137,9 +146,9 @@ export const WriterPool = pool("writer", {
 
 /**
  * For migrations. A statement may take long on a large ledger. It waits only a few seconds for a lock, because reads
- * and acceptances queue behind a waiting lock.
+ * and acceptances queue behind a waiting lock. It confirms nothing: the procedure for that comes with a migration.
  */
-export const MigrationPool = pool("migration", {
+export const MigrationPool = client((config, name) => PoolClient.layer(config, name), "migration", {
   maxConnections: 2,
   connectionTTL,
   startupParameters: limits({ statement: 0, lock: 5000 })

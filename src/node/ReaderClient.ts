@@ -11,10 +11,13 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Compiler } from "effect/sql/Statement"
+import { makeCloseSilent } from "./closeSilent.ts"
+import { ConfirmedConnection } from "./ConfirmedConnection.ts"
 import { forgetAnswered } from "./forgetAnswered.ts"
 import { openPool, spanAttributesOf } from "./openPool.ts"
 import { rememberPrepared } from "./rememberPrepared.ts"
 import { SessionConnection } from "./SessionConnection.ts"
+import { statementTimeout } from "./statementTimeout.ts"
 
 /**
  * Waits until the event loop has read all input that is ready. An interrupted waiter runs nothing.
@@ -52,22 +55,23 @@ const compiler: Compiler = {
 }
 
 /** The connection of each session. */
-const makeConnections = () => {
+const makeConnections = (mustReplicate: boolean, closeSilent: (session: PgConnection.PgConnection) => void) => {
   const connections = new WeakMap<PgConnection.PgConnection, Connection>()
   return (session: PgConnection.PgConnection): Connection => {
     const known = connections.get(session)
     if (known !== undefined) return known
     rememberPrepared(session)
-    const connection = new SessionConnection(session)
+    closeSilent(session)
+    const connection = mustReplicate ? new ConfirmedConnection(session) : new SessionConnection(session)
     connections.set(session, connection)
     return connection
   }
 }
 
-const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string) {
+const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string, mustReplicate: boolean) {
   const pool = yield* openPool({ ...config, multiplex: true }, name)
   const endOfTurn = makeEndOfTurn()
-  const connectionOf = makeConnections()
+  const connectionOf = makeConnections(mustReplicate, yield* makeCloseSilent(statementTimeout(config)))
   return yield* SqlClient.make({
     acquirer: Effect.map(pool.get, connectionOf),
     borrower: (run) =>
@@ -87,10 +91,12 @@ const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: st
 
 /**
  * A pool whose statements share connections (`multiplex`). A statement starts when the event loop has read all input that
- * is ready. A transaction has a connection of its own, and its statements start at once. Metrics name the pool `name`.
+ * is ready. A transaction has a connection of its own, and its statements start at once. Metrics name the pool `name`. With
+ * `mustReplicate` it tells each result after its confirmation: see `ConfirmedConnection`.
  */
 export const layer = (
   config: PgClient.PgPoolConfig,
-  name = "reader"
+  name = "reader",
+  mustReplicate = false
 ): Layer.Layer<SqlClient.SqlClient, SqlError> =>
-  Layer.effect(SqlClient.SqlClient, make(config, name)).pipe(Layer.provide(Reactivity.layer))
+  Layer.effect(SqlClient.SqlClient, make(config, name, mustReplicate)).pipe(Layer.provide(Reactivity.layer))

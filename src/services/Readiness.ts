@@ -9,11 +9,12 @@ import * as Layer from "effect/Layer"
 import type * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
+import { confirmation } from "./internal/confirmation.ts"
 import { makeIsMigrated } from "./Migrations.ts"
 
 /** The store cannot serve reads. The reason is for logs, and names no host and no credential. */
 export class NotReady extends Schema.TaggedError<NotReady>()("NotReady", {
-  reason: Schema.Literals(["no_answer", "in_recovery", "migrations_missing"])
+  reason: Schema.Literals(["no_answer", "in_recovery", "migrations_missing", "not_replicated"])
 }) {}
 
 /** The check of `GET /readyz`. Replace it for a store of your own. */
@@ -41,7 +42,11 @@ export class Readiness extends Context.Service<Readiness, {
           if (!(yield* isMigrated)) return yield* new NotReady({ reason: "migrations_missing" })
         }).pipe(
           Effect.timeoutOrElse({ duration: 1000, orElse: () => noAnswer }),
-          Effect.catchTag("SqlError", () => noAnswer)
+          Effect.catchTag(
+            "SqlError",
+            ({ reason: { operation } }) =>
+              operation === confirmation ? Effect.fail(new NotReady({ reason: "not_replicated" })) : noAnswer
+          )
         )
         // No answer is kept: the next probe after it asks again.
         const shared = yield* Cache.make({ lookup: () => ask, capacity: 1, timeToLive: 0 })

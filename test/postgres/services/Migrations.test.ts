@@ -23,7 +23,8 @@ const all = [
   "0010_change_feed",
   "0011_operation_counts",
   "0012_operator_actions",
-  "0013_provider_limits"
+  "0013_provider_limits",
+  "0014_replication"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

@@ -1,0 +1,192 @@
+/**
+ * With `DATABASE_SYNCHRONOUS=required`, a result counts only once the synchronous standby has all that it shows: whatever made the
+ * primary forget to wait for the standby. Primary and standby are real, and the standby is stopped.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Option, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import { QueueServices, ReadServices, WriteServices } from "../../../src/node/GatewayServices.ts"
+import * as PoolClient from "../../../src/node/PoolClient.ts"
+import * as ReaderClient from "../../../src/node/ReaderClient.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { Readiness } from "../../../src/services/Readiness.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { issue, newKey } from "../../fixtures/Ledger.ts"
+import { claimTerms } from "../../fixtures/Queue.ts"
+import {
+  connectionTo,
+  databaseOn,
+  onServer,
+  postmasterOf,
+  type ReplicatedServers,
+  replicatedServers
+} from "../../fixtures/ReplicatedServers.ts"
+import { Platform } from "../../fixtures/TestDatabase.ts"
+
+const clients = { "of single statements": PoolClient.layer, "of shared connections": ReaderClient.layer }
+
+const settings = { maxConnections: 2, startupParameters: { statement_timeout: "500" } }
+
+const noted = SqlClient.SqlClient.use((sql) =>
+  Effect.map(sql<{ readonly n: number }>`SELECT count(*)::integer AS n FROM noted`, ([row]) => row!.n)
+)
+
+/** A table, and an insert into it that no standby has: its wait for the standby was cancelled. */
+const unreplicatedInsert = Effect.fnUntraced(function*({ primary, stopStandby }: ReplicatedServers) {
+  yield* onServer(primary, "CREATE TABLE noted (n integer)")
+  yield* stopStandby
+  yield* onServer(primary, "INSERT INTO noted VALUES (1)")
+})
+
+/** `client` on the primary, confirmed or not. */
+const on = ({ primary }: ReplicatedServers, layer: typeof PoolClient.layer, mustReplicate: boolean) =>
+  Layer.fresh(
+    layer({ ...connectionTo(primary), ...settings }, "test", mustReplicate) as Layer.Layer<SqlClient.SqlClient>
+  )
+
+const isUnconfirmed = (error: unknown) =>
+  assert.match(
+    String((error as { readonly message?: string }).message),
+    /no synchronous standby has confirmed|COMMIT waits/
+  )
+
+describe("A confirmed pool", () => {
+  for (const [kind, layer] of Object.entries(clients) as ReadonlyArray<[string, typeof PoolClient.layer]>) {
+    it.live(`${kind} tells what a standby has, and nothing else`, () =>
+      Effect.gen(function*() {
+        const servers = yield* replicatedServers
+        yield* unreplicatedInsert(servers)
+        // Visible on the primary, and unsaid by a failover.
+        assert.strictEqual(yield* Effect.provide(noted, on(servers, layer, false)), 1)
+        yield* Effect.gen(function*() {
+          isUnconfirmed(yield* Effect.flip(noted))
+          const sql = yield* SqlClient.SqlClient
+          isUnconfirmed(yield* Effect.flip(sql.withTransaction(noted)))
+          isUnconfirmed(
+            yield* Effect.flip(
+              Effect.scoped(Effect.flatMap(sql.reserve, (connection) =>
+                connection.execute("SELECT count(*) FROM noted", [], undefined)))
+            )
+          )
+          yield* servers.startStandby
+          assert.strictEqual(yield* noted, 1)
+          assert.strictEqual(yield* sql.withTransaction(noted), 1)
+        }).pipe(Effect.provide(on(servers, layer, true)))
+      }).pipe(Effect.scoped), 60_000)
+  }
+
+  it.live(
+    "confirms nothing while the primary has no names of standbys, and does not wait then",
+    () =>
+      Effect.gen(function*() {
+        const servers = yield* replicatedServers
+        yield* onServer(servers.primary, "ALTER SYSTEM SET synchronous_standby_names = ''")
+        yield* servers.stopStandby
+        yield* onServer(servers.primary, "SELECT pg_reload_conf()")
+        isUnconfirmed(
+          yield* Effect.flip(Effect.provide(
+            SqlClient.SqlClient.use((sql) => sql`SELECT 1`),
+            on(servers, PoolClient.layer, true)
+          ))
+        )
+      }).pipe(Effect.scoped),
+    60_000
+  )
+
+  it.live("confirms nothing after a crash of the server, until a standby has it", () =>
+    Effect.gen(function*() {
+      const servers = yield* replicatedServers
+      yield* unreplicatedInsert(servers)
+      const [row] = yield* onServer<{ readonly pid: number }>(servers.primary, "SELECT pg_backend_pid() AS pid")
+      assert.isAbove(row!.pid, 0)
+      const [victim] = yield* onServer<{ readonly pid: number }>(
+        servers.primary,
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'"
+      )
+      const postmaster = postmasterOf(servers.primary)
+      process.kill(victim!.pid, "SIGKILL")
+      yield* Effect.provide(noted, on(servers, PoolClient.layer, false)).pipe(
+        Effect.retry(Schedule.spaced("50 millis"))
+      )
+      assert.strictEqual(postmasterOf(servers.primary), postmaster)
+      yield* Effect.gen(function*() {
+        isUnconfirmed(yield* Effect.flip(noted))
+        yield* servers.startStandby
+        assert.strictEqual(yield* noted, 1)
+      }).pipe(Effect.provide(on(servers, ReaderClient.layer as typeof PoolClient.layer, true)))
+    }).pipe(Effect.scoped), 60_000)
+
+  it.live("keeps no connection for a COMMIT that waits for a standby", () =>
+    Effect.gen(function*() {
+      const servers = yield* replicatedServers
+      yield* onServer(servers.primary, "CREATE TABLE noted (n integer)")
+      yield* servers.stopStandby
+      yield* Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const insert = sql.withTransaction(sql`INSERT INTO noted VALUES (1)`)
+        for (let n = 0; n < 4; n++) {
+          const { message } = yield* Effect.flip(insert)
+          assert.match(message, /COMMIT waits for a standby/)
+        }
+      }).pipe(Effect.provide(on(servers, PoolClient.layer, true)))
+    }).pipe(Effect.scoped), 60_000)
+
+  it.live("says what its owner lacks", () =>
+    Effect.gen(function*() {
+      const { primary } = yield* replicatedServers
+      yield* onServer(primary, "CREATE ROLE owner")
+      yield* onServer(primary, "ALTER FUNCTION is_replicated OWNER TO owner")
+      const ask = Effect.provide(
+        SqlClient.SqlClient.use((sql) => sql`SELECT 1`),
+        Layer.fresh(PoolClient.layer({ ...connectionTo(primary), ...settings }, "test", true))
+      )
+      assert.match(String((yield* Effect.flip(ask)).reason.cause), /GRANT pg_read_all_stats TO owner/)
+      yield* onServer(primary, "GRANT pg_read_all_stats TO owner")
+      yield* ask
+    }).pipe(Effect.scoped), 60_000)
+})
+
+describe("A gateway whose statements must be confirmed", () => {
+  it.live("reads, accepts and claims nothing that no standby has, and is not ready", () =>
+    Effect.gen(function*() {
+      const servers = yield* replicatedServers
+      const services = Layer.fresh(Layer.mergeAll(ReadServices, WriteServices, QueueServices)).pipe(
+        Layer.provide(databaseOn(servers.primary, true)),
+        Layer.provideMerge(Platform)
+      )
+      yield* Effect.gen(function*() {
+        const { grant, identity } = yield* issue()
+        const ledger = yield* OperationLedger
+        const store = yield* OperationStore
+        const queue = yield* SubmissionQueue
+        const readiness = yield* Readiness
+        const request = { type: "payment", key: newKey(), payload: {} }
+        const { operation } = yield* ledger.accept(identity, request)
+        assert.strictEqual((yield* store.find(identity, operation.id)).revision, 1)
+        yield* readiness.check
+
+        yield* servers.stopStandby
+        const refused = [
+          store.find(identity, operation.id),
+          ledger.accept(identity, request),
+          queue.claim(grant.provider, 1, claimTerms)
+        ]
+        for (const effect of refused) {
+          const exit = yield* Effect.timeoutOption(Effect.flip<unknown, unknown, never>(effect), "1 second")
+          // A claim waits for the standby in its COMMIT, and its worker gives up.
+          if (Option.isSome(exit)) {
+            assert.strictEqual((exit.value as { readonly _tag: string })._tag, "StoreUnavailable")
+          }
+        }
+        assert.strictEqual((yield* Effect.flip(readiness.check)).reason, "not_replicated")
+        // The claim happened on the primary alone. It was not told, so nothing is sent.
+        const [row] = yield* onServer<{ readonly state: string }>(servers.primary, "SELECT state FROM operations")
+        assert.strictEqual(row!.state, "submitting")
+
+        yield* servers.startStandby
+        assert.strictEqual((yield* store.find(identity, operation.id)).state, "submitting")
+        yield* readiness.check
+      }).pipe(Effect.provide(services))
+    }).pipe(Effect.scoped), 90_000)
+})
