@@ -88,12 +88,13 @@ export class Clients {
     while (this.open > 0 && monotonic() < end) await sleep(100)
   }
 
-  /** Reads every operation once more, and tries every revoked grant. */
-  async sweep(): Promise<void> {
+  /** Reads every operation once more, and tries revoked grants, within this many seconds. */
+  async sweep(seconds: number): Promise<void> {
+    const end = monotonic() + seconds * 1000
     for (const id of this.known) {
-      for (let turn = 0; turn < 20 && !await this.read(this.any(ports.gateways), id); turn++) await sleep(500)
+      while (!await this.read(this.any(ports.gateways), id) && monotonic() < end) await sleep(500)
     }
-    for (const grant of this.revoked.slice(-50)) await this.tryRevoked(grant)
+    for (const grant of this.revoked.slice(-50)) if (monotonic() < end) await this.tryRevoked(grant)
   }
 
   async stop(): Promise<void> {

@@ -60,14 +60,14 @@ export interface DaemonOptions {
 export class Daemon {
   readonly name: string
   private readonly options: DaemonOptions
+  private readonly log: string
   private child: ChildProcess | null = null
   private ended: Promise<void> = Promise.resolve()
-  /** How often it ended without being struck. */
-  deaths = 0
 
   constructor(options: DaemonOptions) {
     this.name = options.name
     this.options = options
+    this.log = path.join(options.logs, `${options.name}.log`)
   }
 
   get isRunning(): boolean {
@@ -80,23 +80,25 @@ export class Daemon {
 
   start(): void {
     if (this.child !== null) return
-    const { command, env, host = "app", logs, name } = this.options
+    const { command, env, host = "app" } = this.options
     const [program, ...args] = within(host, command)
-    const log = fs.openSync(path.join(logs, `${name}.log`), "a")
+    const log = fs.openSync(this.log, "a")
     const child = spawn(program!, args, { env: { ...process.env, ...env }, stdio: ["ignore", log, log] })
     fs.closeSync(log)
     this.child = child
     this.ended = new Promise((resolve) => {
       const end = () => {
-        if (this.child === child) {
-          this.child = null
-          this.deaths++
-        }
+        if (this.child === child) this.child = null
         resolve()
       }
       child.once("exit", end)
       child.once("error", end)
     })
+  }
+
+  /** Whether its log has this text. */
+  hasSaid(text: string): boolean {
+    return fs.readFileSync(this.log, "utf8").includes(text)
   }
 
   async kill(name: NodeJS.Signals = "SIGKILL"): Promise<void> {

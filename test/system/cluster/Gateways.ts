@@ -100,6 +100,9 @@ export class Gateways {
     for (const port of [...ports.gateways, ...ports.payments]) {
       await expectSoon(30, `the process at ${port} is ready`, answers(`http://127.0.0.1:${port}/readyz`))
     }
+    for (const worker of this.workers) {
+      await expectSoon(30, `${worker.name} works`, async () => when(worker.hasSaid(`"Working"`)))
+    }
     await cluster.becomeWhole(30)
   }
 

@@ -80,6 +80,8 @@ export const RunFacts = Schema.Struct({
   /** Whether submissions must resume without a command. */
   resumes: Schema.Boolean,
   faults: Schema.Array(Injected),
+  /** Processes of the gateway that ended by themselves. */
+  deaths: Schema.Array(Schema.String),
   /** How often each operation was sent to the sandbox, received or not. */
   sent: Schema.Record(Schema.String, Schema.Int)
 })

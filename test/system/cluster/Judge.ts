@@ -92,24 +92,38 @@ const goesBack = ({ id, sightings }: Operation): string | null => {
   return null
 }
 
-/** Keys that were acknowledged and whose operation is unknown at the end, was never read, or has a second one. */
-const lostAcceptances = ({ history }: Evidence, operations: ReadonlyMap<string, Operation>): ReadonlyArray<string> => {
-  const acknowledged = Map.groupBy(history.filter((one) => one.kind === "accept" && isSuccess(one)), ({ key }) => key!)
-  return [...acknowledged].flatMap(([key, answers]) => {
-    const ids = [...new Set(answers.flatMap(({ told }) => told.map(({ id }) => id)))]
+/** The operations that each key was acknowledged as, and when it first was. */
+const acknowledgements = ({ history }: Evidence) =>
+  [...Map.groupBy(history.filter((one) => one.kind === "accept" && isSuccess(one)), ({ key }) => key!)].map((
+    [key, all]
+  ) => ({
+    key,
+    at: Math.min(...all.map(({ to }) => to)),
+    ids: [...new Set(all.flatMap(({ told }) => told.map(({ id }) => id)))]
+  }))
+
+/** Keys that were acknowledged, and whose operation is unknown at the end, or has a second one. */
+const lostAcceptances = (evidence: Evidence, operations: ReadonlyMap<string, Operation>): ReadonlyArray<string> =>
+  acknowledgements(evidence).flatMap(({ at, ids, key }) => {
     if (ids.length !== 1) return [`${key}: acknowledged as ${ids.join(" and ") || "nothing"}`]
     const last = operations.get(ids[0]!)?.last ?? null
-    if (last === null || last.from < answers[0]!.to) {
-      return [`${key}: acknowledged as ${ids[0]}, and not read afterwards`]
-    }
-    return last.told === null ? [`${key}: acknowledged as ${ids[0]}, and unknown at ${seconds(last.from)}`] : []
+    return last !== null && last.from > at && last.told === null
+      ? [`${key}: acknowledged as ${ids[0]}, and unknown at ${seconds(last.from)}`]
+      : []
   })
-}
 
-const unansweredKeys = ({ history }: Evidence): ReadonlyArray<string> => {
-  const answered = new Set(history.filter((one) => one.kind === "accept" && isSuccess(one)).map(({ key }) => key))
-  const asked = new Set(history.flatMap(({ key, kind }) => kind === "accept" ? [key!] : []))
-  return [...asked].filter((key) => !answered.has(key))
+/** Keys without an answer, or whose operation no read decided after that. The run ended too early to judge them. */
+const openKeys = (evidence: Evidence, operations: ReadonlyMap<string, Operation>): ReadonlyArray<string> => {
+  const acknowledged = acknowledgements(evidence)
+  const answered = new Set(acknowledged.map(({ key }) => key))
+  const asked = new Set(evidence.history.flatMap(({ key, kind }) => kind === "accept" ? [key!] : []))
+  const unread = acknowledged.filter(({ at, ids }) =>
+    ids.some((id) => (operations.get(id)?.last?.from ?? -Infinity) < at)
+  )
+  return [
+    ...[...asked].filter((key) => !answered.has(key)).map((key) => `${key}: no answer`),
+    ...unread.map(({ ids, key }) => `${key}: ${ids.join(", ")}, not read afterwards`)
+  ]
 }
 
 /** When a grant was acknowledged as revoked. A revocation that was sent and not acknowledged may hold or not. */
@@ -228,14 +242,15 @@ export const judge = (evidence: Evidence): Readonly<Record<FigureName, Figure>> 
     doubleSends: doubleSends(evidence),
     orphans: orphans(evidence, operations),
     lost: lostAcceptances(evidence, operations),
-    unanswered: unansweredKeys(evidence),
+    open: openKeys(evidence, operations),
     unsaid: all.flatMap((operation) => unsaidState(operation) ?? []),
     unsent: neverReceived(evidence, operations),
     back: all.flatMap((operation) => goesBack(operation) ?? []),
     revoked: readsOfRevoked(evidence),
     refused: refusedReads(evidence),
     late: evidence.facts.resumes ? lateSubmissions(evidence, operations) : [],
-    invalid: outsideOfContract(evidence)
+    invalid: outsideOfContract(evidence),
+    deaths: evidence.facts.deaths
   }
   return Object.fromEntries(
     Object.entries(violations).map(([name, wrong]) => [name, counted(figureNames[name as FigureName], wrong)])

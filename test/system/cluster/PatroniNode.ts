@@ -166,11 +166,14 @@ export class PatroniNode {
       connection: { statement_timeout: 2000 },
       onnotice: () => {}
     })
+    const answer = client.unsafe<Array<Row>>(text).then((rows): ReadonlyArray<Row> => rows)
     const late = sleep(2000).then(() => Promise.reject(new Error(`${this.name} does not answer`)))
+    // The later of the two fails unseen.
+    answer.catch(() => {})
+    late.catch(() => {})
     try {
-      return await Promise.race([client.unsafe<Array<Row>>(text), late])
+      return await Promise.race([answer, late])
     } finally {
-      late.catch(() => {})
       // A frozen server would never answer to a polite end.
       client.end({ timeout: 0 }).catch(() => {})
     }

@@ -64,14 +64,15 @@ export const figureNames = {
   doubleSends: "double sends, by the wire",
   orphans: "submissions that no client was told of",
   lost: "acknowledged acceptances lost",
-  unanswered: "acceptances without an answer at the end",
+  open: "acceptances without an answer, or not read, at the end",
   unsaid: "states unsaid",
   unsent: "operations told as sent that the provider never received",
   back: "revisions going back for sequential reads",
   revoked: "reads that succeed after an acknowledged revocation",
   refused: "reads refused although the grant was acknowledged",
   late: "operations not submitted within 60 s",
-  invalid: "answers outside of the contract"
+  invalid: "answers outside of the contract",
+  deaths: "processes that ended by themselves"
 } as const
 export type FigureName = keyof typeof figureNames
 
@@ -105,7 +106,7 @@ export const controls = {
   },
   "etcd3-frozen": {
     meaning: "Patroni 3.0.2 with the interface v3 of etcd, which forgets a successor (patroni#2689)",
-    without: ["witness", "standby-reads"],
+    without: protections,
     faults: ["freeze"],
     breaks: ["lost", "unsaid", "orphans"],
     etcd3: true

@@ -12,7 +12,7 @@ import type { Figure } from "../chaos/Figure.ts"
 import { Clients } from "./Clients.ts"
 import { expectSoon, monotonic, poll, when } from "./Clock.ts"
 import { Cluster } from "./Cluster.ts"
-import { dealFaults, type Fault } from "./Faults.ts"
+import { dealFaults, type Fault, nameOf } from "./Faults.ts"
 import { Gateways } from "./Gateways.ts"
 import { encodeFacts, files, type Injected, makeHistoryWriter, type RunFacts } from "./History.ts"
 import { inject } from "./Injector.ts"
@@ -25,6 +25,9 @@ const without = [...config.without, ...control?.without ?? []]
 const hasWitness = !without.includes("witness")
 const file = (name: keyof typeof files) => path.join(config.out, files[name])
 const logs = path.join(config.out, "logs")
+
+/** Seconds for the last reads of all operations. A cluster that does not heal answers none. */
+const sweepsWithin = 60
 
 const clock = { wall: Date.now(), monotonic: monotonic() }
 const say = (text: string) =>
@@ -46,6 +49,7 @@ const gateways = new Gateways({
 const clients = new Clients({ seed: config.seed, write: makeHistoryWriter(file("history")) })
 const dice = makeDice(config.seed, "faults")
 const injected: Array<Injected> = []
+const deaths: Array<string> = []
 
 /** The unsent operations that the ledger holds. */
 const heldOn = async (primary: PatroniNode): Promise<number> => {
@@ -71,6 +75,7 @@ const noteFacts = () => {
     clock,
     resumes: hasWitness,
     faults: injected,
+    deaths,
     sent: Object.fromEntries(gateways.sent.counts)
   }
   fs.writeFileSync(file("facts"), encodeFacts(facts))
@@ -80,8 +85,10 @@ const strike = async (fault: Fault, number: number): Promise<void> => {
   const primary = await cluster.becomeWhole(60)
   const onPromotion = () => control?.releasesAtOnce === true ? gateways.releaseAll() : Promise.resolve()
   const struck = await inject(fault, { cluster, gateways, dice, onPromotion }, primary)
-  // A session of the gateway may have ended with the server: only its process may not.
-  for (const name of gateways.restartDead()) say(`the process ${name} ended, and was started again`)
+  for (const name of gateways.restartDead()) {
+    deaths.push(`${name}, after ${struck.name}`)
+    say(`the process ${name} ended, and was started again`)
+  }
   const next = await cluster.becomeWhole(90)
   await clientsAreServed(struck.healed)
   const whole = monotonic()
@@ -116,20 +123,29 @@ await clientsAreServed(0)
 noteFacts()
 say("the cluster, the gateway and the clients work")
 const kinds = control?.faults ?? config.kinds
+let failure: unknown = null
 for (const [index, fault] of dealFaults(config.faults, kinds, makeDice(config.seed, "deck")).entries()) {
-  await strike(fault, index + 1)
-  if (control === null) continue
-  await clients.sweep()
-  const found = await foundByJudge(control.breaks)
-  if (found.length > 0) {
-    say(`found: ${found.map(({ name, value }) => `${value} ${name}`).join(", ")}`)
-    break
+  try {
+    await strike(fault, index + 1)
+  } catch (error) {
+    failure = error
+    say(`${index + 1}. ${nameOf(fault)}: ${String(error)}`)
   }
+  if (control !== null) {
+    await clients.sweep(sweepsWithin)
+    noteFacts()
+    const found = await foundByJudge(control.breaks)
+    if (found.length > 0) {
+      say(`found: ${found.map(({ name, value }) => `${value} ${name}`).join(", ")}`)
+      break
+    }
+  }
+  if (failure !== null) break
 }
 await clients.stopPaying(30)
 if (hasWitness) await poll(10, async () => when(await heldOn(await cluster.becomeWhole(10)) === 0), 1000)
-await clients.sweep()
+await clients.sweep(sweepsWithin)
 await clients.stop()
 noteFacts()
 say("the evidence is complete")
-process.exit(0)
+process.exit(failure === null ? 0 : 1)
