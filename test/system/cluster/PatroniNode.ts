@@ -14,7 +14,7 @@ import { postgresDirectory } from "./Requirements.ts"
  */
 export const clockLibrary = fs.globSync("/usr/lib/*/faketime/libfaketime.so.1")[0] ?? null
 
-const pythonClock = fileURLToPath(new URL("./clock/", import.meta.url))
+const pythonClock = fileURLToPath(new URL("./clock/sitecustomize.py", import.meta.url))
 
 /** The programs of PostgreSQL, with a server whose clock is the file `clock` in this directory. */
 const makePrograms = (directory: string): string => {
@@ -111,12 +111,14 @@ export class PatroniNode {
     const file = path.join(options.directory, "patroni.yml")
     fs.writeFileSync(file, JSON.stringify(configuration(options)))
     this.setClock(0)
+    // The user postgres may not see the checkout.
+    fs.copyFileSync(pythonClock, path.join(options.directory, path.basename(pythonClock)))
     this.patroni = new Daemon({
       name: options.name,
       host: options.name,
       logs: options.logs,
       command: asPostgres(["patroni", file]),
-      env: { HOME: options.directory, PYTHONUNBUFFERED: "1", PYTHONPATH: pythonClock, CLUSTER_CLOCK: this.clock }
+      env: { HOME: options.directory, PYTHONUNBUFFERED: "1", PYTHONPATH: options.directory, CLUSTER_CLOCK: this.clock }
     })
   }
 

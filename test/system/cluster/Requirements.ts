@@ -2,11 +2,13 @@
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 
-export const postgresDirectory = "/usr/lib/postgresql/15/bin"
+/** The programs of the oldest installed server that the gateway supports. */
+export const postgresDirectory = [15, 16, 17, 18].map((version) => `/usr/lib/postgresql/${version}/bin`)
+  .find((directory) => fs.existsSync(directory)) ?? "/usr/lib/postgresql/15/bin"
 
 /** Programs, by the Debian package that has each. */
 const programs: Readonly<Record<string, string>> = {
-  [`${postgresDirectory}/postgres`]: "postgresql-15",
+  [`${postgresDirectory}/postgres`]: "postgresql",
   patroni: "patroni",
   etcd: "etcd-server",
   haproxy: "haproxy",
@@ -25,8 +27,7 @@ const isThere = (program: string): boolean =>
 export const missingRequirement = (): string | null => {
   if (process.platform !== "linux") return "Linux is required: the run uses network namespaces"
   const missing = Object.entries(programs).flatMap(([program, name]) => isThere(program) ? [] : [name])
-  const patroniModules = ["python3-etcd"].filter(() => !fs.existsSync("/usr/lib/python3/dist-packages/etcd"))
-  const packages = [...new Set([...missing, ...patroniModules])]
+  const packages = [...new Set(missing)]
   if (packages.length > 0) {
     return `packages are missing: apt-get install --no-install-recommends ${packages.join(" ")}`
   }

@@ -88,11 +88,15 @@ const init = [
   `"$@" & wait $!`
 ].join(" && ")
 const program = [process.execPath, fileURLToPath(new URL("./run.ts", import.meta.url))]
-const room = spawn("unshare", [...namespaces, "bash", "-c", init, "room", ...program], {
-  env: { ...process.env, [configVariable]: config },
-  stdio: ["ignore", "inherit", "inherit"],
-  detached: true
-})
+const room = spawn(
+  "setpriv",
+  ["--pdeathsig", "KILL", "unshare", ...namespaces, "bash", "-c", init, "room", ...program],
+  {
+    env: { ...process.env, [configVariable]: config },
+    stdio: ["ignore", "inherit", "inherit"],
+    detached: true
+  }
+)
 
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.on(name, () => {
