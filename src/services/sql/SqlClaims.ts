@@ -10,6 +10,7 @@ import { makeClaimInTurns } from "../internal/claimInTurns.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
+import { type HistoryGuard, type LedgerPlace, placeColumn } from "./historyGuard.ts"
 import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
 import {
   claimableTimeline,
@@ -31,17 +32,20 @@ interface LanesRow {
   /** See `lowWaterMarks`. */
   readonly walked: number
   readonly marks?: ReadonlyArray<readonly [lane: string, mark: string]> | null
+  readonly place: LedgerPlace
 }
 
 type ClaimedRow = LanesRow & (ClaimRow | { readonly id: null })
 
-export const makeClaims = Effect.gen(function*() {
+export const makeClaims = Effect.fnUntraced(function*(
+  { claimed }: HistoryGuard
+) {
   const sql = yield* SqlClient.SqlClient
   const cipher = yield* PayloadCipher
   const toClaim = yield* makeToClaim
 
   const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string, marks: Marks | null) =>
-    orUnavailable(
+    claimed(orUnavailable(
       sql.unsafe<ClaimedRow>(claimStatement(plannedLimit(limit), marks === null ? allLanes : lanesFromMarks), [
         provider,
         cipher.keyIds,
@@ -55,7 +59,7 @@ export const makeClaims = Effect.gen(function*() {
         limit,
         ...marks === null ? [] : [[...marks.keys()], [...marks.values()]]
       ])
-    )
+    ))
 
   const searchFromMarks = yield* makeLowWaterMarks
   const claimInTurns = makeClaimInTurns()
@@ -199,7 +203,7 @@ const claimStatement = (planned: number, { begin, columns, ctes, marks }: LaneSe
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )
   SELECT lanes_state.*, coalesce(${walkedOf("operations_to_claim")} - (SELECT walked FROM began), 0) AS walked${marks},
-    ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
+    ${placeColumn}, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
   FROM (
     SELECT is_part OR EXISTS (
         SELECT FROM lanes l WHERE l.share = (SELECT count(*) FROM due WHERE due.n = l.n)

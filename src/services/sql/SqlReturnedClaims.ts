@@ -19,6 +19,7 @@ import { untilServed } from "../internal/untilServed.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
+import { type HistoryGuard, type LedgerPlace, placeColumn } from "./historyGuard.ts"
 import {
   dueWithPayloads,
   here,
@@ -33,9 +34,9 @@ import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
 /** The number of due claims, postponed ones included, in each row. The statement returns at least one row. */
-type TakenOverRow = { readonly due_count: number } & (ClaimRow | { readonly id: null })
+type TakenOverRow = { readonly due_count: number; readonly place: LedgerPlace } & (ClaimRow | { readonly id: null })
 
-export const makeReturnedClaims = Effect.gen(function*() {
+export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed }: HistoryGuard) {
   const sql = yield* SqlClient.SqlClient
   const cipher = yield* PayloadCipher
   const toClaim = yield* makeToClaim
@@ -63,7 +64,7 @@ export const makeReturnedClaims = Effect.gen(function*() {
     (provider: ProviderName, limit: number, terms: ClaimTerms) =>
       untilServed(limit, (left) =>
         Effect.map(
-          orUnavailable(
+          claimed(orUnavailable(
             sql.unsafe<TakenOverRow>(claimReturnedStatement(plannedLimit(left)), [
               provider,
               cipher.keyIds,
@@ -75,7 +76,7 @@ export const makeReturnedClaims = Effect.gen(function*() {
               cipher.plaintextBefore,
               left
             ])
-          ),
+          )),
           (rows) => ({
             items: rows.filter((row): row is ClaimRow & TakenOverRow => row.id !== null)
               .map(toClaim),
@@ -119,6 +120,6 @@ const claimReturnedStatement = (planned: number) => `
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )
-  SELECT due_count, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
+  SELECT due_count, ${placeColumn}, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
   FROM (SELECT count(*)::integer AS due_count FROM due) l
   LEFT JOIN taken o ON true`
