@@ -31,7 +31,7 @@ const settingsFor = (without: ReadonlyArray<Protection>) => {
   const shared = {
     NODE_OPTIONS: "--conditions=gateway-source",
     ...has("synchronous") && { DATABASE_SYNCHRONOUS: "required" },
-    ...has("witness") && { WITNESS: `etcd:http://${addresses.dcs}:2379` }
+    ...has("witness") && { WITNESS: `etcd://${addresses.dcs}:2379/financial-agents-gateway` }
   }
   const reads = has("standby-reads") ? { DATABASE_READ_URL: urlOf("reader", ports.standby) } : {}
   return {

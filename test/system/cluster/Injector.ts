@@ -58,7 +58,8 @@ const strikes: Readonly<Record<Fault["kind"], Strike>> = {
     await primary.killPostmaster()
     return { details: primary.name, lasts: 3, heal: nothing }
   },
-  kill_node: async (_, primary) => {
+  kill_node: async (options, primary) => {
+    if (options.dice.roll() < 0.5) return strikes.late_replay(options, primary)
     await primary.kill()
     return { details: primary.name, lasts: "succession", heal: nothing }
   },
@@ -154,6 +155,18 @@ const strikes: Readonly<Record<Fault["kind"], Strike>> = {
         await cluster.configure({ synchronous_mode: true })
       }
     }
+  },
+  late_replay: async ({ cluster }, primary) => {
+    const standby = await cluster.synchronousStandby()
+    await primary.query("CREATE TABLE IF NOT EXISTS read_on_standby (n integer)")
+    // A reader of the standby, and a lock on the primary: replay waits for the reader, and commits do not.
+    standby?.script("BEGIN; SELECT count(*) FROM read_on_standby; SELECT pg_sleep(16); COMMIT").catch(() => {})
+    await sleep(1500)
+    await primary.query("BEGIN; LOCK read_on_standby; ALTER TABLE read_on_standby SET (fillfactor = 90); COMMIT")
+    // Meanwhile clients pay, and grants are revoked.
+    await sleep(4000)
+    await primary.kill()
+    return { details: `${primary.name}, replay late on ${standby?.name}`, lasts: "succession", heal: nothing }
   },
   lag_and_kill: async ({ cluster }, primary) => {
     await cluster.network.cut(primary.name, nodeNames)

@@ -7,7 +7,7 @@ export const faultKinds = [
   "switchover",
   /** SIGKILL to the postmaster of the primary alone. */
   "kill_postmaster",
-  /** SIGKILL to Patroni and PostgreSQL of the primary. */
+  /** SIGKILL to Patroni and PostgreSQL of the primary. Sometimes the synchronous standby is late in its replay. */
   "kill_node",
   /** SIGKILL to one session of the gateway on the primary: PostgreSQL restarts on the same timeline. */
   "kill_backend",
@@ -33,11 +33,14 @@ export const faultKinds = [
   /** Two of the others at a time. */
   "pair"
 ] as const
-export const FaultKind = Schema.Literals([
+export const allKinds = [
   ...faultKinds,
+  /** A part of `kill_node`: a reader of the synchronous standby delays its replay, and then the primary dies. */
+  "late_replay",
   /** Only in a control: asynchronous standbys lose the primary, which then dies. */
   "lag_and_kill"
-])
+] as const
+export const FaultKind = Schema.Literals(allKinds)
 export type FaultKind = typeof FaultKind.Type
 
 /** Protections of the gateway that a run can leave out. */
@@ -93,8 +96,8 @@ export const controls = {
   "reads-in-recovery": {
     meaning: "servers in recovery answer reads, and statements are not confirmed",
     without: protections,
-    faults: ["cut"],
-    breaks: ["unsaid", "back", "lost"],
+    faults: ["late_replay"],
+    breaks: ["revoked", "back"],
     readsInRecovery: true
   },
   "release-at-once": {

@@ -17,7 +17,7 @@ import { fileURLToPath } from "node:url"
 import { choice, type Option, readOptions, text, unwritable, whole } from "../../../bench/shared/usage.ts"
 import { type Figure, figuresTable } from "../chaos/Figure.ts"
 import { decodeFacts, files, readHistory, readReceipts } from "./History.ts"
-import { configVariable, controlNames, controls, faultKinds, type FigureName, protections, RunConfig } from "./Plan.ts"
+import { allKinds, configVariable, controlNames, controls, type FigureName, protections, RunConfig } from "./Plan.ts"
 import { plot } from "./Plot.ts"
 import { report } from "./Report.ts"
 import { missingRequirement } from "./Requirements.ts"
@@ -34,7 +34,7 @@ const values = readOptions(import.meta.url, {
     takes: "TEXT",
     default: "cluster"
   }),
-  kind: some("Only faults of this kind", faultKinds),
+  kind: some("Only faults of this kind", allKinds),
   without: some("Leaves a protection of the gateway out", protections),
   control: choice("Breaks a premise, which the judge must find", controlNames),
   out: text("Directory of the evidence, the report and the timeline, which is emptied", {
