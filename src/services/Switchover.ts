@@ -16,7 +16,7 @@ import type {
   SwitchoverRound,
   SwitchoverUnproven,
   WorkersRunning
-} from "../domain/Switchover.ts"
+} from "../domain/PlannedSwitchover.ts"
 import type { ActingOperator } from "./OperatorActions.ts"
 import { makeSql } from "./sql/SqlSwitchover.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"

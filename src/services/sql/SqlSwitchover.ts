@@ -11,7 +11,7 @@ import {
   type SwitchoverRound,
   SwitchoverUnproven,
   WorkersRunning
-} from "../../domain/Switchover.ts"
+} from "../../domain/PlannedSwitchover.ts"
 import type { ActingOperator } from "../OperatorActions.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { recordMark } from "./changeStatements.ts"

@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import type { BegunSwitchover, SwitchoverRound } from "../../../src/domain/Switchover.ts"
+import type { BegunSwitchover, SwitchoverRound } from "../../../src/domain/PlannedSwitchover.ts"
 import type { Cluster } from "../../../src/node/embedded/Cluster.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { type ActingOperator, OperatorActions } from "../../../src/services/OperatorActions.ts"
