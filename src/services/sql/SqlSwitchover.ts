@@ -15,7 +15,7 @@ import {
 import type { ActingOperator } from "../OperatorActions.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { recordMark } from "./changeStatements.ts"
-import { claimableTimeline, isFree, millis, placeHold } from "./queueFragments.ts"
+import { claimableTimeline, millis, placeHold } from "./queueFragments.ts"
 import { makeRecord } from "./SqlOperatorActions.ts"
 
 interface PlaceRow extends Pick<BegunSwitchover, "timeline" | "history" | "at" | "due_at"> {
@@ -131,10 +131,14 @@ const placeStatement = `
     ) AS workers
   FROM ledger_home h`
 
-/** An update waits for a claim of the same row, and then leaves the row alone. `$1`: the old timeline. `$2`: the mark. */
+/**
+ * Holds what is free (`isFree`) on the old timeline `$1`, with the mark `$2`. An update waits for a claim of the same row, and then
+ * leaves the row alone. It asks for the timeline once, because it runs five times a second over the whole queue.
+ */
 const holdStatement = `
   UPDATE operations o SET ${placeHold}, due_at = ${instant("$2")}
-  WHERE o.state = 'accepted' AND ${isFree} AND (SELECT ledger_timeline()) = $1
+  WHERE o.state = 'accepted' AND ${claimableTimeline} = $1 AND o.examined_timeline IS NULL
+    AND (SELECT ledger_timeline()) = $1
   RETURNING 1`
 
 /** `$1`: the old timeline. `$2`: when the switchover began. `$3`: its record. */
@@ -152,14 +156,14 @@ const roundStatement = `
  * changed neither, and is in the record.
  */
 const releaseStatement = `
-  UPDATE operations o SET timeline = ledger_timeline(), hold_placed = false, due_at = now(), waiting = false
+  UPDATE operations o SET timeline = (SELECT ledger_timeline()), hold_placed = false, due_at = now(), waiting = false
   WHERE o.state = 'accepted' AND o.timeline = $1 AND o.examined_timeline IS NULL AND NOT o.acknowledged
     AND CASE WHEN o.hold_placed
       THEN o.due_at = ${instant("$2")} AND NOT EXISTS (
         SELECT FROM operator_actions a
         WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instant("$3")}
       )
-      ELSE $4::boolean AND o.created_at >= ${instant("$3")} AND o.timeline < ledger_timeline() END
+      ELSE $4::boolean AND o.created_at >= ${instant("$3")} AND o.timeline < (SELECT ledger_timeline()) END
   RETURNING 1`
 
 const stillHeldStatement = `
