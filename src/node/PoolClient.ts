@@ -11,6 +11,7 @@ import type { Connection } from "effect/sql/SqlConnection"
 import { ConnectionError, SqlError, UnknownError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
 import { ConfirmedConnection } from "./ConfirmedConnection.ts"
+import { confirmReplication } from "./confirmReplication.ts"
 import { openPool, spanAttributesOf } from "./openPool.ts"
 import { SessionConnection } from "./SessionConnection.ts"
 import { statementTimeout } from "./statementTimeout.ts"
@@ -51,7 +52,7 @@ const jsonFragment = Statement.custom<Extract<PgClient.PgCustom, { readonly kind
 const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string, mustReplicate: boolean) {
   const pool = yield* openPool(config, name)
   const connectionOf = (session: PgConnection.PgConnection) =>
-    mustReplicate ? new ConfirmedConnection(session) : new SessionConnection(session)
+    mustReplicate ? new ConfirmedConnection(session, confirmReplication(session)) : new SessionConnection(session)
   const client = yield* SqlClient.make({
     acquirer: Effect.map(pool.get, connectionOf),
     borrower: (run) => pool.use((session) => run(connectionOf(session))),

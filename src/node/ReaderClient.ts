@@ -13,6 +13,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import type { Compiler } from "effect/sql/Statement"
 import { makeCloseSilent } from "./closeSilent.ts"
 import { ConfirmedConnection } from "./ConfirmedConnection.ts"
+import { makeSharedConfirm } from "./confirmReplication.ts"
 import { forgetAnswered } from "./forgetAnswered.ts"
 import { openPool, spanAttributesOf } from "./openPool.ts"
 import { rememberPrepared } from "./rememberPrepared.ts"
@@ -62,7 +63,9 @@ const makeConnections = (mustReplicate: boolean, closeSilent: (session: PgConnec
     if (known !== undefined) return known
     rememberPrepared(session)
     closeSilent(session)
-    const connection = mustReplicate ? new ConfirmedConnection(session) : new SessionConnection(session)
+    const connection = mustReplicate
+      ? new ConfirmedConnection(session, makeSharedConfirm(session))
+      : new SessionConnection(session)
     connections.set(session, connection)
     return connection
   }

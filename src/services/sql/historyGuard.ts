@@ -4,6 +4,7 @@
  * were sent look unsent. A database cannot notice it: each process with workers remembers how far the ledger had come.
  */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as SqlClient from "effect/sql/SqlClient"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 
@@ -45,34 +46,45 @@ export const makeHistoryGuard = (holdAll: Effect.Effect<number, StoreUnavailable
     const sql = yield* SqlClient.SqlClient
     let known: LedgerPlace | null = null
     let looksBehind = 0
+    let isDoubtful = false
+
+    const look = orUnavailable(sql.unsafe<{ readonly place: LedgerPlace }>(`SELECT ${placeColumn}`))
+
+    /** What a statement said of the place. `before` was known when it left: answers may overtake each other. */
+    const learn = (place: LedgerPlace, before: LedgerPlace | null): Effect.Effect<void, StoreUnavailable> => {
+      if (before !== null && isBehind(place, before)) {
+        looksBehind++
+        return Effect.fail(wentBack())
+      }
+      if (known === before || known === null || isBehind(known, place)) known = place
+      return Effect.void
+    }
+
+    /** Fails if the database does not answer, or if the ledger is behind. It changes nothing. */
+    const probe = Effect.suspend(() => {
+      const before = known
+      return Effect.flatMap(look, ([row]) => looksBehind > 0 ? Effect.fail(wentBack()) : learn(row!.place, before))
+    })
 
     /**
-     * Runs a statement whose rows have the place, and refuses them if the server is behind. A claim may then have happened there: it is
-     * not sent. While the ledger is behind, no claim is made.
+     * Runs a claim, whose rows have the place, and refuses it if the server is behind. It may then have happened there, and is not sent.
+     * So after a failure it asks with a statement that changes nothing first: otherwise each try could use up operations.
      */
     const claimed = <Row extends { readonly place: LedgerPlace }>(
       statement: Effect.Effect<ReadonlyArray<Row>, StoreUnavailable>
-    ): Effect.Effect<ReadonlyArray<Row>, StoreUnavailable> =>
-      Effect.suspend(() => looksBehind > 0 ? Effect.fail(wentBack()) : checked(statement))
-
-    const checked = <Row extends { readonly place: LedgerPlace }>(
-      statement: Effect.Effect<ReadonlyArray<Row>, StoreUnavailable>
-    ): Effect.Effect<ReadonlyArray<Row>, StoreUnavailable> =>
-      Effect.suspend(() => {
-        // What was known when the statement left: answers may overtake each other.
+    ): Effect.Effect<ReadonlyArray<Row>, StoreUnavailable> => {
+      const checked = Effect.suspend(() => {
         const before = known
-        return Effect.flatMap(statement, (rows) => {
-          const { place } = rows[0]!
-          if (before !== null && isBehind(place, before)) {
-            looksBehind++
-            return Effect.fail(wentBack())
-          }
-          if (known === before || known === null || isBehind(known, place)) known = place
-          return Effect.succeed(rows)
-        })
+        return Effect.tap(statement, (rows) => learn(rows[0]!.place, before))
       })
-
-    const look = orUnavailable(sql.unsafe<{ readonly place: LedgerPlace }>(`SELECT ${placeColumn}`))
+      return Effect.suspend(() => isDoubtful ? Effect.andThen(probe, checked) : checked).pipe(
+        Effect.onExit((exit) =>
+          Effect.sync(() => {
+            isDoubtful = Exit.isFailure(exit)
+          })
+        )
+      )
+    }
 
     /** It may take minutes, and the look that began it does not wait for it. */
     const hold = Effect.fnUntraced(function*(place: LedgerPlace, earlier_timeline: number) {

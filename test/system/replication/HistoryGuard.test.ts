@@ -83,7 +83,7 @@ describe("A process with workers", () => {
     "claims nothing of a ledger that is back on an earlier timeline, and holds its operations",
     () =>
       Effect.gen(function*() {
-        const { primary, promote, standby } = yield* replicatedServers
+        const { nameStandbys, primary, promote, standby } = yield* replicatedServers
         const { grant, identity } = yield* on(primary, issueAtNewProvider())
         yield* on(primary, acceptSeveral(identity, 2))
         const address = yield* switchingAddress
@@ -93,8 +93,7 @@ describe("A process with workers", () => {
         yield* queue.markChanges
 
         yield* promote
-        yield* onServer(primary, "ALTER SYSTEM SET synchronous_standby_names = ''")
-        yield* onServer(primary, "SELECT pg_reload_conf()")
+        yield* nameStandbys("")
         yield* address.leadTo(standby)
         const onSuccessor = Effect.retry(queue.markChanges, { times: 5 })
         yield* onSuccessor
