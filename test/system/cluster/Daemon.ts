@@ -11,14 +11,23 @@ const execute = promisify(execFile)
 const within = (host: Host, command: ReadonlyArray<string>): ReadonlyArray<string> =>
   host === "app" ? command : ["ip", "netns", "exec", host, ...command]
 
+export interface RunOptions {
+  readonly host?: Host
+  readonly env?: NodeJS.ProcessEnv
+  readonly input?: string
+  /** Milliseconds after which it is ended. */
+  readonly timeout?: number
+}
+
 /** Runs a command to its end, and resolves to its output. Rejects with its error output. */
 export const run = async (
   command: ReadonlyArray<string>,
-  { env, host = "app", input }: { readonly host?: Host; readonly env?: NodeJS.ProcessEnv; readonly input?: string } = {}
+  { env, host = "app", input, timeout = 120_000 }: RunOptions = {}
 ): Promise<string> => {
   const [program, ...args] = within(host, command)
-  const running = execute(program!, args, { env: { ...process.env, ...env }, timeout: 120_000, maxBuffer: 64 << 20 })
-  running.child.stdin?.end(input)
+  const running = execute(program!, args, { env: { ...process.env, ...env }, timeout, maxBuffer: 64 << 20 })
+  // It may end before it has read its input.
+  running.child.stdin?.on("error", () => {}).end(input)
   return (await running).stdout
 }
 

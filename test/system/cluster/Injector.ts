@@ -119,7 +119,7 @@ const strikes: Readonly<Record<Fault["kind"], Strike>> = {
       cancelled += waiters.length
       // As an operator does. The server then answers as if the standby had confirmed, with a warning.
       if (waiters.length > 0) {
-        await primary.query(`SELECT ${waiters.map((pid) => `pg_cancel_backend(${pid})`).join(", ")}`)
+        await primary.query(`SELECT pg_cancel_backend(pid) FROM unnest(ARRAY[${waiters.join()}]) AS pid`)
       }
       await sleep(300)
     }
@@ -158,11 +158,11 @@ const strikes: Readonly<Record<Fault["kind"], Strike>> = {
   },
   late_replay: async ({ cluster }, primary) => {
     const standby = await cluster.synchronousStandby()
-    await primary.query("CREATE TABLE IF NOT EXISTS read_on_standby (n integer)")
+    await primary.script("CREATE TABLE IF NOT EXISTS read_on_standby (n integer)")
     // A reader of the standby, and a lock on the primary: replay waits for the reader, and commits do not.
     standby?.script("BEGIN; SELECT count(*) FROM read_on_standby; SELECT pg_sleep(16); COMMIT").catch(() => {})
     await sleep(1500)
-    await primary.query("BEGIN; LOCK read_on_standby; ALTER TABLE read_on_standby SET (fillfactor = 90); COMMIT")
+    await primary.script("BEGIN; LOCK read_on_standby; ALTER TABLE read_on_standby SET (fillfactor = 90); COMMIT")
     // Meanwhile clients pay, and grants are revoked.
     await sleep(4000)
     await primary.kill()
