@@ -20,6 +20,8 @@ import { PayloadCipher } from "../PayloadCipher.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
 import {
+  batchColumn,
+  countBatch,
   dueWithPayloads,
   here,
   idle,
@@ -64,7 +66,7 @@ export const makeReturnedClaims = Effect.gen(function*() {
       untilServed(limit, (left) =>
         Effect.map(
           orUnavailable(
-            sql.unsafe<TakenOverRow>(claimReturnedStatement(plannedLimit(left)), [
+            sql.unsafe<TakenOverRow>(claimReturnedStatement(plannedLimit(left), terms), [
               provider,
               cipher.keyIds,
               Duration.toMillis(terms.send_within),
@@ -73,7 +75,8 @@ export const makeReturnedClaims = Effect.gen(function*() {
               Duration.toMillis(terms.review_after),
               terms.worker,
               cipher.plaintextBefore,
-              left
+              left,
+              ...terms.witnessed_by === undefined ? [] : [terms.witnessed_by]
             ])
           ),
           (rows) => ({
@@ -97,8 +100,8 @@ const returnStatement = `
  * `send_before` is later than every earlier one of the row, also after the clock was set back. It has milliseconds. The
  * rescuer waits from the same instant. `planned` is no less than the limit `$9`: see `plannedLimit`.
  */
-const claimReturnedStatement = (planned: number) => `
-  WITH ${here}, picked AS MATERIALIZED (
+const claimReturnedStatement = (planned: number, { witnessed_by }: ClaimTerms) => `
+  WITH ${here(witnessed_by !== undefined)}, picked AS MATERIALIZED (
     SELECT o.id, o.client_id, o.created_at, ${standing("send")} AS is_allowed
     FROM (
       SELECT o.* FROM operations o
@@ -118,7 +121,9 @@ const claimReturnedStatement = (planned: number) => `
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
-  )
-  SELECT due_count, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
+  )${witnessed_by === undefined ? "" : countBatch("$10", "$1", "taken")}
+  SELECT due_count, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
+  witnessed_by === undefined ? "" : batchColumn
+}
   FROM (SELECT count(*)::integer AS due_count FROM due) l
   LEFT JOIN taken o ON true`

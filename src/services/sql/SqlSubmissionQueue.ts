@@ -19,6 +19,7 @@ import { makeProviderLimits } from "./SqlProviderLimits.ts"
 import { makeRescues } from "./SqlRescues.ts"
 import { makeReturnedClaims } from "./SqlReturnedClaims.ts"
 import { makeStatusReads } from "./SqlStatusReads.ts"
+import { makeVerifications } from "./SqlVerifications.ts"
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -69,6 +70,7 @@ export const makeSql = Effect.gen(function*() {
     ...yield* makeHints,
     ...yield* makeHolds,
     ...yield* makeProviderLimits,
+    ...yield* makeVerifications,
     reviewAged
   }
 })

@@ -37,6 +37,8 @@ interface Facts {
   claims: number
   /** When it was claimed or taken over last, in true time. */
   claimedAt: number
+  /** A server that was replaced claimed it, too: what happens to it then agrees with neither ledger. It is sent once at most all the same. */
+  isForked: boolean
   /** The failure codes that its attempts justify. */
   readonly justified: Set<string>
 }
@@ -96,6 +98,7 @@ export class Judge {
       receipts: 0,
       claims: 0,
       claimedAt: -Infinity,
+      isForked: false,
       justified: new Set<string>()
     }
     this.#facts.set(id, facts)
@@ -135,11 +138,21 @@ export class Judge {
     if (terminal) this.#checkTruth(name, after)
   }
 
+  /** A commit on a server that was replaced. Only what leaves its workers counts. */
+  committedElsewhere(before: MemoryRecord | undefined, after: MemoryRecord): void {
+    if (before === undefined || after.operation.state !== "submitting") return
+    const facts = this.#factsOf(after.operation.id)
+    if (before.operation.state === "accepted") facts.claims++
+    facts.claimedAt = this.#options.world.now
+    facts.isForked = true
+  }
+
   /** A claim stays a claim: it may be returned, and then be taken over. */
   #checkReturn(name: string, before: MemoryRecord, after: MemoryRecord): void {
     const { id } = after.operation
     const wasReturned = before.return_reason !== null
-    if (!wasReturned && after.return_reason !== null && this.#options.mayHaveBeenSent(after)) {
+    const isReturn = !wasReturned && after.return_reason !== null && !this.#factsOf(id).isForked
+    if (isReturn && this.#options.mayHaveBeenSent(after)) {
       this.violate("only a claim that was not sent is returned", name)
     }
     const isTakenOver = before.send_before?.epochMilliseconds !== after.send_before?.epochMilliseconds
@@ -207,6 +220,7 @@ export class Judge {
   }
 
   #checkTruth(name: string, after: MemoryRecord): void {
+    if (this.#factsOf(after.operation.id).isForked) return
     const { state } = after.operation
     const { isSettled, outcome } = this.#options.truthOf(after)
     const agrees = state === "succeeded"
@@ -268,7 +282,7 @@ export class Judge {
     const name = this.name(id)
     if (++facts.receipts > 1) this.violate("at most one send of an operation is received", name)
     const state = record?.operation.state
-    if (state === "failed" || state === "cancelled") {
+    if (!facts.isForked && (state === "failed" || state === "cancelled")) {
       this.violate("nothing is sent after an operation is settled", `${name} is ${state}`)
     }
   }
