@@ -18,7 +18,9 @@ ALTER TABLE ledger_home
   -- When the ledger got its witness.
   ADD COLUMN witnessed_since timestamptz,
   -- Every claim without a witness that began before that has ended.
-  ADD COLUMN is_witness_settled boolean NOT NULL DEFAULT false;
+  ADD COLUMN is_witness_settled boolean NOT NULL DEFAULT false,
+  -- The comparison proved that no sent claim was lost, and the witness must still hear of it before the release.
+  ADD COLUMN is_release_due boolean NOT NULL DEFAULT false;
 
 -- One row for each worker process, life and provider: the number of its last claim batch. The statement that claims counts it up.
 -- The lock of the row gives the numbers the order of the commits. A verification adds a row for its epoch, without a provider.
@@ -37,7 +39,7 @@ CREATE TABLE witness_checks (
   at timestamptz NOT NULL DEFAULT clock_timestamp(),
   life text NOT NULL,
   result text NOT NULL CHECK (result IN ('begun', 'proven', 'unsettled', 'missing', 'unprovable')),
-  released integer NOT NULL CHECK (released >= 0),
+  released integer NOT NULL DEFAULT 0 CHECK (released >= 0),
   held integer NOT NULL CHECK (held >= 0),
   -- The batches that the witness has and the ledger lacks: worker, life, provider, batch, and the number in the ledger.
   missing jsonb NOT NULL DEFAULT '[]'

@@ -31,11 +31,13 @@ export interface WitnessState {
   readonly isCurrent: boolean
   /** Milliseconds since the epoch was set. */
   readonly age: number
+  /** A verification proved that no sent claim was lost, and its checkpoint may not be in the witness yet. */
+  readonly isReleaseDue: boolean
 }
 
 /**
  * - `begun`: the ledger has its witness from now on. Nothing is released.
- * - `proven`: no sent claim was lost. All operations that only the timeline held are released.
+ * - `proven`: no sent claim was lost. Once the witness has the checkpoint, all operations that only the timeline held are released.
  * - `unsettled`: no witnessed claim was lost, but one from before the witness may be. Nothing is released or held.
  * - `missing`: sent claims were lost. All accepted operations are held.
  * - `unprovable`: the ledger or the witness does not know of the other. All accepted operations are held.
@@ -45,7 +47,6 @@ export type VerificationResult = "begun" | "proven" | "unsettled" | "missing" | 
 /** What a verification found and did. */
 export interface Verification {
   readonly result: VerificationResult
-  readonly released: number
   readonly held: number
   readonly missing: ReadonlyArray<MissingBatch>
 }

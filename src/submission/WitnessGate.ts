@@ -40,7 +40,7 @@ const lastBatches = (batches: ReadonlyArray<ClaimBatch>): ReadonlyArray<ClaimBat
   const last = new Map<string, ClaimBatch>()
   for (const batch of batches) {
     const key = JSON.stringify([batch.epoch, batch.worker, batch.life, batch.provider])
-    if ((last.get(key)?.batch ?? 0) < batch.batch) last.set(key, batch)
+    if ((last.get(key)?.batch ?? -Infinity) < batch.batch) last.set(key, batch)
   }
   return [...last.values()]
 }

@@ -10,7 +10,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
-import { checkpointOf, type Verification, type WitnessState } from "../domain/ClaimBatch.ts"
+import { checkpointOf, type ClaimBatch, type Verification, type WitnessState } from "../domain/ClaimBatch.ts"
 import { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { Witness, WitnessPolicy, type WitnessStore } from "../witness/Witness.ts"
@@ -26,17 +26,16 @@ interface Stranger {
   readonly patience: number
 }
 
-const report = ({ held, missing, released, result }: Verification): Effect.Effect<void> => {
+const report = ({ held, missing, result }: Verification): Effect.Effect<void> => {
   switch (result) {
     case "begun":
       return Effect.logInfo("The ledger has its witness from now on. Earlier holds stay")
     case "proven":
-      return Effect.annotateLogs(
-        Effect.logInfo("The witness proves that no sent claim was lost: operations that only the timeline held are released"),
-        { released }
-      )
+      return Effect.logInfo("The witness proves that no sent claim was lost")
     case "unsettled":
-      return Effect.logWarning("No witnessed claim was lost, but the ledger had its witness for too short a time: holds stay")
+      return Effect.logWarning(
+        "No witnessed claim was lost, but the ledger had its witness for too short a time: holds stay"
+      )
     case "missing":
       return Effect.annotateLogs(
         Effect.logError(
@@ -56,7 +55,7 @@ const report = ({ held, missing, released, result }: Verification): Effect.Effec
 }
 
 const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
-  const { forgetBatches, readWitnessState, verify } = yield* SubmissionQueue
+  const { forgetBatches, readWitnessState, releaseProven, verify } = yield* SubmissionQueue
   const { compactAfter, mostBatches, patience } = yield* WitnessPolicy
   let stranger: Stranger | null = null
   let tidiedAt: ClockReading | null = null
@@ -74,6 +73,26 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
     return (yield* elapsed(stranger.since)) < stranger.patience
   })
 
+  /** Whether the witness has the checkpoint, and its epoch is still the present one. */
+  const recordCheckpoint = Effect.fnUntraced(function*(checkpoint: ClaimBatch) {
+    if (yield* withinWitness(store.record(checkpoint))) return true
+    // An earlier call recorded it, and its answer was lost.
+    const batches = yield* withinWitness(store.batches)
+    return batches.some(({ worker }) => worker === checkpoint.worker)
+      && (yield* withinWitness(store.epoch)) === checkpoint.epoch
+  })
+
+  /**
+   * The witness must have the checkpoint first. Until then the server that was replaced could verify, send an operation, and leave this
+   * ledger to cancel it.
+   */
+  const release = Effect.fnUntraced(function*(epoch: string, life: string) {
+    if (!(yield* recordCheckpoint(checkpointOf(epoch, life)))) return
+    const released = yield* releaseProven(epoch, life)
+    if (released === null) return
+    yield* Effect.annotateLogs(Effect.logInfo("Released the operations that only the timeline held"), { released })
+  })
+
   const begin = Effect.fnUntraced(function*(state: WitnessState, present: string | null) {
     const epoch = crypto.randomUUID()
     if (!(yield* withinWitness(store.fence(present, epoch)))) return
@@ -83,8 +102,8 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
     yield* report(verification)
     // A history that lacks this verification cannot be proven any more. One that lost claims tells no other history of that.
     const { result } = verification
-    if (result === "missing" || result === "unprovable") return
-    yield* withinWitness(store.record(checkpointOf(epoch, state.life)))
+    if (result === "begun" || result === "unsettled") yield* recordCheckpoint(checkpointOf(epoch, state.life))
+    if (result === "proven") yield* release(epoch, state.life)
   })
 
   /** Forgets the batches of earlier epochs. */
@@ -103,7 +122,10 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
   return Effect.gen(function*() {
     const state = yield* readWitnessState
     const present = yield* withinWitness(store.epoch)
-    if (state.epoch !== null && state.isCurrent && state.epoch === present) return yield* tidy(present, state)
+    if (state.epoch !== null && state.isCurrent && state.epoch === present) {
+      if (state.isReleaseDue) yield* release(present, state.life)
+      return yield* tidy(present, state)
+    }
     if (yield* mustWait(present, state)) return
     yield* begin(state, present)
   })

@@ -16,7 +16,9 @@ export interface UpkeepOptions {
 }
 
 /** Runs a statement on which no work depends until the scope closes, the first time at once. A stop does not wait for it. */
-export const runUpkeep = ({ failure, interval, limit, statement }: UpkeepOptions): Effect.Effect<void, never, Scope.Scope> => {
+export const runUpkeep = (
+  { failure, interval, limit, statement }: UpkeepOptions
+): Effect.Effect<void, never, Scope.Scope> => {
   const attempt = Effect.catchCause(withinStore(statement, limit), (cause) => logFailure(failure, cause))
   const detached = Effect.flatMap(Effect.forkDetach(attempt), Fiber.await)
   // Spans of an endless loop would only fill a collector.

@@ -83,7 +83,9 @@ export const makePostgresWitness = Effect.fnUntraced(function*(
     }
     if (server!.in_recovery) return yield* new WitnessUnavailable({ reason: "WITNESS is a server in recovery" })
     if (server!.fsync === "off" || server!.synchronous_commit === "off") {
-      return yield* new WitnessUnavailable({ reason: "WITNESS could forget commits: turn fsync and synchronous_commit on" })
+      return yield* new WitnessUnavailable({
+        reason: "WITNESS could forget commits: turn fsync and synchronous_commit on"
+      })
     }
   })
   yield* check

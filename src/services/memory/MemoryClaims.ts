@@ -59,7 +59,11 @@ export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: Mem
         if (claim !== null) claims.push(claim)
       }
     }
-    return { items: withBatch(memory, claims, provider, terms), more, next: (isRound ? visited[0] : visited.at(-1))?.[0] ?? null }
+    return {
+      items: withBatch(memory, claims, provider, terms),
+      more,
+      next: (isRound ? visited[0] : visited.at(-1))?.[0] ?? null
+    }
   }
 
   const claimInTurns = makeClaimInTurns()

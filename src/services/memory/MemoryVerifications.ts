@@ -59,7 +59,8 @@ export const makeVerifications = (
     epoch: home.get("epoch") ?? null,
     life: cluster.life,
     isCurrent: home.get("life") === cluster.life,
-    age: Infinity
+    age: Infinity,
+    isReleaseDue: home.has("epoch") && home.get("due") === home.get("epoch")
   }))
 
   const isOnlyHeldByTimeline = ({ acknowledged, hold_placed, operation, timeline }: MemoryRecord) =>
@@ -96,12 +97,20 @@ export const makeVerifications = (
         missing: missing.length
       })
       const mustHold = result === "missing" || result === "unprovable"
-      const free = result === "proven" ? records().filter(isOnlyHeldByTimeline).map(released).length : 0
+      if (result === "proven") home.set("due", epoch)
       const held = mustHold ? holdEverything() : 0
       if (mustHold) witnessed.forEach(adopt)
       adopt(checkpointOf(epoch, expected.life))
-      return { result, released: free, held, missing }
+      return { result, held, missing }
     })
 
-  return { readWitnessState, verify, forgetBatches: Effect.void }
+  const releaseProven = (epoch: string, life: string) =>
+    Effect.sync(() => {
+      const isDue = home.get("epoch") === epoch && home.get("due") === epoch
+      if (!isDue || home.get("life") !== life || cluster.life !== life) return null
+      home.set("due", "")
+      return records().filter(isOnlyHeldByTimeline).map(released).length
+    })
+
+  return { readWitnessState, verify, releaseProven, forgetBatches: Effect.void }
 }

@@ -25,6 +25,7 @@ interface StateRow {
   readonly is_current: boolean
   readonly age: number
   readonly is_due_to_settle: boolean
+  readonly is_release_due: boolean
 }
 
 export const makeVerifications = Effect.gen(function*() {
@@ -32,9 +33,9 @@ export const makeVerifications = Effect.gen(function*() {
 
   const readWitnessState = Effect.gen(function*() {
     const [row] = yield* orUnavailable(sql.unsafe<StateRow>(stateStatement))
-    const { age, epoch, is_current, is_due_to_settle, life } = row!
+    const { age, epoch, is_current, is_due_to_settle, is_release_due, life } = row!
     if (is_due_to_settle) yield* orUnavailable(sql.unsafe(settleStatement))
-    return { epoch, life, isCurrent: is_current, age } satisfies WitnessState
+    return { epoch, life, isCurrent: is_current, age, isReleaseDue: is_release_due } satisfies WitnessState
   }).pipe(Effect.withSpan("SubmissionQueue.readWitnessState"))
 
   const count = (statement: string, parameters: ReadonlyArray<unknown> = []) =>
@@ -65,35 +66,48 @@ export const makeVerifications = Effect.gen(function*() {
       batches: batches.length,
       missing: missing.length
     })
-    const released = result === "proven" ? yield* count(releaseStatement) : 0
+    if (result === "proven") yield* sql.unsafe("UPDATE ledger_home SET is_release_due = true")
     const mustHold = result === "missing" || result === "unprovable"
     const held = mustHold ? yield* holdEverything : 0
     if (mustHold) yield* sql.unsafe(adoptStatement, [listed])
     yield* sql.unsafe(adoptStatement, [JSON.stringify([checkpointOf(epoch, expected.life)])])
-    yield* sql.unsafe(recordStatement, [epoch, expected.life, result, released, held, JSON.stringify(missing)])
-    return { result, released, held, missing } satisfies Verification
+    yield* sql.unsafe(recordStatement, [epoch, expected.life, result, held, JSON.stringify(missing)])
+    return { result, held, missing } satisfies Verification
   })
 
   const verify = Effect.fn("SubmissionQueue.verify")((request: VerificationRequest) =>
     orUnavailable(sql.withTransaction(compare(request)))
   )
 
+  const release = Effect.fnUntraced(function*(epoch: string, life: string) {
+    yield* sql.unsafe("SET LOCAL statement_timeout = 0")
+    if ((yield* count(takeReleaseStatement, [epoch, life])) === 0) return null
+    const released = yield* count(releaseStatement)
+    yield* sql.unsafe("UPDATE witness_checks SET released = $2 WHERE epoch = $1::uuid", [epoch, released])
+    return released
+  })
+
+  const releaseProven = Effect.fn("SubmissionQueue.releaseProven")((epoch: string, life: string) =>
+    orUnavailable(sql.withTransaction(release(epoch, life)))
+  )
+
   const forgetBatches = Effect.asVoid(orUnavailable(sql.unsafe(forgetStatement))).pipe(
     Effect.withSpan("SubmissionQueue.forgetBatches")
   )
 
-  return { readWitnessState, verify, forgetBatches }
+  return { readWitnessState, verify, releaseProven, forgetBatches }
 })
 
 /** A claim without a witness that began before the ledger had one has ended by then: the pool cancels it after four seconds. */
 const settling = "interval '1 minute'"
 
-const isDueToSettle = `h.epoch_life = ledger_life() AND NOT h.is_witness_settled AND h.witnessed_since < now() - ${settling}`
+const isDueToSettle =
+  `h.epoch_life = ledger_life() AND NOT h.is_witness_settled AND h.witnessed_since < now() - ${settling}`
 
 const stateStatement = `
   SELECT h.epoch, ledger_life() AS life, coalesce(h.epoch_life = ledger_life(), false) AS is_current,
     coalesce(extract(epoch FROM now() - h.epoch_at) * 1000, 0)::float8 AS age,
-    coalesce(${isDueToSettle}, false) AS is_due_to_settle
+    coalesce(${isDueToSettle}, false) AS is_due_to_settle, h.is_release_due
   FROM ledger_home h`
 
 const settleStatement = `UPDATE ledger_home h SET is_witness_settled = true WHERE ${isDueToSettle}`
@@ -101,7 +115,7 @@ const settleStatement = `UPDATE ledger_home h SET is_witness_settled = true WHER
 /** Takes the row of the home, and gives it the next epoch. No row: another verifier was faster, or this is another history. */
 const takeHomeStatement = `
   UPDATE ledger_home h
-  SET epoch = $3::uuid, epoch_life = $2, epoch_at = now(), witnessed_since = coalesce(h.witnessed_since, now())
+  SET epoch = $3::uuid, epoch_life = $2, epoch_at = now(), is_release_due = false, witnessed_since = coalesce(h.witnessed_since, now())
   FROM pg_control_system() s, pg_database d
   WHERE h.epoch IS NOT DISTINCT FROM $1::uuid AND ledger_life() = $2
     AND s.system_identifier = h.system_identifier AND d.oid = h.database AND d.datname = current_database()
@@ -114,6 +128,10 @@ const missingStatement = `
   FROM ${listed} LEFT JOIN claim_batches b USING (worker, life, provider)
   WHERE b.batch IS NULL OR b.batch < w.batch
   ORDER BY w.life, w.worker, w.provider`
+
+const takeReleaseStatement = `
+  UPDATE ledger_home SET is_release_due = false
+  WHERE is_release_due AND epoch = $1::uuid AND epoch_life = $2 AND ledger_life() = $2 RETURNING 1`
 
 /** Those that only the timeline holds. `releaseAll` also releases those with a hold. */
 const releaseStatement = `
@@ -142,8 +160,8 @@ const adoptStatement = `
   ON CONFLICT (worker, life, provider) DO UPDATE SET batch = greatest(b.batch, excluded.batch), updated_at = now()`
 
 const recordStatement = `
-  INSERT INTO witness_checks (epoch, life, result, released, held, missing)
-  VALUES ($1::uuid, $2, $3, $4, $5, $6::jsonb)`
+  INSERT INTO witness_checks (epoch, life, result, held, missing)
+  VALUES ($1::uuid, $2, $3, $4, $5::jsonb)`
 
 /**
  * Call it after the witness forgot the batches of earlier epochs. A row without a change since then has none in the witness. If a row

@@ -3,6 +3,7 @@ import * as Duration from "effect/Duration"
 import type { Scenario } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
 import { type NetworkFaults, noNetworkFaults } from "./SimulatedProvider.ts"
+import { noWitnessFaults } from "./SimulatedWitness.ts"
 
 const nothing: Scenario["mishaps"] = {
   crash: Infinity,
@@ -105,4 +106,37 @@ export const lateRequestsByWrongClocks = (scenario: Scenario): Scenario => ({
   database: noDatabaseFaults,
   network: { ...noNetworkFaults, lateRequest: 0.8 },
   mishaps: nothing
+})
+
+/**
+ * Failovers that often lose commits and leave the old server behind, processes that stop at any point, and a witness. Providers find
+ * no operation, and no operator acts: only the witness releases.
+ */
+export const witnessed = (scenario: Scenario, changes: Partial<Scenario> = {}): Scenario => ({
+  ...scenario,
+  // A backlog: operations are accepted for a while before a worker claims them.
+  policy: { ...scenario.policy, pollInterval: Duration.millis(2000) },
+  lostAnnouncements: 1,
+  forgets: true,
+  forgottenClaims: 0.2,
+  skew: 0,
+  drift: 0,
+  processes: 3,
+  operations: 24,
+  calmAt: 15_000,
+  endsInOutage: false,
+  hasWitness: true,
+  witness: noWitnessFaults,
+  leftBehind: 0.7,
+  providers: scenario.providers.map((provider) => ({
+    ...provider,
+    refusesLate: false,
+    forgetful: 1,
+    consistency: 20,
+    window: null
+  })),
+  database: noDatabaseFaults,
+  network: { ...noNetworkFaults, localFailure: 0.15 },
+  mishaps: { ...nothing, failover: 2500, pause: 3000 },
+  ...changes
 })

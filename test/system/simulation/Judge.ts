@@ -37,8 +37,6 @@ interface Facts {
   claims: number
   /** When it was claimed or taken over last, in true time. */
   claimedAt: number
-  /** A server that was replaced claimed it, too: what happens to it then agrees with neither ledger. It is sent once at most all the same. */
-  isForked: boolean
   /** The failure codes that its attempts justify. */
   readonly justified: Set<string>
 }
@@ -74,6 +72,8 @@ const isRescue = (evidence: unknown): boolean =>
 
 export class Judge {
   violation: Violation | null = null
+  /** A server that was replaced goes on. Then a worker may return its claim of an operation that another history sent. */
+  hasTwoHistories = false
   /** Requests that arrived at providers with a limit. */
   arrivals = 0
   /** The last arrivals at each provider with a limit, in true time. */
@@ -98,7 +98,6 @@ export class Judge {
       receipts: 0,
       claims: 0,
       claimedAt: -Infinity,
-      isForked: false,
       justified: new Set<string>()
     }
     this.#facts.set(id, facts)
@@ -144,15 +143,14 @@ export class Judge {
     const facts = this.#factsOf(after.operation.id)
     if (before.operation.state === "accepted") facts.claims++
     facts.claimedAt = this.#options.world.now
-    facts.isForked = true
   }
 
   /** A claim stays a claim: it may be returned, and then be taken over. */
   #checkReturn(name: string, before: MemoryRecord, after: MemoryRecord): void {
     const { id } = after.operation
     const wasReturned = before.return_reason !== null
-    const isReturn = !wasReturned && after.return_reason !== null && !this.#factsOf(id).isForked
-    if (isReturn && this.#options.mayHaveBeenSent(after)) {
+    const isReturn = !wasReturned && after.return_reason !== null
+    if (isReturn && !this.hasTwoHistories && this.#options.mayHaveBeenSent(after)) {
       this.violate("only a claim that was not sent is returned", name)
     }
     const isTakenOver = before.send_before?.epochMilliseconds !== after.send_before?.epochMilliseconds
@@ -220,7 +218,6 @@ export class Judge {
   }
 
   #checkTruth(name: string, after: MemoryRecord): void {
-    if (this.#factsOf(after.operation.id).isForked) return
     const { state } = after.operation
     const { isSettled, outcome } = this.#options.truthOf(after)
     const agrees = state === "succeeded"
@@ -282,7 +279,7 @@ export class Judge {
     const name = this.name(id)
     if (++facts.receipts > 1) this.violate("at most one send of an operation is received", name)
     const state = record?.operation.state
-    if (!facts.isForked && (state === "failed" || state === "cancelled")) {
+    if (state === "failed" || state === "cancelled") {
       this.violate("nothing is sent after an operation is settled", `${name} is ${state}`)
     }
   }

@@ -125,12 +125,13 @@ export class Mischief {
     const { chance } = world
     const replaced = database.leaveBehind()
     world.trace.note("a replaced server goes on", "db")
+    this.#simulation.judge.hasTwoHistories = true
     for (const process of processes) {
       if (!process.isGone && process.server === null && chance.happens(0.5)) process.server = replaced
     }
     world.after(chance.skewed(300, 9000), () => {
       for (const process of processes) if (process.server === replaced) process.server = null
-      if (!this.#isOver && chance.happens(0.25)) database.giveWayTo(replaced, downFor)
+      if (!this.#isOver && chance.happens(this.#simulation.scenario.backAgain)) database.giveWayTo(replaced, downFor)
       replaced.end()
     })
   }
@@ -200,6 +201,9 @@ export class Mischief {
     const record = accounts.pickOperation()
     if (record === undefined) return
     const act = chance.below(5)
+    // A server that was replaced and is back may lack what was sent meanwhile. The witness stops its workers, not its operators.
+    const maySettle = !this.#simulation.judge.hasTwoHistories
+    if (act <= 1 && !maySettle) return
     if (act === 0) this.#cancel(record)
     else if (act === 1) this.#refuse(record)
     else if (act === 2) this.#review(record)

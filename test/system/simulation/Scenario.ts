@@ -114,6 +114,8 @@ export interface Scenario {
   readonly witness: WitnessFaults
   /** Share of failovers that leave the old server behind, with some of the processes. Only with a witness. */
   readonly leftBehind: number
+  /** Share of these servers that become the primary again, on their old timeline. */
+  readonly backAgain: number
 }
 
 const each = <K extends string>(keys: ReadonlyArray<K>, draw: () => number): Record<K, number> =>
@@ -192,6 +194,7 @@ const drawCommonScenario = (chance: Chance): Scenario => {
     opsBeforeYield: chance.pick([2048, 2048, 2048, 2048, 2048, 2048, 2048, 60, 30, 7]),
     hasWitness: chance.happens(0.3),
     witness: each(["noAnswer", "answerLost", "late"], share),
-    leftBehind: chance.happens(0.5) ? 0.6 : 0
+    leftBehind: chance.happens(0.5) ? 0.6 : 0,
+    backAgain: 0.25
   }
 }

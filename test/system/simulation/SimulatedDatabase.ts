@@ -64,7 +64,7 @@ export class SimulatedDatabase {
   readonly #journal: Journal
   readonly #judge: Judge
   readonly #context: Context.Context<never>
-  readonly #home = new JournaledMap<"epoch" | "life", string>()
+  readonly #home = new JournaledMap<"epoch" | "life" | "due", string>()
   readonly #batches = new JournaledMap<string, number>()
   #isDown = false
   #incarnation = 0
@@ -157,8 +157,8 @@ export class SimulatedDatabase {
       queues.set(server, queue)
       return queue
     }
-    const send = <A, E>(name: string, statement: (queue: Queue) => Effect.Effect<A, E>) =>
-      this.#send(process, name, (server) => statement(queueOn(server)))
+    const send = <A, E>(name: string, statement: (queue: Queue, server: SimulatedDatabase) => Effect.Effect<A, E>) =>
+      this.#send(process, name, (server) => statement(queueOn(server), server))
     return {
       prepare: send("prepare", (queue) => queue.prepare),
       // Nothing here reads the change feed.
@@ -172,7 +172,8 @@ export class SimulatedDatabase {
       claimReturned: (...args) => send("claimReturned", (queue) => queue.claimReturned(...args)),
       mayStillSend: (...args) => send("mayStillSend", (queue) => queue.mayStillSend(...args)),
       record: (...args) => send("record", (queue) => queue.record(...args)),
-      recordAll: (records) => send("recordAll", (queue) => Effect.tap(queue.recordAll(records), this.#judgeBatch(records))),
+      recordAll: (records) =>
+        send("recordAll", (queue, server) => Effect.tap(queue.recordAll(records), server.#judgeBatch(records))),
       rescue: (...args) => send("rescue", (queue) => queue.rescue(...args)),
       rescueClaimsOf: (...args) => send("rescueClaimsOf", (queue) => queue.rescueClaimsOf(...args)),
       takeReads: (...args) => send("takeReads", (queue) => queue.takeReads(...args)),
@@ -192,9 +193,15 @@ export class SimulatedDatabase {
       closeProvider: (...args) => send("closeProvider", (queue) => queue.closeProvider(...args)),
       readWitnessState: send("readWitnessState", (queue) => queue.readWitnessState),
       verify: (request) =>
-        send("verify", (queue) =>
-          Effect.tap(queue.verify(request), (verification) =>
-            Effect.sync(() => this.#world.trace.note(`verification: ${verification?.result ?? "too late"}`, process.name)))),
+        send(
+          "verify",
+          (queue) =>
+            Effect.tap(queue.verify(request), (verification) =>
+              Effect.sync(() =>
+                this.#world.trace.note(`verification: ${verification?.result ?? "too late"}`, process.name)
+              ))
+        ),
+      releaseProven: (...args) => send("releaseProven", (queue) => queue.releaseProven(...args)),
       forgetBatches: send("forgetBatches", (queue) => queue.forgetBatches)
     }
   }
