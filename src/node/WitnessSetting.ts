@@ -22,7 +22,10 @@ import { WorkerPool } from "./Pools.ts"
 import * as ProviderHttpClient from "./ProviderHttpClient.ts"
 import { readWitnessUrl, type WitnessAddress, type WitnessTls } from "./witnessUrl.ts"
 
-const readFile = (name: keyof WitnessTls, file: string | undefined): Effect.Effect<string | undefined, InvalidSetting> =>
+const readFile = (
+  name: keyof WitnessTls,
+  file: string | undefined
+): Effect.Effect<string | undefined, InvalidSetting> =>
   file === undefined ? Effect.succeed(undefined) : Effect.tryPromise({
     try: () => fs.readFile(file, "utf8"),
     catch: () => new InvalidSetting({ message: `WITNESS: the file of its parameter ${name} cannot be read` })
@@ -69,8 +72,11 @@ const postgres = Effect.fnUntraced(function*({ url }: Of<"Postgres">) {
   yield* ready.pipe(
     Effect.catchTag("UnsuitableWitness", ({ message }) => Effect.fail(new InvalidSetting({ message }))),
     // It may answer later. Until then, nothing is sent.
-    Effect.catchTag("WitnessUnavailable", ({ reason }) =>
-      Effect.annotateLogs(Effect.logWarning("The witness does not answer; nothing is sent until it does"), { reason }))
+    Effect.catchTag(
+      "WitnessUnavailable",
+      ({ reason }) =>
+        Effect.annotateLogs(Effect.logWarning("The witness does not answer; nothing is sent until it does"), { reason })
+    )
   )
   return store
 })
@@ -85,9 +91,10 @@ export const layerWitness: Layer.Layer<never, InvalidSetting | Config.ConfigErro
       try: () => readWitnessUrl(Redacted.value(setting.value)),
       catch: (error) => error instanceof InvalidSetting ? error : new InvalidSetting({ message: "WITNESS is invalid" })
     })
-    const store: Effect.Effect<WitnessStore, InvalidSetting | SqlError, Database | Scope.Scope> = address._tag === "Etcd"
-      ? etcd(address)
-      : Effect.provide(postgres(address), WorkerPool)
+    const store: Effect.Effect<WitnessStore, InvalidSetting | SqlError, Database | Scope.Scope> =
+      address._tag === "Etcd"
+        ? etcd(address)
+        : Effect.provide(postgres(address), WorkerPool)
     return yield* store
   })
 )

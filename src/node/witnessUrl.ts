@@ -27,7 +27,8 @@ const defaultPrefix = "financial-agents-gateway"
 /** Repeats nothing of the URL but names of parameters, because the rest may be a password. */
 const invalid = (message: string) => new InvalidSetting({ message: `WITNESS ${message}` })
 
-const forms = "must be etcd://HOST:PORT[,HOST:PORT…][/PREFIX], etcds://… for TLS, or postgres://USER:PASSWORD@HOST/DATABASE"
+const forms =
+  "must be etcd://HOST:PORT[,HOST:PORT…][/PREFIX], etcds://… for TLS, or postgres://USER:PASSWORD@HOST/DATABASE"
 
 const parts =
   /^etcd(?<secure>s?):\/\/(?:(?<user>[^@/?#]*)@)?(?<hosts>[^@/?#]+)(?:\/(?<prefix>[^?#]*))?(?:\?(?<query>[^#]*))?$/u

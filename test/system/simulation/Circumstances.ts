@@ -20,6 +20,7 @@ const nothing: Scenario["mishaps"] = {
 /** Failovers that lose commits, and operators who act often. */
 export const forgetful = (scenario: Scenario): Scenario => ({
   ...scenario,
+  hasWitness: false,
   forgets: true,
   mishaps: { ...scenario.mishaps, failover: 1500, operator: 500 }
 })
@@ -30,6 +31,7 @@ export const forgetful = (scenario: Scenario): Scenario => ({
  */
 export const forgottenClaims = (scenario: Scenario, network: Partial<NetworkFaults>): Scenario => ({
   ...scenario,
+  hasWitness: false,
   forgets: true,
   forgottenClaims: 0.5,
   skew: 0,
@@ -73,6 +75,7 @@ export const limited = (scenario: Scenario): Scenario => ({
   skew: 0,
   drift: 0,
   forgets: false,
+  hasWitness: false,
   forgottenClaims: 0,
   endsInOutage: false,
   providers: scenario.providers.map((provider) => ({
