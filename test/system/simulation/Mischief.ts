@@ -201,14 +201,21 @@ export class Mischief {
     const record = accounts.pickOperation()
     if (record === undefined) return
     const act = chance.below(5)
-    // A server that was replaced and is back may lack what was sent meanwhile. The witness stops its workers, not its operators.
-    const maySettle = !this.#simulation.judge.hasTwoHistories
+    // The witness stops workers, not operators. A restored copy, or a server that was replaced and is back, may lack what was sent.
+    const { judge, scenario: { hasWitness } } = this.#simulation
+    const maySettle = !judge.hasTwoHistories && (!hasWitness || this.#isCompared())
     if (act <= 1 && !maySettle) return
     if (act === 0) this.#cancel(record)
     else if (act === 1) this.#refuse(record)
     else if (act === 2) this.#review(record)
     else if (act === 3) this.#hold(record)
     else this.#release(record)
+  }
+
+  /** The ledger was compared with its witness in its present life. */
+  #isCompared(): boolean {
+    const { cluster, home } = this.#simulation.database.memory
+    return home.get("life") === cluster.life
   }
 
   #cancel(record: MemoryRecord): void {

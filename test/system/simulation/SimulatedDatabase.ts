@@ -111,7 +111,7 @@ export class SimulatedDatabase {
   }
 
   #copy({ memory }: SimulatedDatabase): void {
-    for (const id of [...this.#journal.keys()]) if (!memory.operations.has(id)) this.#journal.delete(id)
+    for (const id of this.#journal.keys()) if (!memory.operations.has(id)) this.#journal.delete(id)
     for (const [id, record] of memory.operations) this.#journal.copy(id, record)
     this.#home.clear()
     for (const [key, value] of memory.home) this.#home.set(key, value)
