@@ -1,12 +1,13 @@
 -- The witness: which claim batches of which worker the ledger has. An independent store has the last batch that each worker may
 -- have sent. After a failover the two are compared: see docs/postgresql.md.
 
--- One life of one server on one timeline. Within a life the write-ahead log is linear: a commit that is there proves every earlier
+-- One life of one server on one timeline, for one database. Within a life the write-ahead log is linear: a commit that is there proves every earlier
 -- one. A promotion, a restart and a restored copy each begin a new life. Fails in recovery.
 CREATE FUNCTION ledger_life() RETURNS text
   LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || '-'
-    || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
+    || (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint || '-'
+    || (SELECT oid FROM pg_database WHERE datname = current_database())
 $$;
 
 ALTER TABLE ledger_home

@@ -302,8 +302,8 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    * send them: its verification lacks the checkpoint.
    */
   readonly releaseProven: (epoch: string, life: string) => Effect.Effect<number | null, StoreUnavailable>
-  /** Removes the rows of batches from before the present epoch. Call it after the witness has forgotten them. */
-  readonly forgetBatches: Effect.Effect<void, StoreUnavailable>
+  /** Removes the rows of batches from before this epoch, if it is the present one. Call it after the witness has forgotten them. */
+  readonly forgetBatches: (epoch: string) => Effect.Effect<void, StoreUnavailable>
 }>()("financial-agents-gateway/services/SubmissionQueue") {
   static readonly layer: Layer.Layer<SubmissionQueue, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
     SubmissionQueue,

@@ -26,6 +26,9 @@ interface Stranger {
   readonly patience: number
 }
 
+/** Lets a ledger that has lost claims wait longer: it may be that of a server that was replaced. */
+const afterHold = 6
+
 const report = ({ held, missing, result }: Verification): Effect.Effect<void> => {
   switch (result) {
     case "begun":
@@ -59,6 +62,7 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
   const { compactAfter, mostBatches, patience } = yield* WitnessPolicy
   let stranger: Stranger | null = null
   let tidiedAt: ClockReading | null = null
+  let hasHeld = false
 
   /**
    * Another process may be verifying, or a server that was replaced still runs with its workers. Two that fence at once would only
@@ -68,7 +72,8 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
     if (present === null || present === epoch) return false
     if (stranger?.epoch !== present) {
       const share = yield* Random.nextBetween(1, 2)
-      stranger = { epoch: present, since: yield* readClocks, patience: Duration.toMillis(patience) * share }
+      const factor = hasHeld ? afterHold : 1
+      stranger = { epoch: present, since: yield* readClocks, patience: Duration.toMillis(patience) * share * factor }
     }
     return (yield* elapsed(stranger.since)) < stranger.patience
   })
@@ -100,9 +105,10 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
     const verification = yield* verify({ expected: state, epoch, batches, hadEpoch: present !== null })
     if (verification === null) return
     yield* report(verification)
-    // A history that lacks this verification cannot be proven any more. One that lost claims tells no other history of that.
     const { result } = verification
-    if (result === "begun" || result === "unsettled") yield* recordCheckpoint(checkpointOf(epoch, state.life))
+    hasHeld = result === "missing" || result === "unprovable"
+    // A history that lacks this verification cannot be proven any more. One that lost claims tells no other history of that.
+    if (result !== "missing" && result !== "proven") yield* recordCheckpoint(checkpointOf(epoch, state.life))
     if (result === "proven") yield* release(epoch, state.life)
   })
 
@@ -113,7 +119,7 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
     if (!isDue) return
     const batches = yield* withinWitness(store.batches)
     if (batches.some((batch) => batch.epoch !== epoch)) {
-      if (yield* withinWitness(store.compact(checkpointOf(epoch, state.life)))) yield* forgetBatches
+      if (yield* withinWitness(store.compact(checkpointOf(epoch, state.life)))) yield* forgetBatches(epoch)
     }
     tidiedAt = yield* readClocks
     if (batches.filter((batch) => batch.epoch === epoch).length > mostBatches) yield* begin(state, epoch)

@@ -112,5 +112,5 @@ export const makeVerifications = (
       return records().filter(isOnlyHeldByTimeline).map(released).length
     })
 
-  return { readWitnessState, verify, releaseProven, forgetBatches: Effect.void }
+  return { readWitnessState, verify, releaseProven, forgetBatches: () => Effect.void }
 }

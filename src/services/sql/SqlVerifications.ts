@@ -91,8 +91,8 @@ export const makeVerifications = Effect.gen(function*() {
     orUnavailable(sql.withTransaction(release(epoch, life)))
   )
 
-  const forgetBatches = Effect.asVoid(orUnavailable(sql.unsafe(forgetStatement))).pipe(
-    Effect.withSpan("SubmissionQueue.forgetBatches")
+  const forgetBatches = Effect.fn("SubmissionQueue.forgetBatches")((epoch: string) =>
+    Effect.asVoid(orUnavailable(sql.unsafe(forgetStatement, [epoch])))
   )
 
   return { readWitnessState, verify, releaseProven, forgetBatches }
@@ -169,4 +169,4 @@ const recordStatement = `
  */
 const forgetStatement = `
   DELETE FROM claim_batches b USING ledger_home h
-  WHERE h.epoch_life = ledger_life() AND b.updated_at < h.epoch_at - interval '1 hour' AND b.worker <> h.epoch`
+  WHERE h.epoch = $1::uuid AND h.epoch_life = ledger_life() AND b.updated_at < h.epoch_at - interval '1 hour' AND b.worker <> h.epoch`

@@ -329,7 +329,8 @@ describe("The command line", () => {
             "0010_change_feed",
             "0011_operation_counts",
             "0012_operator_actions",
-            "0013_provider_limits"
+            "0013_provider_limits",
+            "0015_witness"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

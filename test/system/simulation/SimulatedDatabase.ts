@@ -202,7 +202,7 @@ export class SimulatedDatabase {
               ))
         ),
       releaseProven: (...args) => send("releaseProven", (queue) => queue.releaseProven(...args)),
-      forgetBatches: send("forgetBatches", (queue) => queue.forgetBatches)
+      forgetBatches: (epoch) => send("forgetBatches", (queue) => queue.forgetBatches(epoch))
     }
   }
 
