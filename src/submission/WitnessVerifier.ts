@@ -137,6 +137,17 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
   })
 })
 
+/** Lets one failure a minute pass, for the log. */
+const makeRarely = () => {
+  let since: ClockReading | null = null
+  return <E>(failure: Effect.Effect<never, E>): Effect.Effect<void, E> =>
+    Effect.gen(function*() {
+      if (since !== null && (yield* elapsed(since)) < 60_000) return
+      since = yield* readClocks
+      return yield* failure
+    })
+}
+
 const withoutWitness = Effect.gen(function*() {
   const { readWitnessState } = yield* SubmissionQueue
   yield* runUpkeep({
@@ -155,11 +166,12 @@ export const layer: Layer.Layer<never, never, SubmissionQueue> = Layer.effectDis
   if (store === null) return yield* withoutWitness
   const { interval } = yield* WitnessPolicy
   const verification = yield* makeVerifier(store)
+  const rarely = makeRarely()
   yield* runUpkeep({
     statement: Effect.catchTag(
       verification,
       "WitnessUnavailable",
-      ({ reason }) => Effect.fail(new StoreUnavailable({ cause: new Error(`the witness: ${reason}`) }))
+      ({ reason }) => rarely(Effect.fail(new StoreUnavailable({ cause: new Error(`the witness: ${reason}`) })))
     ),
     failure: "Could not compare the ledger with its witness; the next look tries again",
     interval,

@@ -16,7 +16,7 @@ import {
 import { missingBatchEvidence } from "../internal/rescueEvidence.ts"
 import { resultOf } from "../internal/verificationResult.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
-import { claimableTimeline, placeHold, toIndeterminate } from "./queueFragments.ts"
+import { placeHold, toIndeterminate } from "./queueFragments.ts"
 import { released } from "./SqlHolds.ts"
 
 interface StateRow {
@@ -136,7 +136,7 @@ const takeReleaseStatement = `
 /** Those that only the timeline holds. `releaseAll` also releases those with a hold. */
 const releaseStatement = `
   UPDATE operations o SET ${released}
-  WHERE o.state = 'accepted' AND ${claimableTimeline} BETWEEN 1 AND (SELECT ledger_timeline()) - 1 AND NOT o.acknowledged
+  WHERE o.state = 'accepted' AND NOT o.hold_placed AND o.timeline < (SELECT ledger_timeline()) AND NOT o.acknowledged
   RETURNING 1`
 
 /** The lost history may have told readers what this one lacks, so change tokens end. It waits for the claims under way. */
