@@ -21,6 +21,8 @@ import { orUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
 import { type HistoryGuard, type LedgerPlace, placeColumn } from "./historyGuard.ts"
 import {
+  batchColumn,
+  countBatch,
   dueWithPayloads,
   here,
   idle,
@@ -65,7 +67,7 @@ export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed }: Histo
       untilServed(limit, (left) =>
         Effect.map(
           claimed(orUnavailable(
-            sql.unsafe<TakenOverRow>(claimReturnedStatement(plannedLimit(left)), [
+            sql.unsafe<TakenOverRow>(claimReturnedStatement(plannedLimit(left), terms), [
               provider,
               cipher.keyIds,
               Duration.toMillis(terms.send_within),
@@ -74,7 +76,8 @@ export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed }: Histo
               Duration.toMillis(terms.review_after),
               terms.worker,
               cipher.plaintextBefore,
-              left
+              left,
+              ...terms.witnessed_by === undefined ? [] : [terms.witnessed_by]
             ])
           )),
           (rows) => ({
@@ -98,8 +101,8 @@ const returnStatement = `
  * `send_before` is later than every earlier one of the row, also after the clock was set back. It has milliseconds. The
  * rescuer waits from the same instant. `planned` is no less than the limit `$9`: see `plannedLimit`.
  */
-const claimReturnedStatement = (planned: number) => `
-  WITH ${here}, picked AS MATERIALIZED (
+const claimReturnedStatement = (planned: number, { witnessed_by }: ClaimTerms) => `
+  WITH ${here(witnessed_by !== undefined)}, picked AS MATERIALIZED (
     SELECT o.id, o.client_id, o.created_at, ${standing("send")} AS is_allowed
     FROM (
       SELECT o.* FROM operations o
@@ -119,7 +122,9 @@ const claimReturnedStatement = (planned: number) => `
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
-  )
-  SELECT due_count, ${placeColumn}, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
+  )${witnessed_by === undefined ? "" : countBatch("$10", "$1", "taken")}
+  SELECT due_count, ${placeColumn}, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
+  witnessed_by === undefined ? "" : batchColumn
+}
   FROM (SELECT count(*)::integer AS due_count FROM due) l
   LEFT JOIN taken o ON true`

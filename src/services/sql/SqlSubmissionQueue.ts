@@ -20,6 +20,7 @@ import { makeProviderLimits } from "./SqlProviderLimits.ts"
 import { makeRescues } from "./SqlRescues.ts"
 import { makeReturnedClaims } from "./SqlReturnedClaims.ts"
 import { makeStatusReads } from "./SqlStatusReads.ts"
+import { makeVerifications } from "./SqlVerifications.ts"
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -73,6 +74,7 @@ export const makeSql = Effect.gen(function*() {
     ...yield* makeHints,
     ...holds,
     ...yield* makeProviderLimits,
+    ...yield* makeVerifications,
     reviewAged
   }
 })

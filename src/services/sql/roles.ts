@@ -117,7 +117,27 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         SELECT: "all",
         INSERT: ["operator", "via", "action", "operation_id", "affected", "reason", "result"]
       },
-      ledger_home: { SELECT: "all", UPDATE: ["system_identifier", "database", "history"] },
+      ledger_home: {
+        SELECT: "all",
+        UPDATE: [
+          "system_identifier",
+          "database",
+          "history",
+          "epoch",
+          "epoch_life",
+          "epoch_at",
+          "witnessed_since",
+          "is_witness_settled",
+          "is_release_due"
+        ]
+      },
+      claim_batches: {
+        SELECT: "all",
+        INSERT: ["worker", "life", "provider", "batch"],
+        UPDATE: ["batch", "updated_at"],
+        DELETE: true
+      },
+      witness_checks: { SELECT: "all", INSERT: ["epoch", "life", "result", "held", "missing"], UPDATE: ["released"] },
       change_marks: {
         SELECT: "all",
         INSERT: ["timeline", "high", "pending"],
