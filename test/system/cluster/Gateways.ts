@@ -106,6 +106,18 @@ export class Gateways {
     await cluster.becomeWhole(30)
   }
 
+  /**
+   * Ends the first minute with the witness, in which a failover releases nothing: it lets the claims of workers without a witness come
+   * to their end, and this ledger never had any.
+   */
+  async settleWitness(primary: PatroniNode): Promise<void> {
+    const isSo = (condition: string) => async () =>
+      when((await primary.query(`SELECT FROM ledger_home WHERE ${condition}`, "gateway")).length > 0)
+    await expectSoon(30, "a worker compares the ledger with its witness", isSo("witnessed_since IS NOT NULL"))
+    await primary.script("UPDATE ledger_home SET witnessed_since = now() - interval '1 hour'", { database: "gateway" })
+    await expectSoon(30, "the witness counts", isSo("is_witness_settled"))
+  }
+
   /** SIGSTOP to the workers, so that operations are accepted and not claimed. */
   pauseWorkers(): void {
     for (const { pids } of this.workers) signal(pids, "SIGSTOP")

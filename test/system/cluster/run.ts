@@ -118,6 +118,7 @@ if (clockLibrary === null) say("clocks do not jump: install the package faketime
 await cluster.start()
 if (cluster.network.slowLinks === "tbf") say("the kernel has no netem: slow links are narrow ones, with a queue")
 await gateways.start(cluster, await cluster.becomeWhole(60))
+if (hasWitness) await gateways.settleWitness(await cluster.becomeWhole(60))
 await clients.start()
 await clientsAreServed(0)
 noteFacts()
