@@ -13,18 +13,28 @@ import { Database } from "./Database.ts"
 import { epochTimestamps } from "./epochTimestamps.ts"
 import * as PoolClient from "./PoolClient.ts"
 import * as ReaderClient from "./ReaderClient.ts"
+import type { StandbyReads } from "./StandbyReads.ts"
+import { Standbys } from "./Standbys.ts"
+
+type LayerOf<A> = (
+  config: PgClient.PgPoolConfig,
+  name: string,
+  mustReplicate: boolean,
+  standbys: StandbyReads | null
+) => Layer.Layer<A, SqlError>
+
+const applicationName = "financial-agents-gateway"
 
 /** A client on the `Database`. All users of the same layer share one pool. Metrics name it `name`. */
 const client = <A>(
-  layerOf: (config: PgClient.PgPoolConfig, name: string, mustReplicate: boolean) => Layer.Layer<A, SqlError>,
+  layerOf: LayerOf<A>,
   name: string,
-  settings: PgClient.PgPoolConfig
+  settings: PgClient.PgPoolConfig,
+  standbys: StandbyReads | null = null
 ): Layer.Layer<A, SqlError, Database> =>
   Layer.effectContext(
     Effect.flatMap(Database, ({ connection, mustReplicate = false }) =>
-      Layer.build(
-        layerOf({ applicationName: "financial-agents-gateway", ...connection, ...settings }, name, mustReplicate)
-      ))
+      Layer.build(layerOf({ applicationName, ...connection, ...settings }, name, mustReplicate, standbys)))
   )
 
 /** A pool that gives each statement a connection of its own. */
@@ -70,6 +80,22 @@ export const readerParameters = {
   ...requestLimits
 }
 
+const ReadStandbys = Standbys.layer(readerParameters)
+
+/**
+ * A client whose reads the standbys serve, if the database has some. Their pool has the same settings, of a shared pool if it is
+ * `multiplex`.
+ */
+const readingClient = <A>(
+  layerOf: LayerOf<A>,
+  name: string,
+  settings: PgClient.PgPoolConfig
+): Layer.Layer<A, SqlError, Database> =>
+  Layer.unwrap(Effect.gen(function*() {
+    const standbys = yield* (yield* Standbys).open(`${name}_standby`, { applicationName, ...settings })
+    return client(layerOf, name, settings, standbys)
+  })).pipe(Layer.provide(ReadStandbys))
+
 /**
  * For verifiers of applications. `OperationPool` is the same for the gateway itself. Its connections have no `connectionTTL`: checking the age of a
  * connection with each statement would cost a quarter of the reads. Many statements share a connection, so no statement
@@ -81,12 +107,16 @@ export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = 
   startupParameters: readerParameters
 })
 
-/** The same for `OperationStore` and the gateway's own verifier: timestamps are milliseconds since the epoch. */
-export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(
+/**
+ * The same for `OperationStore`, `OperationFeed` and the gateway's own verifier: timestamps are milliseconds since the epoch. A standby may
+ * serve the statements with `onPrimaryOrStandby`.
+ */
+export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = readingClient(
   ReaderClient.layer,
   "operations",
   {
     maxConnections: 4,
+    multiplex: true,
     startupParameters: readerParameters,
     types: epochTimestamps()
   }
@@ -99,7 +129,9 @@ export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database>
 export const ListPool = Layer.effect(
   ListClient,
   Effect.map(
-    Layer.build(pool("lists", { maxConnections: 8, connectionTTL, startupParameters: readerParameters })),
+    Layer.build(
+      readingClient(PoolClient.layer, "lists", { maxConnections: 8, connectionTTL, startupParameters: readerParameters })
+    ),
     (context) => Context.get(context, SqlClient.SqlClient)
   )
 )
