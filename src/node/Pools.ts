@@ -130,7 +130,11 @@ export const ListPool = Layer.effect(
   ListClient,
   Effect.map(
     Layer.build(
-      readingClient(PoolClient.layer, "lists", { maxConnections: 8, connectionTTL, startupParameters: readerParameters })
+      readingClient(PoolClient.layer, "lists", {
+        maxConnections: 8,
+        connectionTTL,
+        startupParameters: readerParameters
+      })
     ),
     (context) => Context.get(context, SqlClient.SqlClient)
   )
