@@ -5,6 +5,7 @@
 import type * as PgPool from "@effect/sql-pg/PgPool"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
@@ -83,12 +84,11 @@ export const makeStandbyReads = Effect.fnUntraced(function*(
       )
     )
 
-  const tryAgain = Effect.gen(function*() {
-    while (isResting) {
-      yield* Effect.sleep(rest)
-      yield* Effect.ignore(Effect.andThen(onStandby(() => Effect.void), Effect.sync(() => isResting = false)))
-    }
-  })
+  const tryAgain = Effect.retry(Effect.delay(onStandby(() => Effect.void), rest), Schedule.forever).pipe(
+    Effect.andThen(Effect.sync(() => {
+      isResting = false
+    }))
+  )
 
   const restAfter = ({ isLasting }: StandbyFailed) => {
     if (!isLasting || isResting) return Effect.void

@@ -51,7 +51,9 @@ describe("DATABASE_READ_URL", () => {
 
   it.effect("is refused if it asks for a primary or cannot be read, without a word of it", () =>
     Effect.gen(function*() {
-      for (const invalid of [`${url}?target_session_attrs=primary`, `${url}?target_session_attrs=read-write`, "secret"]) {
+      for (
+        const invalid of [`${url}?target_session_attrs=primary`, `${url}?target_session_attrs=read-write`, "secret"]
+      ) {
         const message = yield* messageOf({ ...synchronous, DATABASE_READ_URL: invalid })
         assert.match(message, /^DATABASE_READ_URL is invalid: /)
         assert.notInclude(message, "secret")

@@ -22,7 +22,9 @@ const makeModel = () => {
     })
   // The casts: the rest of session and pool is not used.
   const session = { query } as unknown as PgConnection.PgConnection
-  const pool = { use: (run: (session: PgConnection.PgConnection) => unknown) => run(session) } as unknown as PgPool.PgPool
+  const pool = {
+    use: (run: (session: PgConnection.PgConnection) => unknown) => run(session)
+  } as unknown as PgPool.PgPool
   return { asked, use: makeUseReadIndex(pool), texts: () => asked.map(({ text }) => text) }
 }
 
