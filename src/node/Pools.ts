@@ -80,7 +80,7 @@ export const readerParameters = {
   ...requestLimits
 }
 
-const ReadStandbys = Standbys.layer(readerParameters)
+const ReadStandbys = Standbys.layer({ applicationName, startupParameters: readerParameters })
 
 /**
  * A client whose reads the standbys serve, if the database has some. Their pool has the same settings, of a shared pool if it is

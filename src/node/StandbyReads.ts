@@ -68,10 +68,10 @@ export const makeStandbyReads = Effect.fnUntraced(function*(
     isLasting ? pool.invalidate(session) : Effect.void
 
   const onStandby = <A>(run: Run<A>): Effect.Effect<A, StandbyFailed | SqlError> =>
-    useReadIndex((index) =>
-      pool.use((session) =>
+    useReadIndex(({ mark, position }) =>
+      mark === null ? Effect.fail(behind) : pool.use((session) =>
         Effect.flatMap(
-          hasReplayed(session, index),
+          hasReplayed(session, mark, position),
           (is): Effect.Effect<A, StandbyFailed | SqlError> =>
             is ? run(new SessionConnection(session)) : Effect.fail(behind)
         ).pipe(

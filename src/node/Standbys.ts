@@ -22,10 +22,8 @@ export class Standbys extends Context.Service<Standbys, {
    */
   readonly open: (name: string, config: PgPoolConfig) => Effect.Effect<StandbyReads | null, SqlError, Scope.Scope>
 }>()("financial-agents-gateway/node/Standbys") {
-  /** All pools on standbys share the questions to the primary, whose sessions have these `startupParameters`. */
-  static readonly layer = (
-    startupParameters: NonNullable<PgPoolConfig["startupParameters"]>
-  ): Layer.Layer<Standbys, SqlError, Database> =>
+  /** All pools on standbys share the questions to the primary, whose sessions have these settings. */
+  static readonly layer = (settings: PgPoolConfig): Layer.Layer<Standbys, SqlError, Database> =>
     Layer.effect(
       Standbys,
       Effect.gen(function*() {
@@ -33,7 +31,7 @@ export class Standbys extends Context.Service<Standbys, {
         if (standbys === undefined) return { open: () => Effect.succeed(null) }
         const metrics = yield* PoolMetrics
         const moved = metrics === null ? new MovedReads() : metrics.movedReads
-        const index = { ...connection, startupParameters, maxConnections: 2, multiplexConcurrency }
+        const index = { ...settings, ...connection, maxConnections: 2, multiplexConcurrency }
         const useReadIndex = makeUseReadIndex(yield* openSharedPool(index, "read_index"))
         return {
           open: Effect.fnUntraced(function*(name: string, { startupParameters, ...config }: PgPoolConfig) {

@@ -2,7 +2,6 @@ import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
 import { makeShared } from "./makeShared.ts"
-import type { ReadIndex } from "./ReadIndex.ts"
 import { walPosition } from "./walPosition.ts"
 
 /** Null: the server was promoted, and has a timeline of its own. */
@@ -27,7 +26,7 @@ const askPosition = (session: PgConnection.PgConnection) =>
   })
 
 /**
- * Whether the standby of a session has replayed an index. It waits for that, 100 ms at most. A session remembers what it has replayed, so
+ * Whether the standby of a session has replayed an index: see `ReadIndex`. It waits for that, 100 ms at most. A session remembers what it has replayed, so
  * most reads under load ask nothing.
  */
 export const makeHasReplayed = () => {
@@ -58,8 +57,7 @@ export const makeHasReplayed = () => {
     return false
   })
 
-  return (session: PgConnection.PgConnection, { mark, position }: ReadIndex): Effect.Effect<boolean, SqlError> => {
-    if (mark === null) return Effect.succeed(false)
+  return (session: PgConnection.PgConnection, mark: string, position: bigint): Effect.Effect<boolean, SqlError> => {
     const replay = replayOf(session)
     const positionReached = Effect.suspend(() =>
       replay.position >= position ? Effect.succeed(true) : awaitPosition(replay, position)

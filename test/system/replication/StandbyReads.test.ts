@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Layer, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import type { SqlError } from "effect/sql/SqlError"
-import type { Database } from "../../../src/node/Database.ts"
+import { Database } from "../../../src/node/Database.ts"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
 import { OwnVerifier, ReadServices, WriteServices } from "../../../src/node/GatewayServices.ts"
 import { OperationPool } from "../../../src/node/Pools.ts"
@@ -15,6 +15,7 @@ import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { recordMark } from "../../../src/services/sql/changeStatements.ts"
 import { forStandby, onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/onPrimary.ts"
+import { grantPrivileges } from "../../../src/services/sql/roles.ts"
 import { sqlState } from "../../../src/services/StoreUnavailable.ts"
 import { accept, drive, everything, issue } from "../../fixtures/Ledger.ts"
 import {
@@ -175,20 +176,54 @@ describe("A standby that serves reads", () => {
       }).pipe(Effect.provide(services))
     }).pipe(Effect.scoped), 60_000)
 
-  it.live("reads only, and plans as the primary's sessions do", () =>
-    Effect.gen(function*() {
-      const { follower, services } = yield* threeServers
-      yield* Effect.gen(function*() {
-        yield* untilServedBy(follower)
-        const sql = yield* SqlClient.SqlClient
-        const [row] = yield* sql.unsafe(
-          `SELECT pg_is_in_recovery() AS standby, current_setting('default_transaction_read_only') AS read_only,
-             current_setting('enable_sort') AS sort, current_setting('lock_timeout') AS lock
+  it.live(
+    "reads only, plans as the primary's sessions do, and needs no role but the reader",
+    () =>
+      Effect.gen(function*() {
+        const { follower, servers, services } = yield* threeServers
+        for (const role of ["owner", "writer", "provisioner", "reader LOGIN"]) {
+          yield* onServer(servers.primary, `CREATE ROLE gateway_${role}`)
+        }
+        for (const statement of grantPrivileges()) yield* onServer(servers.primary, statement)
+        const { identity, operation } = yield* Effect.gen(function*() {
+          const { identity } = yield* issue()
+          return { identity, ...yield* accept(identity) }
+        }).pipe(Effect.provide(services))
+
+        const asReader = (cluster: Cluster) => ({ ...connectionTo(cluster), username: "gateway_reader" })
+        const reader = Layer.succeed(Database, {
+          isEmbedded: false,
+          dataDirectory: null,
+          connection: asReader(servers.primary),
+          mustReplicate: true,
+          standbys: asReader(follower.cluster)
+        })
+        yield* Effect.gen(function*() {
+          const sql = yield* SqlClient.SqlClient
+          const store = yield* OperationStore
+          const settings = sql.unsafe<Record<string, unknown>>(
+            `SELECT pg_is_in_recovery() AS standby, current_setting('default_transaction_read_only') AS read_only,
+             current_setting('enable_sort') AS sort, current_setting('lock_timeout') AS lock, session_user::text AS role
            WHERE ${onPrimaryOrStandby}`
-        )
-        assert.deepStrictEqual(row, { standby: true, read_only: "on", sort: "off", lock: "1s" })
-      }).pipe(Effect.provide(services))
-    }).pipe(Effect.scoped), 60_000)
+          )
+          const [row] = yield* Effect.repeat(settings, { until: ([row]) => row!["standby"] === true, schedule: poll })
+          assert.deepStrictEqual(row, {
+            standby: true,
+            read_only: "on",
+            sort: "off",
+            lock: "1s",
+            role: "gateway_reader"
+          })
+          yield* store.find(identity, operation.id)
+          const sessions = (yield* statementsOn(servers.primary)).length
+          yield* store.list(identity, { ...everything, states: ["accepted"] })
+          assert.isNotEmpty((yield* statementsOn(follower.cluster)).filter((query) => query.includes("unnest")))
+          // Single reads and lists share a session of the primary.
+          assert.lengthOf(yield* statementsOn(servers.primary), sessions)
+        }).pipe(Effect.provide(servicesWith(reader)))
+      }).pipe(Effect.scoped),
+    60_000
+  )
 
   it.live(
     "late, or not at all, serves no grant that was revoked before, and no older state",
