@@ -24,6 +24,7 @@ import { roles } from "./cli/RolesCommand.ts"
 import { sandbox } from "./cli/SandboxCommand.ts"
 import { serve } from "./cli/ServeCommand.ts"
 import { status, StatusServices } from "./cli/StatusCommand.ts"
+import { switchover } from "./cli/SwitchoverCommand.ts"
 import { work } from "./cli/WorkCommand.ts"
 import { Database } from "./node/Database.ts"
 import { manifest } from "./node/Invocation.ts"
@@ -61,7 +62,8 @@ const gateway = root.pipe(
     Command.provide(grants, AdministeredDatabase),
     Command.provide(clients, AdministeredDatabase),
     Command.provide(providers, AdministeredDatabase),
-    Command.provide(operations, AdministeredDatabase)
+    Command.provide(operations, AdministeredDatabase),
+    Command.provide(switchover, AdministeredDatabase)
   ])
 )
 

@@ -13,6 +13,7 @@ import { makeIsMigrated, migrate } from "../services/Migrations.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import { OperationSearch } from "../services/OperationSearch.ts"
 import { OperatorActions } from "../services/OperatorActions.ts"
+import { Switchover } from "../services/Switchover.ts"
 import { CommandFailed } from "./Output.ts"
 
 /** Migrates an embedded database. Fails if another database lacks migrations, because its owner must apply them. */
@@ -26,13 +27,14 @@ const requireSchema = Effect.gen(function*() {
 /** Checks the schema of the database before a command runs. */
 export const RequiredSchema = Layer.effectDiscard(requireSchema)
 
-/** The services of `grants`, `clients`, `providers` and `operations`, on the `WriterPool`. */
+/** The services of `grants`, `clients`, `providers`, `operations` and `switchover`, on the `WriterPool`. */
 export const Administration = Layer.mergeAll(
   Grants.layer,
   GrantBlockers.layer,
   OperationLedger.layer,
   OperationSearch.layer,
   OperatorActions.layer,
+  Switchover.layer,
   RequiredSchema
 ).pipe(
   Layer.provide(PgAcceptanceSignal.layer),

@@ -5,6 +5,7 @@ import * as Command from "effect/cli/Command"
 import { accept } from "./operations/accept.ts"
 import { advance } from "./operations/advance.ts"
 import { cancel } from "./operations/cancel.ts"
+import { held } from "./operations/held.ts"
 import { hold } from "./operations/hold.ts"
 import { list } from "./operations/list.ts"
 import { release } from "./operations/release.ts"
@@ -13,5 +14,5 @@ import { show } from "./operations/show.ts"
 
 export const operations = Command.make("operations").pipe(
   Command.withDescription("Accept, advance, cancel, review, hold, release, list and show operations"),
-  Command.withSubcommands([accept, advance, cancel, review, hold, release, list, show])
+  Command.withSubcommands([accept, advance, cancel, review, hold, held, release, list, show])
 )

@@ -17,6 +17,7 @@ import { QueueServices } from "../node/GatewayServices.ts"
 import * as Instrumentation from "../node/Instrumentation.ts"
 import { layerPayloadKeys } from "../node/PayloadKeys.ts"
 import * as ProviderHttpClient from "../node/ProviderHttpClient.ts"
+import { layerWitness } from "../node/WitnessSetting.ts"
 import { Providers } from "../submission/Providers.ts"
 import * as SandboxProvider from "../submission/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy, validatePolicy } from "../submission/SubmissionPolicy.ts"
@@ -138,7 +139,7 @@ export const work = Command.make(
     )
     yield* Layer.launch(
       announced.pipe(
-        Layer.provide(Submission.layer),
+        Layer.provide(Layer.provide(Submission.layer, layerWitness)),
         Layer.provide(adapters),
         Layer.provide(ProviderHttpClient.layer({ connections: policy.concurrency * 2 })),
         Layer.provide(QueueServices),

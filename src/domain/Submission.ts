@@ -6,6 +6,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { ClaimBatch } from "./ClaimBatch.ts"
 import type { ProviderConnectionId, ProviderName, ResourceOwner } from "./Grant.ts"
 import { OperationId, type OperationState, type OperationType, type Outcome } from "./Operation.ts"
 
@@ -83,6 +84,8 @@ export interface Claim {
   readonly revision: number
   /** Decrypts and parses the payload, and checks the digest of the accepted request. If it fails, nothing is sent. */
   readonly payload: Effect.Effect<Schema.Json, PayloadUnreadable | PayloadAltered>
+  /** What the witness must have before the operation is sent. Missing: the ledger has no witness. */
+  readonly batch?: ClaimBatch
 }
 
 /** An operation whose status this caller reads. No other caller takes it during the lease. */
@@ -119,6 +122,11 @@ export interface ClaimTerms {
    * worker has no id, and its claims stay claimed until they are stale.
    */
   readonly worker: string | null
+  /**
+   * The UUID of the worker process in the witness. Then it claims only if the ledger has a witness and was compared with it in its
+   * present life. Without it, it claims only if the ledger has no witness.
+   */
+  readonly witnessed_by?: string
 }
 
 /** How a worker returns a claim. Durations are by the clock of the database. */

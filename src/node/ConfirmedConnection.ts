@@ -2,22 +2,24 @@ import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
-import { makeConfirm } from "./makeConfirm.ts"
+import { sqlState } from "../services/StoreUnavailable.ts"
+import type { Confirm } from "./confirmReplication.ts"
 import { SessionConnection } from "./SessionConnection.ts"
 
 type Transform = Parameters<SessionConnection["execute"]>[2]
 
 /**
- * A session whose results are told only after their confirmation: see `makeConfirm`. A transaction is confirmed as a whole, after its
- * COMMIT. A statement fails if its effect is not confirmed, and may have happened all the same.
+ * A session whose results are told only after their confirmation: see `confirmReplication`. A transaction is confirmed as a whole, after
+ * its COMMIT or ROLLBACK. Errors of the server are confirmed as well, because they depend on what it shows. An unconfirmed
+ * statement fails, and may have happened all the same.
  */
 export class ConfirmedConnection extends SessionConnection {
-  private readonly confirm: Effect.Effect<void, SqlError>
+  private readonly confirm: Confirm
   private isInTransaction = false
 
-  constructor(session: PgConnection.PgConnection) {
+  constructor(session: PgConnection.PgConnection, confirm: Confirm) {
     super(session)
-    this.confirm = makeConfirm(session)
+    this.confirm = confirm
   }
 
   override execute(text: string, parameters: ReadonlyArray<unknown>, transform: Transform) {
@@ -45,15 +47,21 @@ export class ConfirmedConnection extends SessionConnection {
     return Stream.unwrap(Effect.map(this.execute(text, parameters, transform), Stream.fromIterable))
   }
 
+  /** Effect's clients begin and end transactions with these texts, and those of `BeginTransaction` begin with BEGIN. */
   private confirmed<A>(text: string, statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> {
-    return Effect.tap(statement, () => {
-      if (text.startsWith("BEGIN")) this.isInTransaction = true
-      else if (text === "ROLLBACK") this.isInTransaction = false
-      else if (text === "COMMIT") {
-        this.isInTransaction = false
-        return this.confirm
-      } else if (!this.isInTransaction) return this.confirm
-      return Effect.void
-    })
+    const confirmOutside = Effect.suspend(() => this.isInTransaction ? Effect.void : this.confirm)
+    return statement.pipe(
+      Effect.tap(() => {
+        if (text.startsWith("BEGIN")) this.isInTransaction = true
+        else if (text === "COMMIT" || text === "ROLLBACK") this.isInTransaction = false
+        return confirmOutside
+      }),
+      Effect.tapError((error) => {
+        // A COMMIT that fails ends its transaction, too.
+        if (text === "COMMIT") this.isInTransaction = false
+        // An error without a state is one of the connection.
+        return sqlState(error) === "" ? Effect.void : confirmOutside
+      })
+    )
   }
 }

@@ -46,6 +46,7 @@ import * as ReadLane from "./ReadLane.ts"
 import { Platform, runProgram } from "./runProgram.ts"
 import { announce, processNumber } from "./SupervisedProcess.ts"
 import { supervise } from "./Supervisor.ts"
+import { layerWitness } from "./WitnessSetting.ts"
 
 export type { DatabaseUrls, Failure, GatewayParts, Incomplete, Missing, ProcessSettings, Setting }
 
@@ -145,7 +146,8 @@ const workersOf = ({ databases, queue = QueueServices }: GatewayAppOptions, adap
   if (adapters === null) {
     return { Reconciling: Layer.provide(Reconciler.layerHints, Queue), Workers: Layer.empty }
   }
-  const Services = once(Layer.mergeAll(layerCircuitBreaker, adapters.Adapters, Queue, Policy))
+  const Witnessed = Layer.provide(layerWitness, databaseAs("writer", databases))
+  const Services = once(Layer.mergeAll(layerCircuitBreaker, adapters.Adapters, Queue, Policy, Witnessed))
   return {
     Reconciling: Layer.provide(Reconciler.layer, Services),
     Workers: Layer.provide(Submission.layerWithoutReconciler, Services)

@@ -11,6 +11,7 @@ import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import { ConnectionError, SqlError, UnknownError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
 import { ConfirmedConnection } from "./ConfirmedConnection.ts"
+import { confirmReplication } from "./confirmReplication.ts"
 import { openPool, spanAttributesOf } from "./openPool.ts"
 import { SessionConnection } from "./SessionConnection.ts"
 import type { StandbyReads } from "./StandbyReads.ts"
@@ -57,7 +58,7 @@ const make = Effect.fnUntraced(function*(
 ) {
   const pool = yield* openPool(config, name)
   const connectionOf = (session: PgConnection.PgConnection) =>
-    mustReplicate ? new ConfirmedConnection(session) : new SessionConnection(session)
+    mustReplicate ? new ConfirmedConnection(session, confirmReplication(session)) : new SessionConnection(session)
   const borrower: Borrower = (run) => pool.use((session) => run(connectionOf(session)))
   const client = yield* SqlClient.make({
     acquirer: Effect.map(pool.get, connectionOf),

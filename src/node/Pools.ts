@@ -3,7 +3,6 @@
  * provisioning, the ledger, migrations, workers and figures.
  */
 import type * as PgClient from "@effect/sql-pg/PgClient"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -126,17 +125,9 @@ export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database>
  * For filtered lists: see `ListClient`. Each statement has a connection of its own, which is freed when its client
  * goes. There are twice as many connections as one client may use (`LifecycleOptions.maxListsPerClient`).
  */
-export const ListPool = Layer.effect(
-  ListClient,
-  Effect.map(
-    Layer.build(
-      readingClient(PoolClient.layer, "lists", {
-        maxConnections: 8,
-        connectionTTL,
-        startupParameters: readerParameters
-      })
-    ),
-    (context) => Context.get(context, SqlClient.SqlClient)
+export const ListPool = Layer.effect(ListClient, SqlClient.SqlClient).pipe(
+  Layer.provide(
+    readingClient(PoolClient.layer, "lists", { maxConnections: 8, connectionTTL, startupParameters: readerParameters })
   )
 )
 

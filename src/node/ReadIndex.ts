@@ -6,7 +6,7 @@ import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import type * as PgPool from "@effect/sql-pg/PgPool"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
-import { makeConfirm } from "./makeConfirm.ts"
+import { type Confirm, makeSharedConfirm } from "./confirmReplication.ts"
 import { makeShared } from "./makeShared.ts"
 import { walPosition } from "./walPosition.ts"
 
@@ -34,7 +34,7 @@ const ask = (session: PgConnection.PgConnection): Effect.Effect<ReadIndex, SqlEr
 /** A session of the primary. Reads that need an index at the same time share the question, and its confirmation. */
 interface Primary {
   readonly ask: Effect.Effect<ReadIndex, SqlError>
-  readonly confirm: Effect.Effect<void, SqlError>
+  readonly confirm: Confirm
 }
 
 /**
@@ -51,7 +51,7 @@ export const makeUseReadIndex = (pool: PgPool.PgPool): UseReadIndex => {
   const primaryOf = (session: PgConnection.PgConnection): Primary => {
     const known = primaries.get(session)
     if (known !== undefined) return known
-    const primary = { ask: makeShared(ask(session)), confirm: makeConfirm(session) }
+    const primary = { ask: makeShared(ask(session)), confirm: makeSharedConfirm(session) }
     primaries.set(session, primary)
     return primary
   }

@@ -11,6 +11,7 @@ import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Compiler } from "effect/sql/Statement"
 import { ConfirmedConnection } from "./ConfirmedConnection.ts"
+import { makeSharedConfirm } from "./confirmReplication.ts"
 import { spanAttributesOf } from "./openPool.ts"
 import { openSharedPool } from "./openSharedPool.ts"
 import { SessionConnection } from "./SessionConnection.ts"
@@ -39,7 +40,9 @@ const makeConnections = (mustReplicate: boolean) => {
   return (session: PgConnection.PgConnection): Connection => {
     const known = connections.get(session)
     if (known !== undefined) return known
-    const connection = mustReplicate ? new ConfirmedConnection(session) : new SessionConnection(session)
+    const connection = mustReplicate
+      ? new ConfirmedConnection(session, makeSharedConfirm(session))
+      : new SessionConnection(session)
     connections.set(session, connection)
     return connection
   }

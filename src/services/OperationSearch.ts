@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { ClientId, ProviderName, ResourceOwner } from "../domain/Grant.ts"
+import type { HeldOperations } from "../domain/HeldOperations.ts"
 import type { OperationId, OperationNotFound, OperationState } from "../domain/Operation.ts"
 import type { OperatorDetail, OperatorSummary, QueueName, UnknownPage } from "../domain/OperatorView.ts"
 import { makeSql } from "./sql/SqlOperationSearch.ts"
@@ -46,6 +47,8 @@ export interface OperatorPage {
 }
 
 export class OperationSearch extends Context.Service<OperationSearch, {
+  /** All held operations, counted by provider and reason. It reads each of them. */
+  readonly held: Effect.Effect<HeldOperations, StoreUnavailable>
   /**
    * One page of operations. It looks at 10,000 rows of one index at most, so its cost does not grow with the ledger. A list by
    * resource owner also asks once for each client. While nothing changes, the pages together have each matching operation once.

@@ -9,13 +9,28 @@ import * as Layer from "effect/Layer"
 import type * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
 import { confirmation } from "./internal/confirmation.ts"
 import { makeIsMigrated } from "./Migrations.ts"
+import { sqlState } from "./StoreUnavailable.ts"
 
 /** The store cannot serve reads. The reason is for logs, and names no host and no credential. */
 export class NotReady extends Schema.TaggedError<NotReady>()("NotReady", {
   reason: Schema.Literals(["no_answer", "in_recovery", "migrations_missing", "not_replicated"])
 }) {}
+
+/**
+ * The state of the server by the error of a statement. A confirmed statement writes, which fails in recovery, and needs a procedure that
+ * a migration makes.
+ */
+const reasons: Readonly<Record<string, NotReady["reason"]>> = {
+  "25006": "in_recovery",
+  "55000": "in_recovery",
+  "42883": "migrations_missing"
+}
+
+const reasonOf = (error: SqlError): NotReady["reason"] =>
+  error.reason.operation === confirmation ? "not_replicated" : reasons[sqlState(error)] ?? "no_answer"
 
 /** The check of `GET /readyz`. Replace it for a store of your own. */
 export class Readiness extends Context.Service<Readiness, {
@@ -42,11 +57,7 @@ export class Readiness extends Context.Service<Readiness, {
           if (!(yield* isMigrated)) return yield* new NotReady({ reason: "migrations_missing" })
         }).pipe(
           Effect.timeoutOrElse({ duration: 1000, orElse: () => noAnswer }),
-          Effect.catchTag(
-            "SqlError",
-            ({ reason: { operation } }) =>
-              operation === confirmation ? Effect.fail(new NotReady({ reason: "not_replicated" })) : noAnswer
-          )
+          Effect.catchTag("SqlError", (error) => Effect.fail(new NotReady({ reason: reasonOf(error) })))
         )
         // No answer is kept: the next probe after it asks again.
         const shared = yield* Cache.make({ lookup: () => ask, capacity: 1, timeToLive: 0 })

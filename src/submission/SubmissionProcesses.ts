@@ -1,6 +1,7 @@
 /**
  * Worker, rescuer and reconciler in one layer: they move accepted operations to their outcome. Beside them, the change marker
- * keeps change tokens valid, the count folder keeps figures cheap, and the process reports itself to operators.
+ * keeps change tokens valid, the count folder keeps figures cheap, the verifier compares the ledger with its witness, and the process
+ * reports itself to operators.
  */
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
@@ -14,6 +15,7 @@ import type { Providers } from "./Providers.ts"
 import { Reconciler } from "./Reconciler.ts"
 import { Rescuer } from "./Rescuer.ts"
 import { SubmissionWorker } from "./SubmissionWorker.ts"
+import * as WitnessVerifier from "./WitnessVerifier.ts"
 import * as WorkerReports from "./WorkerReports.ts"
 
 export { UnsafeDatabase }
@@ -31,6 +33,7 @@ export const layerWithoutReconciler: Layer.Layer<
   Rescuer.layer,
   ChangeMarker.layer,
   CountFolder.layer,
+  WitnessVerifier.layer,
   WorkerReports.layer
 )
 

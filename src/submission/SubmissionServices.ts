@@ -8,6 +8,7 @@ import type { ProviderPauses } from "./ProviderPause.ts"
 import { Providers } from "./Providers.ts"
 import { RequestSlots } from "./RequestSlots.ts"
 import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
+import type { WitnessGate } from "./WitnessGate.ts"
 
 /** The services that worker and reconciler share. */
 export type SubmissionServices = Effect.Success<typeof submissionServices>
@@ -16,6 +17,7 @@ export type SubmissionServices = Effect.Success<typeof submissionServices>
 export interface WorkerServices extends SubmissionServices {
   readonly drain: Drain
   readonly pauses: ProviderPauses
+  readonly witnessGate: WitnessGate
 }
 
 /** Collects the services. Dies with the reason when the policy is invalid for this number of providers. */

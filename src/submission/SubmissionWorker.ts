@@ -2,7 +2,7 @@
  * Sends accepted operations to their providers, each at most once.
  *
  * The order of the steps guarantees that. A claim moves the operation to `submitting`, and no path leads back to `accepted`. A
- * byte leaves only after the database has acknowledged the claim. If the provider has provably taken nothing, the worker may
+ * byte leaves only after the database has acknowledged the claim, and after the witness, if there is one, has recorded it. If the provider has provably taken nothing, the worker may
  * return the claim. That ends its right to send before another worker takes the claim over. Otherwise the worker records the
  * outcome by compare-and-set. An outcome that cannot be known is `indeterminate`.
  */
@@ -36,6 +36,7 @@ import { returnClaim } from "./returnClaim.ts"
 import { type ClaimReturn, type Settlement, settlementOf, uncertain } from "./Settlement.ts"
 import { submissionServices, type WorkerServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
+import { makeWitnessGate } from "./WitnessGate.ts"
 
 export class SubmissionWorker extends Context.Service<SubmissionWorker, {
   /** Claims and sends up to `limit` operations of a provider. Yields their number when all of them are recorded. */
@@ -59,8 +60,14 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
   > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(Layer.provide(RequestSlots.layer))
 }
 
-const make = Effect.map(submissionServices, (shared) => {
-  const services: WorkerServices = { ...shared, drain: makeDrain(), pauses: makeProviderPauses() }
+const make = Effect.gen(function*() {
+  const shared = yield* submissionServices
+  const services: WorkerServices = {
+    ...shared,
+    drain: makeDrain(),
+    pauses: makeProviderPauses(),
+    witnessGate: yield* makeWitnessGate(shared.queue)
+  }
   const checkFailure = makeFailureCheck("submission")
   const task: ProviderTask<TimedClaim> = {
     kind: "submissions",
@@ -81,7 +88,8 @@ const send = (
   timed: TimedClaim,
   release: Effect.Effect<void>
 ): Effect.Effect<void> => {
-  const { claim: { operation: { id } }, provider } = timed
+  const { claim: { operation: { id } }, provider, unwitnessed } = timed
+  if (unwitnessed !== null) return returnClaim(services, timed, unwitnessed)
   return Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
     const progress: AttemptProgress = { isSending: false }
     const startedAt = performance.now()

@@ -15,6 +15,8 @@ export interface TimedClaim {
   readonly askedAt: ClockReading
   /** The pause that this operation probes. Null if the provider was not paused. */
   readonly probeOf: ProviderPause | null
+  /** Why the witness does not let the worker send. Null: it may. */
+  readonly unwitnessed: string | null
 }
 
 /** Milliseconds between two searches for returned claims, while there are none. */
@@ -24,19 +26,21 @@ const searchInterval = 1000
  * Claims up to `limit` operations of a provider: returned claims that are due, up to half of the limit, then accepted
  * operations, and more returned claims if slots are left. A single slot takes turns. So returned claims that fail again and
  * again never stop the others. It claims one operation as a probe, or none, while the provider is paused. The worker never
- * sends an operation whose claim the database did not acknowledge, so a failure yields no claims.
+ * sends an operation whose claim the database did not acknowledge, so a failure yields no claims. It returns those that the witness
+ * did not record.
  */
 export const claimOperations = (services: WorkerServices) => {
-  const { metrics, pauses, policy, queue } = services
-  const terms: ClaimTerms = {
+  const { metrics, pauses, policy, queue, witnessGate } = services
+  const terms = (): ClaimTerms => ({
     send_within: policy.sendWithin,
     rescue_after: policy.rescueAfter,
     idle: policy.idle,
     review_after: policy.reviewAfter.accepted,
-    worker: policy.workerId
-  }
+    worker: policy.workerId,
+    ...witnessGate.witnessedBy()
+  })
   const claim = (limit: number, provider: ProviderName, patience: Duration.Duration) =>
-    claimWithin(services, queue.claim(provider, limit, terms), patience)
+    claimWithin(services, queue.claim(provider, limit, terms()), patience)
   const emptySince = new Map<ProviderName, ClockReading>()
 
   const isRoundedUp = new Map<ProviderName, boolean>()
@@ -53,7 +57,7 @@ export const claimOperations = (services: WorkerServices) => {
   const takeOver = Effect.fnUntraced(function*(provider: ProviderName, limit: number) {
     const since = emptySince.get(provider)
     if (since !== undefined && (yield* elapsed(since)) < searchInterval) return []
-    const found = yield* claimWithin(services, queue.claimReturned(provider, limit, terms), policy.rescueAfter)
+    const found = yield* claimWithin(services, queue.claimReturned(provider, limit, terms()), policy.rescueAfter)
     if (found.length > 0) emptySince.delete(provider)
     else emptySince.set(provider, yield* readClocks)
     return found
@@ -62,6 +66,10 @@ export const claimOperations = (services: WorkerServices) => {
   return Effect.fn("SubmissionWorker.claim")(function*(provider: ProviderName, asked: number) {
     const { limit, probeOf } = yield* pauses.admit(provider, asked)
     if (limit <= 0) return []
+    if (!(yield* witnessGate.admits)) {
+      yield* pauses.release(probeOf)
+      return []
+    }
     const share = shareOfReturned(provider, limit)
     const first = share > 0 ? yield* takeOver(provider, share) : []
     // A claim that hangs must not keep those at hand until they are stale, too: after `sendWithin` they are returned.
@@ -70,7 +78,14 @@ export const claimOperations = (services: WorkerServices) => {
       : []
     const left = limit - first.length - fresh.length
     const more = left > 0 && first.length === share ? yield* takeOver(provider, left) : []
-    const claims = [...first, ...fresh, ...more].map((timed): TimedClaim => ({ ...timed, provider, probeOf }))
+    const claimed = [...first, ...fresh, ...more]
+    const refused = yield* witnessGate.record(claimed.map(({ claim }) => claim))
+    const claims = claimed.map((timed): TimedClaim => ({
+      ...timed,
+      provider,
+      probeOf,
+      unwitnessed: refused.get(timed.claim.batch) ?? null
+    }))
     if (metrics !== null) metrics.of(provider).claims.value += claims.length
     if (claims.length === 0) yield* pauses.release(probeOf)
     return claims

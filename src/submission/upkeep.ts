@@ -11,11 +11,15 @@ export interface UpkeepOptions {
   /** The log message of a failure. */
   readonly failure: string
   readonly interval: Duration.Duration
+  /** How long the statement may take. Default: `storeTimeout`. */
+  readonly limit?: "storeTimeout" | "prepareTimeout"
 }
 
 /** Runs a statement on which no work depends until the scope closes, the first time at once. A stop does not wait for it. */
-export const runUpkeep = ({ failure, interval, statement }: UpkeepOptions): Effect.Effect<void, never, Scope.Scope> => {
-  const attempt = Effect.catchCause(withinStore(statement), (cause) => logFailure(failure, cause))
+export const runUpkeep = (
+  { failure, interval, limit, statement }: UpkeepOptions
+): Effect.Effect<void, never, Scope.Scope> => {
+  const attempt = Effect.catchCause(withinStore(statement, limit), (cause) => logFailure(failure, cause))
   const detached = Effect.flatMap(Effect.forkDetach(attempt), Fiber.await)
   // Spans of an endless loop would only fill a collector.
   const loop = Effect.withTracerEnabled(Effect.forever(Effect.andThen(detached, Effect.sleep(interval))), false)

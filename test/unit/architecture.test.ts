@@ -210,9 +210,32 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("only services send SQL; node opens the connections for them", () => {
+  it("only services and the witness send SQL; node opens the connections for them", () => {
     assert.deepStrictEqual(
-      violations((file) => !["services", "node"].includes(room(file)), (module) => !module.startsWith("effect/sql")),
+      violations(
+        (file) => !["services", "node"].includes(room(file)),
+        // The witness in PostgreSQL is no database of the ledger.
+        (module, file) => !module.startsWith("effect/sql") || file === "witness/PostgresWitness.ts"
+      ),
+      []
+    )
+  })
+
+  it("witness imports domain and http, and only workers and the platform use it", () => {
+    assert.deepStrictEqual(
+      violations(
+        (file) => room(file) === "witness",
+        (module) =>
+          ["witness", "domain", "http"].includes(room(module)) || isPure(module) ||
+          /^effect\/(?:http|sql)\//.test(module)
+      ),
+      []
+    )
+    assert.deepStrictEqual(
+      violations(
+        (file) => !["witness", "submission", "node"].includes(room(file)),
+        (module) => room(module) !== "witness"
+      ),
       []
     )
   })

@@ -9,6 +9,7 @@ import { type LaneVisit, makeClaimInTurns, shareOf } from "../internal/claimInTu
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import type { MemoryPayloads } from "./MemoryPayloads.ts"
 import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
+import { mayClaim, withBatch } from "./MemoryVerifications.ts"
 import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"
 
 export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: MemoryPayloads) => {
@@ -42,7 +43,7 @@ export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: Mem
   }
 
   const visitLanes = (provider: ProviderName, limit: number, terms: ClaimTerms, start: string): LaneVisit<Claim> => {
-    const lanes = lanesOf(provider)
+    const lanes = mayClaim(memory, terms) ? lanesOf(provider) : []
     const inOrder = [...lanes.filter(([name]) => name > start), ...lanes.filter(([name]) => name <= start)]
     const visited = inOrder.slice(0, limit)
     const isRound = visited.length === inOrder.length
@@ -58,7 +59,11 @@ export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: Mem
         if (claim !== null) claims.push(claim)
       }
     }
-    return { items: claims, more, next: (isRound ? visited[0] : visited.at(-1))?.[0] ?? null }
+    return {
+      items: withBatch(memory, claims, provider, terms),
+      more,
+      next: (isRound ? visited[0] : visited.at(-1))?.[0] ?? null
+    }
   }
 
   const claimInTurns = makeClaimInTurns()

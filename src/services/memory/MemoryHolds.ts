@@ -89,5 +89,5 @@ export const makeHolds = (table: MemoryQueueTable) => {
   /** Memory is lost with its process, so it is never moved and needs no settings. */
   const prepare = Effect.succeed({ moved: false })
 
-  return { prepare, hold, release, releaseUnsent, releaseAll, holdAll }
+  return { statements: { prepare, hold, release, releaseUnsent, releaseAll, holdAll }, placed, released }
 }

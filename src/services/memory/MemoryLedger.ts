@@ -103,7 +103,11 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
   /** Tells the ledgers of several processes apart, whose change tokens look alike. */
   readonly instance: string
   /** The timeline of the database, from 1. Tests add one for a failover. `holds`: how often `holdAll` ended the change tokens. */
-  readonly cluster: { timeline: number; holds: number }
+  readonly cluster: { timeline: number; holds: number; life: string }
+  /** The columns of `ledger_home` for the witness: the epoch, the life in which it was set, and the epoch of a release that is due. */
+  readonly home: Map<"epoch" | "life" | "due", string>
+  /** The rows of `claim_batches`, by the JSON of worker, life and provider. */
+  readonly batches: Map<string, number>
   readonly showGrant: (id: GrantId) => Grant | undefined
   readonly grantOf: (identity: GrantIdentity) => Grant | undefined
   readonly ownedBy: (grant: Grant) => ReadonlyArray<MemoryRecord>
@@ -134,7 +138,9 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
         operations,
         limits: new Map(),
         instance: String(instance),
-        cluster: { timeline: 1, holds: 0 },
+        cluster: { timeline: 1, holds: 0, life: "1" },
+        home: new Map(),
+        batches: new Map(),
         showGrant,
         grantOf: (identity) => {
           const grant = showGrant(identity.grant_id)

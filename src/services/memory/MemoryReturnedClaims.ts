@@ -11,6 +11,7 @@ import { returnReason } from "../internal/returnReason.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import type { MemoryPayloads } from "./MemoryPayloads.ts"
 import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
+import { mayClaim, withBatch } from "./MemoryVerifications.ts"
 import { isHeldClaim, isReturnedClaim } from "./recordRules.ts"
 
 export const makeReturnedClaims = (table: MemoryQueueTable, payloads: MemoryPayloads) => {
@@ -55,13 +56,14 @@ export const makeReturnedClaims = (table: MemoryQueueTable, payloads: MemoryPayl
   const claimReturned = (provider: ProviderName, limit: number, terms: ClaimTerms) =>
     Effect.sync(() => {
       const claims: Array<Claim> = []
-      const isDue = (record: MemoryRecord) => isReturnedClaim(record) && record.timeline === memory.cluster.timeline
+      const isDue = (record: MemoryRecord) =>
+        mayClaim(memory, terms) && isReturnedClaim(record) && record.timeline === memory.cluster.timeline
       for (const record of table.due(provider, isDue)) {
         if (claims.length === limit) break
         const claim = takeOver(record, terms)
         if (claim !== null) claims.push(claim)
       }
-      return claims
+      return withBatch(memory, claims, provider, terms)
     })
 
   return { returnClaim, claimReturned }

@@ -12,10 +12,12 @@ import { makeQueueTable } from "./MemoryQueueTable.ts"
 import { makeRescues } from "./MemoryRescues.ts"
 import { makeReturnedClaims } from "./MemoryReturnedClaims.ts"
 import { makeStatusReads } from "./MemoryStatusReads.ts"
+import { makeVerifications } from "./MemoryVerifications.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const table = yield* makeQueueTable
   const payloads = yield* makePayloads
+  const holds = makeHolds(table)
   return {
     // A failover in memory ends every token.
     markChanges: Effect.void,
@@ -29,7 +31,8 @@ export const makeMemory = Effect.gen(function*() {
     ...makeRescues(table),
     ...makeStatusReads(table),
     ...makeHints(table),
-    ...makeHolds(table),
+    ...holds.statements,
+    ...makeVerifications(table, holds),
     ...makeProviderLimits(table)
   }
 })

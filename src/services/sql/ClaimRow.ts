@@ -1,6 +1,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
+import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import type { Claim } from "../../domain/Submission.ts"
 import { makeOpenPayload } from "../internal/openPayload.ts"
 import { type SubmissionRow, toProviderOperation } from "./SubmissionRow.ts"
@@ -11,6 +12,7 @@ export interface ClaimRow extends SubmissionRow {
   readonly request_digest: Uint8Array
   readonly payload: Uint8Array | null
   readonly key_id: string | null
+  readonly batch?: ClaimBatch
 }
 
 /** Makes the function from a row to a claim, which opens the payload when the worker asks for it. */
@@ -19,6 +21,7 @@ export const makeToClaim = Effect.gen(function*() {
   return (row: ClaimRow): Claim => ({
     operation: toProviderOperation(row),
     revision: row.revision,
+    ...row.batch === undefined ? {} : { batch: row.batch },
     payload: openPayload({
       id: row.id,
       type: row.type,

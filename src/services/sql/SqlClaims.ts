@@ -10,9 +10,12 @@ import { makeClaimInTurns } from "../internal/claimInTurns.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
+import { type HistoryGuard, type LedgerPlace, placeColumn } from "./historyGuard.ts"
 import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
 import {
+  batchColumn,
   claimableTimeline,
+  countBatch,
   dueWithPayloads,
   here,
   idle,
@@ -31,18 +34,21 @@ interface LanesRow {
   /** See `lowWaterMarks`. */
   readonly walked: number
   readonly marks?: ReadonlyArray<readonly [lane: string, mark: string]> | null
+  readonly place: LedgerPlace
 }
 
 type ClaimedRow = LanesRow & (ClaimRow | { readonly id: null })
 
-export const makeClaims = Effect.gen(function*() {
+export const makeClaims = Effect.fnUntraced(function*(
+  { claimed }: HistoryGuard
+) {
   const sql = yield* SqlClient.SqlClient
   const cipher = yield* PayloadCipher
   const toClaim = yield* makeToClaim
 
   const claimOnce = (provider: ProviderName, limit: number, terms: ClaimTerms, after: string, marks: Marks | null) =>
-    orUnavailable(
-      sql.unsafe<ClaimedRow>(claimStatement(plannedLimit(limit), marks === null ? allLanes : lanesFromMarks), [
+    claimed(orUnavailable(
+      sql.unsafe<ClaimedRow>(claimStatement(plannedLimit(limit), marks === null ? allLanes : lanesFromMarks, terms), [
         provider,
         cipher.keyIds,
         Duration.toMillis(terms.send_within),
@@ -53,9 +59,10 @@ export const makeClaims = Effect.gen(function*() {
         cipher.plaintextBefore,
         terms.worker,
         limit,
-        ...marks === null ? [] : [[...marks.keys()], [...marks.values()]]
+        ...marks === null ? [] : [[...marks.keys()], [...marks.values()]],
+        ...terms.witnessed_by === undefined ? [] : [terms.witnessed_by]
       ])
-    )
+    ))
 
   const searchFromMarks = yield* makeLowWaterMarks
   const claimInTurns = makeClaimInTurns()
@@ -105,6 +112,8 @@ interface LaneSearch {
   readonly begin: string
   /** A column of `LanesRow`. */
   readonly marks: string
+  /** The first parameter after those of the search. */
+  readonly next: string
 }
 
 /** Skips from one lane to the next in the index. */
@@ -125,7 +134,8 @@ const allLanes: LaneSearch = {
   )`,
   columns: "",
   begin: "",
-  marks: ""
+  marks: "",
+  next: "$11"
 }
 
 /**
@@ -156,7 +166,8 @@ const lanesFromMarks: LaneSearch = {
       SELECT json_agg(json_build_array(lane, moved)) FROM probed p CROSS JOIN LATERAL (
         SELECT least(p.due_at, now() - ${millis(String(margin))}) AS moved
       ) m WHERE moved >= p.mark + interval '1 second'
-    ) AS marks`
+    ) AS marks`,
+  next: "$13"
 }
 
 /**
@@ -171,8 +182,12 @@ const lanesFromMarks: LaneSearch = {
  *
  * `planned` is no less than `$10`: see `plannedLimit`.
  */
-const claimStatement = (planned: number, { begin, columns, ctes, marks }: LaneSearch) => `
-  WITH RECURSIVE ${here}, began AS MATERIALIZED (
+const claimStatement = (
+  planned: number,
+  { begin, columns, ctes, marks, next }: LaneSearch,
+  { witnessed_by }: ClaimTerms
+) => `
+  WITH RECURSIVE ${here(witnessed_by !== undefined)}, began AS MATERIALIZED (
     SELECT timeline, ${walkedOf("operations_to_claim")} AS walked FROM here
   ), ${ctes}, lanes AS MATERIALIZED (
     SELECT n, lane${columns}, $10 / count + (n <= $10 % count)::integer AS share
@@ -197,9 +212,11 @@ const claimStatement = (planned: number, { begin, columns, ctes, marks }: LaneSe
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, waiting = true, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
-  )
+  )${witnessed_by === undefined ? "" : countBatch(next, "$1", "claimed")}
   SELECT lanes_state.*, coalesce(${walkedOf("operations_to_claim")} - (SELECT walked FROM began), 0) AS walked${marks},
-    ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
+    ${placeColumn}, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
+  witnessed_by === undefined ? "" : batchColumn
+}
   FROM (
     SELECT is_part OR EXISTS (
         SELECT FROM lanes l WHERE l.share = (SELECT count(*) FROM due WHERE due.n = l.n)

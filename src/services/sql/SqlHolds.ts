@@ -122,7 +122,8 @@ const placeHoldStatement = `
   WHERE o.id = $1 AND o.state = 'accepted' AND ${isFree}
   RETURNING ${publicColumns}`
 
-const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
+/** The columns of a released operation. */
+export const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
     waiting = false, send_before = NULL, under_review = false, reviewed_at = now(), reading_since = NULL`
 
 const releaseAllStatement = `

@@ -4,6 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
+import { HeldOperations } from "../../domain/HeldOperations.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { type HistoryEntry, isOperationId, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import { type OperatorDetail, type OperatorSummary, UnknownPage } from "../../domain/OperatorView.ts"
@@ -11,6 +12,7 @@ import { isProviderReference } from "../../domain/Submission.ts"
 import { decodePosition, encodePosition } from "../internal/listPosition.ts"
 import type { OperationListQuery, OperatorPage } from "../OperationSearch.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
+import { heldStatement } from "./heldStatement.ts"
 import { type Instant, instantOf } from "./OperationRow.ts"
 import { type OperatorRow, toStanding, toSummary } from "./OperatorRow.ts"
 import {
@@ -32,8 +34,14 @@ type ListRow = Sorted & (OperatorRow | { readonly id: null })
 
 const isFound = (row: ListRow): row is Sorted & OperatorRow => row.id !== null
 
+const decodeHeld = Schema.decodeUnknownSync(HeldOperations)
+
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
+
+  const held = Effect.map(orUnavailable(sql.unsafe(heldStatement)), ([row]) => decodeHeld(row)).pipe(
+    Effect.withSpan("OperationSearch.held")
+  )
 
   const list = Effect.fn("OperationSearch.list")(function*(query: OperationListQuery) {
     const source = findSource(query)
@@ -92,7 +100,7 @@ export const makeSql = Effect.gen(function*() {
     } satisfies OperatorDetail
   })
 
-  return { list, find, detail }
+  return { held, list, find, detail }
 })
 
 interface HistoryRow extends Omit<HistoryEntry, "at"> {

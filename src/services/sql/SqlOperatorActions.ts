@@ -22,24 +22,31 @@ interface Entry {
 /** PostgreSQL stores no NUL. */
 const storable = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD")
 
+/** Makes the statement that records an action, and yields the id of the record. */
+export const makeRecord =
+  (sql: SqlClient.SqlClient) =>
+  ({ name, reason, via }: ActingOperator, { action, affected, operation_id, result }: Entry) =>
+    Effect.map(
+      orUnavailable(
+        sql.unsafe<{ readonly id: string }>(recordStatement, [
+          storable(name),
+          via,
+          action,
+          operation_id,
+          affected,
+          reason === null || reason === "" ? null : storable(reason),
+          result.slice(0, 1024)
+        ])
+      ),
+      ([row]) => row!.id
+    )
+
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   // On this client, so that they take part in its transactions.
   const ledger = yield* makeLedger
   const holds = yield* makeHolds
-
-  const record = ({ name, reason, via }: ActingOperator, { action, affected, operation_id, result }: Entry) =>
-    orUnavailable(
-      sql.unsafe(recordStatement, [
-        storable(name),
-        via,
-        action,
-        operation_id,
-        affected,
-        reason === null || reason === "" ? null : storable(reason),
-        result.slice(0, 1024)
-      ])
-    )
+  const record = makeRecord(sql)
 
   /** Locks the row until the end of the transaction, so that the operation stays at the revision. */
   const checkRevision = Effect.fnUntraced(function*(id: OperationId, expected: number) {
@@ -102,7 +109,8 @@ export const makeSql = Effect.gen(function*() {
 /** `id` and `at` have defaults, which no role may replace. */
 const recordStatement = `
   INSERT INTO operator_actions (operator, via, action, operation_id, affected, reason, result)
-  VALUES ($1, $2, $3, $4, $5, $6, $7)`
+  VALUES ($1, $2, $3, $4, $5, $6, $7)
+  RETURNING id`
 
 const lockStatement = "SELECT revision FROM operations WHERE id = $1 FOR NO KEY UPDATE"
 

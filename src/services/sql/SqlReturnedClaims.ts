@@ -19,7 +19,10 @@ import { untilServed } from "../internal/untilServed.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
+import { type HistoryGuard, type LedgerPlace, placeColumn } from "./historyGuard.ts"
 import {
+  batchColumn,
+  countBatch,
   dueWithPayloads,
   here,
   idle,
@@ -33,9 +36,9 @@ import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
 /** The number of due claims, postponed ones included, in each row. The statement returns at least one row. */
-type TakenOverRow = { readonly due_count: number } & (ClaimRow | { readonly id: null })
+type TakenOverRow = { readonly due_count: number; readonly place: LedgerPlace } & (ClaimRow | { readonly id: null })
 
-export const makeReturnedClaims = Effect.gen(function*() {
+export const makeReturnedClaims = Effect.fnUntraced(function*({ claimed }: HistoryGuard) {
   const sql = yield* SqlClient.SqlClient
   const cipher = yield* PayloadCipher
   const toClaim = yield* makeToClaim
@@ -63,8 +66,8 @@ export const makeReturnedClaims = Effect.gen(function*() {
     (provider: ProviderName, limit: number, terms: ClaimTerms) =>
       untilServed(limit, (left) =>
         Effect.map(
-          orUnavailable(
-            sql.unsafe<TakenOverRow>(claimReturnedStatement(plannedLimit(left)), [
+          claimed(orUnavailable(
+            sql.unsafe<TakenOverRow>(claimReturnedStatement(plannedLimit(left), terms), [
               provider,
               cipher.keyIds,
               Duration.toMillis(terms.send_within),
@@ -73,9 +76,10 @@ export const makeReturnedClaims = Effect.gen(function*() {
               Duration.toMillis(terms.review_after),
               terms.worker,
               cipher.plaintextBefore,
-              left
+              left,
+              ...terms.witnessed_by === undefined ? [] : [terms.witnessed_by]
             ])
-          ),
+          )),
           (rows) => ({
             items: rows.filter((row): row is ClaimRow & TakenOverRow => row.id !== null)
               .map(toClaim),
@@ -97,8 +101,8 @@ const returnStatement = `
  * `send_before` is later than every earlier one of the row, also after the clock was set back. It has milliseconds. The
  * rescuer waits from the same instant. `planned` is no less than the limit `$9`: see `plannedLimit`.
  */
-const claimReturnedStatement = (planned: number) => `
-  WITH ${here}, picked AS MATERIALIZED (
+const claimReturnedStatement = (planned: number, { witnessed_by }: ClaimTerms) => `
+  WITH ${here(witnessed_by !== undefined)}, picked AS MATERIALIZED (
     SELECT o.id, o.client_id, o.created_at, ${standing("send")} AS is_allowed
     FROM (
       SELECT o.* FROM operations o
@@ -118,7 +122,9 @@ const claimReturnedStatement = (planned: number) => `
     UPDATE operations o
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
-  )
-  SELECT due_count, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id
+  )${witnessed_by === undefined ? "" : countBatch("$10", "$1", "taken")}
+  SELECT due_count, ${placeColumn}, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
+  witnessed_by === undefined ? "" : batchColumn
+}
   FROM (SELECT count(*)::integer AS due_count FROM due) l
   LEFT JOIN taken o ON true`

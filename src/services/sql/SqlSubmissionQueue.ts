@@ -10,6 +10,7 @@ import { ProgramVersion } from "../ProgramVersion.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { recordMark } from "./changeStatements.ts"
 import { forgetWorkerStatement, reportWorkerStatement } from "./figureStatements.ts"
+import { makeHistoryGuard } from "./historyGuard.ts"
 import { millis } from "./queueFragments.ts"
 import { makeClaims } from "./SqlClaims.ts"
 import { makeHints } from "./SqlHints.ts"
@@ -19,6 +20,7 @@ import { makeProviderLimits } from "./SqlProviderLimits.ts"
 import { makeRescues } from "./SqlRescues.ts"
 import { makeReturnedClaims } from "./SqlReturnedClaims.ts"
 import { makeStatusReads } from "./SqlStatusReads.ts"
+import { makeVerifications } from "./SqlVerifications.ts"
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -37,7 +39,10 @@ export const makeSql = Effect.gen(function*() {
     )
   )
 
-  const markChanges = Effect.asVoid(orUnavailable(sql.unsafe(recordMark))).pipe(
+  const holds = yield* makeHolds
+  const guard = yield* makeHistoryGuard(holds.holdAll)
+
+  const markChanges = Effect.andThen(orUnavailable(sql.unsafe(recordMark)), guard.watch).pipe(
     Effect.withSpan("SubmissionQueue.markChanges")
   )
 
@@ -61,14 +66,15 @@ export const makeSql = Effect.gen(function*() {
     foldCounts,
     reportWorker,
     forgetWorker,
-    ...yield* makeClaims,
-    ...yield* makeReturnedClaims,
+    ...yield* makeClaims(guard),
+    ...yield* makeReturnedClaims(guard),
     ...yield* makeOutcomes,
     ...yield* makeRescues,
     ...yield* makeStatusReads,
     ...yield* makeHints,
-    ...yield* makeHolds,
+    ...holds,
     ...yield* makeProviderLimits,
+    ...yield* makeVerifications,
     reviewAged
   }
 })

@@ -72,14 +72,33 @@ export const submissionColumns = "o.id, o.type, o.resource_owner, o.provider_con
 
 /**
  * A CTE with the current timeline. It is empty where nothing may be claimed: on a database that could forget commits, or in a
- * cluster for which no worker called `prepare`.
+ * cluster for which no worker called `prepare`. A ledger with a witness lets only workers with a witness claim, and only in the life
+ * in which it was compared with the witness.
  */
-export const here = `here AS MATERIALIZED (
-    SELECT ledger_timeline() AS timeline FROM ledger_home h
+export const here = (isWitnessed: boolean) =>
+  `here AS MATERIALIZED (
+    SELECT ledger_timeline() AS timeline${isWitnessed ? ", h.epoch, h.epoch_life AS life" : ""} FROM ledger_home h
     JOIN pg_control_system() s USING (system_identifier)
     JOIN pg_database d ON d.oid = h.database AND d.datname = current_database()
     WHERE current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
+      AND ${isWitnessed ? "h.epoch_life = ledger_life()" : "h.epoch IS NULL"}
   )`
+
+/**
+ * A CTE that counts the batch of the worker, if the CTE `claimed` has an operation. A statement of the same worker that is still
+ * running holds the lock of the row, so the numbers have the order of the commits.
+ */
+export const countBatch = (worker: string, provider: string, claimed: string) =>
+  `, batched AS (
+    INSERT INTO claim_batches AS b (worker, life, provider, batch)
+    SELECT ${worker}::uuid, h.life, ${provider}, 1 FROM here h WHERE EXISTS (SELECT FROM ${claimed})
+    ON CONFLICT (worker, life, provider) DO UPDATE SET batch = b.batch + 1, updated_at = now()
+    RETURNING b.*
+  )`
+
+/** A `ClaimBatch`, for the rows of `claimed`. */
+export const batchColumn = `, (SELECT json_build_object('epoch', h.epoch, 'worker', b.worker, 'life', b.life,
+      'provider', b.provider, 'batch', b.batch) FROM here h, batched b) AS batch`
 
 /**
  * The limit of a statement's text for a limit that is a parameter. PostgreSQL plans a parameter for a tenth of the queue, so the

@@ -65,7 +65,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       change_marks: { SELECT: ["timeline", "id", "high", "pending"] },
       [migrationsTable]: { SELECT: ["migration_id"] }
     },
-    functions: ["is_replicated"]
+    functions: ["replication_gap"]
   },
   /** Registers the grants that tokens show. It writes by one function, which only adds scopes and time. */
   provisioner: {
@@ -76,7 +76,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         SELECT: [...grantColumns, "created_at", "revoked_at", "issuer", "external_id", "registered_by_event_at"]
       }
     },
-    functions: ["provision_grant", "is_replicated"]
+    functions: ["provision_grant", "replication_gap"]
   },
   writer: {
     tables: {
@@ -117,7 +117,27 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         SELECT: "all",
         INSERT: ["operator", "via", "action", "operation_id", "affected", "reason", "result"]
       },
-      ledger_home: { SELECT: "all", UPDATE: ["system_identifier", "database", "history"] },
+      ledger_home: {
+        SELECT: "all",
+        UPDATE: [
+          "system_identifier",
+          "database",
+          "history",
+          "epoch",
+          "epoch_life",
+          "epoch_at",
+          "witnessed_since",
+          "is_witness_settled",
+          "is_release_due"
+        ]
+      },
+      claim_batches: {
+        SELECT: "all",
+        INSERT: ["worker", "life", "provider", "batch"],
+        UPDATE: ["batch", "updated_at"],
+        DELETE: true
+      },
+      witness_checks: { SELECT: "all", INSERT: ["epoch", "life", "result", "held", "missing"], UPDATE: ["released"] },
       change_marks: {
         SELECT: "all",
         INSERT: ["timeline", "high", "pending"],
@@ -143,7 +163,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       "revoke_grants",
       "change_standing",
       "fold_operation_counts",
-      "is_replicated"
+      "replication_gap"
     ]
   }
 }
@@ -174,7 +194,7 @@ export const createRoles = (database: string, naming: Naming = defaultNaming): R
     ...[owner, writer, provisioner, reader].map((role) => `CREATE ROLE ${role} LOGIN;`),
     // It can see and end the sessions of the provisioner, as `grants blockers` does.
     `GRANT ${provisioner} TO ${writer};`,
-    // Its function `is_replicated` tells the other roles how far the standbys are, and nothing else of the sessions.
+    // Its function `replication_gap` tells the other roles how far the standbys are, and nothing else of the sessions.
     `GRANT pg_read_all_stats TO ${owner};`,
     `CREATE DATABASE ${database} OWNER ${owner};`,
     `REVOKE CONNECT, TEMPORARY ON DATABASE ${database} FROM PUBLIC;`,

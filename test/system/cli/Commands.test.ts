@@ -330,7 +330,8 @@ describe("The command line", () => {
             "0011_operation_counts",
             "0012_operator_actions",
             "0013_provider_limits",
-            "0014_replication"
+            "0014_replication",
+            "0015_witness"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

@@ -1,6 +1,6 @@
 /**
- * The image of the Dockerfile serves as an ordinary user, is healthy, and stops on SIGTERM. The tests carry out the steps of
- * the Dockerfile in a folder, and run its entry point there, on the real PostgreSQL.
+ * The image of `deploy/Containerfile` serves as an ordinary user, is healthy, and stops on SIGTERM. The tests carry out the steps of
+ * the file in a folder, and run its entry point there, on the real PostgreSQL.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -12,7 +12,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll, inject } from "vitest"
 import { freePort, urlOf } from "../../fixtures/CommandLine.ts"
-import { buildImage, type Image } from "../../fixtures/Dockerfile.ts"
+import { buildImage, type Image } from "../../fixtures/Containerfile.ts"
 import { timeout } from "../../fixtures/Release.ts"
 import { createDatabase } from "../../fixtures/TestDatabase.ts"
 
@@ -68,10 +68,11 @@ describe("The container", () => {
   })
 
   it.effect(
-    "migrates an empty database, becomes healthy, serves its pages, and exits with 0 on SIGTERM",
+    "migrates an empty database, becomes healthy, serves its pages, writes no file, and exits with 0 on SIGTERM",
     () =>
       Effect.gen(function*() {
         const port = yield* freePort
+        const filesBefore = fs.readdirSync(image.root, { recursive: true })
         const env = {
           ...image.environment,
           PORT: String(port),
@@ -107,6 +108,7 @@ describe("The container", () => {
         program.kill("SIGTERM")
         assert.deepStrictEqual((yield* Effect.promise(() => exited))[0], 0)
         assert.strictEqual(yield* Effect.promise(health), 1, "a stopped gateway is not healthy")
+        assert.deepStrictEqual(fs.readdirSync(image.root, { recursive: true }), filesBefore, "--read-only is possible")
       }),
     timeout
   )

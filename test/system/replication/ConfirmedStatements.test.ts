@@ -3,8 +3,9 @@
  * primary forget to wait for the standby. Primary and standby are real, and the standby is stopped.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option, Schedule } from "effect"
+import { Cause, Effect, Exit, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Cluster } from "../../../src/node/embedded/Cluster.ts"
 import { QueueServices, ReadServices, WriteServices } from "../../../src/node/GatewayServices.ts"
 import * as PoolClient from "../../../src/node/PoolClient.ts"
 import * as ReaderClient from "../../../src/node/ReaderClient.ts"
@@ -20,7 +21,8 @@ import {
   onServer,
   postmasterOf,
   type ReplicatedServers,
-  replicatedServers
+  replicatedServers,
+  whileFrozen
 } from "../../fixtures/ReplicatedServers.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
@@ -76,23 +78,67 @@ describe("A confirmed pool", () => {
       }).pipe(Effect.scoped), 60_000)
   }
 
-  it.live(
-    "confirms nothing while the primary has no names of standbys, and does not wait then",
-    () =>
-      Effect.gen(function*() {
-        const servers = yield* replicatedServers
-        yield* onServer(servers.primary, "ALTER SYSTEM SET synchronous_standby_names = ''")
-        yield* servers.stopStandby
-        yield* onServer(servers.primary, "SELECT pg_reload_conf()")
-        isUnconfirmed(
-          yield* Effect.flip(Effect.provide(
-            SqlClient.SqlClient.use((sql) => sql`SELECT 1`),
-            on(servers, PoolClient.layer, true)
-          ))
-        )
-      }).pipe(Effect.scoped),
-    60_000
-  )
+  it.live("tells nothing of what a transaction or a failing statement has seen, either", () =>
+    Effect.gen(function*() {
+      const servers = yield* replicatedServers
+      yield* unreplicatedInsert(servers)
+      for (const layer of Object.values(clients)) {
+        yield* Effect.gen(function*() {
+          const sql = yield* SqlClient.SqlClient
+          // It would tell the value in the error.
+          isUnconfirmed(yield* Effect.flip(sql`SELECT ('x' || n)::integer FROM noted`))
+          const seen = sql.withTransaction(Effect.flatMap(noted, (n) => Effect.fail(`seen ${n}`)))
+          const exit = yield* Effect.exit(seen)
+          assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause), "the rollback was not confirmed")
+        }).pipe(Effect.provide(on(servers, layer as typeof PoolClient.layer, true)))
+      }
+    }).pipe(Effect.scoped), 60_000)
+
+  it.live("asks for the position of the standby, and not for its presence", () =>
+    Effect.gen(function*() {
+      const servers = yield* replicatedServers
+      const ask = Effect.provide(SqlClient.SqlClient.use((sql) => sql`SELECT 1`), on(servers, PoolClient.layer, true))
+      yield* ask
+      yield* whileFrozen(
+        servers.standby,
+        Effect.gen(function*() {
+          const [row] = yield* onServer<{ readonly n: number }>(
+            servers.primary,
+            "SELECT count(*)::integer AS n FROM pg_stat_replication WHERE sync_state = 'sync'"
+          )
+          assert.strictEqual(row!.n, 1)
+          isUnconfirmed(yield* Effect.flip(ask))
+        })
+      )
+      yield* Effect.retry(ask, Schedule.spaced("50 millis"))
+    }).pipe(Effect.scoped), 60_000)
+
+  it.live("needs every standby by its name, so that no successor has another one", () =>
+    Effect.gen(function*() {
+      const servers = yield* replicatedServers
+      yield* Effect.gen(function*() {
+        const ask = SqlClient.SqlClient.use((sql) => sql`SELECT 1`)
+        for (const names of ["FIRST 1 (standby)", "ANY 1 (\"standby\")", "1 ( standby )", "standby"]) {
+          yield* servers.nameStandbys(names)
+          yield* Effect.retry(ask, { times: 40, schedule: Schedule.spaced("50 millis") })
+        }
+        for (
+          const [names, reason] of [
+            ["", /is empty/],
+            ["*", /names no standby/],
+            ["ANY 1 (standby, other)", /fewer/],
+            ["FIRST 1 (standby, other)", /fewer/],
+            ["standby, other", /fewer/],
+            ["ANY 2 (standby, other)", /does not have it/]
+          ] as const
+        ) {
+          yield* servers.nameStandbys(names)
+          const error = yield* Effect.flip(ask)
+          isUnconfirmed(error)
+          assert.match(error.message, reason)
+        }
+      }).pipe(Effect.provide(on(servers, PoolClient.layer, true)))
+    }).pipe(Effect.scoped), 60_000)
 
   it.live("confirms nothing after a crash of the server, until a standby has it", () =>
     Effect.gen(function*() {
@@ -136,7 +182,7 @@ describe("A confirmed pool", () => {
     Effect.gen(function*() {
       const { primary } = yield* replicatedServers
       yield* onServer(primary, "CREATE ROLE owner")
-      yield* onServer(primary, "ALTER FUNCTION is_replicated OWNER TO owner")
+      yield* onServer(primary, "ALTER FUNCTION replication_gap OWNER TO owner")
       const ask = Effect.provide(
         SqlClient.SqlClient.use((sql) => sql`SELECT 1`),
         Layer.fresh(PoolClient.layer({ ...connectionTo(primary), ...settings }, "test", true))
@@ -184,9 +230,42 @@ describe("A gateway whose statements must be confirmed", () => {
         const [row] = yield* onServer<{ readonly state: string }>(servers.primary, "SELECT state FROM operations")
         assert.strictEqual(row!.state, "submitting")
 
+        // Claims that are not confirmed use up one further operation at most.
         yield* servers.startStandby
+        const another = queue.claim(grant.provider, 1, claimTerms)
+        for (let n = 0; n < 5; n++) yield* ledger.accept(identity, { ...request, key: newKey() })
+        yield* servers.nameStandbys("")
+        for (let n = 0; n < 4; n++) yield* Effect.flip(another)
+        const [left] = yield* onServer<{ readonly n: number }>(
+          servers.primary,
+          "SELECT count(*)::integer AS n FROM operations WHERE state = 'submitting'"
+        )
+        assert.isAtMost(left!.n, 2)
+        yield* servers.nameStandbys("standby")
+        yield* Effect.retry(readiness.check, Schedule.spaced("50 millis"))
         assert.strictEqual((yield* store.find(identity, operation.id)).state, "submitting")
-        yield* readiness.check
       }).pipe(Effect.provide(services))
     }).pipe(Effect.scoped), 90_000)
+
+  it.live(
+    "is not ready on a standby, and says why, and on a ledger without the procedure",
+    () =>
+      Effect.gen(function*() {
+        const { primary, standby } = yield* replicatedServers
+        const reasonOn = (cluster: Cluster) =>
+          Effect.flip(Readiness.use((readiness) => readiness.check)).pipe(
+            Effect.map(({ reason }) => reason),
+            Effect.provide(
+              Layer.fresh(ReadServices).pipe(
+                Layer.provide(databaseOn(cluster, true)),
+                Layer.provideMerge(Platform)
+              )
+            )
+          )
+        assert.strictEqual(yield* reasonOn(standby), "in_recovery")
+        yield* onServer(primary, "DROP PROCEDURE confirm_replication")
+        assert.strictEqual(yield* reasonOn(primary), "migrations_missing")
+      }).pipe(Effect.scoped),
+    60_000
+  )
 })

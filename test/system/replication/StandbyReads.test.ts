@@ -43,8 +43,6 @@ const servicesWith = (database: Layer.Layer<Database>) =>
 /** A primary with a synchronous standby, and another standby that serves reads. */
 const threeServers = Effect.gen(function*() {
   const servers = yield* replicatedServers
-  yield* onServer(servers.primary, "ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-  yield* onServer(servers.primary, "SELECT pg_reload_conf()")
   yield* servers.stopStandby
   const follower = yield* startFollower(servers.standby, servers.primary, "follower")
   yield* servers.startStandby

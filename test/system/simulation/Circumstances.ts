@@ -3,6 +3,7 @@ import * as Duration from "effect/Duration"
 import type { Scenario } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
 import { type NetworkFaults, noNetworkFaults } from "./SimulatedProvider.ts"
+import { noWitnessFaults } from "./SimulatedWitness.ts"
 
 const nothing: Scenario["mishaps"] = {
   crash: Infinity,
@@ -19,6 +20,7 @@ const nothing: Scenario["mishaps"] = {
 /** Failovers that lose commits, and operators who act often. */
 export const forgetful = (scenario: Scenario): Scenario => ({
   ...scenario,
+  hasWitness: false,
   forgets: true,
   mishaps: { ...scenario.mishaps, failover: 1500, operator: 500 }
 })
@@ -29,6 +31,7 @@ export const forgetful = (scenario: Scenario): Scenario => ({
  */
 export const forgottenClaims = (scenario: Scenario, network: Partial<NetworkFaults>): Scenario => ({
   ...scenario,
+  hasWitness: false,
   forgets: true,
   forgottenClaims: 0.5,
   skew: 0,
@@ -72,6 +75,7 @@ export const limited = (scenario: Scenario): Scenario => ({
   skew: 0,
   drift: 0,
   forgets: false,
+  hasWitness: false,
   forgottenClaims: 0,
   endsInOutage: false,
   providers: scenario.providers.map((provider) => ({
@@ -105,4 +109,37 @@ export const lateRequestsByWrongClocks = (scenario: Scenario): Scenario => ({
   database: noDatabaseFaults,
   network: { ...noNetworkFaults, lateRequest: 0.8 },
   mishaps: nothing
+})
+
+/**
+ * Failovers that often lose commits and leave the old server behind, processes that stop at any point, and a witness. Providers find
+ * no operation, and no operator acts: only the witness releases.
+ */
+export const witnessed = (scenario: Scenario, changes: Partial<Scenario> = {}): Scenario => ({
+  ...scenario,
+  // A backlog: operations are accepted for a while before a worker claims them.
+  policy: { ...scenario.policy, pollInterval: Duration.millis(2000) },
+  lostAnnouncements: 1,
+  forgets: true,
+  forgottenClaims: 0.2,
+  skew: 0,
+  drift: 0,
+  processes: 3,
+  operations: 24,
+  calmAt: 15_000,
+  endsInOutage: false,
+  hasWitness: true,
+  witness: noWitnessFaults,
+  leftBehind: 0.7,
+  providers: scenario.providers.map((provider) => ({
+    ...provider,
+    refusesLate: false,
+    forgetful: 1,
+    consistency: 20,
+    window: null
+  })),
+  database: noDatabaseFaults,
+  network: { ...noNetworkFaults, localFailure: 0.15 },
+  mishaps: { ...nothing, failover: 2500, pause: 3000 },
+  ...changes
 })

@@ -7,8 +7,23 @@ type Commit = (before: MemoryRecord | undefined, after: MemoryRecord) => void
 
 interface Entry {
   readonly at: number
-  readonly id: OperationId
-  readonly before: MemoryRecord | undefined
+  readonly undo: () => void
+}
+
+/** A table whose changes a failover may lose, together with those of the operations. */
+export class JournaledMap<K, V> extends Map<K, V> {
+  #note: ((undo: () => void) => void) | null = null
+
+  /** Notes all changes from now on. */
+  noteIn(journal: Journal): void {
+    this.#note = (undo) => journal.note(undo)
+  }
+
+  override set(key: K, value: V): this {
+    const before = this.get(key)
+    this.#note?.(() => before === undefined ? super.delete(key) : super.set(key, before))
+    return super.set(key, value)
+  }
 }
 
 export class Journal extends MemoryRecords {
@@ -24,21 +39,35 @@ export class Journal extends MemoryRecords {
 
   override set(id: OperationId, record: MemoryRecord): this {
     const before = this.get(id)
-    this.#entries.push({ at: this.#now(), id, before })
+    this.note(() => {
+      if (before === undefined) this.delete(id)
+      else super.set(id, before)
+    })
     super.set(id, record)
     this.#committed(before, record)
     return this
   }
 
-  /** Undoes every change committed since then, and returns the earlier records. */
-  forgetSince(instant: number): ReadonlyArray<Entry> {
+  /** A copy of a record of another server, which no failover loses. */
+  copy(id: OperationId, record: MemoryRecord): void {
+    super.set(id, record)
+  }
+
+  /** No failover loses what is there now. */
+  settle(): void {
+    this.#entries.length = 0
+  }
+
+  note(undo: () => void): void {
+    this.#entries.push({ at: this.#now(), undo })
+  }
+
+  /** Undoes every change committed since then, and returns their number. */
+  forgetSince(instant: number): number {
     const index = this.#entries.findIndex(({ at }) => at >= instant)
-    if (index < 0) return []
+    if (index < 0) return 0
     const forgotten = this.#entries.splice(index).toReversed()
-    for (const { before, id } of forgotten) {
-      if (before === undefined) this.delete(id)
-      else super.set(id, before)
-    }
-    return forgotten
+    for (const { undo } of forgotten) undo()
+    return forgotten.length
   }
 }

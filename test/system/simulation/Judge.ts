@@ -72,6 +72,8 @@ const isRescue = (evidence: unknown): boolean =>
 
 export class Judge {
   violation: Violation | null = null
+  /** A server that was replaced goes on. Then a worker may return its claim of an operation that another history sent. */
+  hasTwoHistories = false
   /** Requests that arrived at providers with a limit. */
   arrivals = 0
   /** The last arrivals at each provider with a limit, in true time. */
@@ -135,11 +137,20 @@ export class Judge {
     if (terminal) this.#checkTruth(name, after)
   }
 
+  /** A commit on a server that was replaced. Only what leaves its workers counts. */
+  committedElsewhere(before: MemoryRecord | undefined, after: MemoryRecord): void {
+    if (before === undefined || after.operation.state !== "submitting") return
+    const facts = this.#factsOf(after.operation.id)
+    if (before.operation.state === "accepted") facts.claims++
+    facts.claimedAt = this.#options.world.now
+  }
+
   /** A claim stays a claim: it may be returned, and then be taken over. */
   #checkReturn(name: string, before: MemoryRecord, after: MemoryRecord): void {
     const { id } = after.operation
     const wasReturned = before.return_reason !== null
-    if (!wasReturned && after.return_reason !== null && this.#options.mayHaveBeenSent(after)) {
+    const isReturn = !wasReturned && after.return_reason !== null
+    if (isReturn && !this.hasTwoHistories && this.#options.mayHaveBeenSent(after)) {
       this.violate("only a claim that was not sent is returned", name)
     }
     const isTakenOver = before.send_before?.epochMilliseconds !== after.send_before?.epochMilliseconds

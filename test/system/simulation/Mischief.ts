@@ -13,6 +13,7 @@ import { longestSend, type Mishaps } from "./Scenario.ts"
 import { noDatabaseFaults } from "./SimulatedDatabase.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
 import { noNetworkFaults } from "./SimulatedProvider.ts"
+import { noWitnessFaults } from "./SimulatedWitness.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
 
 type Carelessness = Pick<Plant, "isReleaseCareless" | "isReleaseHasty" | "isHoldForgotten">
@@ -30,8 +31,9 @@ export class Mischief {
   }
 
   begin(): void {
-    const { database, providers, scenario } = this.#simulation
+    const { database, providers, scenario, witness } = this.#simulation
     database.faults = scenario.database
+    witness.faults = scenario.witness
     for (const provider of providers) provider.faults = scenario.network
     this.#repeat("crash", () => this.#crash())
     this.#repeat("pause", () => this.#pause(this.#simulation.world.chance.skewed(50, 9000)))
@@ -46,8 +48,9 @@ export class Mischief {
 
   end(): void {
     this.#isOver = true
-    const { database, processes, providers } = this.#simulation
+    const { database, processes, providers, witness } = this.#simulation
     database.faults = noDatabaseFaults
+    witness.faults = noWitnessFaults
     for (const provider of providers) provider.faults = noNetworkFaults
     for (const process of processes) {
       process.stepsToLive = Infinity
@@ -110,15 +113,35 @@ export class Mischief {
     const { database, world: { chance, now } } = this.#simulation
     const downFor = chance.between(20, 1500)
     this.#lastFailover = now
-    if (since < now && chance.happens(0.3)) this.#putBack(since, downFor)
-    else database.failOver(since, downFor)
+    if (since < now && chance.happens(0.3)) return this.#putBack(since, downFor)
+    const { hasWitness, leftBehind } = this.#simulation.scenario
+    if (hasWitness && chance.happens(leftBehind)) this.#leaveBehind(downFor)
+    database.failOver(since, downFor)
+  }
+
+  /** The old server goes on for a while, and some processes with it. It may even be the primary again. */
+  #leaveBehind(downFor: number): void {
+    const { database, processes, world } = this.#simulation
+    const { chance } = world
+    const replaced = database.leaveBehind()
+    world.trace.note("a replaced server goes on", "db")
+    this.#simulation.judge.hasTwoHistories = true
+    for (const process of processes) {
+      if (!process.isGone && process.server === null && chance.happens(0.5)) process.server = replaced
+    }
+    world.after(chance.skewed(300, 9000), () => {
+      for (const process of processes) if (process.server === replaced) process.server = null
+      if (!this.#isOver && chance.happens(this.#simulation.scenario.backAgain)) database.giveWayTo(replaced, downFor)
+      replaced.end()
+    })
   }
 
   /** The ledger cannot notice a restored snapshot: an operator holds all operations before any process connects. */
   #putBack(since: number, downFor: number): void {
     const { database, world } = this.#simulation
     database.putBack(since, downFor)
-    if (this.#carelessness.isHoldForgotten === true) return
+    // The witness notices by itself.
+    if (this.#carelessness.isHoldForgotten === true || this.#simulation.scenario.hasWitness) return
     database.now(database.queue.holdAll)
     world.trace.note("operator holds all", null)
   }
@@ -178,11 +201,21 @@ export class Mischief {
     const record = accounts.pickOperation()
     if (record === undefined) return
     const act = chance.below(5)
+    // The witness stops workers, not operators. A restored copy, or a server that was replaced and is back, may lack what was sent.
+    const { judge, scenario: { hasWitness } } = this.#simulation
+    const maySettle = !judge.hasTwoHistories && (!hasWitness || this.#isCompared())
+    if (act <= 1 && !maySettle) return
     if (act === 0) this.#cancel(record)
     else if (act === 1) this.#refuse(record)
     else if (act === 2) this.#review(record)
     else if (act === 3) this.#hold(record)
     else this.#release(record)
+  }
+
+  /** The ledger was compared with its witness in its present life. */
+  #isCompared(): boolean {
+    const { cluster, home } = this.#simulation.database.memory
+    return home.get("life") === cluster.life
   }
 
   #cancel(record: MemoryRecord): void {

@@ -9,6 +9,7 @@ import type { Chance } from "./Chance.ts"
 import { forgottenClaims } from "./Circumstances.ts"
 import type { DatabaseFaults } from "./SimulatedDatabase.ts"
 import type { NetworkFaults, Traits } from "./SimulatedProvider.ts"
+import type { WitnessFaults } from "./SimulatedWitness.ts"
 
 /** Short times, so that a run is short. */
 const patient: Policy = {
@@ -108,6 +109,13 @@ export interface Scenario {
   /** Whether a restarted process has the worker id of the one that ended. */
   readonly hasWorkerIds: boolean
   readonly opsBeforeYield: number
+  /** Whether the workers have a witness. Then no operator holds all operations after a snapshot was restored. */
+  readonly hasWitness: boolean
+  readonly witness: WitnessFaults
+  /** Share of failovers that leave the old server behind, with some of the processes. Only with a witness. */
+  readonly leftBehind: number
+  /** Share of these servers that become the primary again, on their old timeline. */
+  readonly backAgain: number
 }
 
 const each = <K extends string>(keys: ReadonlyArray<K>, draw: () => number): Record<K, number> =>
@@ -183,6 +191,10 @@ const drawCommonScenario = (chance: Chance): Scenario => {
     forgottenClaims: 0,
     endsInOutage: chance.happens(0.04),
     hasWorkerIds: chance.happens(0.5),
-    opsBeforeYield: chance.pick([2048, 2048, 2048, 2048, 2048, 2048, 2048, 60, 30, 7])
+    opsBeforeYield: chance.pick([2048, 2048, 2048, 2048, 2048, 2048, 2048, 60, 30, 7]),
+    hasWitness: chance.happens(0.3),
+    witness: each(["noAnswer", "answerLost", "late"], share),
+    leftBehind: chance.happens(0.5) ? 0.6 : 0,
+    backAgain: 0.25
   }
 }

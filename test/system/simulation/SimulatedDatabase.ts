@@ -1,6 +1,9 @@
 /**
  * The database and the network to it. The in-memory services run each statement in one instant; faults change when that
  * is, and whether the answer arrives.
+ *
+ * A failover may leave the old server behind: it goes on for a while, with the processes that are connected to it. Not modelled:
+ * replication between the two, transactions that overlap within a server, and revocations that one of them lacks.
  */
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import * as Clock from "effect/Clock"
@@ -15,7 +18,7 @@ import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { Journal } from "./Journal.ts"
+import { Journal, JournaledMap } from "./Journal.ts"
 import type { Judge } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
@@ -61,18 +64,38 @@ export class SimulatedDatabase {
   readonly #journal: Journal
   readonly #judge: Judge
   readonly #context: Context.Context<never>
+  readonly #home = new JournaledMap<"epoch" | "life" | "due", string>()
+  readonly #batches = new JournaledMap<string, number>()
   #isDown = false
   #incarnation = 0
 
-  constructor(world: World, clock: MachineClock, judge: Judge) {
+  /** `replaced`: the server of which this one is a copy, and which goes on without clients but some processes. */
+  constructor(world: World, clock: MachineClock, judge: Judge, replaced?: SimulatedDatabase) {
     this.#world = world
     this.#judge = judge
     this.clock = clock
-    this.#journal = new Journal(() => world.now, (before, after) => judge.committed(before, after))
+    this.#journal = new Journal(
+      () => world.now,
+      (before, after) =>
+        replaced === undefined ? judge.committed(before, after) : judge.committedElsewhere(before, after)
+    )
     this.#context = Context.make(Clock.Clock, clock).pipe(Context.add(References.TracerEnabled, false))
     const memory = Layer.effect(
       MemoryLedger,
-      Effect.map(MemoryLedger, (ledger) => MemoryLedger.of({ ...ledger, operations: this.#journal }))
+      Effect.map(MemoryLedger, (ledger) =>
+        MemoryLedger.of({
+          ...ledger,
+          // The owners' side is not part of what a failover loses, and the same for all servers.
+          ...replaced === undefined ? {} : {
+            clients: replaced.memory.clients,
+            connections: replaced.memory.connections,
+            grants: replaced.memory.grants,
+            showGrant: replaced.memory.showGrant
+          },
+          operations: this.#journal,
+          home: this.#home,
+          batches: this.#batches
+        }))
     ).pipe(Layer.provide(MemoryLedger.layer))
     const services = Layer.mergeAll(SubmissionQueue.layerMemory, OperationLedger.layerMemory).pipe(
       Layer.provideMerge(Layer.merge(memory, platform(world)))
@@ -82,6 +105,37 @@ export class SimulatedDatabase {
     this.memory = Context.get(context.value, MemoryLedger)
     this.queue = Context.get(context.value, SubmissionQueue)
     this.ledger = Context.get(context.value, OperationLedger)
+    this.#home.noteIn(this.#journal)
+    this.#batches.noteIn(this.#journal)
+    if (replaced !== undefined) this.#copy(replaced)
+  }
+
+  #copy({ memory }: SimulatedDatabase): void {
+    for (const id of this.#journal.keys()) if (!memory.operations.has(id)) this.#journal.delete(id)
+    for (const [id, record] of memory.operations) this.#journal.copy(id, record)
+    this.#home.clear()
+    for (const [key, value] of memory.home) this.#home.set(key, value)
+    this.#batches.clear()
+    for (const [key, value] of memory.batches) this.#batches.set(key, value)
+    Object.assign(this.memory.cluster, memory.cluster)
+    this.#journal.settle()
+  }
+
+  /** A copy that goes on as it was, with the processes that are connected to it, while this server fails over. */
+  leaveBehind(): SimulatedDatabase {
+    return new SimulatedDatabase(this.#world, this.clock, this.#judge, this)
+  }
+
+  /** The server that was replaced is the primary again, without what happened since. */
+  giveWayTo(replaced: SimulatedDatabase, downFor: number): void {
+    this.#world.trace.note("the replaced server is back", "db")
+    this.#copy(replaced)
+    this.#stop(downFor)
+  }
+
+  /** It stops for ever. */
+  end(): void {
+    this.#isDown = true
   }
 
   get operations(): Journal {
@@ -96,39 +150,59 @@ export class SimulatedDatabase {
   }
 
   /** The queue of a process, over the network. */
-  queueOf(process: SimulatedProcess, queue: Queue = this.queue): Queue {
-    const send = <A, E>(name: string, statement: Effect.Effect<A, E>) => this.#send(process, name, statement)
+  queueOf(process: SimulatedProcess, plant: (queue: Queue) => Queue = (queue) => queue): Queue {
+    const queues = new Map<SimulatedDatabase, Queue>()
+    const queueOn = (server: SimulatedDatabase): Queue => {
+      const queue = queues.get(server) ?? plant(server.queue)
+      queues.set(server, queue)
+      return queue
+    }
+    const send = <A, E>(name: string, statement: (queue: Queue, server: SimulatedDatabase) => Effect.Effect<A, E>) =>
+      this.#send(process, name, (server) => statement(queueOn(server), server))
     return {
-      prepare: send("prepare", queue.prepare),
+      prepare: send("prepare", (queue) => queue.prepare),
       // Nothing here reads the change feed.
       markChanges: Effect.void,
       // Nothing here reads figures.
       foldCounts: Effect.void,
       reportWorker: () => Effect.void,
       forgetWorker: () => Effect.void,
-      claim: (...args) => send("claim", queue.claim(...args)),
-      returnClaim: (...args) => send("returnClaim", queue.returnClaim(...args)),
-      claimReturned: (...args) => send("claimReturned", queue.claimReturned(...args)),
-      mayStillSend: (...args) => send("mayStillSend", queue.mayStillSend(...args)),
-      record: (...args) => send("record", queue.record(...args)),
-      recordAll: (records) => send("recordAll", Effect.tap(queue.recordAll(records), this.#judgeBatch(records))),
-      rescue: (...args) => send("rescue", queue.rescue(...args)),
-      rescueClaimsOf: (...args) => send("rescueClaimsOf", queue.rescueClaimsOf(...args)),
-      takeReads: (...args) => send("takeReads", queue.takeReads(...args)),
-      takeHeld: (...args) => send("takeHeld", queue.takeHeld(...args)),
-      postpone: (...args) => send("postpone", queue.postpone(...args)),
-      hint: (...args) => send("hint", queue.hint(...args)),
-      report: (...args) => send("report", queue.report(...args)),
-      release: (...args) => send("release", queue.release(...args)),
-      releaseUnsent: (...args) => send("releaseUnsent", queue.releaseUnsent(...args)),
-      releaseAll: send("releaseAll", queue.releaseAll),
-      hold: (id) => send("hold", queue.hold(id)),
-      holdAll: send("holdAll", queue.holdAll),
-      reviewAged: (...args) => send("reviewAged", queue.reviewAged(...args)),
-      recordHeld: (...args) => send("recordHeld", queue.recordHeld(...args)),
-      reserveSlots: (...args) => send("reserveSlots", queue.reserveSlots(...args)),
-      openSlots: (...args) => send("openSlots", queue.openSlots(...args)),
-      closeProvider: (...args) => send("closeProvider", queue.closeProvider(...args))
+      claim: (...args) => send("claim", (queue) => queue.claim(...args)),
+      returnClaim: (...args) => send("returnClaim", (queue) => queue.returnClaim(...args)),
+      claimReturned: (...args) => send("claimReturned", (queue) => queue.claimReturned(...args)),
+      mayStillSend: (...args) => send("mayStillSend", (queue) => queue.mayStillSend(...args)),
+      record: (...args) => send("record", (queue) => queue.record(...args)),
+      recordAll: (records) =>
+        send("recordAll", (queue, server) => Effect.tap(queue.recordAll(records), server.#judgeBatch(records))),
+      rescue: (...args) => send("rescue", (queue) => queue.rescue(...args)),
+      rescueClaimsOf: (...args) => send("rescueClaimsOf", (queue) => queue.rescueClaimsOf(...args)),
+      takeReads: (...args) => send("takeReads", (queue) => queue.takeReads(...args)),
+      takeHeld: (...args) => send("takeHeld", (queue) => queue.takeHeld(...args)),
+      postpone: (...args) => send("postpone", (queue) => queue.postpone(...args)),
+      hint: (...args) => send("hint", (queue) => queue.hint(...args)),
+      report: (...args) => send("report", (queue) => queue.report(...args)),
+      release: (...args) => send("release", (queue) => queue.release(...args)),
+      releaseUnsent: (...args) => send("releaseUnsent", (queue) => queue.releaseUnsent(...args)),
+      releaseAll: send("releaseAll", (queue) => queue.releaseAll),
+      hold: (id) => send("hold", (queue) => queue.hold(id)),
+      holdAll: send("holdAll", (queue) => queue.holdAll),
+      reviewAged: (...args) => send("reviewAged", (queue) => queue.reviewAged(...args)),
+      recordHeld: (...args) => send("recordHeld", (queue) => queue.recordHeld(...args)),
+      reserveSlots: (...args) => send("reserveSlots", (queue) => queue.reserveSlots(...args)),
+      openSlots: (...args) => send("openSlots", (queue) => queue.openSlots(...args)),
+      closeProvider: (...args) => send("closeProvider", (queue) => queue.closeProvider(...args)),
+      readWitnessState: send("readWitnessState", (queue) => queue.readWitnessState),
+      verify: (request) =>
+        send(
+          "verify",
+          (queue) =>
+            Effect.tap(queue.verify(request), (verification) =>
+              Effect.sync(() =>
+                this.#world.trace.note(`verification: ${verification?.result ?? "too late"}`, process.name)
+              ))
+        ),
+      releaseProven: (...args) => send("releaseProven", (queue) => queue.releaseProven(...args)),
+      forgetBatches: (epoch) => send("forgetBatches", (queue) => queue.forgetBatches(epoch))
     }
   }
 
@@ -141,7 +215,12 @@ export class SimulatedDatabase {
       })
   }
 
-  #send<A, E>(process: SimulatedProcess, name: string, statement: Effect.Effect<A, E>) {
+  /** Sends a statement to the server that the process is connected to. */
+  #send<A, E>(
+    process: SimulatedProcess,
+    name: string,
+    statement: (server: SimulatedDatabase) => Effect.Effect<A, E>
+  ) {
     return Effect.callback<A, E | StoreUnavailable>((resume) => {
       const { chance, trace } = this.#world
       let isWaiting = true
@@ -151,16 +230,17 @@ export class SimulatedDatabase {
       }
       const fault = this.#drawFault()
       if (fault !== null) trace.note(`database: ${fault}`, process.name, name)
-      const incarnation = this.#incarnation
+      const server = process.server ?? this
+      const incarnation = server.#incarnation
       const execute = () => {
-        if (this.#isDown || incarnation !== this.#incarnation) return answer(broken("the server went away"))
+        if (server.#isDown || incarnation !== server.#incarnation) return answer(broken("the server went away"))
         trace.note(`statement: ${name}`, process.name)
-        this.client = process
-        const exit = this.now(statement)
-        this.client = null
+        server.client = process
+        const exit = server.now(statement(server))
+        server.client = null
         if (fault !== "silence") answer(fault === "lostAnswer" ? broken("no answer") : exit)
       }
-      if (fault === "lostStatement" || this.#isDown) answer(broken("no connection"))
+      if (fault === "lostStatement" || server.#isDown) answer(broken("no connection"))
       else if (fault !== "hang") {
         this.#world.after(fault === "late" ? chance.between(200, 7000) : chance.below(8), execute)
       }
@@ -183,6 +263,11 @@ export class SimulatedDatabase {
   /** Stops, and restarts after this time. Statements under way are lost. */
   restart(downFor: number): void {
     this.#world.trace.note("database restart", "db")
+    this.#beginLife()
+    this.#stop(downFor)
+  }
+
+  #stop(downFor: number): void {
     this.#isDown = true
     this.#incarnation++
     this.#world.after(downFor, () => {
@@ -190,14 +275,14 @@ export class SimulatedDatabase {
     })
   }
 
+  #beginLife(): void {
+    this.memory.cluster.life = `${this.memory.cluster.timeline}-${this.#world.steps}`
+  }
+
   /** Another server takes over, or an older state is restored: on a new timeline, without the commits since then. */
   failOver(since: number, downFor: number): void {
     const forgotten = this.#journal.forgetSince(since)
-    this.#world.trace.note(
-      forgotten.length > 0 ? "failover that loses commits" : "failover",
-      "db",
-      `${forgotten.length}`
-    )
+    this.#world.trace.note(forgotten > 0 ? "failover that loses commits" : "failover", "db", `${forgotten}`)
     this.memory.cluster.timeline++
     this.restart(downFor)
   }
@@ -205,7 +290,7 @@ export class SimulatedDatabase {
   /** A snapshot of the disk is restored: without the commits since then, and on the same timeline. */
   putBack(since: number, downFor: number): void {
     const forgotten = this.#journal.forgetSince(since)
-    this.#world.trace.note("snapshot restored", "db", `${forgotten.length}`)
+    this.#world.trace.note("snapshot restored", "db", `${forgotten}`)
     this.restart(downFor)
   }
 }

@@ -12,6 +12,7 @@ import * as Random from "effect/Random"
 import * as References from "effect/References"
 import * as Scheduler from "effect/Scheduler"
 import type { MachineClock } from "./MachineClock.ts"
+import type { SimulatedDatabase } from "./SimulatedDatabase.ts"
 import type { Owner, World } from "./World.ts"
 
 /** The options of a process at its start. */
@@ -30,6 +31,8 @@ export class SimulatedProcess implements Owner {
   /** Steps until the process is killed. */
   stepsToLive = Infinity
   onExit: () => void = () => {}
+  /** The server that was replaced and to which it is still connected. Null: it is connected to the primary. */
+  server: SimulatedDatabase | null = null
   /** When the process was last stopped, in true time. */
   stoppedAt = -Infinity
   readonly #machine: Machine

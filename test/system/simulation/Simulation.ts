@@ -20,6 +20,7 @@ import { Providers } from "../../../src/submission/Providers.ts"
 import { type HintSubject, Reconciler } from "../../../src/submission/Reconciler.ts"
 import { SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import * as Submission from "../../../src/submission/SubmissionProcesses.ts"
+import { Witness, WitnessPolicy, type WitnessStore } from "../../../src/witness/Witness.ts"
 import { Accounts } from "./Accounts.ts"
 import { Judge, longestIdle, type Violation } from "./Judge.ts"
 import { MachineClock } from "./MachineClock.ts"
@@ -28,6 +29,7 @@ import { drawScenario, longestDelay, longestIgnorance, longestSend, type Policy,
 import { type Queue as SubmissionQueueShape, SimulatedDatabase } from "./SimulatedDatabase.ts"
 import { SimulatedProcess } from "./SimulatedProcess.ts"
 import { SimulatedProvider } from "./SimulatedProvider.ts"
+import { SimulatedWitness } from "./SimulatedWitness.ts"
 import type { Counts } from "./Trace.ts"
 import { World } from "./World.ts"
 
@@ -45,6 +47,10 @@ export interface Plant {
   readonly circumstances?: (scenario: Scenario) => Scenario
   /** A part that runs in each process, beside the real ones. */
   readonly layer?: (simulation: Simulation) => Layer.Layer<never>
+  /** Replaces the witness, for all processes. */
+  readonly witness?: (witness: WitnessStore) => WitnessStore
+  /** Replaces the witness of a process, on its side of the network. */
+  readonly remoteWitness?: (witness: WitnessStore) => WitnessStore
   /** Replaces the clock of a process. */
   readonly clock?: (clock: MachineClock) => Clock.Clock
   /** Operators release without any check. */
@@ -89,6 +95,15 @@ const routes = (hints: Queue.Queue<Hint>) =>
     )
   }))
 
+/** Short times, so that a run is short. */
+const witnessPolicy: typeof WitnessPolicy.Service = {
+  timeout: Duration.millis(300),
+  interval: Duration.millis(500),
+  patience: Duration.millis(900),
+  compactAfter: Duration.millis(1500),
+  mostBatches: 5
+}
+
 /** Step limit, more than any run needs. */
 const mostSteps = 200_000
 /**
@@ -105,6 +120,7 @@ export class Simulation {
   readonly scenario: Scenario
   readonly judge: Judge
   readonly database: SimulatedDatabase
+  readonly witness: SimulatedWitness
   readonly providers: ReadonlyArray<SimulatedProvider>
   readonly processes: Array<SimulatedProcess> = []
   readonly accounts: Accounts
@@ -136,6 +152,7 @@ export class Simulation {
       longestIgnorance: longestIgnorance(this.scenario.policy)
     })
     this.database = new SimulatedDatabase(this.world, this.clock(), this.judge)
+    this.witness = new SimulatedWitness(this.world, plant.witness)
     this.providers = this.scenario.providers.map((traits) =>
       new SimulatedProvider(
         this.world,
@@ -181,8 +198,12 @@ export class Simulation {
     this.#wakers.set(process, announcements)
     const hints = Effect.runSync(Queue.sliding<Hint>(16))
     this.#hints.set(process, hints)
-    const { adapter, clock, layer, queue: plantQueue, remoteQueue } = this.#plant
-    const queue = this.database.queueOf(process, plantQueue?.(this.database.queue, this))
+    const { adapter, clock, layer, queue: plantQueue, remoteQueue, remoteWitness } = this.#plant
+    const queue = this.database.queueOf(
+      process,
+      plantQueue === undefined ? undefined : (queue) => plantQueue(queue, this)
+    )
+    const witness = this.scenario.hasWitness ? this.witness.storeOf(process) : null
     const adapters = (hasAdapters ? this.providers : []).map((provider) => {
       const own = provider.adapterOf(process)
       return [ProviderName.make(provider.traits.name), adapter?.(own) ?? own] as const
@@ -190,6 +211,8 @@ export class Simulation {
     const services = Context.make(SubmissionQueue, remoteQueue?.(queue, this) ?? queue).pipe(
       Context.add(Providers, new Map(adapters)),
       Context.add(SubmissionPolicy, { ...this.policy, workerId: hasWorkerIds ? process.workerId : null }),
+      Context.add(Witness, witness === null ? null : remoteWitness?.(witness) ?? witness),
+      Context.add(WitnessPolicy, witnessPolicy),
       Context.add(AcceptanceSignal, {
         announce: () => Effect.void,
         announced: Stream.fromQueue(announcements)

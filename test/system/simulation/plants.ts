@@ -21,6 +21,7 @@ import {
 import { claimable, claimOf, databaseTime, failure, force, isDue, records } from "./Force.ts"
 import type { Queue } from "./SimulatedDatabase.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
+import { witnessPlants } from "./witnessPlants.ts"
 
 /** Repeats the first answer for ever. */
 const rememberAnswers = (): NonNullable<Plant["adapter"]> => {
@@ -72,6 +73,7 @@ const reserveInMemory = () => {
 
 /** Each mistake by its name. Each is a function, because some have state. */
 export const plants: Readonly<Record<string, () => Plant>> = {
+  ...witnessPlants,
   "retry after rescue": () => ({
     queue: (queue, simulation) => ({
       ...queue,

@@ -5,9 +5,9 @@
 import type { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Schema } from "effect"
-import { makeConfirm } from "../../../src/node/makeConfirm.ts"
+import { makeSharedConfirm } from "../../../src/node/confirmReplication.ts"
 
-type Rows = { readonly rows: ReadonlyArray<{ readonly confirmed: boolean | null }> }
+type Rows = { readonly rows: ReadonlyArray<{ readonly gap: string | null }> }
 
 /** A session that notes when each confirmation begins, and answers on demand. */
 const makeSession = () => {
@@ -26,7 +26,7 @@ const makeSession = () => {
 
 const turn = Effect.callback<void>((resume) => void setImmediate(() => setImmediate(() => resume(Effect.void))))
 
-const answerWith = (confirmed: boolean | null): Rows => ({ rows: [{ confirmed }] })
+const answerWith = (isConfirmed: boolean): Rows => ({ rows: [{ gap: isConfirmed ? null : "none" }] })
 
 const steps = Schema.Array(Schema.Literals(["ask", "abandon", "yes", "no", "turn"])).check(Schema.isMaxLength(60))
 
@@ -37,13 +37,13 @@ describe("Confirmations of a session", () => {
     ([steps]) =>
       Effect.gen(function*() {
         const { calls, session, tick } = makeSession()
-        const confirm = makeConfirm(session)
+        const confirm = makeSharedConfirm(session)
         const asked: Array<{ readonly at: number; readonly fiber: Fiber.Fiber<number, unknown>; abandoned: boolean }> =
           []
         const verdicts: Array<boolean> = []
         const answer = (confirmed: boolean) => {
           verdicts.push(confirmed)
-          return Deferred.succeed(calls[verdicts.length - 1]!.answer, answerWith(confirmed ? true : null))
+          return Deferred.succeed(calls[verdicts.length - 1]!.answer, answerWith(confirmed))
         }
         const ask = Effect.gen(function*() {
           const at = tick()
@@ -86,7 +86,7 @@ describe("Confirmations of a session", () => {
   it.live("are one for all statements that end in one turn of the event loop", () =>
     Effect.gen(function*() {
       const { calls, session } = makeSession()
-      const confirm = makeConfirm(session)
+      const confirm = makeSharedConfirm(session)
       const all = yield* Effect.forkChild(
         Effect.all(Array.from({ length: 50 }, () => confirm), { concurrency: "unbounded" })
       )

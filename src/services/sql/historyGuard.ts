@@ -1,0 +1,120 @@
+/**
+ * Notices a ledger that went back: to an earlier timeline, to another timeline of the same number, or to an earlier state of the same one. A
+ * cluster manager with a fault does that, and so does a disk that was put back. Claims since then are forgotten, so operations that
+ * were sent look unsent. A database cannot notice it: each process with workers remembers how far the ledger had come.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as SqlClient from "effect/sql/SqlClient"
+import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
+
+/** How far the ledger of a server had come. */
+export interface LedgerPlace {
+  readonly timeline: number
+  /** Bytes of WAL that the server keeps, from the beginning of all timelines. */
+  readonly flushed: number
+  /** The id of the first mark of each timeline: where the timeline began, as far as the ledger knows. */
+  readonly marks: Readonly<Record<string, string>>
+}
+
+/** A scalar subquery. PostgreSQL runs it once a statement. Marks are few: one for each failover. */
+export const placeColumn = `(SELECT json_build_object(
+    'timeline', ledger_timeline(),
+    'flushed', pg_current_wal_flush_lsn() - '0/0'::pg_lsn,
+    'marks', (SELECT json_object_agg(timeline, id) FROM change_marks)
+  )) AS place`
+
+/** Whether the ledger at `now` can have forgotten something that it knew at `before`. */
+export const isBehind = (now: LedgerPlace, before: LedgerPlace): boolean => {
+  if (now.timeline < before.timeline) return true
+  const mark = before.marks[before.timeline]
+  if (mark !== undefined && now.marks[before.timeline] !== mark) return true
+  return now.timeline === before.timeline && now.flushed < before.flushed
+}
+
+/** So many looks in a row find the ledger behind before it is held. Meanwhile the sessions of a superseded server end. */
+const patience = 10
+
+const wentBack = () =>
+  new StoreUnavailable({ cause: new Error("the ledger is behind what this process has seen of it") })
+
+export type HistoryGuard = Effect.Success<ReturnType<typeof makeHistoryGuard>>
+
+/** `holdAll` holds all accepted operations. */
+export const makeHistoryGuard = (holdAll: Effect.Effect<number, StoreUnavailable>) =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    let known: LedgerPlace | null = null
+    let looksBehind = 0
+    let isDoubtful = false
+
+    const look = orUnavailable(sql.unsafe<{ readonly place: LedgerPlace }>(`SELECT ${placeColumn}`))
+
+    /** What a statement said of the place. `before` was known when it left: answers may overtake each other. */
+    const learn = (place: LedgerPlace, before: LedgerPlace | null): Effect.Effect<void, StoreUnavailable> => {
+      if (before !== null && isBehind(place, before)) {
+        looksBehind++
+        return Effect.fail(wentBack())
+      }
+      if (known === before || known === null || isBehind(known, place)) known = place
+      return Effect.void
+    }
+
+    /** Fails if the database does not answer, or if the ledger is behind. It changes nothing. */
+    const probe = Effect.suspend(() => {
+      const before = known
+      return Effect.flatMap(look, ([row]) => looksBehind > 0 ? Effect.fail(wentBack()) : learn(row!.place, before))
+    })
+
+    /**
+     * Runs a claim, whose rows have the place, and refuses it if the server is behind. It may then have happened there, and is not sent.
+     * So after a failure it asks with a statement that changes nothing first: otherwise each try could use up operations.
+     */
+    const claimed = <Row extends { readonly place: LedgerPlace }>(
+      statement: Effect.Effect<ReadonlyArray<Row>, StoreUnavailable>
+    ): Effect.Effect<ReadonlyArray<Row>, StoreUnavailable> => {
+      const checked = Effect.suspend(() => {
+        const before = known
+        return Effect.tap(statement, (rows) => learn(rows[0]!.place, before))
+      })
+      return Effect.suspend(() => isDoubtful ? Effect.andThen(probe, checked) : checked).pipe(
+        Effect.onExit((exit) =>
+          Effect.sync(() => {
+            isDoubtful = Exit.isFailure(exit)
+          })
+        )
+      )
+    }
+
+    /** It may take minutes, and the look that began it does not wait for it. */
+    const hold = Effect.fnUntraced(function*(place: LedgerPlace, earlier_timeline: number) {
+      const operations = yield* holdAll
+      yield* Effect.annotateLogs(
+        Effect.logError("The ledger went back, and may have forgotten claims: all accepted operations are held"),
+        { operations, timeline: place.timeline, earlier_timeline }
+      )
+      known = place
+      looksBehind = 0
+    })
+
+    /** Looks where the ledger is. Holds all accepted operations once it stays behind, and goes on from there. */
+    const watch = Effect.gen(function*() {
+      const before = known
+      const [row] = yield* look
+      // A claim or a hold learned more meanwhile.
+      if (known !== before) return
+      if (before === null || !isBehind(row!.place, before)) {
+        known = row!.place
+        looksBehind = 0
+        return
+      }
+      if (++looksBehind !== patience) return
+      yield* Effect.forkDetach(Effect.onError(hold(row!.place, before.timeline), () =>
+        Effect.sync(() => {
+          // The next looks try again.
+          looksBehind = 1
+        })))
+    })
+
+    return { claimed, watch }
+  })

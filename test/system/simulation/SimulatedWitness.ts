@@ -1,0 +1,67 @@
+/** The witness of a run, and the network of each process to it. It forgets nothing, and takes each step in one instant. */
+import * as Effect from "effect/Effect"
+import { makeMemoryWitness } from "../../../src/witness/MemoryWitness.ts"
+import { type WitnessStore, WitnessUnavailable } from "../../../src/witness/Witness.ts"
+import type { SimulatedProcess } from "./SimulatedProcess.ts"
+import type { World } from "./World.ts"
+
+/** Probabilities of faults of a step. */
+export interface WitnessFaults {
+  /** It does not take effect. */
+  readonly noAnswer: number
+  /** It takes effect, and the answer is lost. */
+  readonly answerLost: number
+  /** It takes effect seconds later. */
+  readonly late: number
+}
+
+export const noWitnessFaults: WitnessFaults = { noAnswer: 0, answerLost: 0, late: 0 }
+
+export class SimulatedWitness {
+  faults = noWitnessFaults
+  readonly store: WitnessStore
+  readonly #world: World
+
+  constructor(world: World, plant: (store: WitnessStore) => WitnessStore = (store) => store) {
+    this.#world = world
+    this.store = plant(makeMemoryWitness())
+  }
+
+  storeOf(process: SimulatedProcess): WitnessStore {
+    const { batches, compact, epoch, fence, record } = this.store
+    return {
+      epoch: this.#send(process, "epoch", epoch),
+      batches: this.#send(process, "batches", batches),
+      fence: (from, to) => this.#send(process, "fence", fence(from, to)),
+      record: (batch) => this.#send(process, "record", record(batch)),
+      compact: (checkpoint) => this.#send(process, "compact", compact(checkpoint))
+    }
+  }
+
+  #send<A>(process: SimulatedProcess, name: string, step: Effect.Effect<A, WitnessUnavailable>) {
+    return Effect.callback<A, WitnessUnavailable>((resume) => {
+      const { chance, trace } = this.#world
+      let isWaiting = true
+      const { answerLost, late, noAnswer } = this.faults
+      const hasNoAnswer = chance.happens(noAnswer)
+      const isLost = chance.happens(answerLost)
+      const isLate = chance.happens(late)
+      if (hasNoAnswer) trace.note("witness: no answer", process.name, name)
+      else {
+        this.#world.after(isLate ? chance.between(200, 5000) : chance.below(8), () => {
+          trace.note(`witness: ${name}`, process.name)
+          const exit = Effect.runSyncExit(step)
+          if (isLost) trace.note("witness: answer lost", process.name, name)
+          else this.#world.after(chance.below(8), () => isWaiting ? resume(exit) : undefined, process)
+        })
+      }
+      if ((hasNoAnswer || isLost) && chance.happens(0.5)) {
+        const broken = new WitnessUnavailable({ reason: "the connection broke" })
+        this.#world.after(chance.between(10, 300), () => isWaiting ? resume(Effect.fail(broken)) : undefined, process)
+      }
+      return Effect.sync(() => {
+        isWaiting = false
+      })
+    })
+  }
+}
