@@ -20,7 +20,21 @@ const families = {
   errors: {
     name: "gateway_db_pool_errors_total",
     help: "Failures to get a connection, and connections lost during a statement, by pool."
+  },
+  moved: {
+    name: "gateway_db_standby_reads_moved_total",
+    help: "Reads that went to the primary in place of a standby, by reason."
   }
+}
+
+/** Reads that went to the primary in place of a standby. */
+export class MovedReads {
+  /** The standby had not replayed the index in time. */
+  behind = 0
+  /** It could not be reached, or did not answer the statement. */
+  failed = 0
+  /** It was left alone after an earlier read. */
+  resting = 0
 }
 
 /** The counts of one pool. */
@@ -35,9 +49,14 @@ export class PoolCounts {
 export class PoolsCounts {
   readonly #pools = new Map<string, PoolCounts>()
   readonly #series: Series
+  /** From standbys of all pools. */
+  readonly movedReads = new MovedReads()
 
   constructor(series: Series) {
     this.#series = series
+    for (const reason of ["behind", "failed", "resting"] as const) {
+      series.readCounter(families.moved, () => this.movedReads[reason], { reason })
+    }
   }
 
   pool(name: string): PoolCounts {

@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
+import { readStandbyUrl } from "./DatabaseReadUrl.ts"
 import { readMustReplicate } from "./DatabaseSynchronous.ts"
 import { LocalPostgres, type LocalPostgresError } from "./embedded/LocalPostgres.ts"
 import { InvalidSetting } from "./InvalidSetting.ts"
@@ -19,10 +20,25 @@ export interface DatabaseOptions {
 }
 
 /** The embedded PostgreSQL has no standby. */
-const refuseEmbedded = Effect.flatMap(readMustReplicate, (mustReplicate) =>
-  mustReplicate
-    ? Effect.fail(new InvalidSetting({ message: "DATABASE_SYNCHRONOUS is required without DATABASE_URL: set both" }))
-    : Effect.void)
+const refuseEmbedded = Effect.gen(function*() {
+  const mustReplicate = yield* readMustReplicate
+  if (mustReplicate) {
+    return yield* new InvalidSetting({ message: "DATABASE_SYNCHRONOUS is required without DATABASE_URL: set both" })
+  }
+  yield* readStandbyUrl({ isEmbedded: true, mustReplicate })
+})
+
+const named = Effect.fnUntraced(function*(url: Redacted.Redacted) {
+  const mustReplicate = yield* readMustReplicate
+  const standbyUrl = yield* readStandbyUrl({ isEmbedded: false, mustReplicate })
+  return {
+    isEmbedded: false,
+    dataDirectory: null,
+    connection: { url },
+    mustReplicate,
+    ...standbyUrl === null ? {} : { standbys: { url: standbyUrl } }
+  }
+})
 
 /** How to connect to the database. An embedded database runs for as long as this service is in scope. */
 export class Database extends Context.Service<Database, {
@@ -32,21 +48,14 @@ export class Database extends Context.Service<Database, {
   readonly connection: PgClient.PgPoolConfig
   /** Whether results count only once the synchronous standbys have them (`DATABASE_SYNCHRONOUS`). By default they count at once. */
   readonly mustReplicate?: boolean
+  /** How to connect to standbys that serve reads, as the reader (`DATABASE_READ_URL`). Needs `mustReplicate`. Default: none. */
+  readonly standbys?: PgClient.PgPoolConfig
 }>()("financial-agents-gateway/node/Database") {
   static readonly layer = (
     options: DatabaseOptions
   ): Layer.Layer<Database, LocalPostgresError | InvalidSetting | Config.ConfigError> =>
     Option.match(options.databaseUrl, {
-      onSome: (url) =>
-        Layer.effect(
-          Database,
-          Effect.map(readMustReplicate, (mustReplicate) => ({
-            isEmbedded: false,
-            dataDirectory: null,
-            connection: { url },
-            mustReplicate
-          }))
-        ),
+      onSome: (url) => Layer.effect(Database, named(url)),
       onNone: () =>
         Layer.effect(
           Database,

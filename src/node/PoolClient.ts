@@ -7,13 +7,14 @@ import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { Connection } from "effect/sql/SqlConnection"
+import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import { ConnectionError, SqlError, UnknownError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
 import { ConfirmedConnection } from "./ConfirmedConnection.ts"
 import { confirmReplication } from "./confirmReplication.ts"
 import { openPool, spanAttributesOf } from "./openPool.ts"
 import { SessionConnection } from "./SessionConnection.ts"
+import type { StandbyReads } from "./StandbyReads.ts"
 import { statementTimeout } from "./statementTimeout.ts"
 
 /**
@@ -49,13 +50,19 @@ const waitsTooLong = () => {
 /** The fragment of the driver's compiler for a value as `jsonb`. */
 const jsonFragment = Statement.custom<Extract<PgClient.PgCustom, { readonly kind: "PgJson" }>>("PgJson")
 
-const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string, mustReplicate: boolean) {
+const make = Effect.fnUntraced(function*(
+  config: PgClient.PgPoolConfig,
+  name: string,
+  mustReplicate: boolean,
+  standbys: StandbyReads | null
+) {
   const pool = yield* openPool(config, name)
   const connectionOf = (session: PgConnection.PgConnection) =>
     mustReplicate ? new ConfirmedConnection(session, confirmReplication(session)) : new SessionConnection(session)
+  const borrower: Borrower = (run) => pool.use((session) => run(connectionOf(session)))
   const client = yield* SqlClient.make({
     acquirer: Effect.map(pool.get, connectionOf),
-    borrower: (run) => pool.use((session) => run(connectionOf(session))),
+    borrower: standbys === null ? borrower : standbys.before(borrower),
     transactionAcquirer: Effect.map(pool.reserve, connectionOf),
     compiler: PgClient.makeCompiler(),
     driver: "pg",
@@ -75,11 +82,12 @@ const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: st
 
 /**
  * A pool that gives each statement a connection of its own. Metrics name it `name`. With `mustReplicate` it tells each result after its
- * confirmation: see `ConfirmedConnection`.
+ * confirmation: see `ConfirmedConnection`. With `standbys`, they run the statements that they may.
  */
 export const layer = (
   config: PgClient.PgPoolConfig,
   name: string,
-  mustReplicate = false
+  mustReplicate = false,
+  standbys: StandbyReads | null = null
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError> =>
-  PgClient.layerFrom(make(config, name, mustReplicate))
+  PgClient.layerFrom(make(config, name, mustReplicate, standbys))

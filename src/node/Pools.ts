@@ -3,7 +3,6 @@
  * provisioning, the ledger, migrations, workers and figures.
  */
 import type * as PgClient from "@effect/sql-pg/PgClient"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -13,18 +12,28 @@ import { Database } from "./Database.ts"
 import { epochTimestamps } from "./epochTimestamps.ts"
 import * as PoolClient from "./PoolClient.ts"
 import * as ReaderClient from "./ReaderClient.ts"
+import type { StandbyReads } from "./StandbyReads.ts"
+import { Standbys } from "./Standbys.ts"
+
+type LayerOf<A> = (
+  config: PgClient.PgPoolConfig,
+  name: string,
+  mustReplicate: boolean,
+  standbys: StandbyReads | null
+) => Layer.Layer<A, SqlError>
+
+const applicationName = "financial-agents-gateway"
 
 /** A client on the `Database`. All users of the same layer share one pool. Metrics name it `name`. */
 const client = <A>(
-  layerOf: (config: PgClient.PgPoolConfig, name: string, mustReplicate: boolean) => Layer.Layer<A, SqlError>,
+  layerOf: LayerOf<A>,
   name: string,
-  settings: PgClient.PgPoolConfig
+  settings: PgClient.PgPoolConfig,
+  standbys: StandbyReads | null = null
 ): Layer.Layer<A, SqlError, Database> =>
   Layer.effectContext(
     Effect.flatMap(Database, ({ connection, mustReplicate = false }) =>
-      Layer.build(
-        layerOf({ applicationName: "financial-agents-gateway", ...connection, ...settings }, name, mustReplicate)
-      ))
+      Layer.build(layerOf({ applicationName, ...connection, ...settings }, name, mustReplicate, standbys)))
   )
 
 /** A pool that gives each statement a connection of its own. */
@@ -70,6 +79,22 @@ export const readerParameters = {
   ...requestLimits
 }
 
+const ReadStandbys = Standbys.layer({ applicationName, startupParameters: readerParameters })
+
+/**
+ * A client whose reads the standbys serve, if the database has some. Their pool has the same settings, of a shared pool if it is
+ * `multiplex`.
+ */
+const readingClient = <A>(
+  layerOf: LayerOf<A>,
+  name: string,
+  settings: PgClient.PgPoolConfig
+): Layer.Layer<A, SqlError, Database> =>
+  Layer.unwrap(Effect.gen(function*() {
+    const standbys = yield* (yield* Standbys).open(`${name}_standby`, { applicationName, ...settings })
+    return client(layerOf, name, settings, standbys)
+  })).pipe(Layer.provide(ReadStandbys))
+
 /**
  * For verifiers of applications. `OperationPool` is the same for the gateway itself. Its connections have no `connectionTTL`: checking the age of a
  * connection with each statement would cost a quarter of the reads. Many statements share a connection, so no statement
@@ -81,12 +106,16 @@ export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = 
   startupParameters: readerParameters
 })
 
-/** The same for `OperationStore` and the gateway's own verifier: timestamps are milliseconds since the epoch. */
-export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(
+/**
+ * The same for `OperationStore`, `OperationFeed` and the gateway's own verifier: timestamps are milliseconds since the epoch. A standby may
+ * serve the statements with `onPrimaryOrStandby`.
+ */
+export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = readingClient(
   ReaderClient.layer,
   "operations",
   {
     maxConnections: 4,
+    multiplex: true,
     startupParameters: readerParameters,
     types: epochTimestamps()
   }
@@ -96,11 +125,9 @@ export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database>
  * For filtered lists: see `ListClient`. Each statement has a connection of its own, which is freed when its client
  * goes. There are twice as many connections as one client may use (`LifecycleOptions.maxListsPerClient`).
  */
-export const ListPool = Layer.effect(
-  ListClient,
-  Effect.map(
-    Layer.build(pool("lists", { maxConnections: 8, connectionTTL, startupParameters: readerParameters })),
-    (context) => Context.get(context, SqlClient.SqlClient)
+export const ListPool = Layer.effect(ListClient, SqlClient.SqlClient).pipe(
+  Layer.provide(
+    readingClient(PoolClient.layer, "lists", { maxConnections: 8, connectionTTL, startupParameters: readerParameters })
   )
 )
 

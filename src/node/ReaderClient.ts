@@ -1,6 +1,5 @@
 /**
- * A `SqlClient` for many short reads on few connections. The statements of one turn of the event loop leave in one write
- * per connection, and no statement outlives its answer in memory.
+ * A `SqlClient` for many short reads on few connections, which they share: see `openSharedPool`.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
@@ -8,35 +7,15 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { Connection } from "effect/sql/SqlConnection"
+import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Compiler } from "effect/sql/Statement"
-import { makeCloseSilent } from "./closeSilent.ts"
 import { ConfirmedConnection } from "./ConfirmedConnection.ts"
 import { makeSharedConfirm } from "./confirmReplication.ts"
-import { forgetAnswered } from "./forgetAnswered.ts"
-import { openPool, spanAttributesOf } from "./openPool.ts"
-import { rememberPrepared } from "./rememberPrepared.ts"
+import { spanAttributesOf } from "./openPool.ts"
+import { openSharedPool } from "./openSharedPool.ts"
 import { SessionConnection } from "./SessionConnection.ts"
-import { statementTimeout } from "./statementTimeout.ts"
-
-/**
- * Waits until the event loop has read all input that is ready. An interrupted waiter runs nothing.
- *
- * The driver writes the statements of a connection in a microtask. Microtasks run after each request that Node reads, so
- * every request would cost a write of its own. An immediate runs after all of them, and before the loop sleeps.
- */
-const makeEndOfTurn = (): Effect.Effect<void> => {
-  let waiting: Array<(end: Effect.Effect<void>) => void> = []
-  const endTurn = () => {
-    const waiters = waiting
-    waiting = []
-    for (const resume of waiters) resume(Effect.void)
-  }
-  return Effect.callback((resume) => {
-    if (waiting.push(resume) === 1) setImmediate(endTurn)
-  })
-}
+import type { StandbyReads } from "./StandbyReads.ts"
 
 /**
  * Compiles each statement anew. The driver's own compiler keeps all statements in a `WeakMap`, although each runs once.
@@ -56,13 +35,11 @@ const compiler: Compiler = {
 }
 
 /** The connection of each session. */
-const makeConnections = (mustReplicate: boolean, closeSilent: (session: PgConnection.PgConnection) => void) => {
+const makeConnections = (mustReplicate: boolean) => {
   const connections = new WeakMap<PgConnection.PgConnection, Connection>()
   return (session: PgConnection.PgConnection): Connection => {
     const known = connections.get(session)
     if (known !== undefined) return known
-    rememberPrepared(session)
-    closeSilent(session)
     const connection = mustReplicate
       ? new ConfirmedConnection(session, makeSharedConfirm(session))
       : new SessionConnection(session)
@@ -71,18 +48,18 @@ const makeConnections = (mustReplicate: boolean, closeSilent: (session: PgConnec
   }
 }
 
-const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: string, mustReplicate: boolean) {
-  const pool = yield* openPool({ ...config, multiplex: true }, name)
-  const endOfTurn = makeEndOfTurn()
-  const connectionOf = makeConnections(mustReplicate, yield* makeCloseSilent(statementTimeout(config)))
+const make = Effect.fnUntraced(function*(
+  config: PgClient.PgPoolConfig,
+  name: string,
+  mustReplicate: boolean,
+  standbys: StandbyReads | null
+) {
+  const pool = yield* openSharedPool(config, name)
+  const connectionOf = makeConnections(mustReplicate)
+  const borrower: Borrower = (run) => pool.use((session) => run(connectionOf(session)))
   return yield* SqlClient.make({
     acquirer: Effect.map(pool.get, connectionOf),
-    borrower: (run) =>
-      Effect.flatMap(endOfTurn, () =>
-        pool.use((session) => {
-          forgetAnswered(session)
-          return run(connectionOf(session))
-        })),
+    borrower: standbys === null ? borrower : standbys.before(borrower),
     transactionAcquirer: Effect.map(pool.reserve, connectionOf),
     compiler,
     driver: "pg",
@@ -95,11 +72,13 @@ const make = Effect.fnUntraced(function*(config: PgClient.PgPoolConfig, name: st
 /**
  * A pool whose statements share connections (`multiplex`). A statement starts when the event loop has read all input that
  * is ready. A transaction has a connection of its own, and its statements start at once. Metrics name the pool `name`. With
- * `mustReplicate` it tells each result after its confirmation: see `ConfirmedConnection`.
+ * `mustReplicate` it tells each result after its confirmation: see `ConfirmedConnection`. With `standbys`, they run the statements that
+ * they may.
  */
 export const layer = (
   config: PgClient.PgPoolConfig,
   name = "reader",
-  mustReplicate = false
+  mustReplicate = false,
+  standbys: StandbyReads | null = null
 ): Layer.Layer<SqlClient.SqlClient, SqlError> =>
-  Layer.effect(SqlClient.SqlClient, make(config, name, mustReplicate)).pipe(Layer.provide(Reactivity.layer))
+  Layer.effect(SqlClient.SqlClient, make(config, name, mustReplicate, standbys)).pipe(Layer.provide(Reactivity.layer))

@@ -3,9 +3,9 @@
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { confirmation } from "../services/internal/confirmation.ts"
+import { makeShared } from "./makeShared.ts"
 
 /** Fails if the standby may lack something that the session has seen until then. */
 export type Confirm = Effect.Effect<void, SqlError>
@@ -23,33 +23,6 @@ export const confirmReplication = (session: PgConnection.PgConnection): Confirm 
     ({ rows: [row] }) => row?.["gap"] === null ? Effect.void : Effect.fail(notReplicated(row?.["gap"]))
   )
 
-type Resume = (confirmed: Confirm) => void
-
-/**
- * The same for a session whose statements share the connection. Calls of one turn of the event loop share a confirmation, and so do all
- * that come while one is under way: theirs begins after it. It belongs to no caller, so the interruption of one does not end it.
- */
-export const makeSharedConfirm = (session: PgConnection.PgConnection): Confirm => {
-  const confirm = confirmReplication(session)
-  let waiting: Array<Resume> = []
-  let isUnderWay = false
-
-  const begin = () => {
-    const served = waiting
-    waiting = []
-    Effect.runCallback(confirm, {
-      onExit: (exit) => {
-        for (const resume of served) resume(Exit.isSuccess(exit) ? Effect.void : Effect.failCause(exit.cause))
-        if (waiting.length === 0) isUnderWay = false
-        else begin()
-      }
-    })
-  }
-
-  return Effect.callback((resume) => {
-    waiting.push(resume)
-    if (isUnderWay) return
-    isUnderWay = true
-    setImmediate(begin)
-  })
-}
+/** The same for a session whose statements share the connection: see `makeShared`. */
+export const makeSharedConfirm = (session: PgConnection.PgConnection): Confirm =>
+  makeShared(confirmReplication(session))

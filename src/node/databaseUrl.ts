@@ -1,5 +1,5 @@
 /**
- * `DATABASE_URL`: a libpq URI with one host or several. What the gateway does not support is an error, and is not ignored: a URL
+ * `DATABASE_URL` and `DATABASE_READ_URL`: a libpq URI with one host or several. What the gateway does not support is an error, and is not ignored: a URL
  * that names certificates must not connect without them.
  */
 import * as Data from "effect/Data"
@@ -25,7 +25,16 @@ const supported: Readonly<Record<string, RegExp>> = {
   options: /^/u,
   connect_timeout: /^\d{1,6}$/u,
   sslmode: /^(?:disable|allow|prefer|require|verify-ca|verify-full)$/u,
-  target_session_attrs: /^(?:any|read-write|primary)$/u
+  target_session_attrs: /^/u
+}
+
+/** The servers that a URL is for. */
+export type ServerRole = "primary" | "standby"
+
+/** Its values for the servers of a URL. */
+const targets: Readonly<Record<ServerRole, ReadonlyArray<string>>> = {
+  primary: ["any", "read-write", "primary"],
+  standby: ["any", "standby"]
 }
 
 /** Other parameters of libpq, which an error may name. */
@@ -68,7 +77,7 @@ const invalid = (message: string) => new InvalidDatabaseUrl({ message: `the data
 /** `postgres://`, the user and the hosts, the path and the parameters. */
 const parts = /^(?<scheme>postgres(?:ql)?:\/\/)(?<authority>[^/?#]*)(?<path>\/[^?#]*)?(?:\?(?<query>[^#]*))?(?:#.*)?$/iu
 
-const readParameters = (query: string): URLSearchParams => {
+const readParameters = (query: string, role: ServerRole): URLSearchParams => {
   const parameters = new URLSearchParams(query)
   for (const [name, value] of parameters) {
     const form = Object.hasOwn(supported, name) ? supported[name] : undefined
@@ -76,7 +85,8 @@ const readParameters = (query: string): URLSearchParams => {
       throw invalid(`has an unsupported parameter${unsupported.includes(name) ? `: ${name}` : ""}`)
     }
     if (parameters.getAll(name).length > 1) throw invalid(`has the parameter ${name} more than once`)
-    if (!form.test(value)) throw invalid(`has an invalid ${name}`)
+    const isValid = name === "target_session_attrs" ? targets[role].includes(value) : form.test(value)
+    if (!isValid) throw invalid(`has an invalid ${name}`)
   }
   return parameters
 }
@@ -100,13 +110,13 @@ const hostsOfAuthority = (authority: string, port: string | null): ReadonlyArray
 
 /**
  * Reads a URL. A URL with several hosts refuses servers in recovery by default, because they cannot serve; libpq takes any server.
- * Throws `InvalidDatabaseUrl`.
+ * With the role `standby` they may serve. Throws `InvalidDatabaseUrl`.
  */
-export const readDatabaseUrl = (url: string): DatabaseServers => {
+export const readDatabaseUrl = (url: string, role: ServerRole = "primary"): DatabaseServers => {
   // A file with the URL may end in a line break.
   const { authority = "", path = "", query = "", scheme } = parts.exec(url.trim())?.groups ?? {}
   if (scheme === undefined) throw invalid("must be postgres://USER:PASSWORD@HOST:PORT/DATABASE")
-  const parameters = readParameters(query)
+  const parameters = readParameters(query, role)
   const [host, port, target] = ["host", "port", "target_session_attrs"].map((name) => parameters.get(name))
   parameters.delete("target_session_attrs")
   const at = authority.lastIndexOf("@") + 1
@@ -129,6 +139,6 @@ export const readDatabaseUrl = (url: string): DatabaseServers => {
   if (!urls.every((one) => URL.canParse(one))) throw invalid("has an invalid host, port, user or password")
   return {
     urls: urls as [string, ...Array<string>],
-    mustBePrimary: target == null ? urls.length > 1 : target !== "any"
+    mustBePrimary: role === "primary" && (target == null ? urls.length > 1 : target !== "any")
   }
 }

@@ -5,13 +5,13 @@ import * as Redacted from "effect/Redacted"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { PoolMetrics } from "../metrics/PoolMetrics.ts"
 import { countPool } from "./countPool.ts"
-import { readDatabaseUrl } from "./databaseUrl.ts"
+import { readDatabaseUrl, type ServerRole } from "./databaseUrl.ts"
 import { openPrimaryPool } from "./primaryPool.ts"
 
 /** The servers of a URL. An invalid URL fails here, so the process ends when it opens its pools. */
-const readServers = (url: Redacted.Redacted) =>
+const readServers = (url: Redacted.Redacted, role: ServerRole) =>
   Effect.try({
-    try: () => readDatabaseUrl(Redacted.value(url)),
+    try: () => readDatabaseUrl(Redacted.value(url), role),
     catch: (cause) =>
       new SqlError({
         reason: new ConnectionError({
@@ -22,9 +22,9 @@ const readServers = (url: Redacted.Redacted) =>
       })
   })
 
-const openServers = Effect.fnUntraced(function*(config: PgPool.Config) {
+const openServers = Effect.fnUntraced(function*(config: PgPool.Config, role: ServerRole) {
   if (config.url === undefined) return yield* PgPool.make(config)
-  const { mustBePrimary, urls: [first, ...others] } = yield* readServers(config.url)
+  const { mustBePrimary, urls: [first, ...others] } = yield* readServers(config.url, role)
   const at = (url: string): PgPool.Config => ({ ...config, url: Redacted.make(url) })
   return others.length === 0 && !mustBePrimary
     ? yield* PgPool.make(at(first))
@@ -32,8 +32,8 @@ const openServers = Effect.fnUntraced(function*(config: PgPool.Config) {
 })
 
 /** Opens a pool on the servers of its URL. Its connections are counted under `name` if the process has metrics. */
-export const openPool = Effect.fnUntraced(function*(config: PgPool.Config, name: string) {
-  const pool = yield* openServers(config)
+export const openPool = Effect.fnUntraced(function*(config: PgPool.Config, name: string, role: ServerRole = "primary") {
+  const pool = yield* openServers(config, role)
   const metrics = yield* PoolMetrics
   return metrics === null ? pool : countPool(pool, metrics.pool(name))
 })

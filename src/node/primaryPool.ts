@@ -50,6 +50,8 @@ export const openPrimaryPool = Effect.fnUntraced(function*(
     if (current === server) current = (server + 1) % pools.length
   }
 
+  const servers = new WeakMap<Session, number>()
+
   /** Statements and leases of each server that have a session. */
   const lent = pools.map(() => 0)
 
@@ -82,6 +84,7 @@ export const openPrimaryPool = Effect.fnUntraced(function*(
           Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : Scope.close(scope, exit)),
           Effect.onInterrupt(() => moveIfSilent(server))
         )
+        servers.set(session, server)
         lent[server]!++
         yield* Scope.addFinalizer(scope, Effect.sync(() => lent[server]!--))
         return session
@@ -109,6 +112,7 @@ export const openPrimaryPool = Effect.fnUntraced(function*(
       let hasBegun = false
       const begin = (session: Session) => {
         hasBegun = true
+        if (!servers.has(session)) servers.set(session, server)
         lent[server]!++
         return Effect.ensuring(run(session), Effect.sync(() => lent[server]!--))
       }
@@ -135,6 +139,11 @@ export const openPrimaryPool = Effect.fnUntraced(function*(
     get: get(),
     reserve: Effect.flatMap(get(), ({ pin }) => pin),
     use: (run) => use(run),
-    invalidate: (session) => Effect.forEach(pools, (pool) => pool.invalidate(session), { discard: true })
+    // Its user found the server unfit.
+    invalidate: (session) =>
+      Effect.forEach(pools, (pool, server) => {
+        if (servers.get(session) === server) moveFrom(server)
+        return pool.invalidate(session)
+      }, { discard: true })
   }
 })

@@ -1,6 +1,7 @@
 /**
  * A witness in etcd 3.4 or later, by its JSON gateway. Each step is one transaction, or one linearizable range.
  */
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import type * as HttpClient from "effect/http/HttpClient"
@@ -11,8 +12,8 @@ import type { ClaimBatch } from "../domain/ClaimBatch.ts"
 import { exchangeJson, type ServerFailure } from "../http/JsonExchange.ts"
 import { type WitnessStore, WitnessUnavailable } from "./Witness.ts"
 
-/** Limits of one exchange with one endpoint. After that, the next endpoint is asked. */
-const exchange = { timeout: "1 second", size: 16 * 1024 * 1024 } as const
+/** The most bytes of an answer. */
+const size = 16 * 1024 * 1024
 
 export interface EtcdWitnessOptions {
   /** Without a path: `https://host:2379`. */
@@ -20,6 +21,8 @@ export interface EtcdWitnessOptions {
   /** The first part of all keys, which no other ledger may use. */
   readonly prefix: string
   readonly user: { readonly name: string; readonly password: Redacted.Redacted<string> } | null
+  /** How long one endpoint may take to answer, before the next one is asked. A second by default. */
+  readonly timeout?: Duration.Input
 }
 
 interface KeyValue {
@@ -52,7 +55,7 @@ const endOf = (prefix: string) => `${prefix.slice(0, -1)}0`
 /** Makes the witness. It connects with the first step. */
 export const makeEtcdWitness = (
   client: HttpClient.HttpClient,
-  { endpoints, prefix, user }: EtcdWitnessOptions
+  { endpoints, prefix, timeout = "1 second", user }: EtcdWitnessOptions
 ): WitnessStore => {
   const epochKey = `${prefix}/epoch`
   const batchesPrefix = `${prefix}/batches/`
@@ -71,7 +74,7 @@ export const makeEtcdWitness = (
         HttpClientRequest.bodyJsonUnsafe(body),
         token === null ? (request) => request : HttpClientRequest.setHeader("authorization", token)
       ),
-      exchange
+      { timeout, size }
     )
 
   const signIn = Effect.fnUntraced(function*(endpoint: string) {

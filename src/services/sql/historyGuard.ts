@@ -10,6 +10,8 @@ import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** How far the ledger of a server had come. */
 export interface LedgerPlace {
+  /** The cluster and the database that the ledger names as its home. Each has timelines of its own. */
+  readonly home: string
   readonly timeline: number
   /** Bytes of WAL that the server keeps, from the beginning of all timelines. */
   readonly flushed: number
@@ -19,13 +21,18 @@ export interface LedgerPlace {
 
 /** A scalar subquery. PostgreSQL runs it once a statement. Marks are few: one for each failover. */
 export const placeColumn = `(SELECT json_build_object(
+    'home', (SELECT system_identifier || '/' || database FROM ledger_home),
     'timeline', ledger_timeline(),
     'flushed', pg_current_wal_flush_lsn() - '0/0'::pg_lsn,
     'marks', (SELECT json_object_agg(timeline, id) FROM change_marks)
   )) AS place`
 
-/** Whether the ledger at `now` can have forgotten something that it knew at `before`. */
+/**
+ * Whether the ledger at `now` can have forgotten something that it knew at `before`. A ledger that moved to another home has rules of its
+ * own: nothing is claimed before a worker has started there, and its start holds all operations.
+ */
 export const isBehind = (now: LedgerPlace, before: LedgerPlace): boolean => {
+  if (now.home !== before.home) return false
   if (now.timeline < before.timeline) return true
   const mark = before.marks[before.timeline]
   if (mark !== undefined && now.marks[before.timeline] !== mark) return true

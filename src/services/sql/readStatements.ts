@@ -7,7 +7,7 @@ import type { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { type OperationId, operationStates } from "../../domain/Operation.ts"
 import type { OperationQuery } from "../../domain/OperationQuery.ts"
 import { goodStanding, grantOfCredential, isGrantOfCredential, standingInteger } from "./grantStanding.ts"
-import { onPrimary } from "./onPrimary.ts"
+import { onPrimary, onPrimaryOrStandby } from "./onPrimary.ts"
 import { columnAt, publicColumns } from "./OperationRow.ts"
 
 /** Whether the operation `o` belongs to the grant `g`. */
@@ -19,8 +19,8 @@ const columns = `${publicColumns}, ${standingInteger("$4 = ANY (g.scopes)")} AS 
 /** The position of the column behind those of the operation. */
 export const standingAt = Object.keys(columnAt).length
 
-/** A server in recovery fails here, before it looks for the grant: see `onPrimary`. */
-const condition = `${onPrimary} AND ${isGrantOfCredential}`
+/** A server in recovery fails here, before it looks for the grant, unless it may serve: see `onPrimary`. */
+const condition = `${onPrimaryOrStandby} AND ${isGrantOfCredential}`
 
 const findStatement = `
   SELECT ${columns}

@@ -19,7 +19,7 @@ import {
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { accessTokenDigest, accessTokenPattern } from "../../domain/OpaqueToken.ts"
 import { MemoryLedger } from "../memory/MemoryLedger.ts"
-import { onPrimary } from "../sql/onPrimary.ts"
+import { onPrimaryOrStandby } from "../sql/onPrimary.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 import {
   AcceptedCredentials,
@@ -47,11 +47,11 @@ export {
   type SenderOptions
 }
 
-/** Reads the primary only: a standby may lack a token that was just issued, and would make it invalid. */
+/** A standby must not answer just so: it may lack a token that was just issued, and would make it invalid. */
 const identityOfToken = `
   SELECT t.grant_id, t.client_id, g.subject
   FROM access_tokens t JOIN grants g ON g.id = t.grant_id AND g.client_id = t.client_id
-  WHERE ${onPrimary} AND t.digest = decode($1, 'hex')`
+  WHERE ${onPrimaryOrStandby} AND t.digest = decode($1, 'hex')`
 
 /** Why a credential is refused, or cannot be verified. */
 export type Refusal = InvalidCredential | InvalidDpopProof | NonceRequired | AuthorizationUnavailable

@@ -15,7 +15,7 @@ import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { makeMemoryWitness } from "../../../src/witness/MemoryWitness.ts"
 import { makePostgresWitness } from "../../../src/witness/PostgresWitness.ts"
 import { type WitnessStore, WitnessUnavailable } from "../../../src/witness/Witness.ts"
-import { etcdServer, etcdWitness } from "../../fixtures/EtcdServer.ts"
+import { etcdServer, etcdWitness, isEtcdTested } from "../../fixtures/EtcdServer.ts"
 import { accept } from "../../fixtures/Ledger.ts"
 import { newCluster, newLedger, runServer, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
 import { acceptSeveral, claimTerms, issueAtNewProvider } from "../../fixtures/Queue.ts"
@@ -31,7 +31,9 @@ import {
 } from "../../fixtures/WitnessedWorkers.ts"
 
 const stores = {
-  etcd: Effect.flatMap(etcdServer(), ({ endpoint }) => etcdWitness({ endpoints: [endpoint] })),
+  ...isEtcdTested
+    ? { etcd: Effect.flatMap(etcdServer(), ({ endpoint }) => etcdWitness({ endpoints: [endpoint] })) }
+    : {},
   PostgreSQL: Effect.gen(function*() {
     const cluster = yield* newCluster
     yield* runServer(cluster)

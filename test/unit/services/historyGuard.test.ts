@@ -1,0 +1,77 @@
+/**
+ * A ledger is behind exactly if it lacks something that was seen before. The model is a tree of histories: WAL grows, servers are promoted,
+ * and any earlier state may come back.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { isBehind, type LedgerPlace } from "../../../src/services/sql/historyGuard.ts"
+
+interface State {
+  readonly place: LedgerPlace
+  /** All states that it contains. */
+  readonly past: ReadonlySet<LedgerPlace>
+}
+
+const moves = Schema.Array(
+  Schema.Struct({
+    kind: Schema.Literals(["grow", "grow", "promote", "back"]),
+    to: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1000 }))
+  })
+).check(Schema.isMaxLength(25))
+
+const start: LedgerPlace = { home: "1/1", timeline: 1, flushed: 0, marks: { 1: "first" } }
+
+describe("The memory of how far the ledger had come", () => {
+  it.effect.prop(
+    "finds every state behind that lacks what was seen, and no other",
+    [moves],
+    ([steps]) =>
+      Effect.sync(() => {
+        let ids = 0
+        // Bytes of WAL are never written twice with the same content, but their numbers recur in another history.
+        const grown = ({ past, place }: State): State => {
+          const next = { ...place, flushed: place.flushed + 1 }
+          return { place: next, past: new Set([...past, next]) }
+        }
+        const promoted = ({ past, place }: State): State => {
+          const timeline = place.timeline + 1
+          const next = {
+            ...place,
+            timeline,
+            flushed: place.flushed + 1,
+            marks: { ...place.marks, [timeline]: `${++ids}` }
+          }
+          return { place: next, past: new Set([...past, next]) }
+        }
+        const states: Array<State> = [{ place: start, past: new Set([start]) }]
+        for (const { kind, to } of steps) {
+          const last = states.at(-1)!
+          if (kind === "back") states.push(states[to % states.length]!)
+          else states.push(kind === "grow" ? grown(last) : promoted(last))
+        }
+        for (const { place: before } of states) {
+          for (const { past, place: now } of states) {
+            const isFork = now.timeline === before.timeline && now.marks[now.timeline] === before.marks[now.timeline]
+            // WAL that grew anew after a disk was put back looks like that which was lost: only the length tells them apart.
+            if (isFork && !past.has(before) && now.flushed >= before.flushed) continue
+            // So does an ancestor timeline that was continued from an earlier place before the promotion.
+            if (past.has(before)) assert.isFalse(isBehind(now, before), JSON.stringify({ now, before }))
+            else if (now.timeline <= before.timeline) {
+              assert.isTrue(isBehind(now, before), JSON.stringify({ now, before }))
+            }
+          }
+        }
+      })
+  )
+
+  it("does not compare two homes, whose timelines have nothing to do with each other", () => {
+    assert.isFalse(isBehind({ ...start, home: "2/1" }, { ...start, timeline: 7, flushed: 9 }))
+  })
+
+  it("finds a timeline of the same number that began elsewhere", () => {
+    const seen = { ...start, timeline: 2, flushed: 5, marks: { 1: "first", 2: "one" } }
+    assert.isTrue(isBehind({ ...seen, flushed: 9, marks: { 1: "first", 2: "other" } }, seen))
+    assert.isTrue(isBehind({ ...seen, timeline: 3, flushed: 9, marks: { 1: "first", 2: "other", 3: "x" } }, seen))
+    assert.isFalse(isBehind({ ...seen, timeline: 3, flushed: 9, marks: { 1: "first", 2: "one", 3: "x" } }, seen))
+  })
+})
