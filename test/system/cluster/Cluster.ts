@@ -26,7 +26,7 @@ const haproxyConfiguration = (): string => {
   const listen = (role: "primary" | "replica", port: number) => [
     `listen ${role}`,
     `  bind 127.0.0.1:${port}`,
-    `  option httpchk OPTIONS /${role}`,
+    `  option httpchk OPTIONS /${role}${role === "replica" ? "?lag=16MB" : ""}`,
     "  http-check expect status 200",
     ...servers
   ]

@@ -33,7 +33,8 @@ const settingsFor = (without: ReadonlyArray<Protection>) => {
     ...has("synchronous") && { DATABASE_SYNCHRONOUS: "required" },
     ...has("witness") && { WITNESS: `etcd://${addresses.dcs}:2379/financial-agents-gateway` }
   }
-  const reads = has("standby-reads") ? { DATABASE_READ_URL: urlOf("reader", ports.standby) } : {}
+  // Only confirmed reads may run on a standby: the gateway refuses the setting otherwise.
+  const reads = has("standby-reads") && has("synchronous") ? { DATABASE_READ_URL: urlOf("reader", ports.standby) } : {}
   return {
     owner: { NODE_OPTIONS: shared.NODE_OPTIONS, DATABASE_URL: urlOf("owner") },
     writer: { ...shared, DATABASE_URL: urlOf("writer") },
@@ -127,9 +128,9 @@ export class Gateways {
     for (const { pids } of this.workers) signal(pids, "SIGCONT")
   }
 
-  /** What an operator does after a failover that lost nothing. */
+  /** What an operator does after a failover that lost nothing, as soon as HAProxy has found the new primary. */
   async releaseAll(): Promise<void> {
-    await this.command("writer", "operations", "release", "--all")
+    await expectSoon(30, "held operations are released", () => this.command("writer", "operations", "release", "--all"))
   }
 
   /** The names of processes that ended by themselves, and are started again. */

@@ -44,6 +44,9 @@ const values = readOptions(import.meta.url, {
   })
 })
 
+/** Faults of a control, which ends with the first that the judge finds. */
+const mostOfControl = 12
+
 const cannot = (message: string): never => {
   process.stderr.write(`error: ${message}\n`)
   process.exit(2)
@@ -69,7 +72,7 @@ const config = Schema.encodeSync(RunConfig)({
   directory,
   out,
   seed: values.seed,
-  faults: values.control === null ? values.faults : Math.min(values.faults, 8),
+  faults: values.control === null ? values.faults : Math.min(values.faults, mostOfControl),
   kinds: values.kind,
   without: values.without,
   control: values.control
