@@ -1,6 +1,5 @@
 /** A run as a picture: when reads, acceptances and submissions succeeded, and the faults. */
-import { successes } from "./Report.ts"
-import type { Run } from "./Report.ts"
+import { type Run, successes } from "./Report.ts"
 
 const [left, right, rowHeight, top] = [110, 24, 64, 200]
 
@@ -36,10 +35,11 @@ export const plot = (run: Run): string => {
       const column = Math.floor((at - start) / 1000 / step)
       counts.set(column, (counts.get(column) ?? 0) + 1)
     }
-    const most = Math.max(1, ...counts.values())
+    // Bursts, such as the last reads of all operations, are cut off.
+    const most = [...counts.values()].sort((a, b) => a - b)[Math.floor(counts.size * 0.95)] ?? 1
     const base = top + (index + 1) * rowHeight - 8
     const bars = [...counts].map(([column, count]) => {
-      const height = round(count / most * (rowHeight - 16))
+      const height = round(Math.min(1, count / most) * (rowHeight - 16))
       return `M${round(left + column * step * scale)} ${base}v-${height}h${step * scale}v${height}z`
     })
     return `<text x="${left - 8}" y="${base - 16}" text-anchor="end">${name}</text>`
