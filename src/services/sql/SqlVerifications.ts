@@ -16,7 +16,7 @@ import {
 import { missingBatchEvidence } from "../internal/rescueEvidence.ts"
 import { resultOf } from "../internal/verificationResult.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
-import { placeHold, toIndeterminate } from "./queueFragments.ts"
+import { endClaims, placeHold } from "./queueFragments.ts"
 import { released } from "./SqlHolds.ts"
 
 interface StateRow {
@@ -44,8 +44,7 @@ export const makeVerifications = Effect.gen(function*() {
   /** Holds all operations that a worker may have sent in another history. */
   const holdEverything = Effect.gen(function*() {
     const held = yield* count(holdStatement)
-    // A statement of its own: it sees the claims for which the one before waited.
-    yield* sql.unsafe(uncertainStatement, [JSON.stringify(missingBatchEvidence)])
+    yield* sql.unsafe(endClaims("$1"), [JSON.stringify(missingBatchEvidence)])
     return held
   })
 
@@ -145,13 +144,6 @@ const holdStatement = `
     UPDATE ledger_home SET history = gen_random_uuid()
   )
   UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
-
-/**
- * Ends every claim. An operation may have been sent in the lost history, and its claim in this one may be returned at any time: a
- * worker that took it over would send it a second time. `indeterminate` is true also while a claim holder sends.
- */
-const uncertainStatement = `
-  UPDATE operations o SET ${toIndeterminate("$1", "true")} WHERE o.state = 'submitting'`
 
 /** All that the missing batches sent is held now, so these batches need no more proof. */
 const adoptStatement = `
