@@ -4,43 +4,9 @@ import { canTransition, isEvidence, isTerminal, requiresEvidence } from "../../.
 import type { Receipt } from "../../../src/sandbox/Record.ts"
 import type { Evidence, FinalOperation, Step } from "./Evidence.ts"
 import { nameOf } from "./Faults.ts"
+import { atLeast, atMost, counted, type Figure } from "./Figure.ts"
 import { type ChaosProvider, crashPoints, policy, providers } from "./Plan.ts"
 import type { Outage } from "./Postgres.ts"
-
-/** One line of the result. */
-export interface Figure {
-  readonly name: string
-  readonly value: string
-  /** The required value. */
-  readonly required: string
-  readonly holds: boolean
-  /** Some of the violations. */
-  readonly examples: ReadonlyArray<string>
-}
-
-const counted = (name: string, wrong: ReadonlyArray<string>): Figure => ({
-  name,
-  value: String(wrong.length),
-  required: "0",
-  holds: wrong.length === 0,
-  examples: wrong.slice(0, 5)
-})
-
-const atLeast = (name: string, value: number, least: number): Figure => ({
-  name,
-  value: String(value),
-  required: `at least ${least}`,
-  holds: value >= least,
-  examples: []
-})
-
-const atMost = (name: string, value: number, most: number, examples: ReadonlyArray<string> = []): Figure => ({
-  name,
-  value: String(value),
-  required: `at most ${most}`,
-  holds: value <= most,
-  examples: examples.slice(0, 5)
-})
 
 const groupBy = <A>(items: ReadonlyArray<A>, key: (item: A) => string): ReadonlyMap<string, ReadonlyArray<A>> =>
   Map.groupBy(items, key)
@@ -236,6 +202,3 @@ export const judge = (evidence: Evidence, slack = 1000): ReadonlyArray<Figure> =
   ...stuck(evidence, slack),
   counted("workers that died by themselves", evidence.deaths)
 ]
-
-/** Whether every figure keeps its rule. */
-export const hasPassed = (figures: ReadonlyArray<Figure>): boolean => figures.every(({ holds }) => holds)

@@ -2,32 +2,12 @@
 import { operationStates } from "../../../src/domain/Operation.ts"
 import type { Evidence } from "./Evidence.ts"
 import { nameOf } from "./Faults.ts"
-import type { Figure } from "./Judge.ts"
-
-/** Left-aligned columns, except the second, which contains numbers. */
-const table = (lines: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> => {
-  const widths = lines[0]!.map((_, column) => Math.max(...lines.map((line) => line[column]!.length)))
-  return lines.map((line) =>
-    line.map((cell, column) => column === 1 ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!))
-      .join("  ").trimEnd()
-  )
-}
+import { type Figure, figuresTable, table } from "./Figure.ts"
 
 const tally = (names: Iterable<string>): ReadonlyArray<readonly [name: string, count: string]> =>
   [...Map.groupBy(names, (name) => name)]
     .map(([name, all]) => [name, String(all.length)] as const)
     .toSorted(([one], [other]) => one.localeCompare(other))
-
-const figuresTable = (figures: ReadonlyArray<Figure>): ReadonlyArray<string> => {
-  const lines = table([
-    ["figure", "value", "must be", ""],
-    ...figures.map(({ holds, name, required, value }) => [name, value, required, holds ? "holds" : "BROKEN"])
-  ])
-  const examples = figures.filter(({ holds }) => !holds).flatMap((figure) =>
-    figure.examples.map((example) => `  ${figure.name}: ${example}`)
-  )
-  return [...lines, ...examples]
-}
 
 /** The table of figures, and the events of the run. */
 export const report = (evidence: Evidence, figures: ReadonlyArray<Figure>): ReadonlyArray<string> => {

@@ -1,0 +1,197 @@
+/** The cluster: etcd, three nodes with Patroni, and HAProxy in front of them. */
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { expectSoon, poll, when } from "./Clock.ts"
+import { Daemon } from "./Daemon.ts"
+import { Network } from "./Network.ts"
+import { PatroniNode } from "./PatroniNode.ts"
+import { addresses, type NodeName, nodeNames, ports } from "./Plan.ts"
+
+const etcdUrl = `http://${addresses.dcs}:2379`
+
+/** Answers of the interfaces v2 and v3 of etcd. */
+interface Value {
+  readonly node?: { readonly value?: string }
+  readonly kvs?: ReadonlyArray<{ readonly value: string }>
+}
+
+const fetchJson = async <A>(url: string, init: RequestInit = {}): Promise<A> => {
+  const response = await fetch(url, { ...init, signal: AbortSignal.timeout(2000) })
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`)
+  return await response.json() as A
+}
+
+const haproxyConfiguration = (): string => {
+  const servers = nodeNames.map((name) => `  server ${name} ${addresses[name]}:5432 check port 8008`)
+  const listen = (role: "primary" | "replica", port: number) => [
+    `listen ${role}`,
+    `  bind 127.0.0.1:${port}`,
+    `  option httpchk OPTIONS /${role}${role === "replica" ? "?lag=16MB" : ""}`,
+    "  http-check expect status 200",
+    ...servers
+  ]
+  return [
+    "global",
+    "  maxconn 500",
+    "defaults",
+    "  mode tcp",
+    "  timeout connect 2s",
+    "  timeout client 30m",
+    "  timeout server 30m",
+    "  timeout check 1s",
+    "  default-server inter 1s fall 2 rise 1 on-marked-down shutdown-sessions",
+    ...listen("primary", ports.primary),
+    ...listen("replica", ports.standby),
+    ""
+  ].join("\n")
+}
+
+const commandOf = (program: string, flags: Readonly<Record<string, string>>): ReadonlyArray<string> => [
+  program,
+  ...Object.entries(flags).map(([name, value]) => `--${name}=${value}`)
+]
+
+export interface ClusterOptions {
+  readonly directory: string
+  readonly logs: string
+  readonly etcd3: boolean
+  readonly isAsynchronous: boolean
+}
+
+export class Cluster {
+  readonly network = new Network()
+  readonly nodes: ReadonlyArray<PatroniNode>
+  readonly etcd: Daemon
+  private readonly haproxy: Daemon
+  private readonly options: ClusterOptions
+
+  constructor(options: ClusterOptions) {
+    this.options = options
+    const { directory, logs } = options
+    this.nodes = nodeNames.map((name) => new PatroniNode({ ...options, name, directory: path.join(directory, name) }))
+    const peer = `http://${addresses.dcs}:2380`
+    this.etcd = new Daemon({
+      name: "etcd",
+      host: "dcs",
+      logs,
+      command: commandOf("etcd", {
+        name: "dcs",
+        "data-dir": path.join(directory, "etcd"),
+        "enable-v2": "true",
+        "listen-client-urls": etcdUrl,
+        "advertise-client-urls": etcdUrl,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": `dcs=${peer}`,
+        logger: "zap",
+        "log-level": "warn"
+      })
+    })
+    const file = path.join(directory, "haproxy.cfg")
+    fs.writeFileSync(file, haproxyConfiguration())
+    this.haproxy = new Daemon({ name: "haproxy", logs, command: ["haproxy", "-db", "-f", file] })
+  }
+
+  async start(): Promise<void> {
+    await this.network.build()
+    this.etcd.start()
+    await expectSoon(15, "etcd answers", () => fetchJson<object>(`${etcdUrl}/version`))
+    for (const node of this.nodes) node.start()
+    this.haproxy.start()
+    await this.becomeWhole(90)
+  }
+
+  node(name: NodeName): PatroniNode {
+    return this.nodes.find((node) => node.name === name)!
+  }
+
+  /** Starts what was killed, and resolves when a primary has two standbys, one of them synchronous. */
+  async becomeWhole(seconds: number): Promise<PatroniNode> {
+    this.etcd.start()
+    for (const node of this.nodes) node.start()
+    return expectSoon(seconds, "the cluster is whole", async () => {
+      const primary = await this.writablePrimary()
+      if (primary === null) return null
+      const [row] = await primary.query<{ streaming: number; synchronous: number }>(
+        `SELECT count(*) FILTER (WHERE state = 'streaming')::int AS streaming,
+          count(*) FILTER (WHERE sync_state = 'sync')::int AS synchronous FROM pg_stat_replication`
+      )
+      const isSynchronous = this.options.isAsynchronous ||
+        row!.synchronous > 0 && await this.synchronousStandby() !== null
+      return row!.streaming === 2 && isSynchronous ? primary : null
+    })
+  }
+
+  /** The node with the leader key. Null: none has it, or etcd does not answer. */
+  async leader(): Promise<PatroniNode | null> {
+    const name = await this.valueInEtcd("leader").catch(() => null)
+    return this.nodes.find((node) => node.name === name) ?? null
+  }
+
+  /** The leader, if it is promoted. */
+  async writablePrimary(): Promise<PatroniNode | null> {
+    const leader = await this.leader()
+    if (leader === null) return null
+    const [row] = await leader.query<{ recovers: boolean }>("SELECT pg_is_in_recovery() AS recovers")
+    return row?.recovers === false ? leader : null
+  }
+
+  /** The standby that Patroni may promote. */
+  async synchronousStandby(): Promise<PatroniNode | null> {
+    const value = await this.valueInEtcd("sync").catch(() => null)
+    if (value === null) return null
+    const { sync_standby } = JSON.parse(value) as { readonly sync_standby?: string | null }
+    return this.nodes.find(({ name }) => sync_standby?.split(",").includes(name)) ?? null
+  }
+
+  /** Resolves to the promoted successor of a node, or to null after this many seconds. */
+  successorOf(node: PatroniNode, seconds: number): Promise<PatroniNode | null> {
+    return poll(seconds, async () => {
+      const primary = await this.writablePrimary()
+      return primary === node ? null : primary
+    }, 100)
+  }
+
+  async switchover(from: PatroniNode): Promise<void> {
+    const candidate = await this.synchronousStandby()
+    // Patroni answers when the switchover is complete, or has failed.
+    await fetch(`http://${addresses[from.name]}:8008/switchover`, {
+      method: "POST",
+      body: JSON.stringify({ leader: from.name, ...candidate !== null && { candidate: candidate.name } }),
+      signal: AbortSignal.timeout(20_000)
+    }).catch(() => {})
+  }
+
+  /** Edits the configuration of the cluster, as `patronictl edit-config` does. */
+  async configure(settings: object): Promise<void> {
+    const edit = (name: NodeName) =>
+      fetchJson<object>(`http://${addresses[name]}:8008/config`, { method: "PATCH", body: JSON.stringify(settings) })
+    for (const name of nodeNames) {
+      if (await poll(3, () => edit(name)) !== null) return
+    }
+    throw new Error("no node takes a configuration")
+  }
+
+  /** Resolves to whether this many statements wait on the node for a standby, within five seconds. */
+  hasWaiters(node: PatroniNode, least: number): Promise<true | null> {
+    return poll(5, async () => when((await this.waiters(node)).length >= least), 100)
+  }
+
+  /** Process ids of the sessions that wait for a standby. */
+  async waiters(node: PatroniNode): Promise<ReadonlyArray<number>> {
+    const rows = await node.query<{ pid: number }>(
+      "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND usename <> 'postgres'"
+    )
+    return rows.map(({ pid }) => pid)
+  }
+
+  private async valueInEtcd(key: string): Promise<string | null> {
+    const name = `/service/chaos/${key}`
+    if (!this.options.etcd3) {
+      return (await fetchJson<Value>(`${etcdUrl}/v2/keys${name}`)).node?.value ?? null
+    }
+    const body = JSON.stringify({ key: Buffer.from(name).toString("base64") })
+    const found = (await fetchJson<Value>(`${etcdUrl}/v3/kv/range`, { method: "POST", body })).kvs?.[0]
+    return found === undefined ? null : Buffer.from(found.value, "base64").toString()
+  }
+}
