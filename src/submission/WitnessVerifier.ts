@@ -82,9 +82,8 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
   const recordCheckpoint = Effect.fnUntraced(function*(checkpoint: ClaimBatch) {
     if (yield* withinWitness(store.record(checkpoint))) return true
     // An earlier call recorded it, and its answer was lost.
-    const batches = yield* withinWitness(store.batches)
-    return batches.some(({ worker }) => worker === checkpoint.worker)
-      && (yield* withinWitness(store.epoch)) === checkpoint.epoch
+    const batches = yield* withinWitness(store.batches(checkpoint.epoch))
+    return batches !== null && batches.some(({ worker }) => worker === checkpoint.worker)
   })
 
   /**
@@ -101,7 +100,8 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
   const begin = Effect.fnUntraced(function*(state: WitnessState, present: string | null) {
     const epoch = crypto.randomUUID()
     if (!(yield* withinWitness(store.fence(present, epoch)))) return
-    const batches = yield* withinWitness(store.batches)
+    const batches = yield* withinWitness(store.batches(epoch))
+    if (batches === null) return
     const verification = yield* verify({ expected: state, epoch, batches, hadEpoch: present !== null })
     if (verification === null) return
     yield* report(verification)
@@ -117,7 +117,8 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
     const isDue = state.age >= Duration.toMillis(compactAfter)
       && (tidiedAt === null || (yield* elapsed(tidiedAt)) >= Duration.toMillis(compactAfter))
     if (!isDue) return
-    const batches = yield* withinWitness(store.batches)
+    const batches = yield* withinWitness(store.batches(epoch))
+    if (batches === null) return
     if (batches.some((batch) => batch.epoch !== epoch)) {
       if (yield* withinWitness(store.compact(checkpointOf(epoch, state.life)))) yield* forgetBatches(epoch)
     }
