@@ -208,6 +208,31 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
     30_000
   )
 
+  it.effect("releases nothing by a command for all that began before the comparison ended", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const sql = yield* SqlClient.SqlClient
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      yield* acceptSeveral(identity, 2)
+      yield* failOver(provider)
+      yield* sql`UPDATE ledger_home SET epoch_life = 'an earlier life'`
+      const { life } = yield* queue.readWitnessState
+
+      const isHeld = yield* Latch.make()
+      const command = yield* Effect.forkDetach(Effect.andThen(isHeld.await, queue.releaseAll))
+      yield* sql.withTransaction(Effect.gen(function*() {
+        assert.strictEqual((yield* compare([missing(life)])).verification?.result, "missing")
+        yield* isHeld.open
+        const waiting = sql<{ readonly n: number }>`
+          SELECT count(*)::integer AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
+        while (command.pollUnsafe() === undefined && (yield* waiting)[0]!.n === 0) yield* Effect.sleep("10 millis")
+      }))
+      assert.strictEqual(yield* Fiber.join(command), 0)
+      assert.lengthOf(yield* queue.claim(provider, 9, terms), 0)
+      assert.isAtLeast(yield* queue.releaseAll, 2, "the operator has seen the comparison")
+      assert.lengthOf(yield* queue.claim(provider, 9, terms), 2)
+    }))
+
   it.effect("holds all if the witness has forgotten its epoch", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
