@@ -32,7 +32,9 @@ const afterHold = 6
 const report = ({ held, missing, result }: Verification): Effect.Effect<void> => {
   switch (result) {
     case "begun":
-      return Effect.logInfo("The ledger has its witness from now on. Earlier holds stay")
+      return Effect.logInfo(
+        "The ledger has its witness from now on. Earlier holds stay until status reads or a person release them"
+      )
     case "proven":
       return Effect.logInfo("The witness proves that no sent claim was lost")
     case "unsettled":
@@ -42,7 +44,8 @@ const report = ({ held, missing, result }: Verification): Effect.Effect<void> =>
     case "missing":
       return Effect.annotateLogs(
         Effect.logError(
-          "Sent claims were lost: all accepted operations are held. Ask the providers, then release; see operations held"
+          "Sent claims were lost: all accepted operations are held. First stop the server that was replaced and its workers, because "
+            + "the witness does not. Then ask the providers, and release; see operations held"
         ),
         { held, missing }
       )
