@@ -70,8 +70,11 @@ export const makeHolds = (table: MemoryQueueTable) => {
         : Effect.fail(new StaleOperation({ id, expected: 1, actual }))
     })
 
+  const isCompared = () => !memory.home.has("epoch") || memory.home.get("life") === memory.cluster.life
+
   const releaseAll = Effect.sync(() =>
-    records().filter((record) => isHeld(record, memory.cluster.timeline) && !record.acknowledged).map(released).length
+    records().filter((record) => isCompared() && isHeld(record, memory.cluster.timeline) && !record.acknowledged)
+      .map(released).length
   )
 
   /** See `endClaims` of the SQL queue. */

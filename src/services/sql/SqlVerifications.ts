@@ -66,6 +66,8 @@ export const makeVerifications = Effect.gen(function*() {
       missing: missing.length
     })
     if (result === "proven") yield* sql.unsafe("UPDATE ledger_home SET is_release_due = true")
+    // Else the next proof would release them, and it knows nothing of what was sent before this comparison.
+    if (result === "begun" || result === "unsettled") yield* sql.unsafe(keepHeldStatement)
     const mustHold = result === "missing" || result === "unprovable"
     const held = mustHold ? yield* holdEverything : 0
     if (mustHold) yield* sql.unsafe(adoptStatement, [listed])
@@ -131,6 +133,11 @@ const missingStatement = `
 const takeReleaseStatement = `
   UPDATE ledger_home SET is_release_due = false
   WHERE is_release_due AND epoch = $1::uuid AND epoch_life = $2 AND ledger_life() = $2 RETURNING 1`
+
+/** Holds those that only the timeline held until now. An examination still counts: a status read can release them. */
+const keepHeldStatement = `
+  UPDATE operations SET hold_placed = true
+  WHERE state = 'accepted' AND NOT hold_placed AND timeline < (SELECT ledger_timeline())`
 
 /** Those that only the timeline holds. `releaseAll` also releases those with a hold. */
 const releaseStatement = `
