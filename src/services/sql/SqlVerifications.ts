@@ -16,8 +16,8 @@ import {
 import { missingBatchEvidence } from "../internal/rescueEvidence.ts"
 import { resultOf } from "../internal/verificationResult.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
-import { endClaims, placeHold } from "./queueFragments.ts"
-import { released } from "./SqlHolds.ts"
+import { endClaims } from "./queueFragments.ts"
+import { holdAllStatement, released } from "./SqlHolds.ts"
 
 interface StateRow {
   readonly epoch: string | null
@@ -43,7 +43,7 @@ export const makeVerifications = Effect.gen(function*() {
 
   /** Holds all operations that a worker may have sent in another history. */
   const holdEverything = Effect.gen(function*() {
-    const held = yield* count(holdStatement)
+    const held = yield* count(holdAllStatement)
     yield* sql.unsafe(endClaims("$1"), [JSON.stringify(missingBatchEvidence)])
     return held
   })
@@ -144,13 +144,6 @@ const releaseStatement = `
   UPDATE operations o SET ${released}
   WHERE o.state = 'accepted' AND NOT o.hold_placed AND o.timeline < (SELECT ledger_timeline()) AND NOT o.acknowledged
   RETURNING 1`
-
-/** The lost history may have told readers what this one lacks, so change tokens end. It waits for the claims under way. */
-const holdStatement = `
-  WITH history AS (
-    UPDATE ledger_home SET history = gen_random_uuid()
-  )
-  UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
 
 /** All that the missing batches sent is held now, so these batches need no more proof. */
 const adoptStatement = `
