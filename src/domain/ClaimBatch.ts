@@ -36,9 +36,9 @@ export interface WitnessState {
 }
 
 /**
- * - `begun`: the ledger has its witness from now on. Nothing is released.
+ * - `begun`: the ledger has its witness from now on. What only the timeline held gets a hold, so no later proof releases it.
  * - `proven`: no sent claim was lost. Once the witness has the checkpoint, all operations that only the timeline held are released.
- * - `unsettled`: no witnessed claim was lost, but one from before the witness may be. Nothing is released or held.
+ * - `unsettled`: no witnessed claim was lost, but one from before the witness may be. Otherwise as `begun`.
  * - `missing`: sent claims were lost. All accepted operations are held.
  * - `unprovable`: the ledger or the witness does not know of the other. All accepted operations are held.
  */

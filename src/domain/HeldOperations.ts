@@ -50,7 +50,13 @@ export const HeldOperations = Schema.Struct({
 export type HeldOperations = typeof HeldOperations.Type
 
 /** What an operator does next. */
-export const nextStepOf = ({ groups, has_witness, is_compared, last_hold }: HeldOperations): string => {
+export const nextStepOf = (held: HeldOperations): string =>
+  held.groups.length > 0 && held.last_hold?.result === "missing"
+    ? "first stop the server that was replaced and its workers, if they may still run: the witness does not stop them. Then "
+      + stepOf(held)
+    : stepOf(held)
+
+const stepOf = ({ groups, has_witness, is_compared, last_hold }: HeldOperations): string => {
   if (groups.length === 0) return "nothing: no operation is held"
   if (has_witness && !is_compared) return "wait for a worker to compare the ledger with its witness, or start one"
   const open = groups.filter(({ reason }) => reason !== "acknowledged")
@@ -58,7 +64,7 @@ export const nextStepOf = ({ groups, has_witness, is_compared, last_hold }: Held
   if (open.some(({ count, examined }) => examined < count)) {
     return "wait until the workers have examined all of them; status reads settle or release what the providers prove"
   }
-  const lost = last_hold === null ? "" : " Sent claims were lost, so some were sent."
+  const lost = last_hold?.result === "missing" ? " Sent claims were lost, so some were sent." : ""
   return `ask the providers about those that remain, then release each one that was never sent: operations release ID.${lost} `
     + "After a planned switchover that lost nothing: operations release --all"
 }

@@ -22,13 +22,11 @@ export type WitnessAddress =
   }
   | { readonly _tag: "Postgres"; readonly url: Redacted.Redacted<string> }
 
-const defaultPrefix = "financial-agents-gateway"
-
 /** Repeats nothing of the URL but names of parameters, because the rest may be a password. */
 const invalid = (message: string) => new InvalidSetting({ message: `WITNESS ${message}` })
 
 const forms =
-  "must be etcd://HOST:PORT[,HOST:PORT…][/PREFIX], etcds://… for TLS, or postgres://USER:PASSWORD@HOST/DATABASE"
+  "must be etcd://HOST:PORT[,HOST:PORT…]/PREFIX, etcds://… for TLS, or postgres://USER:PASSWORD@HOST/DATABASE"
 
 const parts =
   /^etcd(?<secure>s?):\/\/(?:(?<user>[^@/?#]*)@)?(?<hosts>[^@/?#]+)(?:\/(?<prefix>[^?#]*))?(?:\?(?<query>[^#]*))?$/u
@@ -56,6 +54,13 @@ const readEndpoint = (host: string, scheme: string): string => {
   const url = `${scheme}://${host.includes(":") ? host : `${host}:2379`}`
   if (host === "" || !URL.canParse(url)) throw invalid("has an invalid host or port")
   return url
+}
+
+/** There is no default: two ledgers with one prefix would hold each other's operations. */
+const readPrefix = (text: string): string => {
+  const prefix = decode(text, "prefix").replace(/\/+$/u, "")
+  if (prefix === "") throw invalid("needs a prefix that no other ledger uses: end the hosts with /PREFIX")
+  return prefix
 }
 
 const readFiles = (query: string, isSecure: boolean): WitnessTls => {
@@ -94,8 +99,8 @@ export const readWitnessUrl = (setting: string): WitnessAddress => {
   return {
     _tag: "Etcd",
     endpoints: [first!, ...others],
-    prefix: decode(prefix, "prefix").replace(/\/+$/u, "") || defaultPrefix,
     user: readUser(user),
-    tls: readFiles(query, secure === "s")
+    tls: readFiles(query, secure === "s"),
+    prefix: readPrefix(prefix)
   }
 }

@@ -209,8 +209,8 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    * Holds every `accepted` operation, and returns how many. For a ledger that was restored without a new timeline, such as from
    * a snapshot of its disk.
    *
-   * It moves returned claims to `indeterminate`, because the restored ledger may lack take-overs. Held claims keep their
-   * holders. They lose their worker id, and are rescued after five minutes or more: until then a lost take-over may be sent.
+   * It moves every claim to `indeterminate`, because the restored ledger may lack returns and take-overs. A holder may still send
+   * for some minutes, so "not found" at the provider is final only after that.
    *
    * All change tokens expire: see `OperationFeed`.
    */

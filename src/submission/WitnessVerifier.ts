@@ -32,7 +32,9 @@ const afterHold = 6
 const report = ({ held, missing, result }: Verification): Effect.Effect<void> => {
   switch (result) {
     case "begun":
-      return Effect.logInfo("The ledger has its witness from now on. Earlier holds stay")
+      return Effect.logInfo(
+        "The ledger has its witness from now on. Earlier holds stay until status reads or a person release them"
+      )
     case "proven":
       return Effect.logInfo("The witness proves that no sent claim was lost")
     case "unsettled":
@@ -42,7 +44,8 @@ const report = ({ held, missing, result }: Verification): Effect.Effect<void> =>
     case "missing":
       return Effect.annotateLogs(
         Effect.logError(
-          "Sent claims were lost: all accepted operations are held. Ask the providers, then release; see operations held"
+          "Sent claims were lost: all accepted operations are held. First stop the server that was replaced and its workers, because "
+            + "the witness does not. Then ask the providers, and release; see operations held"
         ),
         { held, missing }
       )
@@ -82,9 +85,8 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
   const recordCheckpoint = Effect.fnUntraced(function*(checkpoint: ClaimBatch) {
     if (yield* withinWitness(store.record(checkpoint))) return true
     // An earlier call recorded it, and its answer was lost.
-    const batches = yield* withinWitness(store.batches)
-    return batches.some(({ worker }) => worker === checkpoint.worker)
-      && (yield* withinWitness(store.epoch)) === checkpoint.epoch
+    const batches = yield* withinWitness(store.batches(checkpoint.epoch))
+    return batches !== null && batches.some(({ worker }) => worker === checkpoint.worker)
   })
 
   /**
@@ -101,7 +103,8 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
   const begin = Effect.fnUntraced(function*(state: WitnessState, present: string | null) {
     const epoch = crypto.randomUUID()
     if (!(yield* withinWitness(store.fence(present, epoch)))) return
-    const batches = yield* withinWitness(store.batches)
+    const batches = yield* withinWitness(store.batches(epoch))
+    if (batches === null) return
     const verification = yield* verify({ expected: state, epoch, batches, hadEpoch: present !== null })
     if (verification === null) return
     yield* report(verification)
@@ -117,7 +120,8 @@ const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
     const isDue = state.age >= Duration.toMillis(compactAfter)
       && (tidiedAt === null || (yield* elapsed(tidiedAt)) >= Duration.toMillis(compactAfter))
     if (!isDue) return
-    const batches = yield* withinWitness(store.batches)
+    const batches = yield* withinWitness(store.batches(epoch))
+    if (batches === null) return
     if (batches.some((batch) => batch.epoch !== epoch)) {
       if (yield* withinWitness(store.compact(checkpointOf(epoch, state.life)))) yield* forgetBatches(epoch)
     }

@@ -178,10 +178,15 @@ export const makeEtcdWitness = (
     }
   }
 
-  const batches = Effect.map(
-    ask("/v3/kv/range", { key: encode(batchesPrefix), range_end: encode(endOf(batchesPrefix)) }),
-    ({ answer }) => (answer.kvs ?? []).map(toBatch)
-  )
+  const batches = (epoch: string) =>
+    Effect.map(
+      ask("/v3/kv/txn", {
+        compare: [is(epochKey, epoch)],
+        success: [{ request_range: { key: encode(batchesPrefix), range_end: encode(endOf(batchesPrefix)) } }],
+        failure: []
+      }),
+      ({ answer }) => answer.succeeded === true ? (answer.responses?.[0]?.response_range?.kvs ?? []).map(toBatch) : null
+    )
 
   const compact = (checkpoint: ClaimBatch) => {
     const own = epochPrefix(checkpoint.epoch)

@@ -25,7 +25,7 @@ export const makeMemoryWitness = (): WitnessStore => {
         present = to
         return true
       }),
-    batches: Effect.sync(() => [...batches.values()]),
+    batches: (epoch) => Effect.sync(() => epoch === present ? [...batches.values()] : null),
     compact: (checkpoint) =>
       Effect.sync(() => {
         if (checkpoint.epoch !== present) return false

@@ -1,8 +1,8 @@
 /**
  * A witness in a second PostgreSQL, which must not be a server of the ledger's cluster.
  *
- * The row of the epoch orders all steps: a fence updates it, and a record locks it. The server must keep acknowledged commits. If it
- * fails over, it must lose none.
+ * The row of the epoch orders all steps: a fence updates it, and the others lock it. The server must keep acknowledged commits, and
+ * must not fail over by itself: no standby confirms its commits.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
@@ -71,6 +71,26 @@ const compactStatement = `
   ), kept AS (${putBatch("(SELECT is_present FROM present)")})
   SELECT is_present FROM present`
 
+/** The lock lets a standby refuse it. A server that was replaced has another epoch. */
+const batchesStatement = `
+  WITH present AS MATERIALIZED (
+    SELECT ${isPresent} AS is_present
+  )
+  SELECT p.is_present, b.epoch, b.worker, b.life, b.provider, b.batch::float8 AS batch
+  FROM present p LEFT JOIN witness_batches b ON p.is_present`
+
+/** Without batches there is one row of null. */
+interface BatchRow {
+  readonly is_present: boolean
+  readonly epoch: string | null
+}
+
+const readBatches = (rows: ReadonlyArray<BatchRow>): ReadonlyArray<ClaimBatch> | null =>
+  rows[0]!.is_present
+    ? rows.filter((row): row is BatchRow & ClaimBatch => row.epoch !== null)
+      .map(({ batch, epoch, life, provider, worker }) => ({ epoch, worker, life, provider, batch }))
+    : null
+
 const valuesOf = ({ batch, epoch, life, provider, worker }: ClaimBatch) => [epoch, worker, life, provider, batch]
 
 /**
@@ -125,11 +145,7 @@ export const makePostgresWitness = (
       from === null
         ? step("INSERT INTO witness_epoch (epoch) VALUES ($1::uuid) ON CONFLICT DO NOTHING RETURNING 1", [to], hasRow)
         : step("UPDATE witness_epoch SET epoch = $1::uuid WHERE epoch = $2::uuid RETURNING 1", [to, from], hasRow),
-    batches: step<ClaimBatch, ReadonlyArray<ClaimBatch>>(
-      "SELECT epoch, worker, life, provider, batch::float8 AS batch FROM witness_batches",
-      [],
-      (rows) => rows
-    ),
+    batches: (epoch) => step(batchesStatement, [epoch], readBatches),
     record: (batch) => step(putBatch(isPresent), valuesOf(batch), hasRow),
     compact: (checkpoint) =>
       step<{ readonly is_present: boolean }, boolean>(

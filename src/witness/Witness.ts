@@ -27,8 +27,11 @@ export interface WitnessStore {
   readonly record: (batch: ClaimBatch) => Effect.Effect<boolean, WitnessUnavailable>
   /** Sets the epoch, if the present one is `from`. After that, the witness takes no batch of an earlier epoch. */
   readonly fence: (from: string | null, to: string) => Effect.Effect<boolean, WitnessUnavailable>
-  /** The last batch of each epoch, worker, life and provider. */
-  readonly batches: Effect.Effect<ReadonlyArray<ClaimBatch>, WitnessUnavailable>
+  /**
+   * The last batch of each epoch, worker, life and provider. Null if this epoch is not the present one: then another verifier was
+   * faster, or the server is one that was replaced.
+   */
+  readonly batches: (epoch: string) => Effect.Effect<ReadonlyArray<ClaimBatch> | null, WitnessUnavailable>
   /**
    * Removes all batches of other epochs, and records this one, which proves them. Does nothing if its epoch is not the present one.
    * Returns whether it did.

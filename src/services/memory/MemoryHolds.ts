@@ -8,8 +8,8 @@ import { StillHeld } from "../../domain/Submission.ts"
 import { rollbackEvidence } from "../internal/rescueEvidence.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
-import { lostTakeOverTime, rescueRecord } from "./MemoryRescues.ts"
-import { isExamined, isFree, isHeld, isHeldClaim, isReturnedClaim } from "./recordRules.ts"
+import { rescueRecord } from "./MemoryRescues.ts"
+import { isExamined, isFree, isHeld } from "./recordRules.ts"
 
 export const makeHolds = (table: MemoryQueueTable) => {
   const { find, memory, millis, now, records, update } = table
@@ -70,18 +70,18 @@ export const makeHolds = (table: MemoryQueueTable) => {
         : Effect.fail(new StaleOperation({ id, expected: 1, actual }))
     })
 
+  const isCompared = () => !memory.home.has("epoch") || memory.home.get("life") === memory.cluster.life
+
   const releaseAll = Effect.sync(() =>
-    records().filter((record) => isHeld(record, memory.cluster.timeline) && !record.acknowledged).map(released).length
+    records().filter((record) => isCompared() && isHeld(record, memory.cluster.timeline) && !record.acknowledged)
+      .map(released).length
   )
 
-  /** See `afterRollback` of the SQL queue. */
+  /** See `endClaims` of the SQL queue. */
   const holdAll = Effect.sync(() => {
     memory.cluster.holds++
     for (const record of records()) {
-      if (isReturnedClaim(record)) rescueRecord(table, record, rollbackEvidence, true)
-      else if (isHeldClaim(record)) {
-        update({ ...record, claimed_by: null, due_at: Math.max(record.due_at!, millis() + lostTakeOverTime(record)) })
-      }
+      if (record.operation.state === "submitting") rescueRecord(table, record, rollbackEvidence, true)
     }
     return records().filter(({ operation }) => operation.state === "accepted").map(placed).length
   })

@@ -10,7 +10,7 @@ import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
 import { isHeldClaim, isReturnedClaim, moveRecord } from "./recordRules.ts"
 
 /** A take-over that a rollback lost may send for so long, in milliseconds. */
-export const lostTakeOverTime = ({ operation, send_before }: MemoryRecord): number =>
+const lostTakeOverTime = ({ operation, send_before }: MemoryRecord): number =>
   Math.max(
     lostTakeOver,
     (send_before?.epochMilliseconds ?? -Infinity) - operation.updated_at.epochMilliseconds

@@ -53,7 +53,7 @@ export const makeVerifications = (
   table: MemoryQueueTable,
   { placed, released }: Pick<ReturnType<typeof makeHolds>, "placed" | "released">
 ) => {
-  const { memory: { batches, cluster, home }, records } = table
+  const { memory: { batches, cluster, home }, records, update } = table
 
   const readWitnessState = Effect.sync((): WitnessState => ({
     epoch: home.get("epoch") ?? null,
@@ -63,8 +63,11 @@ export const makeVerifications = (
     isReleaseDue: home.has("epoch") && home.get("due") === home.get("epoch")
   }))
 
-  const isOnlyHeldByTimeline = ({ acknowledged, hold_placed, operation, timeline }: MemoryRecord) =>
-    operation.state === "accepted" && !hold_placed && !acknowledged && timeline < cluster.timeline
+  const isOnlyHeldByTimeline = ({ hold_placed, operation, timeline }: MemoryRecord) =>
+    operation.state === "accepted" && !hold_placed && timeline < cluster.timeline
+
+  const keepHeld = () =>
+    records().filter(isOnlyHeldByTimeline).forEach((record) => update({ ...record, hold_placed: true }))
 
   const holdEverything = (): number => {
     cluster.holds++
@@ -96,6 +99,7 @@ export const makeVerifications = (
         batches: witnessed.length,
         missing: missing.length
       })
+      if (result === "begun" || result === "unsettled") keepHeld()
       const mustHold = result === "missing" || result === "unprovable"
       if (result === "proven") home.set("due", epoch)
       const held = mustHold ? holdEverything() : 0
@@ -109,7 +113,7 @@ export const makeVerifications = (
       const isDue = home.get("epoch") === epoch && home.get("due") === epoch
       if (!isDue || home.get("life") !== life || cluster.life !== life) return null
       home.set("due", "")
-      return records().filter(isOnlyHeldByTimeline).map(released).length
+      return records().filter((record) => isOnlyHeldByTimeline(record) && !record.acknowledged).map(released).length
     })
 
   return { readWitnessState, verify, releaseProven, forgetBatches: () => Effect.void }

@@ -4,12 +4,13 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
 import { IllegalTransition, type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
 import { StillHeld, UnsafeDatabase } from "../../domain/Submission.ts"
 import { rollbackEvidence } from "../internal/rescueEvidence.ts"
 import { orUnavailable, type StoreUnavailable } from "../StoreUnavailable.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
-import { afterRollback, claimableTimeline, isExamined, isFree, placeHold } from "./queueFragments.ts"
+import { claimableTimeline, endClaims, isExamined, isFree, placeHold } from "./queueFragments.ts"
 import { failStale } from "./SqlOutcomes.ts"
 import { toDate } from "./SubmissionRow.ts"
 
@@ -28,20 +29,29 @@ export const makeHolds = Effect.gen(function*() {
     "SELECT current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit"
   )
 
-  /** Runs a statement without a timeout, because it may change all accepted operations. */
-  const untimed = (statement: string, parameters: ReadonlyArray<unknown> = []) =>
-    sql.withTransaction(
-      Effect.andThen(sql.unsafe("SET LOCAL statement_timeout = 0"), sql.unsafe(statement, parameters))
-    )
+  /** Runs statements without a timeout, because they may change all operations that are accepted. */
+  const untimed = <A>(statements: Effect.Effect<A, SqlError>) =>
+    orUnavailable(sql.withTransaction(Effect.andThen(sql.unsafe("SET LOCAL statement_timeout = 0"), statements)))
+
+  const endAllClaims = sql.unsafe(endClaims("$1"), [JSON.stringify(rollbackEvidence)])
+
+  const moveHome = Effect.tap(
+    Effect.map(sql.unsafe(moveHomeStatement), ({ length }) => length > 0),
+    (moved) => Effect.when(endAllClaims, Effect.succeed(moved))
+  )
 
   const prepare = Effect.gen(function*() {
     const [row] = yield* orUnavailable(settings)
     for (const setting of ["fsync", "synchronous_commit"] as const) {
       if (row![setting] === "off") return yield* new UnsafeDatabase({ setting })
     }
-    const moved = yield* orUnavailable(untimed(moveHomeStatement, rollback))
-    return { moved: moved.length > 0 }
+    return { moved: yield* untimed(moveHome) }
   }).pipe(Effect.withSpan("SubmissionQueue.prepare"))
+
+  const holdEverything = Effect.tap(
+    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),
+    () => endAllClaims
+  )
 
   const hold: (id: OperationId) => Effect.Effect<Operation, OperationNotFound | IllegalTransition | StoreUnavailable> =
     Effect.fn("SubmissionQueue.hold")(function*(id: OperationId) {
@@ -77,26 +87,20 @@ export const makeHolds = Effect.gen(function*() {
     }
   )
 
-  const counted = (statement: string, parameters?: ReadonlyArray<unknown>) =>
-    Effect.map(orUnavailable(untimed(statement, parameters)), (rows) => rows.length)
-
   return {
     prepare,
     hold,
     release,
     releaseUnsent,
-    releaseAll: counted(releaseAllStatement),
-    holdAll: counted(holdAllStatement, rollback)
+    releaseAll: untimed(Effect.map(sql.unsafe(releaseAllStatement), ({ length }) => length)),
+    holdAll: untimed(holdEverything),
+    /** The same after a condition, in the same transaction. Null: it does not hold. */
+    holdAllIf: (condition: Effect.Effect<boolean, SqlError>) =>
+      untimed(Effect.flatMap(condition, (holds) => holds ? holdEverything : Effect.succeed(null)))
   }
 })
 
-/** The parameters of statements after a move or a rollback. */
-const rollback = [JSON.stringify(rollbackEvidence)]
-
-/**
- * Records the present home of the ledger. If that is another one than before, it holds all accepted operations, and moves
- * all returned claims to `indeterminate`.
- */
+/** Records the present home of the ledger. If that is another one than before, it holds all accepted operations. */
 const moveHomeStatement = `
   WITH home AS (
     UPDATE ledger_home h SET system_identifier = s.system_identifier, database = d.oid
@@ -106,14 +110,17 @@ const moveHomeStatement = `
     RETURNING 1
   ), held AS (
     UPDATE operations SET ${placeHold} WHERE state = 'accepted' AND EXISTS (SELECT 1 FROM home)
-  ), ${afterRollback("$1", "EXISTS (SELECT 1 FROM home)")}
+  )
   SELECT 1 FROM home`
 
-/** The state before may be an earlier one, put back, so change tokens end: see `ledger_history`. */
-const holdAllStatement = `
+/**
+ * The state before may be an earlier one, put back, so change tokens end: see `ledger_history`. It waits for the claims under way.
+ * `endClaims` belongs behind it, in the same transaction.
+ */
+export const holdAllStatement = `
   WITH history AS (
     UPDATE ledger_home SET history = gen_random_uuid()
-  ), ${afterRollback("$1", "true")}
+  )
   UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
 
 /** It waits for a claim of the same row, and then updates nothing. */
@@ -126,9 +133,11 @@ const placeHoldStatement = `
 export const released = `timeline = ledger_timeline(), hold_placed = false, examined_timeline = NULL, due_at = now(),
     waiting = false, send_before = NULL, under_review = false, reviewed_at = now(), reading_since = NULL`
 
+/** Releases nothing before the ledger was compared with its witness: a comparison under way may be placing holds. */
 const releaseAllStatement = `
   UPDATE operations o SET ${released}
   WHERE o.state = 'accepted' AND ${claimableTimeline} < (SELECT ledger_timeline()) AND NOT o.acknowledged
+    AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())
   RETURNING 1`
 
 /**

@@ -39,7 +39,8 @@ const decodeHeld = Schema.decodeUnknownSync(HeldOperations)
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
-  const held = Effect.map(orUnavailable(sql.unsafe(heldStatement)), ([row]) => decodeHeld(row)).pipe(
+  const held = Effect.suspend(() => orUnavailable(sql.unsafe(heldStatement))).pipe(
+    Effect.map(([row]) => decodeHeld(row)),
     Effect.withSpan("OperationSearch.held")
   )
 

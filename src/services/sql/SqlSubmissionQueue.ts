@@ -39,8 +39,8 @@ export const makeSql = Effect.gen(function*() {
     )
   )
 
-  const holds = yield* makeHolds
-  const guard = yield* makeHistoryGuard(holds.holdAll)
+  const { holdAllIf, ...holds } = yield* makeHolds
+  const guard = yield* makeHistoryGuard(holdAllIf)
 
   const markChanges = Effect.andThen(orUnavailable(sql.unsafe(recordMark)), guard.watch).pipe(
     Effect.withSpan("SubmissionQueue.markChanges")

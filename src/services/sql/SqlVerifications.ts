@@ -16,8 +16,8 @@ import {
 import { missingBatchEvidence } from "../internal/rescueEvidence.ts"
 import { resultOf } from "../internal/verificationResult.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
-import { placeHold, toIndeterminate } from "./queueFragments.ts"
-import { released } from "./SqlHolds.ts"
+import { endClaims } from "./queueFragments.ts"
+import { holdAllStatement, released } from "./SqlHolds.ts"
 
 interface StateRow {
   readonly epoch: string | null
@@ -43,9 +43,8 @@ export const makeVerifications = Effect.gen(function*() {
 
   /** Holds all operations that a worker may have sent in another history. */
   const holdEverything = Effect.gen(function*() {
-    const held = yield* count(holdStatement)
-    // A statement of its own: it sees the claims for which the one before waited.
-    yield* sql.unsafe(uncertainStatement, [JSON.stringify(missingBatchEvidence)])
+    const held = yield* count(holdAllStatement)
+    yield* sql.unsafe(endClaims("$1"), [JSON.stringify(missingBatchEvidence)])
     return held
   })
 
@@ -67,6 +66,8 @@ export const makeVerifications = Effect.gen(function*() {
       missing: missing.length
     })
     if (result === "proven") yield* sql.unsafe("UPDATE ledger_home SET is_release_due = true")
+    // Else the next proof would release them, and it knows nothing of what was sent before this comparison.
+    if (result === "begun" || result === "unsettled") yield* sql.unsafe(keepHeldStatement)
     const mustHold = result === "missing" || result === "unprovable"
     const held = mustHold ? yield* holdEverything : 0
     if (mustHold) yield* sql.unsafe(adoptStatement, [listed])
@@ -133,25 +134,16 @@ const takeReleaseStatement = `
   UPDATE ledger_home SET is_release_due = false
   WHERE is_release_due AND epoch = $1::uuid AND epoch_life = $2 AND ledger_life() = $2 RETURNING 1`
 
+/** Holds those that only the timeline held until now. An examination still counts: a status read can release them. */
+const keepHeldStatement = `
+  UPDATE operations SET hold_placed = true
+  WHERE state = 'accepted' AND NOT hold_placed AND timeline < (SELECT ledger_timeline())`
+
 /** Those that only the timeline holds. `releaseAll` also releases those with a hold. */
 const releaseStatement = `
   UPDATE operations o SET ${released}
   WHERE o.state = 'accepted' AND NOT o.hold_placed AND o.timeline < (SELECT ledger_timeline()) AND NOT o.acknowledged
   RETURNING 1`
-
-/** The lost history may have told readers what this one lacks, so change tokens end. It waits for the claims under way. */
-const holdStatement = `
-  WITH history AS (
-    UPDATE ledger_home SET history = gen_random_uuid()
-  )
-  UPDATE operations SET ${placeHold}, due_at = now() WHERE state = 'accepted' RETURNING 1`
-
-/**
- * Ends every claim. An operation may have been sent in the lost history, and its claim in this one may be returned at any time: a
- * worker that took it over would send it a second time. `indeterminate` is true also while a claim holder sends.
- */
-const uncertainStatement = `
-  UPDATE operations o SET ${toIndeterminate("$1", "true")} WHERE o.state = 'submitting'`
 
 /** All that the missing batches sent is held now, so these batches need no more proof. */
 const adoptStatement = `

@@ -137,15 +137,9 @@ export const toIndeterminate = (evidence: string, isRollback: string, otherwise 
       THEN greatest(o.send_before, now() + ${lostTakeOverTime}) ELSE ${otherwise} END`
 
 /**
- * Ends the returned claims after a rollback that kept the timeline, or a move: workers may have taken them over. Held claims
- * keep their holders, but a return and a take-over of them may be lost as well. So no rescue moves one before such a
- * take-over has ended, and none moves it as the claim of a restarted worker.
+ * Ends every claim, after a rollback that kept the timeline or a move. A claim may have been returned, taken over and sent since then.
+ * Its holder may still return it, and a worker that took it over would send it a second time. `indeterminate` is true also while
+ * a holder sends. Run it after the statement that places the holds: it then sees the claims for which that one waited.
  */
-export const afterRollback = (evidence: string, condition: string) => `
-  uncertain AS (
-    UPDATE operations o SET ${toIndeterminate(evidence, "true")}
-    WHERE o.state = 'submitting' AND o.return_reason IS NOT NULL AND ${condition}
-  ), kept AS (
-    UPDATE operations o SET claimed_by = NULL, due_at = greatest(o.due_at, now() + ${lostTakeOverTime})
-    WHERE o.state = 'submitting' AND o.return_reason IS NULL AND ${condition}
-  )`
+export const endClaims = (evidence: string) =>
+  `UPDATE operations o SET ${toIndeterminate(evidence, "true")} WHERE o.state = 'submitting'`

@@ -90,7 +90,7 @@ layer(PostgresLedger, { excludeTestServices: true })("The change feed of a moved
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const { identity } = yield* issue()
-      const restored = [yield* operationIn(identity, "accepted"), yield* operationIn(identity, "submitting")]
+      const restored = [yield* operationIn(identity, "accepted"), yield* operationIn(identity, "submitted")]
       yield* sql.withTransaction(Effect.gen(function*() {
         yield* sql`ALTER TABLE operations DISABLE TRIGGER operations_transition`
         yield* sql`UPDATE operations SET change_position = change_position + 1000000000000`

@@ -176,7 +176,7 @@ queueConformance("an operation that a change of the timeline holds", (it) => {
 })
 
 queueConformance("holding all accepted operations", (it) => {
-  it.effect("holds accepted operations of every timeline, returns their number, and changes the state of no others", () =>
+  it.effect("holds accepted operations of every timeline, ends claims, and changes the state of no others", () =>
     Effect.gen(function*() {
       const ledger = yield* OperationLedger
       const queue = yield* SubmissionQueue
@@ -184,11 +184,13 @@ queueConformance("holding all accepted operations", (it) => {
       const others = yield* queue.holdAll
       const issued = yield* issueAtNewProvider()
       const elsewhere = []
-      for (const state of specifiedStates.filter((state) => state !== "accepted")) {
+      for (const state of specifiedStates.filter((state) => state !== "accepted" && state !== "submitting")) {
         elsewhere.push(yield* queued(issued, state))
       }
+      const claimed = yield* queued(issued, "submitting")
       const ids = yield* acceptSeveral(issued.identity, 2)
       assert.strictEqual(yield* queue.holdAll, others + 2)
+      assert.strictEqual((yield* ledger.show(claimed.id)).state, "indeterminate")
       assert.deepStrictEqual(yield* claimIds(issued.grant.provider), [])
       assert.sameMembers([...yield* takeIds("takeHeld", issued.grant.provider)], ids)
       for (const before of elsewhere) assert.deepStrictEqual(yield* ledger.show(before.id), before)

@@ -47,6 +47,7 @@ layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeT
         const state = yield* queue.readWitnessState
         const [epoch, next] = [crypto.randomUUID(), crypto.randomUUID()]
         yield* queue.verify({ expected: state, epoch, batches: [], hadEpoch: false })
+        assert.notInclude(nextStepOf(yield* held), "first stop", "nothing is known to be lost")
         yield* sql`UPDATE ledger_home SET epoch_life = 'an earlier life'`
         assert.include(nextStepOf(yield* held), "compare the ledger with its witness")
 
@@ -58,6 +59,7 @@ layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeT
         const { epoch: _, ...named } = lost
         assert.deepInclude(found.witness_check!.missing[0], { ...named, present: 0 })
         assert.deepStrictEqual(found.last_hold, found.witness_check)
+        assert.match(nextStepOf(found), /^first stop the server that was replaced and its workers/u)
       }))
   }
 )

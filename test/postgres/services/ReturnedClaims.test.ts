@@ -329,31 +329,22 @@ queueConformance("after a rollback on the same timeline", (it) => {
       yield* assertGivenUp(claim)
     }))
 
-  it.effect("a held claim keeps its holder, and is rescued only after lost take-overs have ended", () =>
+  it.effect("a held claim ends, too: a late return makes nothing claimable, and its holder records nothing", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
-      const name = newProvider()
-      const { claim, id } = yield* claimed({ worker: name })
+      const { claim, id, provider } = yield* claimed()
       yield* queue.holdAll
-      assert.isTrue(yield* queue.mayStillSend(claim))
-      isAbout((yield* inspect(id)).due_in, Duration.minutes(5))
-      assert.strictEqual(yield* queue.rescueClaimsOf(name), 0)
+      assert.isFalse(yield* queue.mayStillSend(claim))
       const { operation: { send_before }, revision } = claim
-      const recorded = yield* queue.record(id, revision, outcome("submitted"), recording({ send_before }))
-      assert.strictEqual(recorded.state, "submitted")
-    }))
-})
-
-queueConformance("after a rollback on the same timeline, a held claim", (it) => {
-  it.effect("may have been taken over, so its rescue sets the end of such a take-over as send_before", () =>
-    Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
-      const { id } = yield* claimed()
-      yield* queue.holdAll
-      yield* pass("5 minutes")
-      while ((yield* OperationLedger.use((ledger) => ledger.show(id))).state === "submitting") yield* queue.rescue(100)
-      // The claim itself ended four and a half minutes ago. A lost take-over could be sent until now.
-      isAbout((yield* inspect(id)).send_before_in, Duration.zero)
+      const late = yield* Effect.flip(queue.returnClaim(claim, { ...returnTerms, delay: Duration.zero }))
+      assert.strictEqual(late._tag, "StaleOperation")
+      const stale = yield* Effect.flip(queue.record(id, revision, outcome("submitted"), recording({ send_before })))
+      assert.strictEqual(stale._tag, "StaleOperation")
+      yield* pass("1 minute")
+      assert.deepStrictEqual(yield* takeOverIds(provider), [])
+      assert.strictEqual((yield* OperationLedger.use((ledger) => ledger.show(id))).state, "indeterminate")
+      // A take-over that is lost may be sent until then, and "not found" is final only after that.
+      isAbout((yield* inspect(id)).send_before_in, Duration.minutes(4))
     }))
 })
 

@@ -5,10 +5,18 @@ import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Fiber, Latch } from "effect"
 import { SqlClient } from "effect/sql"
 import { checkpointOf, type ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
+import type { ProviderName } from "../../../src/domain/Grant.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
-import { acceptSeveral, claimTerms, issueAtNewProvider, returnTerms, takeOverSoon } from "../../fixtures/Queue.ts"
+import {
+  acceptSeveral,
+  claimTerms,
+  issueAtNewProvider,
+  readTerms,
+  returnTerms,
+  takeOverSoon
+} from "../../fixtures/Queue.ts"
 
 const worker = crypto.randomUUID()
 const terms = { ...claimTerms, witnessed_by: worker }
@@ -26,6 +34,26 @@ const settled = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql`UPDATE ledger_home SET is_witness_settled = true`
 )
+
+const unsettled = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql`UPDATE ledger_home SET is_witness_settled = false`
+)
+
+/** As an operator ends the witness. */
+const endWitness = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) =>
+    sql`UPDATE ledger_home
+      SET epoch = NULL, epoch_life = NULL, witnessed_since = NULL, is_witness_settled = false`
+)
+
+/** As if the operations of the provider were of the timeline before. */
+const failOver = (provider: ProviderName) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql`UPDATE operations SET timeline = timeline - 1 WHERE provider = ${provider}`
+  )
 
 const stateOf = (id: Parameters<OperationLedger["Service"]["show"]>[0]) =>
   Effect.map(OperationLedger.use((ledger) => ledger.show(id)), ({ state }) => state)
@@ -72,27 +100,57 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
   it.effect("releases only what the timeline alone holds, once, and after the comparison", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue
-      const sql = yield* SqlClient.SqlClient
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const [held, ...others] = yield* acceptSeveral(identity, 3)
       yield* queue.hold(held!)
-      yield* sql`UPDATE operations SET timeline = timeline - 1 WHERE provider = ${provider}`
-
-      const unsettled = yield* compare([])
-      assert.strictEqual(unsettled.verification?.result, "unsettled")
-      assert.isNull(yield* queue.releaseProven(unsettled.epoch, unsettled.expected.life))
       yield* settled
+      const earlier = yield* compare([])
+      yield* failOver(provider)
+
       const { epoch, expected: { life }, verification } = yield* compare([])
       assert.deepStrictEqual(verification, { result: "proven", held: 0, missing: [] })
       assert.isTrue((yield* queue.readWitnessState).isReleaseDue)
       assert.lengthOf(yield* queue.claim(provider, 9, terms), 0, "still held")
-      assert.isNull(yield* queue.releaseProven(unsettled.epoch, life), "another epoch")
+      assert.isNull(yield* queue.releaseProven(earlier.epoch, life), "another epoch")
       assert.isNull(yield* queue.releaseProven(epoch, "another life"))
       assert.strictEqual(yield* queue.releaseProven(epoch, life), 2)
       assert.isNull(yield* queue.releaseProven(epoch, life), "once")
       const claims = yield* queue.claim(provider, 9, terms)
       assert.sameMembers(claims.map(({ operation }) => operation.id), others)
     }))
+
+  it.effect.each(["begun", "unsettled"] as const)(
+    "keeps held for good what a failover held before a comparison that is %s, and status reads still release it",
+    (result) =>
+      Effect.gen(function*() {
+        const queue = yield* SubmissionQueue
+        const sql = yield* SqlClient.SqlClient
+        const { grant: { provider }, identity } = yield* issueAtNewProvider()
+        const [examined] = yield* acceptSeveral(identity, 1)
+        yield* failOver(provider)
+        yield* queue.takeHeld(provider, 9, readTerms)
+        const [unread] = yield* acceptSeveral(identity, 1)
+        yield* sql`UPDATE operations SET timeline = timeline - 1 WHERE id = ${unread!}`
+
+        yield* result === "begun" ? endWitness : unsettled
+        const first = yield* compare([])
+        assert.strictEqual(first.verification?.result, result)
+        assert.isNull(yield* queue.releaseProven(first.epoch, first.expected.life))
+        yield* settled
+        const { epoch, expected: { life }, verification } = yield* compare([
+          checkpointOf(first.epoch, first.expected.life)
+        ])
+        assert.strictEqual(verification?.result, "proven")
+        assert.strictEqual(yield* queue.releaseProven(epoch, life), 0)
+        assert.lengthOf(yield* queue.claim(provider, 9, terms), 0)
+        assert.deepInclude(yield* Effect.flip(queue.release(unread!)), { _tag: "StillHeld", reason: "unexamined" })
+
+        yield* sql`UPDATE operations SET send_before = now() - interval '1 second' WHERE id = ${examined!}`
+        yield* queue.release(examined!)
+        const [claim] = yield* queue.claim(provider, 9, terms)
+        assert.strictEqual(claim!.operation.id, examined!)
+      })
+  )
 
   it.effect("is compared by one of several verifiers, and only as they saw it", () =>
     Effect.gen(function*() {
@@ -149,6 +207,31 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
       }),
     30_000
   )
+
+  it.effect("releases nothing by a command for all that began before the comparison ended", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const sql = yield* SqlClient.SqlClient
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      yield* acceptSeveral(identity, 2)
+      yield* failOver(provider)
+      yield* sql`UPDATE ledger_home SET epoch_life = 'an earlier life'`
+      const { life } = yield* queue.readWitnessState
+
+      const isHeld = yield* Latch.make()
+      const command = yield* Effect.forkDetach(Effect.andThen(isHeld.await, queue.releaseAll))
+      yield* sql.withTransaction(Effect.gen(function*() {
+        assert.strictEqual((yield* compare([missing(life)])).verification?.result, "missing")
+        yield* isHeld.open
+        const waiting = sql<{ readonly n: number }>`
+          SELECT count(*)::integer AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
+        while (command.pollUnsafe() === undefined && (yield* waiting)[0]!.n === 0) yield* Effect.sleep("10 millis")
+      }))
+      assert.strictEqual(yield* Fiber.join(command), 0)
+      assert.lengthOf(yield* queue.claim(provider, 9, terms), 0)
+      assert.isAtLeast(yield* queue.releaseAll, 2, "the operator has seen the comparison")
+      assert.lengthOf(yield* queue.claim(provider, 9, terms), 2)
+    }))
 
   it.effect("holds all if the witness has forgotten its epoch", () =>
     Effect.gen(function*() {

@@ -175,9 +175,11 @@ describe("The generated roles", () => {
         yield* (yield* Readiness).check
         const identity = yield* (yield* GrantVerifier).verify(bearer(token))
         const store = yield* OperationStore
-        assert.strictEqual((yield* store.find(identity, id)).state, "submitting")
+        assert.strictEqual((yield* store.find(identity, id)).state, "indeterminate")
         for (
-          const filter of [{}, { states: ["submitting"] as const, type: "payment" }, { key: IdempotencyKey.make("k") }]
+          const filter of [{}, { states: ["indeterminate"] as const, type: "payment" }, {
+            key: IdempotencyKey.make("k")
+          }]
         ) {
           const { operations } = yield* store.list(identity, { ...everything, ...filter })
           assert.include(operations.map((operation) => operation.id), id)
@@ -185,7 +187,7 @@ describe("The generated roles", () => {
         const feed = yield* OperationFeed
         const changes = yield* feed.since(identity, { states: [], type: null, page_size: 100, after: null })
         assert.lengthOf(changes.operations, 6)
-        const query = { states: ["submitting"], type: "payment", page_size: 1, after: null } as const
+        const query = { states: ["indeterminate"], type: "payment", page_size: 1, after: null } as const
         assert.strictEqual((yield* feed.sinceEncoded(identity, query)).count, 1)
         assert.lengthOf((yield* feed.sinceInLedger(null, 100)).changes, 6)
         assert.lengthOf((yield* feed.sinceInLedger(yield* feed.now, 100)).changes, 0)

@@ -11,7 +11,7 @@ import {
   type OperationState
 } from "../../../src/domain/Operation.ts"
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
-import { lostTakeOver, restartEvidence } from "../../../src/services/internal/rescueEvidence.ts"
+import { lostTakeOver, restartEvidence, rollbackEvidence } from "../../../src/services/internal/rescueEvidence.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import type { Traits } from "./SimulatedProvider.ts"
 import type { World } from "./World.ts"
@@ -65,10 +65,13 @@ export interface JudgeOptions {
   readonly longestIgnorance: number
 }
 
-/** A rescue of a stale claim. The claims of a worker that started again have no holder either. */
+/** Claims of a worker that started again have no holder. After a rollback all claims end, because others may have taken them over. */
+const unwaiting: ReadonlyArray<unknown> = [restartEvidence.reason, rollbackEvidence.reason]
+
+/** A rescue of a stale claim. */
 const isRescue = (evidence: unknown): boolean =>
   typeof evidence === "object" && evidence !== null && "by" in evidence && evidence.by === "rescuer"
-  && !("reason" in evidence && evidence.reason === restartEvidence.reason)
+  && !("reason" in evidence && unwaiting.includes(evidence.reason))
 
 export class Judge {
   violation: Violation | null = null

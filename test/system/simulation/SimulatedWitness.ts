@@ -31,7 +31,7 @@ export class SimulatedWitness {
     const { batches, compact, epoch, fence, record } = this.store
     return {
       epoch: this.#send(process, "epoch", epoch),
-      batches: this.#send(process, "batches", batches),
+      batches: (epoch) => this.#send(process, "batches", batches(epoch)),
       fence: (from, to) => this.#send(process, "fence", fence(from, to)),
       record: (batch) => this.#send(process, "record", record(batch)),
       compact: (checkpoint) => this.#send(process, "compact", compact(checkpoint))

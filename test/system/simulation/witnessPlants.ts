@@ -21,7 +21,7 @@ const ignoreEpoch = (witness: WitnessStore): WitnessStore => {
         batches.set(JSON.stringify([epoch, worker, life, provider]), batch)
         return true
       }),
-    batches: Effect.sync(() => [...batches.values()]),
+    batches: () => Effect.sync(() => [...batches.values()]),
     compact: () => Effect.succeed(true)
   }
 }
@@ -108,7 +108,8 @@ export const witnessPlants: Readonly<Record<string, () => Plant>> = {
   "batches that are forgotten without a checkpoint": () => ({
     witness: (witness) => ({
       ...witness,
-      batches: Effect.map(witness.batches, (batches) => batches.filter(({ provider }) => provider !== ""))
+      batches: (epoch) =>
+        Effect.map(witness.batches(epoch), (batches) => batches?.filter(({ provider }) => provider !== "") ?? null)
     }),
     circumstances: often
   }),
@@ -126,16 +127,25 @@ export const witnessPlants: Readonly<Record<string, () => Plant>> = {
       remoteWitness: (witness) => ({
         ...witness,
         epoch: Effect.andThen(
-          Effect.tap(witness.batches, (batches) => Effect.sync(() => (stale = batches))),
+          Effect.flatMap(
+            witness.epoch,
+            (epoch) =>
+              epoch === null ? Effect.void : Effect.map(witness.batches(epoch), (batches) => {
+                stale = batches ?? stale
+              })
+          ),
           Effect.delay(witness.epoch, 200)
         ),
-        batches: Effect.sync(() => stale)
+        batches: () => Effect.sync(() => stale)
       }),
       circumstances: often
     }
   },
   "a witness that forgets": () => ({
-    witness: (witness) => ({ ...witness, batches: Effect.map(witness.batches, (batches) => batches.slice(0, -1)) }),
+    witness: (witness) => ({
+      ...witness,
+      batches: (epoch) => Effect.map(witness.batches(epoch), (batches) => batches?.slice(0, -1) ?? null)
+    }),
     circumstances: often
   }),
   "a claim under way that outlives the hold": () => ({

@@ -127,6 +127,7 @@ for (const [name, makeStore] of Object.entries(stores)) {
                 assert.isTrue(check.missing.some((batch) => batch.provider === provider && batch.batch === 1))
                 assert.lengthOf(record.errors, 1)
                 assert.include(record.errors[0], "Sent claims were lost")
+                assert.include(record.errors[0], "First stop the server that was replaced")
                 assert.include(record.errors[0], check.missing[0]!.worker)
               }))
             })

@@ -6,8 +6,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import * as fs from "node:fs"
+import * as path from "node:path"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
-import { port, username } from "../../../src/node/embedded/Cluster.ts"
+import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
 import { makeMemoryWitness } from "../../../src/witness/MemoryWitness.ts"
 import { makePostgresWitness } from "../../../src/witness/PostgresWitness.ts"
 import type { WitnessStore } from "../../../src/witness/Witness.ts"
@@ -26,17 +28,16 @@ const batch = (epoch: string, number: number, changes: Partial<ClaimBatch> = {})
   ...changes
 })
 
-const clusterOfServer = Effect.gen(function*() {
-  const cluster = yield* newCluster
-  yield* runServer(cluster)
-  return cluster
-})
-
-const postgresWitness = Effect.gen(function*() {
-  const { socketDirectory: host } = yield* clusterOfServer
+const witnessOn = Effect.fnUntraced(function*({ socketDirectory: host }: Cluster) {
   const context = yield* Layer.build(PgClient.layer({ host, port, username, database: "postgres", maxConnections: 3 }))
   const sql = Context.get(context, SqlClient.SqlClient)
   return { sql, ...makePostgresWitness(sql, Effect.succeed("0")) }
+})
+
+const postgresWitness = Effect.gen(function*() {
+  const cluster = yield* newCluster
+  yield* runServer(cluster)
+  return yield* witnessOn(cluster)
 })
 
 const stores = {
@@ -57,7 +58,9 @@ const done = (step: Effect.Effect<boolean, unknown>, what: string) =>
 const keepsTheRules = Effect.fnUntraced(function*({ batches, compact, epoch, fence, record }: WitnessStore) {
   assert.isNull(yield* epoch)
   yield* refused(record(batch(first, 1)), "no epoch")
+  assert.isNull(yield* batches(first), "no epoch")
   yield* done(fence(null, first), "the first epoch")
+  assert.deepStrictEqual(yield* batches(first), [])
   yield* refused(fence(null, second), "there is an epoch")
   yield* refused(fence(third, second), "another epoch")
   assert.strictEqual(yield* epoch, first)
@@ -74,7 +77,8 @@ const keepsTheRules = Effect.fnUntraced(function*({ batches, compact, epoch, fen
   yield* done(fence(first, second), "a fence")
   yield* refused(record(batch(first, 12)), "a batch of the epoch before the fence")
   yield* done(record(batch(second, 1)), "a batch of the present epoch")
-  assert.sameDeepMembers([...yield* batches], [
+  assert.isNull(yield* batches(first), "an epoch before the fence")
+  assert.sameDeepMembers([...(yield* batches(second))!], [
     batch(first, 10),
     batch(first, 1, { provider: "other" }),
     batch(first, 2, { life: "0000000B-1" }),
@@ -84,10 +88,10 @@ const keepsTheRules = Effect.fnUntraced(function*({ batches, compact, epoch, fen
 
   const checkpoint = (of: string) => batch(of, 1, { worker: of, provider: "" })
   yield* refused(compact(checkpoint(first)), "an epoch before the fence")
-  assert.lengthOf(yield* batches, 5)
+  assert.lengthOf((yield* batches(second))!, 5)
   yield* done(compact(checkpoint(second)), "the present epoch")
   yield* done(compact(checkpoint(second)), "the present epoch, again")
-  assert.sameDeepMembers([...yield* batches], [batch(second, 1), checkpoint(second)])
+  assert.sameDeepMembers([...(yield* batches(second))!], [batch(second, 1), checkpoint(second)])
 })
 
 /** Of many records and one fence at the same time, a record succeeds only if the fence then finds it. */
@@ -97,7 +101,10 @@ const isFenced = Effect.fnUntraced(function*({ batches, fence, record }: Witness
     const records = Array.from({ length: 6 }, (_, n) => batch(uuid(round), 1, { worker: uuid(1000 * round + n) }))
     const steps = [
       ...records.slice(0, 3).map((one) => Effect.map(record(one), (isRecorded) => ({ one, isRecorded }))),
-      Effect.map(Effect.andThen(fence(uuid(round), uuid(round + 1)), batches), (found) => ({ found })),
+      Effect.map(
+        Effect.andThen(fence(uuid(round), uuid(round + 1)), batches(uuid(round + 1))),
+        (found) => ({ found: found! })
+      ),
       ...records.slice(3).map((one) => Effect.map(record(one), (isRecorded) => ({ one, isRecorded })))
     ]
     const ends = yield* Effect.all(steps, { concurrency: "unbounded" })
@@ -154,6 +161,23 @@ describe.runIf(isEtcdTested)("the witness in etcd", () => {
 })
 
 describe("the witness in PostgreSQL", () => {
+  it.live(
+    "shows no batches when its server has become a standby, whose batches may be old",
+    () =>
+      Effect.gen(function*() {
+        const cluster = yield* newCluster
+        const { store } = yield* witnessOn(cluster)
+        const whileUp = <A, E>(steps: Effect.Effect<A, E>) => Effect.scoped(Effect.andThen(runServer(cluster), steps))
+        yield* whileUp(Effect.andThen(store.fence(null, first), store.record(batch(first, 1))))
+        yield* Effect.sync(() => fs.writeFileSync(path.join(cluster.pgdata, "standby.signal"), ""))
+        yield* whileUp(Effect.gen(function*() {
+          assert.strictEqual(yield* Effect.eventually(store.epoch), first)
+          assert.strictEqual((yield* Effect.flip(store.batches(first)))._tag, "WitnessUnavailable")
+        }))
+      }).pipe(Effect.scoped),
+    30_000
+  )
+
   it.live("refuses the cluster of the ledger, and one that could forget commits", () =>
     Effect.gen(function*() {
       const { sql } = yield* postgresWitness

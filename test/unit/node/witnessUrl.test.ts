@@ -30,10 +30,10 @@ describe("WITNESS", () => {
     assert.strictEqual(Redacted.value(address.user.password), "p:ss")
   })
 
-  it("has defaults for port and prefix", () => {
-    assert.deepInclude(readWitnessUrl("etcd://host"), {
+  it("has a default for the port", () => {
+    assert.deepInclude(readWitnessUrl("etcd://host/bank"), {
       endpoints: ["http://host:2379"],
-      prefix: "financial-agents-gateway",
+      prefix: "bank",
       user: null,
       tls: {}
     })
@@ -48,6 +48,10 @@ describe("WITNESS", () => {
   it.each([
     ["redis://user:secret@host", "must be etcd://"],
     ["secret", "must be etcd://"],
+    ["etcd://user:secret@host", "needs a prefix"],
+    ["etcd://user:secret@host/", "needs a prefix"],
+    ["etcds://user:secret@host?cacert=/secret", "needs a prefix"],
+    ["etcd://user:secret@host/se%cret", "invalid prefix"],
     ["etcd://user@host", "a user and a password"],
     ["etcd://user:@host", "a user and a password"],
     ["etcd://user:se%cret@host", "percent-encode"],

@@ -4,8 +4,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, References } from "effect"
 import { TestClock } from "effect/testing"
+import { checkpointOf, type ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
+import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import {
   accept,
   drive,
@@ -17,6 +20,7 @@ import {
   operationIn,
   outcome
 } from "../../fixtures/Ledger.ts"
+import { failOver } from "../../fixtures/Queue.ts"
 
 /**
  * Lets fibers yield to one another every few steps of the runtime. Three is the finest possible interleaving, because
@@ -40,6 +44,30 @@ describe("The ledger in memory", () => {
         assert.lengthOf(results.filter(({ _tag }) => _tag === "Success"), 1, `every ${steps} steps`)
         assert.lengthOf(yield* ledger.history(operation.id), 3)
       }
+    }).pipe(Effect.provide(InMemoryLedger)))
+
+  it.effect("keeps held what a failover held before its first comparison with a witness, and releases nothing uncompared", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { cluster } = yield* MemoryLedger
+      const compare = Effect.fnUntraced(function*(batches: ReadonlyArray<ClaimBatch>) {
+        const expected = yield* queue.readWitnessState
+        const epoch = crypto.randomUUID()
+        const { result } = (yield* queue.verify({ expected, epoch, batches, hadEpoch: expected.epoch !== null }))!
+        return { epoch, life: expected.life, result }
+      })
+      yield* accept((yield* issue()).identity)
+      yield* failOver
+      const first = yield* compare([])
+      assert.strictEqual(first.result, "begun")
+      const { epoch, life, result } = yield* compare([checkpointOf(first.epoch, first.life)])
+      assert.strictEqual(result, "proven")
+      assert.strictEqual(yield* queue.releaseProven(epoch, life), 0)
+
+      yield* Effect.sync(() => (cluster.life = "another life"))
+      assert.strictEqual(yield* queue.releaseAll, 0)
+      yield* compare([checkpointOf(epoch, life)])
+      assert.strictEqual(yield* queue.releaseAll, 1)
     }).pipe(Effect.provide(InMemoryLedger)))
 
   it.effect("creates exactly one operation for a key in any interleaving", () =>

@@ -19,7 +19,7 @@ const moves = Schema.Array(
   })
 ).check(Schema.isMaxLength(25))
 
-const start: LedgerPlace = { home: "1/1", timeline: 1, flushed: 0, marks: { 1: "first" } }
+const start: LedgerPlace = { home: "1/1", timeline: 1, flushed: 0, marks: { 1: "first" }, is_compared: null }
 
 describe("The memory of how far the ledger had come", () => {
   it.effect.prop(
@@ -66,6 +66,12 @@ describe("The memory of how far the ledger had come", () => {
 
   it("does not compare two homes, whose timelines have nothing to do with each other", () => {
     assert.isFalse(isBehind({ ...start, home: "2/1" }, { ...start, timeline: 7, flushed: 9 }))
+  })
+
+  it("leaves the proof to the witness, once it was compared", () => {
+    const later = { ...start, timeline: 2, flushed: 5, marks: { 1: "first", 2: "one" } }
+    assert.isTrue(isBehind({ ...start, is_compared: false }, later))
+    assert.isFalse(isBehind({ ...start, is_compared: true }, later))
   })
 
   it("finds a timeline of the same number that began elsewhere", () => {
