@@ -56,6 +56,7 @@ export interface ClusterOptions {
   readonly logs: string
   readonly etcd3: boolean
   readonly isAsynchronous: boolean
+  readonly say: (line: string) => void
 }
 
 export class Cluster {
@@ -105,21 +106,63 @@ export class Cluster {
     return this.nodes.find((node) => node.name === name)!
   }
 
-  /** Starts what was killed, and resolves when a primary has two standbys, one of them synchronous. */
+  /**
+   * Starts what was killed, and resolves when a primary has two standbys, one of them synchronous, and Patroni works on all nodes.
+   * Does what an operator would if that takes long: starts a Patroni that sleeps, or a standby that does not follow, again.
+   */
   async becomeWhole(seconds: number): Promise<PatroniNode> {
     this.etcd.start()
     for (const node of this.nodes) node.start()
-    return expectSoon(seconds, "the cluster is whole", async () => {
-      const primary = await this.writablePrimary()
-      if (primary === null) return null
-      const [row] = await primary.query<{ streaming: number; synchronous: number }>(
-        `SELECT count(*) FILTER (WHERE state = 'streaming')::int AS streaming,
-          count(*) FILTER (WHERE sync_state = 'sync')::int AS synchronous FROM pg_stat_replication`
-      )
-      const isSynchronous = this.options.isAsynchronous ||
-        row!.synchronous > 0 && await this.synchronousStandby() !== null
-      return row!.streaming === 2 && isSynchronous ? primary : null
-    })
+    let primary = await poll(10, () => this.wholePrimary())
+    if (primary === null) await this.wakeSleepers()
+    primary ??= await poll(20, () => this.wholePrimary())
+    if (primary === null) await this.restartStrays()
+    return primary ?? expectSoon(seconds, "the cluster is whole", () => this.wholePrimary())
+  }
+
+  private async wholePrimary(): Promise<PatroniNode | null> {
+    const primary = await this.writablePrimary()
+    if (primary === null) return null
+    const standbys = await this.standbysOf(primary)
+    const isSynchronous = this.options.isAsynchronous ||
+      standbys.some(({ sync_state }) => sync_state === "sync") && await this.synchronousStandby() !== null
+    if (standbys.length < 2 || !isSynchronous) return null
+    return (await this.sleepers()).length === 0 ? primary : null
+  }
+
+  /** Nodes whose Patroni has not looked at etcd for four seconds, although it looks each second. Patroni 3.0.2 sleeps for as long as its clock has jumped back. */
+  private async sleepers(): Promise<ReadonlyArray<PatroniNode>> {
+    const lastSeen = async (node: PatroniNode) => {
+      const status = fetchJson<{ readonly dcs_last_seen?: number }>(`http://${addresses[node.name]}:8008/patroni`)
+      return (await status.catch(() => null))?.dcs_last_seen ?? Infinity
+    }
+    const times = await Promise.all(this.nodes.map(lastSeen))
+    return this.nodes.filter((_, index) => times[index]! < Date.now() / 1000 - 4)
+  }
+
+  private async wakeSleepers(): Promise<void> {
+    for (const node of await this.sleepers()) {
+      this.options.say(`Patroni of ${node.name} sleeps, and is started again`)
+      await node.restartPatroni()
+    }
+  }
+
+  private async restartStrays(): Promise<void> {
+    const primary = await this.writablePrimary().catch(() => null)
+    if (primary === null) return
+    const standbys = await this.standbysOf(primary).catch(() => null)
+    for (const node of this.nodes) {
+      if (node === primary || standbys === null || standbys.some(({ name }) => name === node.name)) continue
+      this.options.say(`${node.name} does not follow the primary, and is started again`)
+      await node.kill()
+      node.start()
+    }
+  }
+
+  private standbysOf(primary: PatroniNode) {
+    return primary.query<{ readonly name: string; readonly sync_state: string }>(
+      "SELECT application_name AS name, sync_state FROM pg_stat_replication WHERE state = 'streaming'"
+    )
   }
 
   /** The node with the leader key. Null: none has it, or etcd does not answer. */

@@ -136,6 +136,12 @@ export class PatroniNode {
     await patroni
   }
 
+  /** Kills Patroni alone. The next one takes over the running server. */
+  async restartPatroni(): Promise<void> {
+    await this.patroni.kill()
+    this.start()
+  }
+
   async killPostmaster(): Promise<void> {
     signal((await this.serverPids()).slice(0, 1), "SIGKILL")
   }

@@ -35,6 +35,7 @@ const say = (text: string) =>
 
 fs.mkdirSync(logs, { recursive: true })
 const cluster = new Cluster({
+  say,
   directory: config.directory,
   logs,
   etcd3: control?.etcd3 === true,
