@@ -13,6 +13,8 @@ import { readMustReplicate } from "./DatabaseSynchronous.ts"
 import { LocalPostgres, type LocalPostgresError } from "./embedded/LocalPostgres.ts"
 import { InvalidSetting } from "./InvalidSetting.ts"
 
+export { InvalidSetting }
+
 /** The database settings of the command line and the environment. */
 export interface DatabaseOptions {
   readonly databaseUrl: Option.Option<Redacted.Redacted<string>>
