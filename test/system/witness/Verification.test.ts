@@ -247,7 +247,10 @@ describe("with a witness", () => {
           const ids = yield* acceptSeveral(identity, 3)
           const sql = yield* SqlClient.SqlClient
           const returned = sql<{ readonly id: OperationId }>`SELECT id FROM operations WHERE return_reason IS NOT NULL`
-          yield* until(Effect.map(returned, (rows) => rows.length > 0))
+          const underWay = sql`SELECT 1 FROM operations WHERE state = 'submitting' AND return_reason IS NULL`
+          yield* until(
+            Effect.map(Effect.all([returned, underWay]), ([back, away]) => back.length > 0 && away.length === 0)
+          )
           // After its first failure the worker asks the witness before it claims.
           const { length } = yield* returned
           yield* Effect.sleep("1 second")
