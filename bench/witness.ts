@@ -1,7 +1,10 @@
 /**
- * `npm run bench:witness`: what the record of a claim batch in the witness costs, with a real etcd and a real PostgreSQL on this
- * machine. First the records alone, by one worker and by several. Then one worker process that sends a backlog, without and with the
- * witness.
+ * `npm run bench:witness`: measures what the record of a claim batch in the witness costs, with a real etcd and a real PostgreSQL.
+ *
+ *     npm run bench:witness -- --backlog 5000
+ *
+ * First one worker process sends a backlog, without and with the witness. Then the records alone, by one worker and by several. It needs
+ * Debian's packages etcd-server and etcd-client.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
@@ -11,8 +14,12 @@ import { accept } from "../test/fixtures/Ledger.ts"
 import { newLedger, whileRunning } from "../test/fixtures/OwnServer.ts"
 import { issueAtNewProvider } from "../test/fixtures/Queue.ts"
 import { makeRecord, until, witnessedWorkers } from "../test/fixtures/WitnessedWorkers.ts"
+import { readOptions, whole } from "./shared/usage.ts"
 
-const rounds = 1000
+const { backlog, batches: rounds } = readOptions(import.meta.url, {
+  backlog: whole("Operations that the worker process sends", { from: 1, to: 1_000_000, default: 2000 }),
+  batches: whole("Batches that are recorded alone", { from: 16, to: 1_000_000, default: 1000 })
+})
 
 const percentile = (times: ReadonlyArray<number>, share: number) =>
   times.toSorted((a, b) => a - b)[Math.floor(share * (times.length - 1))]!
@@ -39,8 +46,6 @@ const measure = Effect.fnUntraced(function*(store: WitnessStore, epoch: string, 
       + `${Math.round(times.length / seconds)} batches a second\n`
   )
 })
-
-const backlog = 2000
 
 /** Operations a second of one worker process with a provider that answers at once. */
 const drain = Effect.fnUntraced(function*(witness: WitnessStore | null) {
