@@ -112,7 +112,7 @@ export const Application = HttpRouter.serve(
     Alice
   ]),
   Layer.provide(Ledger),
-  Layer.provide([NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom])
+  Layer.provide(NodeCrypto.layer)
 )
 
 if (import.meta.main) {

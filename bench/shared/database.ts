@@ -32,7 +32,7 @@ const databaseOn = (dataDirectory: string, settings: Readonly<Record<string, str
   return Grants.layer.pipe(
     Layer.provideMerge(Client),
     Layer.provideMerge(LocalPostgres.layer({ dataDirectory, settings })),
-    Layer.provideMerge(Layer.mergeAll(NodeServices.layer, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom))
+    Layer.provideMerge(Layer.merge(NodeServices.layer, NodeCrypto.layer))
   )
 }
 

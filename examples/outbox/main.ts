@@ -37,7 +37,7 @@ const Services = Layer.mergeAll(
   OperationFeed.layer.pipe(Layer.provide(ReaderPool)),
   Position.layer.pipe(Layer.provide(WriterPool)),
   Delivery.layer
-).pipe(Layer.provide([LedgerDatabase, FetchHttpClient.layer, NodeCrypto.layerDigest]))
+).pipe(Layer.provide([LedgerDatabase, FetchHttpClient.layer, NodeCrypto.layer]))
 
 if (import.meta.main) {
   publisher.pipe(

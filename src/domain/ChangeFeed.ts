@@ -27,6 +27,9 @@ export interface ChangeQuery {
   readonly after: ChangeToken | null
 }
 
+/** Whether a page may look at more changes than it returns. */
+export const isFiltered = ({ states, type }: ChangeQuery): boolean => states.length > 0 || type !== null
+
 /** One page of changes, in the order of the feed. Each operation is in it once, in its current state. */
 export interface ChangePage {
   readonly operations: ReadonlyArray<Operation>

@@ -23,6 +23,7 @@ import type { OperationStore } from "../services/OperationStore.ts"
 import type { Readiness } from "../services/Readiness.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import type { TokenCipher } from "../services/TokenCipher.ts"
 import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
 import type { Providers } from "../submission/Providers.ts"
 import type { Reconciler } from "../submission/Reconciler.ts"
@@ -53,7 +54,7 @@ export interface GatewayParts {
   /** Finds the grant of a credential. Default: the tokens that the gateway itself issued. */
   readonly verifier?: Part<GrantVerifier>
   /** Where operations are read. Default: PostgreSQL. */
-  readonly reads?: Part<OperationStore | OperationFeed | Readiness>
+  readonly reads?: Part<OperationStore | OperationFeed | Readiness | TokenCipher>
   /** Where operations are accepted and grants issued. Default: PostgreSQL. */
   readonly writes?: Part<Grants | OperationLedger>
   /** The queue of the workers. Default: PostgreSQL. */
@@ -96,6 +97,7 @@ type RouteServices =
   | Problems
   | Readiness
   | Reconciler
+  | TokenCipher
 
 /** The services that the process has for each part. */
 interface Provided {

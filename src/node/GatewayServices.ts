@@ -14,10 +14,10 @@ import { manifest } from "./Invocation.ts"
 import * as PgAcceptanceSignal from "./PgAcceptanceSignal.ts"
 import { ListPool, OperationPool, ProbePool, WorkerPool, WriterPool } from "./Pools.ts"
 
-/** Reads of operations and of their changes, and the readiness probe. */
+/** Reads of operations and of their changes with their tokens, and the readiness probe. */
 export const ReadServices = Layer.mergeAll(
   OperationStore.layer.pipe(Layer.provide([OperationPool, ListPool])),
-  OperationFeed.layer.pipe(Layer.provide(OperationPool)),
+  OperationFeed.layer.pipe(Layer.provide([OperationPool, ListPool])),
   Readiness.layer.pipe(Layer.provide(ProbePool))
 )
 

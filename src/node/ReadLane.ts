@@ -6,7 +6,6 @@
  * unusual request over to the router, untouched. docs/performance.md has the cost of each part; a property test compares both
  * ways.
  */
-import type * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { ClientAbort } from "effect/http/HttpServerError"
@@ -38,6 +37,7 @@ import { RateLimits } from "../server/RateLimits.ts"
 import { asksForJson, lacksHost, readAuthorization, type RequestHeaders } from "../server/RequestChecks.ts"
 import { headersOfEveryResponse, type RequestInfo, withRequest } from "../server/RequestContext.ts"
 import type { OperationStore } from "../services/OperationStore.ts"
+import type { TokenCipher } from "../services/TokenCipher.ts"
 import { AcceptedCredentials } from "../services/verification/AcceptedCredentials.ts"
 import type { GrantVerifier } from "../services/verification/GrantVerifier.ts"
 import { NodeListener } from "./NodeListener.ts"
@@ -196,7 +196,7 @@ const makeLane = Effect.gen(function*() {
 export const layer: Layer.Layer<
   never,
   never,
-  BaseUrl | Digest.Digest | GrantVerifier | Lifecycle | OperationStore | Problems
+  BaseUrl | GrantVerifier | Lifecycle | OperationStore | Problems | TokenCipher
 > = Layer.effectDiscard(Effect.gen(function*() {
   const listener = Option.getOrNull(yield* Effect.serviceOption(NodeListener))
   const isOff = (yield* RateLimits) !== null || (yield* AcceptedCredentials).certificates !== null

@@ -14,8 +14,9 @@ import type {
 import type { ChangeQuery } from "../domain/ChangeFeed.ts"
 import type { MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
-import { type ChangeTokenError, OperationFeed } from "../services/OperationFeed.ts"
+import { type ChangeTokenError, OperationFeed, type SlowReads } from "../services/OperationFeed.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseRead, withhold } from "./Refusals.ts"
 
@@ -29,6 +30,7 @@ const toChangeQuery = (query: ChangesQuery): ChangeQuery => ({
 /** Makes the read of a page. It fails with problems of the current request. */
 export const makeChangeReads = Effect.gen(function*() {
   const feed = yield* OperationFeed
+  const lifecycle = yield* Lifecycle
   const problems = yield* Problems
 
   const refuse = (
@@ -54,7 +56,8 @@ export const makeChangeReads = Effect.gen(function*() {
 
   return {
     read: Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangesQuery) {
-      const page = yield* Effect.catch(feed.sinceEncoded(grant, toChangeQuery(query)), refuse)
+      const inTurn: SlowReads = (read) => lifecycle.admitList(grant.client_id, read)
+      const page = yield* Effect.catch(feed.sinceEncoded(grant, toChangeQuery(query), inTurn), refuse)
       if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
       return page
     })

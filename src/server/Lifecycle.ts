@@ -19,7 +19,7 @@ export interface LifecycleOptions {
   readonly maxInFlight: number
   /** The same for one client, so that no client can take all slots. */
   readonly maxInFlightPerClient: number
-  /** Filtered lists of one client that may run at once. Further ones wait for their turn within their deadline. */
+  /** Lists and pages of changes of one client that may look at more rows than they return, and may run at once. Further ones wait for their turn within their deadline. */
   readonly maxListsPerClient: number
   /** Requests that may wait for a change at once (`Prefer: wait`). Further ones are answered without waiting. */
   readonly maxWaiting: number
@@ -80,8 +80,8 @@ export class Lifecycle extends Context.Service<Lifecycle, {
   /** Frees the slots of the request, whether it runs or is parked. */
   readonly leave: (request: RunningRequest) => void
   /**
-   * Runs the effect as a filtered list of a client. It waits while the client runs `maxListsPerClient` lists, because a
-   * list may be far more work than a read by id. Other clients do not wait.
+   * Runs the effect as a filtered list, or a slow page of changes, of a client. It waits while the client runs
+   * `maxListsPerClient` of them, because one may be far more work than a read by id. Other clients do not wait.
    */
   readonly admitList: <A, E, R>(client: string, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /**

@@ -2,7 +2,6 @@
  * The reads of the operations endpoints, from a grant and checked parameters to a response.
  */
 import * as Clock from "effect/Clock"
-import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
 import { type ListQuery, maxPageSize } from "../api/OperationsApi.ts"
 import type { Forbidden, InternalError, NotFound, ServiceUnavailable, Unauthorized } from "../api/Problems.ts"
@@ -12,11 +11,12 @@ import type { OperationId, OperationNotFound } from "../domain/Operation.ts"
 import { isFiltered, type OperationQuery } from "../domain/OperationQuery.ts"
 import { OperationStore } from "../services/OperationStore.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import { TokenCipher } from "../services/TokenCipher.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { listResponse, readResponse } from "./OperationResponses.ts"
-import { decodePageToken, encodePageToken } from "./PageToken.ts"
+import { openPageToken, sealPageToken } from "./PageToken.ts"
 import { Problems } from "./ProblemResponses.ts"
-import { refuseRead, withhold } from "./Refusals.ts"
+import { refuseForNow, refuseRead, withhold } from "./Refusals.ts"
 
 const toQuery = (query: ListQuery): OperationQuery => ({
   states: [...new Set(query.state ?? [])],
@@ -33,23 +33,24 @@ export const makeOperationReads = Effect.gen(function*() {
   const lifecycle = yield* Lifecycle
   const store = yield* OperationStore
   const problems = yield* Problems
-  const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
+  const cipher = yield* TokenCipher
 
   const refuseFind = (
     error: GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable
   ): Effect.Effect<never, NotFound | Unauthorized | Forbidden | InternalError | ServiceUnavailable> =>
     error._tag === "OperationNotFound" ? problems.fail("operation_not_found") : refuseRead(problems, error)
 
+  const refuse = (error: StoreUnavailable) => refuseForNow(problems, error)
+
   /** The start of the page that the query asks for. */
-  const startOf = (token: string | undefined, filters: OperationQuery) =>
-    token === undefined
-      ? Effect.succeed(null)
-      : Effect.flatMap(withDigest(decodePageToken(token, filters)), (cursor) =>
-        cursor === null
-          ? problems.fail("invalid_page_token", {
-            fields: [{ path: "query.page_token", message: "Expected a token of this list and these filters" }]
-          })
-          : Effect.succeed(cursor))
+  const startOf = Effect.fnUntraced(function*(token: string | undefined, filters: OperationQuery) {
+    if (token === undefined) return null
+    const cursor = yield* Effect.catch(openPageToken(cipher, token, filters), refuse)
+    if (cursor !== null) return cursor
+    return yield* problems.fail("invalid_page_token", {
+      fields: [{ path: "query.page_token", message: "Expected a token of this list and these filters" }]
+    })
+  })
 
   const find = (grant: GrantIdentity, id: OperationId) => Effect.catch(store.findEncoded(grant, id), refuseFind)
 
@@ -69,7 +70,8 @@ export const makeOperationReads = Effect.gen(function*() {
       const page = yield* isFiltered(filters) ? lifecycle.admitList(grant.client_id, list) : list
       // The store may be that of an application.
       if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
-      return listResponse(page, page.next === null ? null : yield* withDigest(encodePageToken(page.next, filters)))
+      const next = page.next === null ? null : sealPageToken(cipher, page.next, filters)
+      return listResponse(page, next === null ? null : yield* Effect.catch(next, refuse))
     })
   }
 })

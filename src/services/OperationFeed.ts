@@ -2,7 +2,9 @@
  * The change feed: what changed since a token, for one grant and for the whole ledger.
  */
 import * as Context from "effect/Context"
+import type * as Aead from "effect/crypto/Aead"
 import type * as Digest from "effect/crypto/Digest"
+import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
@@ -21,6 +23,13 @@ import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationFeed.ts"
 import { makeSql } from "./sql/SqlOperationFeed.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
+import { TokenCipher } from "./TokenCipher.ts"
+
+/**
+ * Runs a statement that may look at more rows than it returns: one with filters, or after a token that names unfinished
+ * transactions. A server lets each client run a few of them at once.
+ */
+export type SlowReads = <A, E, R>(read: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** Why a token cannot be used. */
 export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken
@@ -35,17 +44,18 @@ export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken
  */
 export class OperationFeed extends Context.Service<OperationFeed, {
   /**
-   * The changes of the operations that the grant may see. One statement checks the grant as every read does, and its cost
-   * depends on the page alone.
+   * The changes of the operations that the grant may see. The token is opened before any statement. One statement checks the grant
+   * as every read does, and its cost depends on the page alone.
    */
   readonly since: (
     grant: GrantIdentity,
     query: ChangeQuery
   ) => Effect.Effect<ChangePage, GrantRefusal | ChangeTokenError | StoreUnavailable>
-  /** As `since`, in the form of a response. Fails with `MalformedOperation` if an operation of the page breaks the contract. */
+  /** As `since`, in the form of a response, with slow statements `inTurn`. Fails with `MalformedOperation` if an operation of the page breaks the contract. */
   readonly sinceEncoded: (
     grant: GrantIdentity,
-    query: ChangeQuery
+    query: ChangeQuery,
+    inTurn?: SlowReads
   ) => Effect.Effect<EncodedChanges, GrantRefusal | ChangeTokenError | MalformedOperation | StoreUnavailable>
   /**
    * The changes of all operations, for an outbox: no HTTP client reaches it. `limit` is the largest number of changes in the
@@ -58,13 +68,23 @@ export class OperationFeed extends Context.Service<OperationFeed, {
   /** The token for `sinceInLedger` after which only later changes follow. */
   readonly now: Effect.Effect<ChangeToken, StoreUnavailable>
 }>()("financial-agents-gateway/services/OperationFeed") {
-  static readonly layer: Layer.Layer<OperationFeed, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
+  /** With the cipher of its tokens, which seals page tokens as well. */
+  static readonly layer: Layer.Layer<
+    OperationFeed | TokenCipher,
+    never,
+    SqlClient.SqlClient | Aead.Aead | Digest.Digest | SecureRandom.SecureRandom
+  > = Layer.effect(
     OperationFeed,
     Effect.suspend(() => Effect.map(makeSql, (feed) => OperationFeed.of(feed)))
-  )
+  ).pipe(Layer.provideMerge(TokenCipher.layer))
 
-  static readonly layerMemory: Layer.Layer<OperationFeed, never, MemoryLedger | Digest.Digest> = Layer.effect(
+  /** The same in memory. */
+  static readonly layerMemory: Layer.Layer<
+    OperationFeed | TokenCipher,
+    never,
+    MemoryLedger | Aead.Aead | Digest.Digest | SecureRandom.SecureRandom
+  > = Layer.effect(
     OperationFeed,
     Effect.suspend(() => Effect.map(makeMemory, (feed) => OperationFeed.of(feed)))
-  )
+  ).pipe(Layer.provideMerge(TokenCipher.layerMemory))
 }

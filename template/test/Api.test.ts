@@ -28,7 +28,7 @@ const payload: Transfer = { amount: "12.50", currency: "EUR", iban: "DE893704004
 
 const Services = Layer.mergeAll(Grants.layerMemory, GrantVerifier.layerMemory, OperationLedger.layerMemory).pipe(
   Layer.provideMerge(MemoryLedger.layer),
-  Layer.provideMerge([NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom])
+  Layer.provideMerge(NodeCrypto.layer)
 )
 
 /** Calls `POST /v1/transfers` with a token of Alice. */

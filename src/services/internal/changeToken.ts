@@ -1,103 +1,77 @@
 /**
- * Change tokens: a place in the feed as opaque text, tied to the history of the ledger, to its reader and to its filters.
+ * Change tokens: a place in the feed, sealed for its reader and its filters, and tied to the history of the ledger.
  *
- * A hash over all of it needs no key, because a token confers no authority: a client that forges one sees its own operations only.
+ * A token is opened before any statement, so a forged one costs none. The resource owner is known only after the statement that
+ * checks the grant, so the sealed text has its digest.
  */
 import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
-import * as Base64Url from "effect/encoding/Base64Url"
-import * as Result from "effect/Result"
 import { type ChangeQuery, type ChangeToken, InvalidChangeToken } from "../../domain/ChangeFeed.ts"
+import type { ClientId, PairwiseSubject } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import { beforeAllIds, type ChangePlace, type ChangePosition, maxPending } from "./changePosition.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import type { TokenCipher, TokenContext } from "../TokenCipher.ts"
+import { beforeAllIds, type ChangePlace, type ChangePosition } from "./changePosition.ts"
 
 /** What a token says. */
 export interface ChangeTokenContent {
   /** The name of the history, without dots. */
   readonly history: string
+  /** `ownerDigest`, or empty for the whole ledger. */
+  readonly owner: string
   readonly position: ChangePosition
 }
 
-/** To what a token is tied, besides the history. */
-export type ChangeReader = ReadonlyArray<unknown>
+const purpose = "change token 1"
 
 /** The reader of the whole ledger. */
-export const ledgerReader: ChangeReader = ["ledger"]
+export const ledgerReader: TokenContext = [purpose, "ledger"]
 
-/** Whose operations a grant may see. */
-export interface ChangeOwner {
-  readonly client_id: string
-  readonly subject: string
-  readonly resource_owner: string
-}
-
-/** The reader of the operations of a grant. A new grant of the same owner continues with the token of an old one. */
+/** Who reads the operations of a grant. A new grant of the same client and subject continues with the token of an old one. */
 export const grantReader = (
-  { client_id, resource_owner, subject }: ChangeOwner,
+  { client_id, subject }: { readonly client_id: ClientId; readonly subject: PairwiseSubject },
   { states, type }: Pick<ChangeQuery, "states" | "type">
-): ChangeReader => ["grant", client_id, subject, resource_owner, [...new Set(states)].toSorted(), type]
+): TokenContext => [purpose, "grant", client_id, subject, [...new Set(states)].toSorted(), type]
 
-const version = "1"
+const encoder = new TextEncoder()
+
+/** A token of one owner counts changes as seen that another owner has not seen. */
+export const ownerDigest = (resourceOwner: string): Effect.Effect<string, never, Digest.Digest> =>
+  Effect.map(
+    Digest.Digest.use((digest) => digest.digestHex(Digest.sha256, encoder.encode(resourceOwner))),
+    (hash) => hash.slice(0, 32)
+  )
 
 const placeText = ({ id, position }: ChangePlace): string =>
   id === beforeAllIds ? position.toString(36) : `${position.toString(36)}_${id}`
 
-const encoder = new TextEncoder()
+const placeOf = (text: string): ChangePlace => {
+  const [position = "", id = beforeAllIds] = text.split("_")
+  // `placeText` has written it: a token that opens is one of ours.
+  return { position: Number.parseInt(position, 36), id: id as OperationId }
+}
 
 /** The token of a place. */
-export const encodeChangeToken = (
-  { history, position }: ChangeTokenContent,
-  reader: ChangeReader
-): Effect.Effect<ChangeToken, never, Digest.Digest> => {
+export const sealChangeToken = (
+  cipher: TokenCipher["Service"],
+  { history, owner, position }: ChangeTokenContent,
+  reader: TokenContext
+): Effect.Effect<ChangeToken, StoreUnavailable> => {
   const places = [position.high, ...position.pending].map(placeText)
-  const text = [version, history, position.isWhole ? "whole" : "part", ...places].join(".")
-  return Effect.map(
-    Digest.Digest.use((digest) => digest.digestHex(Digest.sha256, encoder.encode(JSON.stringify([text, ...reader])))),
-    // Only characters of a token.
-    (hash) => Base64Url.encode(`${text}.${hash.slice(0, 32)}`) as ChangeToken
-  )
+  const text = [history, owner, position.isWhole ? "whole" : "part", ...places].join(".")
+  // Only characters of a token.
+  return Effect.map(cipher.seal(text, reader), (token) => token as ChangeToken)
 }
 
-const placePattern = /^(0|[1-9a-z][0-9a-z]{0,10})(?:_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))?$/
-
-const placeOf = (text: string): ChangePlace | null => {
-  const [, position, id = beforeAllIds] = placePattern.exec(text) ?? []
-  const number = Number.parseInt(position ?? "", 36)
-  // The pattern has checked the form of the id.
-  return Number.isSafeInteger(number) ? { position: number, id: id as OperationId } : null
-}
-
-/** A forged token could name one position many times, and each time costs a read. */
-const isAscending = (places: ReadonlyArray<ChangePlace>) =>
-  places.every(({ position }, n) => n === 0 || places[n - 1]!.position < position)
-
-/** What the token says, if it has the form of one. `checkChangeToken` tells whether a feed issued it, and to whom. */
-export const readChangeToken = (token: ChangeToken): Effect.Effect<ChangeTokenContent, InvalidChangeToken> => {
-  const [known, history = "", extent, ...rest] = Result.getOrElse(Base64Url.decodeString(token), () => "").split(".")
-  const [high, ...pending] = rest.slice(0, -1).map(placeOf)
-  const places = pending.filter((place) => place !== null)
-  const isWellFormed = known === version && high !== undefined && high !== null && places.length === pending.length
-    && places.length <= maxPending && isAscending([...places, high])
-  return isWellFormed
-    ? Effect.succeed({ history, position: { high, pending: places, isWhole: extent === "whole" } })
-    : Effect.fail(new InvalidChangeToken())
-}
-
-/** Fails if no feed issued the token with this content, or another reader or other filters use it. */
-export const checkChangeToken = (
+/** What the token says. Fails if no feed sealed it for this reader and these filters. */
+export const openChangeToken = Effect.fnUntraced(function*(
+  cipher: TokenCipher["Service"],
   token: ChangeToken,
-  content: ChangeTokenContent,
-  reader: ChangeReader
-): Effect.Effect<void, InvalidChangeToken, Digest.Digest> =>
-  // Encoded again and compared as a whole, so that each place has exactly one valid token.
-  Effect.flatMap(
-    encodeChangeToken(content, reader),
-    (expected) => expected === token ? Effect.void : Effect.fail(new InvalidChangeToken())
-  )
-
-/** What the token of this reader says. */
-export const decodeChangeToken = (
-  token: ChangeToken,
-  reader: ChangeReader
-): Effect.Effect<ChangeTokenContent, InvalidChangeToken, Digest.Digest> =>
-  Effect.tap(readChangeToken(token), (content) => checkChangeToken(token, content, reader))
+  reader: TokenContext
+) {
+  const text = yield* cipher.open(token, reader)
+  if (text === null) return yield* new InvalidChangeToken()
+  const [history = "", owner = "", extent, high = "", ...pending] = text.split(".")
+  const position = { high: placeOf(high), pending: pending.map(placeOf), isWhole: extent === "whole" }
+  return { history, owner, position } satisfies ChangeTokenContent
+})

@@ -3,38 +3,49 @@
  */
 import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
-import { type ChangePage, type ChangeQuery, type ChangeToken, ChangeTokenExpired } from "../../domain/ChangeFeed.ts"
+import {
+  type ChangePage,
+  type ChangeQuery,
+  type ChangeToken,
+  ChangeTokenExpired,
+  InvalidChangeToken
+} from "../../domain/ChangeFeed.ts"
 import { encodePage } from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { afterAllIds, type ChangePlace, startOfLedger } from "../internal/changePosition.ts"
 import {
-  type ChangeReader,
-  decodeChangeToken,
-  encodeChangeToken,
+  type ChangeTokenContent,
   grantReader,
   ledgerReader,
-  readChangeToken
+  openChangeToken,
+  ownerDigest,
+  sealChangeToken
 } from "../internal/changeToken.ts"
+import { TokenCipher, type TokenContext } from "../TokenCipher.ts"
 import { makeGrantOf } from "./grantOf.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const memory = yield* MemoryLedger
   const grantOf = yield* makeGrantOf
+  const cipher = yield* TokenCipher
   const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
 
   const history = () => `${memory.instance}/${memory.cluster.timeline}/${memory.cluster.holds}`
 
   const positionOf = ({ operation }: MemoryRecord) => memory.operations.positionOf(operation.id)
 
-  const encode = (high: ChangePlace, reader: ChangeReader) =>
-    withDigest(encodeChangeToken({ history: history(), position: { ...startOfLedger, high } }, reader))
+  const encode = (high: ChangePlace, owner: string, reader: TokenContext) =>
+    sealChangeToken(cipher, { history: history(), owner, position: { ...startOfLedger, high } }, reader)
+
+  const open = (token: ChangeToken | null, reader: TokenContext) =>
+    token === null ? Effect.succeed(null) : openChangeToken(cipher, token, reader)
 
   /** The place of a token. Null is the start. */
-  const placeOf = Effect.fnUntraced(function*(token: ChangeToken | null, reader: ChangeReader) {
+  const placeOf = Effect.fnUntraced(function*(token: ChangeTokenContent | null, owner: string) {
     if (token === null) return startOfLedger.high
-    const content = yield* withDigest(decodeChangeToken(token, reader))
-    return content.history === history() ? content.position.high : yield* new ChangeTokenExpired()
+    if (token.owner !== owner) return yield* new InvalidChangeToken()
+    return token.history === history() ? token.position.high : yield* new ChangeTokenExpired()
   })
 
   /** The records that changed after a place. */
@@ -54,14 +65,14 @@ export const makeMemory = Effect.gen(function*() {
     const { states, type } = query
     const matches = ({ operation }: MemoryRecord) =>
       (states.length === 0 || states.includes(operation.state)) && (type === null || operation.type === type)
-    // A malformed token is refused before the grant: see `SqlOperationFeed`.
-    if (query.after !== null) yield* readChangeToken(query.after)
+    const reader = grantReader(grant, query)
+    const token = yield* open(query.after, reader)
     const known = yield* grantOf(grant)
-    const reader = grantReader(known, query)
-    const from = yield* placeOf(query.after, reader)
+    const owner = yield* withDigest(ownerDigest(known.resource_owner))
+    const from = yield* placeOf(token, owner)
     const owned = memory.ownedBy(known)
     const { has_more, page } = changedAfter(owned.filter(matches), from, query.page_size)
-    const next = yield* encode(placeBehind(page, from), reader)
+    const next = yield* encode(placeBehind(page, from), owner, reader)
     return { operations: page.map(({ operation }) => operation), next, has_more } satisfies ChangePage
   })
 
@@ -73,7 +84,7 @@ export const makeMemory = Effect.gen(function*() {
       return { json, count, next, has_more }
     }),
     sinceInLedger: Effect.fnUntraced(function*(after: ChangeToken | null, limit: number) {
-      const from = yield* placeOf(after, ledgerReader)
+      const from = yield* placeOf(yield* open(after, ledgerReader), "")
       const { has_more, page } = changedAfter([...memory.operations.values()], from, limit)
       const changes = page.map(({ operation, owner: { client_id, resource_owner, subject } }) => ({
         operation,
@@ -81,8 +92,8 @@ export const makeMemory = Effect.gen(function*() {
         resource_owner,
         subject
       }))
-      return { changes, unfinished: null, next: yield* encode(placeBehind(page, from), ledgerReader), has_more }
+      return { changes, unfinished: null, next: yield* encode(placeBehind(page, from), "", ledgerReader), has_more }
     }),
-    now: Effect.suspend(() => encode({ position: memory.operations.lastPosition, id: afterAllIds }, ledgerReader))
+    now: Effect.suspend(() => encode({ position: memory.operations.lastPosition, id: afterAllIds }, "", ledgerReader))
   }
 })

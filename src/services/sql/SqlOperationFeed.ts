@@ -3,6 +3,7 @@
  */
 import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
 import * as SqlClient from "effect/sql/SqlClient"
 import {
   type ChangePage,
@@ -10,6 +11,8 @@ import {
   type ChangeToken,
   ChangeTokenExpired,
   type EncodedChanges,
+  InvalidChangeToken,
+  isFiltered,
   type LedgerChange,
   type LedgerChanges
 } from "../../domain/ChangeFeed.ts"
@@ -25,25 +28,26 @@ import {
   type Unfinished
 } from "../internal/changePosition.ts"
 import {
-  type ChangeReader,
   type ChangeTokenContent,
-  checkChangeToken,
-  decodeChangeToken,
-  encodeChangeToken,
   grantReader,
   ledgerReader,
-  readChangeToken
+  openChangeToken,
+  ownerDigest,
+  sealChangeToken
 } from "../internal/changeToken.ts"
+import type { SlowReads } from "../OperationFeed.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
+import { TokenCipher } from "../TokenCipher.ts"
 import { changesOfGrant, changesOfLedger, factAt, lastChange, markOf, maxLookedAt } from "./changeStatements.ts"
 import { encodeRows, type Values } from "./encodedRows.ts"
+import { ListClient } from "./ListClient.ts"
 import { columnAt, fromRow, rowOf } from "./OperationRow.ts"
 import { refusalOf } from "./refusalOf.ts"
 
 /** A page of rows, and the place after it. */
 interface RowPage {
   readonly rows: ReadonlyArray<Values>
-  readonly next: ChangeTokenContent
+  readonly position: ChangePosition
   readonly has_more: boolean
 }
 
@@ -62,7 +66,7 @@ const placeAt = (row: Values): ChangePlace => ({
 /** The rows of a page, from the rows of its statement: one more than the page shows that more follow. */
 const toPage = (
   rows: ReadonlyArray<Values>,
-  { from, history, limit }: { readonly from: ChangePosition; readonly history: string; readonly limit: number }
+  { from, limit }: { readonly from: ChangePosition; readonly limit: number }
 ): RowPage => {
   // The statement returns at least one row.
   const first = rows[0]!
@@ -77,7 +81,7 @@ const toPage = (
     isWhole,
     unfinished: unfinishedOf(first[factAt.running], first[factAt.upcoming])
   })
-  return { rows: page, next: { history, position }, has_more: !isWhole }
+  return { rows: page, position, has_more: !isWhole }
 }
 
 const unfinishedOf = (running: unknown, upcoming: unknown): Unfinished => ({
@@ -98,7 +102,8 @@ export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
 
-  const encode = (content: ChangeTokenContent, reader: ChangeReader) => withDigest(encodeChangeToken(content, reader))
+  const cipher = yield* TokenCipher
+  const listing = (yield* ListClient) ?? sql
 
   /** Whether the present history has all that the reader of the token has seen, in an earlier one. */
   const isContinued = ({ history, position }: ChangeTokenContent) =>
@@ -119,21 +124,28 @@ export const makeSql = Effect.gen(function*() {
     return yield* new ChangeTokenExpired()
   })
 
-  const pageOfGrant = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery) {
-    const { after } = query
-    const from = after === null ? null : yield* readChangeToken(after)
+  const pageOfGrant = Effect.fnUntraced(function*(
+    grant: GrantIdentity,
+    query: ChangeQuery,
+    inTurn: SlowReads = identity
+  ) {
+    const reader = grantReader(grant, query)
+    const from = query.after === null ? null : yield* openChangeToken(cipher, query.after, reader)
     const position = from?.position ?? startOfLedger
     const { parameters, text } = changesOfGrant(grant, position, query)
-    const rows = yield* orUnavailable(sql.unsafe(text, parameters).values)
+    const isSlow = position.pending.length > 0 || isFiltered(query)
+    const read = orUnavailable((isSlow ? listing : sql).unsafe(text, parameters).values)
+    const rows = yield* isSlow ? inTurn(read) : read
     const refused = refusalOf(grant, rows[0]?.[factAt.standing])
     if (refused !== null) return yield* refused
     const first = rows[0]!
-    // The grant's column has this type. A token of another owner counts changes as seen that this one has not seen.
-    const reader = grantReader({ ...grant, resource_owner: first[factAt.resource_owner] as string }, query)
-    if (after !== null && from !== null) yield* withDigest(checkChangeToken(after, from, reader))
+    // The grant's column has this type.
+    const owner = yield* withDigest(ownerDigest(first[factAt.resource_owner] as string))
+    if (from !== null && from.owner !== owner) return yield* new InvalidChangeToken()
     const history = yield* checkHistory(first, from)
-    const page = toPage(rows, { from: position, history, limit: query.page_size })
-    return { ...page, token: yield* encode(page.next, reader) }
+    const page = toPage(rows, { from: position, limit: query.page_size })
+    const token = yield* sealChangeToken(cipher, { history, owner, position: page.position }, reader)
+    return { ...page, token }
   })
 
   const since = Effect.fn("OperationFeed.since")(function*(grant: GrantIdentity, query: ChangeQuery) {
@@ -141,24 +153,27 @@ export const makeSql = Effect.gen(function*() {
     return { operations: rows.map((row) => fromRow(rowOf(row))), next: token, has_more } satisfies ChangePage
   })
 
-  const sinceEncoded = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery) {
-    const { has_more, rows, token } = yield* pageOfGrant(grant, query)
+  const sinceEncoded = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery, inTurn?: SlowReads) {
+    const { has_more, rows, token } = yield* pageOfGrant(grant, query, inTurn)
     const { count, json } = yield* encodeRows(rows, rows.length)
     return { json, count, next: token, has_more } satisfies EncodedChanges
   })
 
+  const sealOfLedger = (history: string, position: ChangePosition) =>
+    sealChangeToken(cipher, { history, owner: "", position }, ledgerReader)
+
   const sinceInLedger = Effect.fn("OperationFeed.sinceInLedger")(function*(after: ChangeToken | null, limit: number) {
-    const from = after === null ? null : yield* withDigest(decodeChangeToken(after, ledgerReader))
+    const from = after === null ? null : yield* openChangeToken(cipher, after, ledgerReader)
     const position = from?.position ?? startOfLedger
     const { parameters, text } = changesOfLedger(position, limit)
     const read = yield* orUnavailable(sql.unsafe(text, parameters).values)
     const history = yield* checkHistory(read[0]!, from)
-    const { has_more, next, rows } = toPage(read, { from: position, history, limit })
+    const page = toPage(read, { from: position, limit })
     return {
-      changes: rows.map(toLedgerChange),
-      unfinished: next.position.pending[0]?.position ?? null,
-      next: yield* encode(next, ledgerReader),
-      has_more
+      changes: page.rows.map(toLedgerChange),
+      unfinished: page.position.pending[0]?.position ?? null,
+      next: yield* sealOfLedger(history, page.position),
+      has_more: page.has_more
     } satisfies LedgerChanges
   })
 
@@ -169,7 +184,7 @@ export const makeSql = Effect.gen(function*() {
     const unfinished = unfinishedOf(row!.running, row!.upcoming)
     const last = row!.position === null ? null : { position: row!.position, id: afterAllIds }
     const position = advance(startOfLedger, { last, isWhole: true, unfinished })
-    return yield* encode({ history, position }, ledgerReader)
+    return yield* sealOfLedger(history, position)
   }).pipe(Effect.withSpan("OperationFeed.now"))
 
   return { since, sinceEncoded, sinceInLedger, now }

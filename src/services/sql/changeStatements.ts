@@ -96,12 +96,16 @@ interface Selection {
   readonly limit: number
 }
 
-const inOrder = "ORDER BY o.change_position, o.id"
+/** The order of the feed: see `changesAfter`. */
+const inOrder = "ORDER BY n, o.change_position, o.id"
 
 /**
  * The changes after the position: those of its pending places, then those behind it, up to one more than the page holds.
- * PostgreSQL reads each part in the order of an index. A pending position is a range: with `=` the order would be that of the ids,
- * which the primary key has as well, over all operations.
+ *
+ * Each place begins a range of positions, and PostgreSQL reads the ranges one after the other, each in the order of an index. It
+ * stops at the limit, however many ranges are left. The number of the range is in the order, because PostgreSQL knows that the
+ * ranges come in it, and so sorts at most the rows of one range. A pending position is a range, too: with `=` the order would be
+ * that of the ids, which the primary key has as well, over all operations.
  */
 const changesAfter = (
   { high, pending }: ChangePosition,
@@ -111,24 +115,25 @@ const changesAfter = (
   // A literal: PostgreSQL never keeps a plan for any limit, and would plan the statement anew each time.
   const page = `LIMIT ${Math.trunc(limit) + 1}`
   const rows = filter === null ? page : `LIMIT ${maxLookedAt}`
-  const select = `SELECT ${publicColumns}, o.client_id, o.resource_owner, o.subject, o.change_position,
-         ${filter ?? "true"} AS matches FROM operations o WHERE ${where} AND ${isFinished}`
-  const inIndex = `ORDER BY ${position}, o.id`
-  const behind = `(${select}
-         AND (${position}, o.id) > (${parameter(high.position)}::bigint, ${parameter(high.id)}::uuid)
-         AND ${position} < l.ceiling ${inIndex} ${rows})`
-  const positions = pending.map(({ position }) => position)
-  const ids = pending.map(({ id }) => id)
-  const all = pending.length === 0 ? behind : `(
-       SELECT o.* FROM unnest(${parameter(positions)}::bigint[], ${parameter(ids)}::uuid[]) AS p (position, seen)
-       CROSS JOIN LATERAL (${select} AND (${position}, o.id) > (p.position, p.seen)
-         AND ${position} <= p.position ${inIndex} ${rows}) o
-       ${inOrder} ${rows}
-     ) UNION ALL ${behind}`
-  if (filter === null) return `SELECT o.*, 0 AS looked FROM (${all}) o ${inOrder} ${rows}`
+  const places = [...pending, high]
+  const after = parameter(places.map(({ position }) => position))
+  const seen = parameter(places.map(({ id }) => id))
+  const behind = parameter(places.length)
+  const changes = `
+       SELECT o.*, r.n FROM unnest(${after}::bigint[], ${seen}::uuid[]) WITH ORDINALITY AS r (after, seen, n)
+       CROSS JOIN LATERAL (
+         SELECT ${publicColumns}, o.client_id, o.resource_owner, o.subject, o.change_position, ${
+    filter ?? "true"
+  } AS matches
+         FROM operations o
+         WHERE ${where} AND ${isFinished} AND (${position}, o.id) > (r.after, r.seen)
+           AND ${position} <= CASE r.n WHEN ${behind}::bigint THEN l.ceiling - 1 ELSE r.after END
+         ORDER BY ${position}, o.id ${rows}
+       ) o
+       ${inOrder} ${rows}`
+  if (filter === null) return `SELECT o.*, 0 AS looked FROM (${changes}) o`
   return `SELECT o.* FROM (
-       SELECT o.*, (count(*) OVER ())::int AS looked, row_number() OVER (${inOrder}) AS number
-       FROM (SELECT o.* FROM (${all}) o ${inOrder} ${rows}) o
+       SELECT o.*, (count(*) OVER ())::int AS looked, row_number() OVER (${inOrder}) AS number FROM (${changes}) o
      ) o
      WHERE o.matches OR o.number = o.looked ${inOrder} ${page}`
 }

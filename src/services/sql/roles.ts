@@ -63,6 +63,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       worker_reports: { SELECT: "all" },
       ledger_home: { SELECT: ["system_identifier", "database", "change_offset", "history"] },
       change_marks: { SELECT: ["timeline", "id", "high", "pending"] },
+      token_keys: { SELECT: ["id", "key", "created_at"] },
       [migrationsTable]: { SELECT: ["migration_id"] }
     },
     functions: ["replication_gap"]
@@ -143,6 +144,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         INSERT: ["timeline", "high", "pending"],
         UPDATE: ["high", "pending", "marked_at"]
       },
+      token_keys: { SELECT: "all" },
       operation_counts: { SELECT: "all" },
       worker_reports: {
         SELECT: "all",

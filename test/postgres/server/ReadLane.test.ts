@@ -10,6 +10,7 @@ import { Grants } from "../../../src/services/Grants.ts"
 import type { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import type { OperationStore } from "../../../src/services/OperationStore.ts"
 import type { Readiness } from "../../../src/services/Readiness.ts"
+import type { TokenCipher } from "../../../src/services/TokenCipher.ts"
 import type { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { compare, openBothWays } from "../../fixtures/BothWays.ts"
 import { change, unprotect } from "../../fixtures/BrokenRows.ts"
@@ -55,7 +56,7 @@ layer(PostgresServices, { excludeTestServices: true })("The lane of ordinary rea
   it.effect("answers and logs as the router does", () =>
     Effect.gen(function*() {
       const scene = yield* setScene
-      const services = yield* Effect.context<OperationStore | OperationFeed | GrantVerifier | Readiness>()
+      const services = yield* Effect.context<OperationStore | OperationFeed | GrantVerifier | Readiness | TokenCipher>()
       const ways = yield* openBothWays(Layer.succeedContext(services))
       const statuses = new Set<number>()
       const property = fc.asyncProperty(conversations(scene), async (conversation) => {

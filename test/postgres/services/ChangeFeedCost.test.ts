@@ -9,14 +9,16 @@ import type { ChangeQuery } from "../../../src/domain/ChangeFeed.ts"
 import { readerParameters } from "../../../src/node/Pools.ts"
 import { beforeAllIds, type ChangePosition, startOfLedger } from "../../../src/services/internal/changePosition.ts"
 import {
-  decodeChangeToken,
-  encodeChangeToken,
   grantReader,
-  ledgerReader
+  ledgerReader,
+  openChangeToken,
+  ownerDigest,
+  sealChangeToken
 } from "../../../src/services/internal/changeToken.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { maxLookedAt } from "../../../src/services/sql/changeStatements.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { TokenCipher } from "../../../src/services/TokenCipher.ts"
 import { feedReader } from "../../fixtures/Changes.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { fill, type Filled, touched } from "../../fixtures/FilledLedger.ts"
@@ -27,20 +29,37 @@ const size = rounds(20_000, 100_000)
 
 const placeAt = (position: number) => ({ position, id: beforeAllIds })
 
-const places: Readonly<Record<string, ChangePosition>> = {
-  "from the start": startOfLedger,
-  "from the middle": { ...startOfLedger, high: placeAt(size / 2) },
-  "to the end": { ...startOfLedger, high: placeAt(size - 5) },
-  "with pending transactions": {
-    ...startOfLedger,
-    high: placeAt(size / 2),
-    pending: [10, 11, 500, size / 4].map(placeAt)
-  },
-  "with as many pending transactions as a token can name": {
-    ...startOfLedger,
-    high: placeAt(size / 2),
-    pending: Array.from({ length: 200 }, (_, n) => placeAt(n + 1))
+/** How many operations each transaction of the ledger made, and the places from which pages are read. */
+interface Scene {
+  readonly perTransaction: number
+  readonly places: Readonly<Record<string, ChangePosition>>
+}
+
+const small: Scene = {
+  perTransaction: 1,
+  places: {
+    "from the start": startOfLedger,
+    "from the middle": { ...startOfLedger, high: placeAt(size / 2) },
+    "to the end": { ...startOfLedger, high: placeAt(size - 5) },
+    "with pending transactions": {
+      ...startOfLedger,
+      high: placeAt(size / 2),
+      pending: [10, 11, 500, size / 4].map(placeAt)
+    }
   }
+}
+
+/** The last place has seen all, except its pending transactions. */
+const large: Scene = {
+  perTransaction: 50,
+  places: Object.fromEntries([0, 1, 50, 200].map((count) => [
+    `with ${count} pending transactions`,
+    {
+      ...startOfLedger,
+      high: placeAt(size / 50),
+      pending: Array.from({ length: count }, (_, n) => placeAt(n + 1))
+    }
+  ]))
 }
 
 const filters: Readonly<Record<string, Partial<ChangeQuery>>> = {
@@ -73,10 +92,12 @@ const cost = Effect.fnUntraced(function*<A, E, R>(read: Effect.Effect<A, E, R>) 
   return (after.rows - before.rows) / runs
 })
 
-for (const isAnalyzed of [false, true]) {
+const scenes = [false, true].flatMap((isAnalyzed) => [small, large].map((scene) => ({ ...scene, isAnalyzed })))
+
+for (const { isAnalyzed, perTransaction, places } of scenes) {
   const statistics = isAnalyzed ? "with statistics of the table" : "without statistics of the table"
   layer(PostgresLedger, { excludeTestServices: true, timeout: "5 minutes" })(
-    `A page of the changes of ${size} operations, ${statistics}`,
+    `A page of the changes of ${size} operations, ${perTransaction} in each transaction, ${statistics}`,
     (it) => {
       let known: { readonly filled: Filled; readonly history: string } | undefined
       const ledger = Effect.gen(function*() {
@@ -84,29 +105,30 @@ for (const isAnalyzed of [false, true]) {
         const sql = yield* SqlClient.SqlClient
         const feed = yield* OperationFeed
         yield* sql`ALTER TABLE operations SET (autovacuum_enabled = off)`
-        const filled = yield* fill(1, size)
+        const filled = yield* fill(1, size, perTransaction)
         // Behind the positions of the filled rows.
         yield* sql`UPDATE ledger_home SET system_identifier = system_identifier - 1`
         yield* SubmissionQueue.use((queue) => queue.prepare)
         if (isAnalyzed) yield* sql`ANALYZE operations`
-        const { history } = yield* decodeChangeToken(yield* feed.now, ledgerReader)
+        const { history } = yield* openChangeToken(yield* TokenCipher, yield* feed.now, ledgerReader)
         return known = { filled, history }
       })
 
       for (const [from, position] of Object.entries(places)) {
+        // A sort by range reads 32 rows at once, and the rest of the range in which the page ends.
+        const rest = position.pending.length === 0 ? 0 : Math.max(32, perTransaction)
         for (const [which, filter] of Object.entries(filters)) {
           it.effect(`of a grant reads no more than the page needs: ${from}, ${which}`, () =>
             Effect.gen(function*() {
               const { filled: { identity, owner }, history } = yield* ledger
               const query = { states: [], type: null, ...filter }
               for (const page_size of [10, 100]) {
-                const reader = grantReader({ ...identity, resource_owner: owner }, query)
-                const after = yield* encodeChangeToken({ history, position }, reader)
+                const content = { history, owner: yield* ownerDigest(owner), position }
+                const after = yield* sealChangeToken(yield* TokenCipher, content, grantReader(identity, query))
                 const read = OperationFeed.use((feed) => feed.since(identity, { ...query, page_size, after }))
                 const rows = yield* Effect.provide(cost(read), Reader)
-                // Each pending transaction has one change.
-                const behind = which === "without filters" ? page_size + 1 : maxLookedAt
-                assert.isAtMost(rows, behind + position.pending.length + planning)
+                const limit = which === "without filters" ? page_size + 1 : maxLookedAt
+                assert.isAtMost(rows, limit + rest + planning)
               }
             }))
         }
@@ -115,13 +137,10 @@ for (const isAnalyzed of [false, true]) {
           it.effect(`of the whole ledger reads no more than the page needs: ${from}, with the settings ${settings}`, () =>
             Effect.gen(function*() {
               const { history } = yield* ledger
-              const after = yield* encodeChangeToken({ history, position }, ledgerReader)
+              const after = yield* sealChangeToken(yield* TokenCipher, { history, owner: "", position }, ledgerReader)
               for (const limit of [10, 100]) {
                 const read = OperationFeed.use((feed) => feed.sinceInLedger(after, limit))
-                assert.isAtMost(
-                  yield* Effect.provide(cost(read), layer),
-                  limit + 1 + position.pending.length + planning
-                )
+                assert.isAtMost(yield* Effect.provide(cost(read), layer), limit + 1 + rest + planning)
               }
               const now = yield* Effect.provide(cost(OperationFeed.use((feed) => feed.now)), layer)
               assert.isAtMost(now, 1 + planning)

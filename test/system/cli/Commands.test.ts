@@ -331,7 +331,8 @@ describe("The command line", () => {
             "0012_operator_actions",
             "0013_provider_limits",
             "0014_replication",
-            "0015_witness"
+            "0015_witness",
+            "0016_token_keys"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

@@ -1,12 +1,13 @@
 /**
- * A page token belongs to all filters of its list, and shows none of them. The tests encode and decode tokens.
+ * A page token belongs to all filters of its list, and shows none of them. The tests seal and open tokens.
  */
 import { NodeCrypto } from "@effect/platform-node"
-import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect } from "effect"
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Effect, Layer } from "effect"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
-import { OperationId } from "../../../src/domain/Operation.ts"
-import { decodePageToken, encodePageToken } from "../../../src/server/PageToken.ts"
+import { OperationId, OperationType } from "../../../src/domain/Operation.ts"
+import { openPageToken, sealPageToken } from "../../../src/server/PageToken.ts"
+import { TokenCipher } from "../../../src/services/TokenCipher.ts"
 import { everything } from "../../fixtures/Ledger.ts"
 
 const cursor = {
@@ -14,17 +15,32 @@ const cursor = {
   id: OperationId.make("019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f")
 }
 
-describe("A page token", () => {
-  it.effect("belongs to the idempotency key of its list, and does not contain it", () =>
+const lists = [
+  everything,
+  { ...everything, key: IdempotencyKey.make("rent-of-may") },
+  { ...everything, key: IdempotencyKey.make("rent-of-june") },
+  { ...everything, type: OperationType.make("payment") },
+  { ...everything, states: ["failed"] as const },
+  { ...everything, created_after: cursor.created_at },
+  { ...everything, created_before: cursor.created_at }
+]
+
+layer(Layer.provide(TokenCipher.layerMemory, NodeCrypto.layer))("A page token", (it) => {
+  it.effect("belongs to the filters of its list, and is not theirs in any other", () =>
     Effect.gen(function*() {
-      const keys = [null, IdempotencyKey.make("rent-of-may"), IdempotencyKey.make("rent-of-june")]
-      for (const key of keys) {
-        const token = yield* encodePageToken(cursor, { ...everything, key })
-        assert.notInclude(Buffer.from(token, "base64url").toString("latin1"), "rent")
-        for (const other of keys) {
-          const decoded = yield* decodePageToken(token, { ...everything, key: other })
-          assert.deepStrictEqual(decoded, other === key ? cursor : null)
+      const cipher = yield* TokenCipher
+      for (const list of lists) {
+        const token = yield* sealPageToken(cipher, cursor, list)
+        for (const other of lists) {
+          assert.deepStrictEqual(yield* openPageToken(cipher, token, other), other === list ? cursor : null)
         }
       }
-    }).pipe(Effect.provide(NodeCrypto.layerDigest)))
+    }))
+
+  it.effect("shows neither its operation nor its filters", () =>
+    Effect.gen(function*() {
+      const token = yield* sealPageToken(yield* TokenCipher, cursor, lists[1]!)
+      const text = Buffer.from(token, "base64url").toString("latin1")
+      for (const part of ["rent", cursor.id, "1769860800000"]) assert.notInclude(text, part)
+    }))
 })
