@@ -63,7 +63,7 @@ export const exampleOf: Readonly<Record<string, unknown>> = {
   getHealth: { status: "ok" },
   getReadiness: { status: "ok" },
   getOperation: exampleOperation,
-  listChanges: { operations: [exampleOperation], next_change_token: "MS4wMTlhYTRmMA", has_more: false },
+  listChanges: { operations: [exampleOperation], next_change_token: "q6ct1c1Wk0WvPUWvm8WxVQ", has_more: false },
   listOperations: { operations: [exampleOperation], next_page_token: null },
   getProtectedResourceMetadata: exampleMetadata,
   getMcpResourceMetadata: {

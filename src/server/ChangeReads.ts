@@ -14,7 +14,7 @@ import type {
 import type { ChangeQuery } from "../domain/ChangeFeed.ts"
 import type { MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
-import { type ChangeTokenError, OperationFeed, type SlowReads } from "../services/OperationFeed.ts"
+import { type ChangeTokenError, OperationFeed, type RunSlowRead } from "../services/OperationFeed.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
@@ -55,9 +55,13 @@ export const makeChangeReads = Effect.gen(function*() {
   }
 
   return {
-    read: Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangesQuery) {
-      const inTurn: SlowReads = (read) => lifecycle.admitList(grant.client_id, read)
-      const page = yield* Effect.catch(feed.sinceEncoded(grant, toChangeQuery(query), inTurn), refuse)
+    /** Slow pages take their turn, unless `runSlow` says otherwise. */
+    read: Effect.fnUntraced(function*(
+      grant: GrantIdentity,
+      query: ChangesQuery,
+      runSlow: RunSlowRead = (read) => lifecycle.admitList(grant.client_id, read)
+    ) {
+      const page = yield* Effect.catch(feed.sinceEncoded(grant, toChangeQuery(query), runSlow), refuse)
       if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
       return page
     })

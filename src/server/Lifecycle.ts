@@ -19,7 +19,7 @@ export interface LifecycleOptions {
   readonly maxInFlight: number
   /** The same for one client, so that no client can take all slots. */
   readonly maxInFlightPerClient: number
-  /** Lists and pages of changes of one client that may look at more rows than they return, and may run at once. Further ones wait for their turn within their deadline. */
+  /** Filtered lists and slow pages of changes of one client that may run at once. Further ones wait for their turn within their deadline. */
   readonly maxListsPerClient: number
   /** Requests that may wait for a change at once (`Prefer: wait`). Further ones are answered without waiting. */
   readonly maxWaiting: number

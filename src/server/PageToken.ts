@@ -1,20 +1,23 @@
 /**
- * Page tokens: the start of the next page of a list, sealed for the filters of the list.
+ * Page tokens: the start of the next page of a list, sealed for its reader and its filters.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import type { GrantIdentity } from "../domain/Grant.ts"
 import type { OperationId } from "../domain/Operation.ts"
 import type { OperationCursor, OperationQuery } from "../domain/OperationQuery.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import type { TokenCipher, TokenContext } from "../services/TokenCipher.ts"
+import type { TokenCipher } from "../services/TokenCipher.ts"
 
-/** The filters that a token is tied to. The page size may change between pages. */
-type Filters = Omit<OperationQuery, "after" | "page_size">
+/** The reader and the filters that a token is bound to. The page size may change between pages. */
+type List = Omit<OperationQuery, "after" | "page_size"> & Pick<GrantIdentity, "client_id" | "subject">
 
 const millis = (instant: DateTime.Utc | null) => instant === null ? null : instant.epochMilliseconds
 
-const contextOf = ({ created_after, created_before, key, states, type }: Filters): TokenContext => [
+const contextOf = ({ client_id, created_after, created_before, key, states, subject, type }: List) => [
   "page token 1",
+  client_id,
+  subject,
   states.toSorted(),
   type,
   millis(created_after),
@@ -26,18 +29,17 @@ const contextOf = ({ created_after, created_before, key, states, type }: Filters
 export const sealPageToken = (
   cipher: TokenCipher["Service"],
   { created_at, id }: OperationCursor,
-  filters: Filters
-): Effect.Effect<string, StoreUnavailable> => cipher.seal(`${created_at.epochMilliseconds}.${id}`, contextOf(filters))
+  list: List
+): Effect.Effect<string, StoreUnavailable> => cipher.seal(`${created_at.epochMilliseconds}.${id}`, contextOf(list))
 
-/** The cursor of a token; null if the gateway did not issue the token, or issued it for other filters. */
+/** The cursor of a token; null if the gateway did not issue the token, or issued it for another reader or other filters. */
 export const openPageToken = (
   cipher: TokenCipher["Service"],
   token: string,
-  filters: Filters
+  list: List
 ): Effect.Effect<OperationCursor | null, StoreUnavailable> =>
-  Effect.map(cipher.open(token, contextOf(filters)), (text) => {
-    if (text === null) return null
+  Effect.map(cipher.open(token, contextOf(list)), (text) => {
     const [created, id] = text.split(".")
     // `sealPageToken` has written it: a token that opens is one of ours.
     return { created_at: DateTime.makeUnsafe(Number(created)), id: id as OperationId }
-  })
+  }).pipe(Effect.catchTag("TokenRefused", () => Effect.succeed(null)))

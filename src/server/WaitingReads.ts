@@ -2,10 +2,12 @@
  * The reads that a client may make wait with `Prefer: wait` (RFC 7240 §4.3): one operation, and the change feed.
  */
 import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
 import type { ChangesQuery } from "../api/OperationsApi.ts"
 import type { EncodedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity } from "../domain/Grant.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
+import type { RunSlowRead } from "../services/OperationFeed.ts"
 import { makeChangeReads } from "./ChangeReads.ts"
 import { makeOperationReads } from "./OperationReads.ts"
 import { changesResponse, isHeld, type OperationResponse } from "./OperationResponses.ts"
@@ -61,19 +63,21 @@ export const makeWaitingReads = Effect.gen(function*() {
       const seconds = readWait(prefer)
       if (seconds === null) return Effect.map(feed.read(grant, query), changesResponse)
       let after = query.after
-      const read = Effect.map(
-        Effect.suspend(() => feed.read(grant, after === undefined ? query : { ...query, after })),
-        (page) => {
-          // Nothing of an empty page is lost, so the next read need not look at it again.
-          if (page.count === 0) after = page.next
-          return page
-        }
-      )
+      const read = (runSlow?: RunSlowRead) =>
+        Effect.map(
+          Effect.suspend(() => feed.read(grant, after === undefined ? query : { ...query, after }, runSlow)),
+          (page) => {
+            // Nothing of an empty page is lost, so the next read need not look at it again.
+            if (page.count === 0) after = page.next
+            return page
+          }
+        )
       return Effect.map(
         waits.until(
           { grant, seconds, topic: topicOfOwner(grant), concerns: matches(query) },
-          read,
-          (page) => page.count > 0 || page.has_more
+          read(),
+          (page) => page.count > 0 || page.has_more,
+          read(identity)
         ),
         ({ answer, isHonoured }) => isHonoured ? withWait(changesResponse(answer), seconds) : changesResponse(answer)
       )

@@ -52,22 +52,25 @@ export const makeWaits = Effect.gen(function*() {
   const tooLate = problems.fail("service_unavailable", { detail: "The store did not answer in time." })
 
   /** Waits for its turn, and reads with a slot. */
-  const readInTurn = <A, E, R>(slot: RunningRequest, client: string, read: Effect.Effect<A, E, R>) => {
-    const inTurn = turns.withPermit(Effect.suspend(() => {
+  const readInTurn = <A, E, R>(slot: RunningRequest, client: string, read: Effect.Effect<A, E, R>, isSlow: boolean) => {
+    const withSlot = turns.withPermit(Effect.suspend(() => {
       lifecycle.resume(slot)
       return read
     }))
+    // In this order: a read that waits for others of its client holds no place of other clients.
+    const inTurn = isSlow ? lifecycle.admitList(client, withSlot) : withSlot
     return Effect.timeoutOrElse(turnsOfClient(client, inTurn), { duration: longestTurn, orElse: () => tooLate })
   }
 
   /**
    * Runs the read until the answer meets the condition, the time is over, or the shutdown begins. The answer is that of the last
-   * read, which has checked the grant.
+   * read, which has checked the grant. If its reads may be slow, a woken request runs `slowReread` in the turn of slow reads.
    */
   const until = <A, E, R>(
     { seconds, ...waiter }: Wait,
     read: Effect.Effect<A, E, R>,
-    isMet: (answer: A) => boolean
+    isMet: (answer: A) => boolean,
+    slowReread?: Effect.Effect<A, E, R>
   ): Effect.Effect<Awaited<A>, E | ServiceUnavailable, R> =>
     Effect.withFiber((fiber) => {
       const slot = Context.get(fiber.context, CurrentSlot)
@@ -100,7 +103,7 @@ export const makeWaits = Effect.gen(function*() {
             return { answer, isHonoured: true }
           })
         )
-      const inTurn = readInTurn(slot, waiter.grant.client_id, read)
+      const inTurn = readInTurn(slot, waiter.grant.client_id, slowReread ?? read, slowReread !== undefined)
       if (watcher.isWatching()) return waitFrom(read)
       // The watcher begins with a statement of its own, which a request that need not wait is spared.
       return Effect.flatMap(read, (answer) => {

@@ -29,7 +29,7 @@ import { TokenCipher } from "./TokenCipher.ts"
  * Runs a statement that may look at more rows than it returns: one with filters, or after a token that names unfinished
  * transactions. A server lets each client run a few of them at once.
  */
-export type SlowReads = <A, E, R>(read: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+export type RunSlowRead = <A, E, R>(read: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** Why a token cannot be used. */
 export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken
@@ -44,8 +44,8 @@ export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken
  */
 export class OperationFeed extends Context.Service<OperationFeed, {
   /**
-   * The changes of the operations that the grant may see. The token is opened before any statement. One statement checks the grant
-   * as every read does, and its cost depends on the page alone.
+   * The changes of the operations that the grant may see. The token is opened before any statement. One statement checks the
+   * grant as every read does, and its cost depends on the page alone. If nothing changed, the next token is the given one.
    */
   readonly since: (
     grant: GrantIdentity,
@@ -55,7 +55,7 @@ export class OperationFeed extends Context.Service<OperationFeed, {
   readonly sinceEncoded: (
     grant: GrantIdentity,
     query: ChangeQuery,
-    inTurn?: SlowReads
+    inTurn?: RunSlowRead
   ) => Effect.Effect<EncodedChanges, GrantRefusal | ChangeTokenError | MalformedOperation | StoreUnavailable>
   /**
    * The changes of all operations, for an outbox: no HTTP client reaches it. `limit` is the largest number of changes in the

@@ -3,29 +3,24 @@
  */
 import * as Context from "effect/Context"
 import type * as Aead from "effect/crypto/Aead"
-import type * as SecureRandom from "effect/crypto/SecureRandom"
+import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import type * as SqlClient from "effect/sql/SqlClient"
-import { makeTokenCipher } from "./internal/sealedTokens.ts"
-import { makeMemory } from "./memory/MemoryTokenKeys.ts"
+import { makeTokenCipher, type TokenContext, type TokenRefused } from "./internal/sealedTokens.ts"
 import { makeSql } from "./sql/SqlTokenKeys.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
-
-/** To what a token is tied: it opens for the same values alone. JSON must tell different values apart. */
-export type TokenContext = ReadonlyArray<unknown>
 
 /**
  * Seals with XChaCha20-Poly1305. All processes of a ledger share its keys (`token_keys`), and read them again each minute. So every
  * process opens the tokens of the others, and a token cannot be forged.
- *
- * Both methods fail only while no keys are known and the database does not answer.
  */
 export class TokenCipher extends Context.Service<TokenCipher, {
-  /** The token of a text, in characters of base64url. The same text has many tokens. Of its length, a token shows 64 characters more or less. */
+  /** The token of a text, in characters of base64url. The same text has many tokens. Their length is rounded up. */
   readonly seal: (text: string, context: TokenContext) => Effect.Effect<string, StoreUnavailable>
-  /** The text of a token. Null: no process of the ledger sealed it for this context, or its key is gone. */
-  readonly open: (token: string, context: TokenContext) => Effect.Effect<string | null, StoreUnavailable>
+  /** The text of a token. */
+  readonly open: (token: string, context: TokenContext) => Effect.Effect<string, TokenRefused | StoreUnavailable>
 }>()("financial-agents-gateway/services/TokenCipher") {
   static readonly layer: Layer.Layer<TokenCipher, never, SqlClient.SqlClient | Aead.Aead | SecureRandom.SecureRandom> =
     Layer.effect(
@@ -33,9 +28,12 @@ export class TokenCipher extends Context.Service<TokenCipher, {
       Effect.suspend(() => Effect.map(Effect.flatMap(makeSql, makeTokenCipher), (cipher) => TokenCipher.of(cipher)))
     )
 
-  /** With a key of its own: the tokens are good until the process ends. */
+  /** With a key of its own: its tokens end with the process. */
   static readonly layerMemory: Layer.Layer<TokenCipher, never, Aead.Aead | SecureRandom.SecureRandom> = Layer.effect(
     TokenCipher,
-    Effect.suspend(() => Effect.map(Effect.flatMap(makeMemory, makeTokenCipher), (cipher) => TokenCipher.of(cipher)))
+    Effect.gen(function*() {
+      const key = Redacted.make(yield* SecureRandom.SecureRandom.use((random) => random.randomBytes(32)))
+      return TokenCipher.of(yield* makeTokenCipher(Effect.succeed([{ name: "00000000", key, isSettled: true }])))
+    })
   )
 }

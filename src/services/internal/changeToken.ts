@@ -6,12 +6,13 @@
  */
 import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
-import { type ChangeQuery, type ChangeToken, InvalidChangeToken } from "../../domain/ChangeFeed.ts"
+import { type ChangeQuery, type ChangeToken, ChangeTokenExpired, InvalidChangeToken } from "../../domain/ChangeFeed.ts"
 import type { ClientId, PairwiseSubject } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import type { TokenCipher, TokenContext } from "../TokenCipher.ts"
+import type { TokenCipher } from "../TokenCipher.ts"
 import { beforeAllIds, type ChangePlace, type ChangePosition } from "./changePosition.ts"
+import type { TokenContext } from "./sealedTokens.ts"
 
 /** What a token says. */
 export interface ChangeTokenContent {
@@ -20,6 +21,11 @@ export interface ChangeTokenContent {
   /** `ownerDigest`, or empty for the whole ledger. */
   readonly owner: string
   readonly position: ChangePosition
+}
+
+/** A token with what it says. */
+export interface OpenedToken extends ChangeTokenContent {
+  readonly token: ChangeToken
 }
 
 const purpose = "change token 1"
@@ -51,27 +57,39 @@ const placeOf = (text: string): ChangePlace => {
   return { position: Number.parseInt(position, 36), id: id as OperationId }
 }
 
-/** The token of a place. */
+const textOf = ({ history, owner, position }: ChangeTokenContent): string => {
+  const places = [position.high, ...position.pending].map(placeText)
+  return [history, owner, position.isWhole ? "whole" : "part", ...places].join(".")
+}
+
+/** The token of a place. A reader that has not moved gets the token that it came with, and sees that nothing changed. */
 export const sealChangeToken = (
   cipher: TokenCipher["Service"],
-  { history, owner, position }: ChangeTokenContent,
-  reader: TokenContext
+  content: ChangeTokenContent,
+  reader: TokenContext,
+  from: OpenedToken | null = null
 ): Effect.Effect<ChangeToken, StoreUnavailable> => {
-  const places = [position.high, ...position.pending].map(placeText)
-  const text = [history, owner, position.isWhole ? "whole" : "part", ...places].join(".")
+  const text = textOf(content)
+  if (from !== null && textOf(from) === text) return Effect.succeed(from.token)
   // Only characters of a token.
   return Effect.map(cipher.seal(text, reader), (token) => token as ChangeToken)
 }
 
-/** What the token says. Fails if no feed sealed it for this reader and these filters. */
+/**
+ * What the token says. Fails with `InvalidChangeToken` if the feed sealed it for another reader or other filters. A token whose key is
+ * gone has expired: its reader starts anew.
+ */
 export const openChangeToken = Effect.fnUntraced(function*(
   cipher: TokenCipher["Service"],
   token: ChangeToken,
   reader: TokenContext
 ) {
-  const text = yield* cipher.open(token, reader)
-  if (text === null) return yield* new InvalidChangeToken()
+  const text = yield* Effect.catchTag(
+    cipher.open(token, reader),
+    "TokenRefused",
+    ({ reason }) => Effect.fail(reason === "forged" ? new InvalidChangeToken() : new ChangeTokenExpired())
+  )
   const [history = "", owner = "", extent, high = "", ...pending] = text.split(".")
   const position = { high: placeOf(high), pending: pending.map(placeOf), isWhole: extent === "whole" }
-  return { history, owner, position } satisfies ChangeTokenContent
+  return { token, history, owner, position } satisfies OpenedToken
 })

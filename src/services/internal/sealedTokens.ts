@@ -15,7 +15,16 @@ import * as Hex from "effect/encoding/Hex"
 import * as Exit from "effect/Exit"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
-import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import * as Schema from "effect/Schema"
+import { StoreUnavailable } from "../StoreUnavailable.ts"
+
+/** The values that a token is bound to: it opens with the same values alone. */
+export type TokenContext = ReadonlyArray<unknown>
+
+/** `unknown_key`: it has the form of a token, and its key is gone. `forged`: any other text, or a token for other values. */
+export class TokenRefused extends Schema.TaggedError<TokenRefused>()("TokenRefused", {
+  reason: Schema.Literals(["unknown_key", "forged"])
+}) {}
 
 /** A key of the ledger. */
 export interface TokenKey {
@@ -23,82 +32,97 @@ export interface TokenKey {
   readonly name: string
   /** 32 bytes. */
   readonly key: Redacted.Redacted<Uint8Array>
+  /** It is older than `settledAfter`, so every process has read it. */
+  readonly isSettled: boolean
 }
 
-/** The keys of a ledger, newest first: one at least. */
+/** The keys of a ledger, oldest first: one at least. */
 export type TokenKeys = readonly [TokenKey, ...ReadonlyArray<TokenKey>]
 
-interface KeyRing {
-  readonly newest: string
-  readonly keys: ReadonlyMap<string, Aead.Key>
-  /** The monotonic clock in milliseconds. */
-  readonly readAt: number
-}
-
-/** How long a process seals with the newest key that it knows. */
+/** Each process reads the keys again after this time. */
 const lifetime = Duration.minutes(1)
 
-/** A token may name a key that is newer than the ring. Forged ones make the process read the keys this often at most. */
-const leastAge = Duration.toMillis(Duration.seconds(1))
+/** A process seals with a key only from then on, so that no other process meets a token whose key it has not read. */
+export const settledAfter = Duration.minutes(2)
+
+/** After a failure, the keys are read again after this time. */
+const pause = Duration.seconds(1)
 
 const algorithm = Aead.xchacha20Poly1305
 const nameLength = 4
+const start = nameLength + algorithm.nonceLength
+const tagLength = 16
 
-/** The length of a token tells how many transactions were running, so it is rounded. */
-const padded = (text: string) => text.padEnd(Math.ceil(text.length / 64) * 64)
+/** Characters. The length of a token tells how many transactions were running, so it is rounded. */
+const block = 64
+
+const padded = (text: string) => text.padEnd(Math.ceil(text.length / block) * block)
+
+const hasForm = ({ length }: Uint8Array) => {
+  const sealed = length - start - tagLength
+  return sealed > 0 && sealed % block === 0
+}
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
-const additional = (context: ReadonlyArray<unknown>) => encoder.encode(JSON.stringify(context))
+const additional = (context: TokenContext) => encoder.encode(JSON.stringify(context))
 
-const monotonicMillis = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1e6)
+interface KeyRing {
+  readonly sealing: string
+  readonly keys: ReadonlyMap<string, Aead.Key>
+  /** The monotonic clock, in nanoseconds. */
+  readonly readAt: bigint
+}
 
 /** Makes `TokenCipher` on keys that are read when the first token is sealed or opened. */
 export const makeTokenCipher = Effect.fnUntraced(function*(read: Effect.Effect<TokenKeys, StoreUnavailable>) {
   const aead = yield* Aead.Aead
   const random = yield* SecureRandom.SecureRandom
+  const context = yield* Effect.context<never>()
+  let known: KeyRing | null = null
 
   const readRing = Effect.gen(function*() {
-    const readAt = yield* monotonicMillis
-    const keys = yield* read
-    const ring = new Map<string, Aead.Key>()
-    for (const { key, name } of keys) ring.set(name, yield* Effect.orDie(Aead.key(algorithm, Redacted.value(key))))
-    return { newest: keys[0].name, keys: ring, readAt } satisfies KeyRing
-  })
-  const [ring, forget] = yield* Effect.cachedInvalidateWithTTL(
-    readRing,
-    (exit) => Exit.isSuccess(exit) ? lifetime : Duration.zero
+    const readAt = yield* Clock.monotonicTimeNanos
+    const found = yield* read
+    const keys = new Map<string, Aead.Key>()
+    for (const { key, name } of found) keys.set(name, yield* Effect.orDie(Aead.key(algorithm, Redacted.value(key))))
+    const { name } = found.findLast(({ isSettled }) => isSettled) ?? found[0]
+    return known = { sealing: name, keys, readAt }
+  }).pipe(
+    // The fiber that reads may be in a transaction of an application, and others wait for its result.
+    Effect.updateContext<never, never>(() => context)
   )
+  const latest = yield* Effect.cachedWithTTL(readRing, (exit) => Exit.isSuccess(exit) ? lifetime : pause)
+  const ring = Effect.catch(latest, (error) => known === null ? Effect.fail(error) : Effect.succeed(known))
 
-  const keyOf = Effect.fnUntraced(function*(name: string) {
-    const { keys, readAt } = yield* ring
-    const known = keys.get(name)
-    if (known !== undefined || (yield* monotonicMillis) - readAt < leastAge) return known
-    yield* forget
-    return (yield* ring).keys.get(name)
+  /** Without the latest keys, an unknown key may be a new one. */
+  const refuseUnknown = Effect.fnUntraced(function*({ readAt }: KeyRing) {
+    const age = Duration.nanos((yield* Clock.monotonicTimeNanos) - readAt)
+    if (Duration.isLessThan(age, settledAfter)) return yield* new TokenRefused({ reason: "unknown_key" })
+    return yield* new StoreUnavailable({ cause: new Error("the keys of tokens could not be read for two minutes") })
   })
 
-  const seal = Effect.fnUntraced(function*(text: string, context: ReadonlyArray<unknown>) {
-    const { keys, newest } = yield* ring
+  const seal = Effect.fnUntraced(function*(text: string, context: TokenContext) {
+    const { keys, sealing } = yield* ring
     const nonce = yield* random.randomBytes(algorithm.nonceLength)
     const sealed = yield* Effect.orDie(
-      aead.encrypt(keys.get(newest)!, encoder.encode(padded(text)), { nonce, aad: additional(context) })
+      aead.encrypt(keys.get(sealing)!, encoder.encode(padded(text)), { nonce, aad: additional(context) })
     )
-    return Base64Url.encode(Bytes.concat([Result.getOrThrow(Hex.decode(newest)), nonce, sealed]))
+    return Base64Url.encode(Bytes.concat([Result.getOrThrow(Hex.decode(sealing)), nonce, sealed]))
   })
 
-  const open = Effect.fnUntraced(function*(token: string, context: ReadonlyArray<unknown>) {
-    const bytes = Result.getOrNull(Base64Url.decode(token))
-    const start = nameLength + algorithm.nonceLength
-    // The decoder ignores the last bits and line breaks: each token has one form.
-    if (bytes === null || bytes.length < start || Base64Url.encode(bytes) !== token) return null
-    const key = yield* keyOf(Hex.encode(bytes.subarray(0, nameLength)))
-    if (key === undefined) return null
-    const opened = yield* Effect.option(
-      aead.decrypt(key, bytes.subarray(start), { nonce: bytes.subarray(nameLength, start), aad: additional(context) })
+  const open = Effect.fnUntraced(function*(token: string, context: TokenContext) {
+    const bytes = Result.getOrElse(Base64Url.decode(token), () => new Uint8Array())
+    if (!hasForm(bytes)) return yield* new TokenRefused({ reason: "forged" })
+    const current = yield* ring
+    const key = current.keys.get(Hex.encode(bytes.subarray(0, nameLength)))
+    if (key === undefined) return yield* refuseUnknown(current)
+    const opened = yield* Effect.mapError(
+      aead.decrypt(key, bytes.subarray(start), { nonce: bytes.subarray(nameLength, start), aad: additional(context) }),
+      () => new TokenRefused({ reason: "forged" })
     )
-    return opened._tag === "None" ? null : decoder.decode(opened.value).trimEnd()
+    return decoder.decode(opened).trimEnd()
   })
 
   return { seal, open }

@@ -14,14 +14,15 @@ import { encodePage } from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { afterAllIds, type ChangePlace, startOfLedger } from "../internal/changePosition.ts"
 import {
-  type ChangeTokenContent,
   grantReader,
   ledgerReader,
   openChangeToken,
+  type OpenedToken,
   ownerDigest,
   sealChangeToken
 } from "../internal/changeToken.ts"
-import { TokenCipher, type TokenContext } from "../TokenCipher.ts"
+import type { TokenContext } from "../internal/sealedTokens.ts"
+import { TokenCipher } from "../TokenCipher.ts"
 import { makeGrantOf } from "./grantOf.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
@@ -35,14 +36,14 @@ export const makeMemory = Effect.gen(function*() {
 
   const positionOf = ({ operation }: MemoryRecord) => memory.operations.positionOf(operation.id)
 
-  const encode = (high: ChangePlace, owner: string, reader: TokenContext) =>
-    sealChangeToken(cipher, { history: history(), owner, position: { ...startOfLedger, high } }, reader)
+  const seal = (high: ChangePlace, owner: string, reader: TokenContext, from: OpenedToken | null = null) =>
+    sealChangeToken(cipher, { history: history(), owner, position: { ...startOfLedger, high } }, reader, from)
 
   const open = (token: ChangeToken | null, reader: TokenContext) =>
     token === null ? Effect.succeed(null) : openChangeToken(cipher, token, reader)
 
   /** The place of a token. Null is the start. */
-  const placeOf = Effect.fnUntraced(function*(token: ChangeTokenContent | null, owner: string) {
+  const placeOf = Effect.fnUntraced(function*(token: OpenedToken | null, owner: string) {
     if (token === null) return startOfLedger.high
     if (token.owner !== owner) return yield* new InvalidChangeToken()
     return token.history === history() ? token.position.high : yield* new ChangeTokenExpired()
@@ -72,7 +73,7 @@ export const makeMemory = Effect.gen(function*() {
     const from = yield* placeOf(token, owner)
     const owned = memory.ownedBy(known)
     const { has_more, page } = changedAfter(owned.filter(matches), from, query.page_size)
-    const next = yield* encode(placeBehind(page, from), owner, reader)
+    const next = yield* seal(placeBehind(page, from), owner, reader, token)
     return { operations: page.map(({ operation }) => operation), next, has_more } satisfies ChangePage
   })
 
@@ -84,7 +85,8 @@ export const makeMemory = Effect.gen(function*() {
       return { json, count, next, has_more }
     }),
     sinceInLedger: Effect.fnUntraced(function*(after: ChangeToken | null, limit: number) {
-      const from = yield* placeOf(yield* open(after, ledgerReader), "")
+      const token = yield* open(after, ledgerReader)
+      const from = yield* placeOf(token, "")
       const { has_more, page } = changedAfter([...memory.operations.values()], from, limit)
       const changes = page.map(({ operation, owner: { client_id, resource_owner, subject } }) => ({
         operation,
@@ -92,8 +94,13 @@ export const makeMemory = Effect.gen(function*() {
         resource_owner,
         subject
       }))
-      return { changes, unfinished: null, next: yield* encode(placeBehind(page, from), "", ledgerReader), has_more }
+      return {
+        changes,
+        unfinished: null,
+        next: yield* seal(placeBehind(page, from), "", ledgerReader, token),
+        has_more
+      }
     }),
-    now: Effect.suspend(() => encode({ position: memory.operations.lastPosition, id: afterAllIds }, "", ledgerReader))
+    now: Effect.suspend(() => seal({ position: memory.operations.lastPosition, id: afterAllIds }, "", ledgerReader))
   }
 })

@@ -32,10 +32,11 @@ import {
   grantReader,
   ledgerReader,
   openChangeToken,
+  type OpenedToken,
   ownerDigest,
   sealChangeToken
 } from "../internal/changeToken.ts"
-import type { SlowReads } from "../OperationFeed.ts"
+import type { RunSlowRead } from "../OperationFeed.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { TokenCipher } from "../TokenCipher.ts"
 import { changesOfGrant, changesOfLedger, factAt, lastChange, markOf, maxLookedAt } from "./changeStatements.ts"
@@ -103,7 +104,7 @@ export const makeSql = Effect.gen(function*() {
   const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
 
   const cipher = yield* TokenCipher
-  const listing = (yield* ListClient) ?? sql
+  const slowReads = (yield* ListClient) ?? sql
 
   /** Whether the present history has all that the reader of the token has seen, in an earlier one. */
   const isContinued = ({ history, position }: ChangeTokenContent) =>
@@ -127,14 +128,14 @@ export const makeSql = Effect.gen(function*() {
   const pageOfGrant = Effect.fnUntraced(function*(
     grant: GrantIdentity,
     query: ChangeQuery,
-    inTurn: SlowReads = identity
+    inTurn: RunSlowRead = identity
   ) {
     const reader = grantReader(grant, query)
     const from = query.after === null ? null : yield* openChangeToken(cipher, query.after, reader)
     const position = from?.position ?? startOfLedger
     const { parameters, text } = changesOfGrant(grant, position, query)
     const isSlow = position.pending.length > 0 || isFiltered(query)
-    const read = orUnavailable((isSlow ? listing : sql).unsafe(text, parameters).values)
+    const read = orUnavailable((isSlow ? slowReads : sql).unsafe(text, parameters).values)
     const rows = yield* isSlow ? inTurn(read) : read
     const refused = refusalOf(grant, rows[0]?.[factAt.standing])
     if (refused !== null) return yield* refused
@@ -144,7 +145,7 @@ export const makeSql = Effect.gen(function*() {
     if (from !== null && from.owner !== owner) return yield* new InvalidChangeToken()
     const history = yield* checkHistory(first, from)
     const page = toPage(rows, { from: position, limit: query.page_size })
-    const token = yield* sealChangeToken(cipher, { history, owner, position: page.position }, reader)
+    const token = yield* sealChangeToken(cipher, { history, owner, position: page.position }, reader, from)
     return { ...page, token }
   })
 
@@ -153,14 +154,14 @@ export const makeSql = Effect.gen(function*() {
     return { operations: rows.map((row) => fromRow(rowOf(row))), next: token, has_more } satisfies ChangePage
   })
 
-  const sinceEncoded = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery, inTurn?: SlowReads) {
+  const sinceEncoded = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery, inTurn?: RunSlowRead) {
     const { has_more, rows, token } = yield* pageOfGrant(grant, query, inTurn)
     const { count, json } = yield* encodeRows(rows, rows.length)
     return { json, count, next: token, has_more } satisfies EncodedChanges
   })
 
-  const sealOfLedger = (history: string, position: ChangePosition) =>
-    sealChangeToken(cipher, { history, owner: "", position }, ledgerReader)
+  const sealOfLedger = (history: string, position: ChangePosition, from: OpenedToken | null) =>
+    sealChangeToken(cipher, { history, owner: "", position }, ledgerReader, from)
 
   const sinceInLedger = Effect.fn("OperationFeed.sinceInLedger")(function*(after: ChangeToken | null, limit: number) {
     const from = after === null ? null : yield* openChangeToken(cipher, after, ledgerReader)
@@ -172,7 +173,7 @@ export const makeSql = Effect.gen(function*() {
     return {
       changes: page.rows.map(toLedgerChange),
       unfinished: page.position.pending[0]?.position ?? null,
-      next: yield* sealOfLedger(history, page.position),
+      next: yield* sealOfLedger(history, page.position, from),
       has_more: page.has_more
     } satisfies LedgerChanges
   })
@@ -184,7 +185,7 @@ export const makeSql = Effect.gen(function*() {
     const unfinished = unfinishedOf(row!.running, row!.upcoming)
     const last = row!.position === null ? null : { position: row!.position, id: afterAllIds }
     const position = advance(startOfLedger, { last, isWhole: true, unfinished })
-    return yield* sealOfLedger(history, position)
+    return yield* sealOfLedger(history, position, null)
   }).pipe(Effect.withSpan("OperationFeed.now"))
 
   return { since, sinceEncoded, sinceInLedger, now }

@@ -1,21 +1,24 @@
 /**
  * The keys of tokens in PostgreSQL.
  */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { TokenKey } from "../internal/sealedTokens.ts"
+import { settledAfter, type TokenKey } from "../internal/sealedTokens.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
-import { onPrimary } from "./onPrimary.ts"
 
 interface KeyRow {
   readonly name: string
   readonly key: Uint8Array
+  readonly settled: boolean
 }
 
-const newestFirst = `
-  SELECT encode(substring(uuid_send(k.id) FOR 4), 'hex') AS name, k.key FROM token_keys k
-  WHERE ${onPrimary} ORDER BY k.created_at DESC, k.id`
+/** Four bytes of its digest name a key. */
+const oldestFirst = `
+  SELECT encode(substring(sha256(key) FOR 4), 'hex') AS name, key,
+    created_at <= clock_timestamp() - interval '${Duration.toSeconds(settledAfter)} seconds' AS settled
+  FROM token_keys ORDER BY number`
 
 const noKeys = new StoreUnavailable({
   cause: new Error("token_keys has no row. As its owner, run: INSERT INTO token_keys DEFAULT VALUES")
@@ -24,7 +27,11 @@ const noKeys = new StoreUnavailable({
 /** The statement that reads the keys. */
 export const makeSql = Effect.map(SqlClient.SqlClient, (sql) =>
   Effect.gen(function*() {
-    const rows = yield* orUnavailable(sql.unsafe<KeyRow>(newestFirst))
-    const [newest, ...older] = rows.map(({ key, name }): TokenKey => ({ name, key: Redacted.make(key) }))
-    return newest === undefined ? yield* noKeys : [newest, ...older] as const
+    const rows = yield* orUnavailable(sql.unsafe<KeyRow>(oldestFirst))
+    const [oldest, ...later] = rows.map(({ key, name, settled }): TokenKey => ({
+      name,
+      key: Redacted.make(key),
+      isSettled: settled
+    }))
+    return oldest === undefined ? yield* noKeys : [oldest, ...later] as const
   }))

@@ -5,6 +5,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import type { OperationType } from "../../../src/domain/Operation.ts"
+import { ReadServices } from "../../../src/node/GatewayServices.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
@@ -12,9 +14,11 @@ import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { ListClient } from "../../../src/services/sql/ListClient.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
 import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
 import { accept, type Holder, issue } from "../../fixtures/HttpScene.ts"
+import { accept as acceptFor, issue as issueGrant, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { openTransaction, whileLocked } from "../../fixtures/Pools.ts"
 import { countOf, recordedGateway } from "../../fixtures/RecordedGateway.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
@@ -111,5 +115,34 @@ layer(recordedGateway(), { excludeTestServices: true })("A forged change token",
         assert.strictEqual(fields?.[0]?.path, "query.after")
       }
       assert.strictEqual(yield* countOf("feed"), before)
+    }))
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("The services of a process", (it) => {
+  it.effect("run slow pages of changes on the connections of lists", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { identity } = yield* issueGrant()
+      yield* acceptFor(identity)
+      const page = { type: "payment" as OperationType, states: [], page_size: 10, after: null }
+      const waiting = Effect.map(
+        sql<{ readonly count: number }>`
+          SELECT count(*)::int AS count FROM pg_stat_activity
+          WHERE datname = current_database() AND application_name = 'financial-agents-gateway' AND wait_event_type = 'Lock'`,
+        ([row]) => row!.count
+      )
+      yield* Effect.gen(function*() {
+        const feed = yield* OperationFeed
+        // The lock timeout ends each after a second.
+        const again = Effect.forever(Effect.ignore(feed.since(identity, page)))
+        yield* whileLocked(
+          "operations",
+          Effect.scoped(Effect.gen(function*() {
+            for (let n = 0; n < 8; n++) yield* Effect.forkScoped(again)
+            // More than there are connections of reads, which statements share.
+            while ((yield* waiting) < 8);
+          }))
+        )
+      }).pipe(Effect.provide(Layer.fresh(ReadServices).pipe(Layer.provide(gatewayDatabase()))))
     }))
 })

@@ -131,6 +131,14 @@ const scene = Effect.gen(function*() {
   return { acceptAll, current, issue, migrate, received, rows, serve, startSandbox, until, work, writer }
 })
 
+/** An answer without its tokens: the same page has many. */
+const withoutToken = ({ body, ...answer }: { readonly body: unknown; readonly status: number }) => ({
+  ...answer,
+  body: JSON.parse(
+    JSON.stringify(body).replace(/"next_(?:change|page)_token":"[\w-]+"/, "\"next\":\"(sealed)\"")
+  ) as unknown
+})
+
 const get = (url: string, token?: string) =>
   Effect.promise(async () => {
     const response = await fetch(url, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } })
@@ -177,7 +185,7 @@ describe("An upgrade", () => {
           for (const place of paths) {
             const [old, now] = yield* Effect.forEach(servers, (server) => get(server + place, token))
             assert.strictEqual(old!.status, 200, place)
-            assert.deepStrictEqual(now!, old!, place)
+            assert.deepStrictEqual(withoutToken(now!), withoutToken(old!), place)
           }
         }
         for (const server of servers) assert.strictEqual((yield* get(`${server}/readyz`)).status, 200)
@@ -219,7 +227,7 @@ describe("An upgrade", () => {
         assert.deepStrictEqual([...times].filter(([, count]) => count !== 1), [])
         // The changes of both versions are one sequence.
         const [old, now] = yield* Effect.forEach(servers, (server) => get(`${server}/v1/operations/changes`, young))
-        assert.deepStrictEqual(now!.body, old!.body)
+        assert.deepStrictEqual(withoutToken(now!), withoutToken(old!))
       }).pipe(Effect.scoped, Effect.provide(Platform)),
     timeout
   )

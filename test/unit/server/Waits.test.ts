@@ -108,7 +108,22 @@ const openProcess = Effect.fnUntraced(function*(
         ({ operations }) => operations.length > 0
       )
     )
-  return { lifecycle, watcher: Context.get(context, ChangeWatcher), change, changes, end, twoChanges, counts }
+  /** Waits until the operation is terminal, by reads that may be slow. */
+  const endSlowly = (grant: GrantIdentity, { id }: Operation, seconds: number) => {
+    const find = read(store.findEncoded(grant, id))
+    const wait = { grant, seconds, topic: topicOfOperation(id) }
+    return serve(grant.client_id, until(wait, find, ({ terminal }) => terminal, find))
+  }
+  return {
+    lifecycle,
+    watcher: Context.get(context, ChangeWatcher),
+    change,
+    changes,
+    end,
+    endSlowly,
+    twoChanges,
+    counts
+  }
 })
 
 const start = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.forkChild(effect, { startImmediately: true })
@@ -335,6 +350,26 @@ describe("A wait", () => {
         for (const fiber of waiting) assert.strictEqual((yield* Fiber.join(fiber)).answer.revision, 2)
       }).pipe(Effect.provide(InMemoryLedger))
   )
+
+  it.effect("with slow reads runs few of a client at once, and the others hold no place of other clients", () =>
+    Effect.gen(function*() {
+      const latencies = { feed: atOnce.feed, read: { before: 500, after: 0 } }
+      const { counts, end, endSlowly } = yield* openProcess({ maxListsPerClient: 4 }, latencies)
+      const greedy = yield* Effect.forEach(Array.from({ length: 4 }), () => scene)
+      const other = yield* scene
+      for (const { identity, operation } of greedy) {
+        for (let n = 0; n < 16; n++) yield* start(endSlowly(identity, operation, 60))
+      }
+      const waiting = yield* start(end(other.identity, other.operation, 60))
+      yield* TestClock.adjust(10_000)
+      const before = counts.reads
+      for (const { operation } of greedy) yield* drive(operation, ["submitting"])
+      yield* drive(other.operation, ["submitting"])
+      // All are woken, and no read has ended.
+      yield* TestClock.adjust(400)
+      assert.deepStrictEqual([counts.reads - before, counts.running], [17, 17])
+      yield* Fiber.interrupt(waiting)
+    }).pipe(Effect.provide(InMemoryLedger)))
 
   it.effect("ends when the shutdown begins, with what is true then, and the drain waits for it", () =>
     Effect.gen(function*() {

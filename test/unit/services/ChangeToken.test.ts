@@ -65,13 +65,15 @@ layer(Layer.provide(TokenCipher.layerMemory, NodeCrypto.layer))("A change token"
         )
       ))
 
-  it.effect("says what was written into it, to each reader", () =>
+  it.effect("says what was written into it, to each reader, who keeps it until the place is another", () =>
     property(fc.tuple(content, fc.constantFrom(...readers)), ([content, reader]) =>
       Effect.gen(function*() {
         const cipher = yield* TokenCipher
         const token = yield* sealChangeToken(cipher, content, reader)
         assert.isTrue(Schema.is(ChangeToken)(token))
-        assert.deepStrictEqual(yield* openChangeToken(cipher, token, reader), content)
+        assert.deepStrictEqual(yield* openChangeToken(cipher, token, reader), { ...content, token })
+        const opened = yield* openChangeToken(cipher, token, reader)
+        assert.strictEqual(yield* sealChangeToken(cipher, content, reader, opened), token)
       })))
 
   it.effect("is refused if a character is changed, added or removed, or another reader or other filters use it", () =>
@@ -83,7 +85,9 @@ layer(Layer.provide(TokenCipher.layerMemory, NodeCrypto.layer))("A change token"
           const place = at % token.length
           const rest = token.slice(how === "add" ? place : place + 1)
           const changed = token.slice(0, place) + (how === "remove" ? "" : character) + rest
-          if (changed !== token) assert.isTrue(yield* isRefused(changed))
+          // The last bits of base64url may have no meaning.
+          const isSame = Buffer.from(changed, "base64url").equals(Buffer.from(token, "base64url"))
+          if (!isSame) assert.isTrue(yield* isRefused(changed))
           for (const reader of readers.slice(1)) assert.isTrue(yield* isRefused(token, reader))
         })
     ))
