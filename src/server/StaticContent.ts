@@ -59,6 +59,4 @@ const makeAnswer = async (content: StaticContent): Promise<AnswerStatic> => {
 
 /** Content that the first request makes and compresses. Later requests, and those of that time, share it. */
 export const makeStatic = <R>(content: Effect.Effect<StaticContent, never, R>) =>
-  Effect.cached(
-    Effect.uninterruptible(Effect.flatMap(content, (made) => Effect.promise(() => makeAnswer(made))))
-  )
+  Effect.cached(Effect.flatMap(content, (made) => Effect.promise(() => makeAnswer(made))))

@@ -3,10 +3,11 @@
  * who holds them. The tests ask over sockets.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Deferred, Effect, Fiber, Layer } from "effect"
 import * as http from "node:http"
 import * as zlib from "node:zlib"
 import { preferredCoding } from "../../../src/server/RequestChecks.ts"
+import { makeStatic } from "../../../src/server/StaticContent.ts"
 import { ConsoleServer, consoleServer } from "../../fixtures/console/ConsoleServer.ts"
 import { FakeLedger } from "../../fixtures/console/FakeLedger.ts"
 import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
@@ -88,18 +89,30 @@ layer(memoryGateway(), { excludeTestServices: true })("The documentation", (it) 
       const { body } = yield* ask(port, "/docs", { "accept-encoding": "gzip, deflate, br, zstd" })
       assert.isBelow(body.byteLength, size / 3)
     }))
+})
 
-  it.effect("is made once for readers who come together, and stays when the first one leaves", () =>
+describe("Static content", () => {
+  it.effect("is made once for readers who come together, also when the first one leaves", () =>
     Effect.gen(function*() {
-      const { port } = yield* Gateway
-      const asked = http.request({ host: "127.0.0.1", port, path: "/docs", agent: false }).on("error", () => {})
-      yield* Effect.promise(() =>
-        new Promise<void>((resolve) => asked.on("socket", (socket) => socket.on("connect", resolve)).end())
-      )
-      asked.destroy()
-      const answers = yield* Effect.all(Array.from({ length: 8 }, () => ask(port, "/docs")), { concurrency: 8 })
-      assert.deepStrictEqual(answers.map(({ status }) => status), Array(8).fill(200))
-      assert.strictEqual(new Set(answers.map(({ headers }) => headers.etag)).size, 1)
+      let made = 0
+      const begun = yield* Deferred.make<void>()
+      const ready = yield* Deferred.make<void>()
+      const answer = yield* makeStatic(Effect.gen(function*() {
+        made++
+        yield* Deferred.succeed(begun, undefined)
+        yield* Deferred.await(ready)
+        return { contentType: "text/plain", bytes: new Uint8Array(10) }
+      }))
+      const first = yield* Effect.forkChild(answer)
+      yield* Deferred.await(begun)
+      const second = yield* Effect.forkChild(answer)
+      const leaving = yield* Effect.forkChild(Fiber.interrupt(first))
+      yield* Effect.yieldNow
+      yield* Deferred.succeed(ready, undefined)
+      assert.strictEqual((yield* Fiber.join(second))({}).status, 200)
+      yield* Fiber.join(leaving)
+      assert.strictEqual((yield* answer)({}).status, 200)
+      assert.strictEqual(made, 1)
     }))
 })
 
