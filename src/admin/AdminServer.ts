@@ -14,6 +14,7 @@ import { LedgerMetrics } from "../metrics/LedgerMetrics.ts"
 import { makeFindAllow, maxBody, routerConfig, type ServedPath } from "../server/Edge.ts"
 import { MaskedTracer } from "../server/MaskedTracer.ts"
 import { headersOfEveryResponse } from "../server/RequestContext.ts"
+import { AdminHosts, makeAdmits } from "./AdminHosts.ts"
 import { AdminShutdown } from "./AdminShutdown.ts"
 
 type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
@@ -30,6 +31,8 @@ export interface AdminRoutes<E, R> {
   /** Their paths and methods: other methods on them are 405, other paths are 404. */
   readonly paths: ReadonlyArray<ServedPath>
   readonly pages: ReadonlyArray<AdminPage>
+  /** Host names under which browsers reach them, beside those of the listener. */
+  readonly hosts?: ReadonlyArray<string>
 }
 
 /** The media type of Prometheus' text format, version 0.0.4. */
@@ -54,8 +57,13 @@ const scrape = Effect.gen(function*() {
 const refusal = (status: number, text: string, headers: Readonly<Record<string, string>> = {}) =>
   HttpServerResponse.text(`${text}\n`, { status, headers })
 
-/** Adds the headers of every response, and answers what no route answers. */
-const frame = (paths: ReadonlyArray<ServedPath>) => {
+const foreignHost = refusal(
+  403,
+  "This listener does not answer under this host name. ADMIN_ALLOWED_HOSTS allows further names."
+)
+
+/** Checks the `Host` of every request, adds the headers of every response, and answers what no route answers. */
+const frame = (paths: ReadonlyArray<ServedPath>, hosts: ReadonlyArray<string>) => {
   const findAllow = makeFindAllow(paths)
   const unrouted = (request: HttpServerRequest) => {
     const allow = findAllow(request)
@@ -72,15 +80,19 @@ const frame = (paths: ReadonlyArray<ServedPath>) => {
     return Effect.as(Effect.logError("Request of an operator failed", cause), refusal(500, "Internal error."))
   }
   return HttpRouter.middleware(
-    Effect.succeed((handled: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled>): Handled =>
-      Effect.map(
-        Effect.flatMap(HttpServerRequest, (request) =>
-          Number(request.headers["content-length"] ?? 0) > maxBody
-            ? Effect.succeed(refusal(413, "The body is too large."))
-            : Effect.catchCause(handled, (cause) => failed(cause, request))),
-        (response) => HttpServerResponse.setHeaders(response, { ...headersOfEveryResponse, ...response.headers })
-      )
-    ),
+    Effect.gen(function*() {
+      const admits = makeAdmits([...yield* AdminHosts, ...hosts])
+      return (handled: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled>): Handled =>
+        Effect.map(
+          Effect.flatMap(HttpServerRequest, (request) => {
+            if (!admits(request.headers)) return Effect.succeed(foreignHost)
+            return Number(request.headers["content-length"] ?? 0) > maxBody
+              ? Effect.succeed(refusal(413, "The body is too large."))
+              : Effect.catchCause(handled, (cause) => failed(cause, request))
+          }),
+          (response) => HttpServerResponse.setHeaders(response, { ...headersOfEveryResponse, ...response.headers })
+        )
+    }),
     { global: true }
   )
 }
@@ -94,7 +106,7 @@ const Stop = Layer.effectDiscard(
 
 /**
  * Serves `GET /metrics`, a list of the pages at `GET /`, and the routes of `more`, on the `HttpServer` that it gets
- * (`AdminListener`). Endless responses end with `AdminShutdown`. `/metrics` shows the `MetricRegistry` of the context. It asks for no credential.
+ * (`AdminListener`), under its `AdminHosts`. Endless responses end with `AdminShutdown`. `/metrics` shows the `MetricRegistry` of the context. It asks for no credential.
  */
 export const layer = <E = never, R = never>(
   more: AdminRoutes<E, R> = nothingMore as AdminRoutes<E, R>
@@ -105,7 +117,7 @@ export const layer = <E = never, R = never>(
       HttpRouter.add("GET", "/", HttpServerResponse.text(listOf([...ownPages, ...more.pages]))),
       HttpRouter.add("GET", "/metrics", scrape),
       more.routes,
-      frame([...ownPaths, ...more.paths])
+      frame([...ownPaths, ...more.paths], more.hosts ?? [])
     ),
     { routerConfig, disableLogger: true, disableListenLog: true }
   ))).pipe(Layer.provide([MaskedTracer, AdminShutdown.layer]))

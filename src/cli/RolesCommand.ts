@@ -6,11 +6,16 @@ import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { connectionLimits } from "../node/poolSizes.ts"
 import { createRoles, defaultNaming, grantPrivileges, grantProofs, protectDatabase } from "../services/sql/roles.ts"
 
 /** A name that needs no quotes, and that is short enough for PostgreSQL with the name of a role behind it. */
 const Name = Schema.String.check(
   Schema.isPattern(/^[a-z_][a-z0-9_]{0,47}$/u, { expected: "a name of 1 to 48 characters a-z, 0-9 and _" })
+)
+
+const Processes = Schema.Int.check(
+  Schema.isBetween({ minimum: 1, maximum: 1000 }, { expected: "a number of processes, from 1 to 1000" })
 )
 
 const prefix = Flag.String("prefix").pipe(
@@ -29,10 +34,19 @@ const create = Command.make(
       Flag.withDescription("Name of the database to create"),
       Flag.withDefault("gateway"),
       Flag.withSchema(Name)
+    ),
+    processes: Flag.Int("processes").pipe(
+      Flag.withDescription("Processes that connect as reader and provisioner, on all hosts: their CONNECTION LIMIT"),
+      Flag.withDefault(1),
+      Flag.withSchema(Processes)
     )
   },
-  Effect.fn(function*({ database, prefix }) {
-    yield* printScript([...createRoles(database, { prefix }), `\\connect ${database}`, ...protectDatabase])
+  Effect.fn(function*({ database, prefix, processes }) {
+    yield* printScript([
+      ...createRoles(database, connectionLimits(processes), { prefix }),
+      `\\connect ${database}`,
+      ...protectDatabase({ prefix })
+    ])
   })
 ).pipe(Command.withDescription("Print the SQL that creates the roles and the database. A superuser runs it once"))
 

@@ -1,6 +1,6 @@
 /**
- * Limits that `node:http` lacks: on unfinished bytes between two requests; and reports of connections above the
- * maximum.
+ * Limits that `node:http` lacks: on unfinished bytes between two requests; room for new connections in place of idle ones; and
+ * reports of connections above the maximum.
  */
 import type { Server, ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
@@ -51,6 +51,24 @@ export class Connection {
     if (this.#waitingSince !== null) return now - this.#waitingSince >= timeout
     if (bytesRead - this.#readBefore > emptyLine) this.#waitingSince = now
     return false
+  }
+}
+
+/** Connections to close for a new one, the best first: those without a running request, then those that only read a response. */
+const dispensable: ReadonlyArray<(connection: Connection) => boolean> = [
+  ({ response }) => response === undefined || response.writableFinished,
+  ({ response }) => response?.writableEnded === true
+]
+
+/** Closes the oldest dispensable connection, if there is one. */
+export const closeOldest = (connections: Map<Duplex, Connection>): void => {
+  for (const isDispensable of dispensable) {
+    for (const [socket, connection] of connections) {
+      if (!isDispensable(connection)) continue
+      connections.delete(socket)
+      socket.destroy()
+      return
+    }
   }
 }
 

@@ -12,7 +12,7 @@ import { RequestId } from "../domain/RequestId.ts"
 import { exchangeOf, type HttpMetrics } from "../metrics/HttpMetrics.ts"
 import { makeProblem, problemJson } from "../server/ProblemResponses.ts"
 import { headersOfEveryResponse } from "../server/RequestContext.ts"
-import { Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
+import { closeOldest, Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
 
 export { RequestId }
 
@@ -25,6 +25,11 @@ export interface ListenerOptions {
   readonly onProblem?: (problem: Problem) => void
   /** Most open connections, 10,000 by default. The server closes further ones at once. */
   readonly maxConnections?: number
+  /**
+   * Whether the oldest connection without a running request is closed as soon as the last place is taken, so that a new one always
+   * finds a place. Default: false; connections stay open, and further ones are closed.
+   */
+  readonly makesRoom?: boolean
   /** Called with the number of connections closed as too many: at once, and then at most every 10 seconds. */
   readonly onDropped?: (count: number) => void
   /** Counts requests and connections. Null, the default: they are not counted. */
@@ -133,8 +138,8 @@ const countRequests = (metrics: HttpMetrics) => {
 
 /** Creates the server; it does not listen yet. Give it to a platform's `HttpServer` layer. */
 export const createListener = (options: ListenerOptions): Listener => {
-  const { baseUrl, maxConnections = defaultMaxConnections, metrics = null, newRequestId, onDropped, onProblem } =
-    options
+  const { baseUrl, makesRoom = false, maxConnections = defaultMaxConnections, metrics = null } = options
+  const { newRequestId, onDropped, onProblem } = options
   /** Open connections with their responses: an error after a valid request must not be answered before that request. */
   const connections = new Map<Socket | Duplex, Connection>()
 
@@ -182,6 +187,7 @@ export const createListener = (options: ListenerOptions): Listener => {
     server.on("drop", () => metrics.dropped.value++)
   }
   server.on("connection", (socket) => {
+    if (makesRoom && connections.size + 1 >= maxConnections) closeOldest(connections)
     connections.set(socket, new Connection())
     socket.once("close", () => connections.delete(socket))
   })

@@ -37,6 +37,6 @@ const Assets = Layer.effect(ConsoleAssets, Effect.suspend(loadAssets))
 
 /** The console, for `Instrumentation.layer`. */
 export const operatorConsole = (settings: ConsoleSettings) => {
-  const { pages, paths, routes } = consoleRoutes(settings)
-  return { pages, paths, routes: Layer.provide(routes, [Ledger, Assets]) } satisfies AdminRoutes<unknown, unknown>
+  const { routes, ...more } = consoleRoutes(settings)
+  return { ...more, routes: Layer.provide(routes, [Ledger, Assets]) } satisfies AdminRoutes<unknown, unknown>
 }

@@ -11,6 +11,7 @@ import { ListClient } from "../services/sql/ListClient.ts"
 import { Database } from "./Database.ts"
 import { epochTimestamps } from "./epochTimestamps.ts"
 import * as PoolClient from "./PoolClient.ts"
+import { poolSizes } from "./poolSizes.ts"
 import * as ReaderClient from "./ReaderClient.ts"
 import type { StandbyReads } from "./StandbyReads.ts"
 import { Standbys } from "./Standbys.ts"
@@ -102,7 +103,7 @@ const readingClient = <A>(
  * statements has a connection of its own.
  */
 export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(ReaderClient.layer, "reader", {
-  maxConnections: 4,
+  maxConnections: poolSizes.reader,
   startupParameters: readerParameters
 })
 
@@ -114,7 +115,7 @@ export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database>
   ReaderClient.layer,
   "operations",
   {
-    maxConnections: 4,
+    maxConnections: poolSizes.operations,
     multiplex: true,
     startupParameters: readerParameters,
     types: epochTimestamps()
@@ -127,7 +128,11 @@ export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database>
  */
 export const ListPool = Layer.effect(ListClient, SqlClient.SqlClient).pipe(
   Layer.provide(
-    readingClient(PoolClient.layer, "lists", { maxConnections: 8, connectionTTL, startupParameters: readerParameters })
+    readingClient(PoolClient.layer, "lists", {
+      maxConnections: poolSizes.lists,
+      connectionTTL,
+      startupParameters: readerParameters
+    })
   )
 )
 
@@ -136,7 +141,7 @@ export const ListPool = Layer.effect(ListClient, SqlClient.SqlClient).pipe(
  * ends before that, so that the probe learns why.
  */
 export const ProbePool = pool("probe", {
-  maxConnections: 1,
+  maxConnections: poolSizes.probe,
   connectionTTL,
   startupParameters: { ...readerParameters, ...limits({ statement: 800, lock: 500 }) }
 })
@@ -145,11 +150,15 @@ export const ProbePool = pool("probe", {
  * For used DPoP proofs. Each request with a DPoP proof writes one row, and may wait for a request that writes the same
  * row.
  */
-export const ProofPool = pool("proofs", { maxConnections: 8, connectionTTL, startupParameters: requestLimits })
+export const ProofPool = pool("proofs", {
+  maxConnections: poolSizes.proofs,
+  connectionTTL,
+  startupParameters: requestLimits
+})
 
 /** For grant provisioning. A registration may wait for a revocation, and must not delay other statements. */
 export const ProvisioningPool = pool("provisioning", {
-  maxConnections: 4,
+  maxConnections: poolSizes.provisioning,
   connectionTTL,
   startupParameters: requestLimits
 })
@@ -159,14 +168,14 @@ export const ProvisioningPool = pool("provisioning", {
  * than the statements.
  */
 export const FiguresPool = pool("figures", {
-  maxConnections: 2,
+  maxConnections: poolSizes.figures,
   connectionTTL,
   startupParameters: { default_transaction_read_only: "on", jit: "off", ...limits({ statement: 3000, lock: 1000 }) }
 })
 
 /** For the ledger and administration. Statements may wait for locks, so each has a connection of its own. */
 export const WriterPool = pool("writer", {
-  maxConnections: 10,
+  maxConnections: poolSizes.writer,
   connectionTTL,
   startupParameters: limits({ statement: 10_000, lock: 2000 })
 })
@@ -176,7 +185,7 @@ export const WriterPool = pool("writer", {
  * and acceptances queue behind a waiting lock. It confirms nothing: the procedure for that comes with a migration.
  */
 export const MigrationPool = client((config, name) => PoolClient.layer(config, name), "migration", {
-  maxConnections: 2,
+  maxConnections: poolSizes.migration,
   connectionTTL,
   startupParameters: limits({ statement: 0, lock: 5000 })
 })
@@ -187,7 +196,7 @@ export const MigrationPool = client((config, name) => PoolClient.layer(config, n
  * the lock of a row, so each has a connection of its own.
  */
 export const WorkerPool = pool("worker", {
-  maxConnections: 16,
+  maxConnections: poolSizes.worker,
   connectionTTL: "10 seconds",
   keepAlive: "10 seconds",
   startupParameters: limits({ statement: 4000, lock: 2000 })

@@ -8,6 +8,7 @@ import { MovedReads, PoolMetrics } from "../metrics/PoolMetrics.ts"
 import { Database } from "./Database.ts"
 import { openPool } from "./openPool.ts"
 import { openSharedPool } from "./openSharedPool.ts"
+import { poolSizes } from "./poolSizes.ts"
 import { makeUseReadIndex } from "./ReadIndex.ts"
 import { makeStandbyReads, type StandbyReads, standbyStatementTimeout } from "./StandbyReads.ts"
 
@@ -31,7 +32,7 @@ export class Standbys extends Context.Service<Standbys, {
         if (standbys === undefined) return { open: () => Effect.succeed(null) }
         const metrics = yield* PoolMetrics
         const moved = metrics === null ? new MovedReads() : metrics.movedReads
-        const index = { ...settings, ...connection, maxConnections: 2, multiplexConcurrency }
+        const index = { ...settings, ...connection, maxConnections: poolSizes.readIndex, multiplexConcurrency }
         const useReadIndex = makeUseReadIndex(yield* openSharedPool(index, "read_index"))
         return {
           open: Effect.fnUntraced(function*(name: string, { startupParameters, ...config }: PgPoolConfig) {

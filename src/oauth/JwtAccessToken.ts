@@ -75,7 +75,7 @@ const verifyJwt = (keys: KeySet, settings: AccessTokenSettings): VerifyToken =>
     const token = Redacted.value(redacted)
     const header = isCompactJwt(token) ? readHeader(token, algorithms) : null
     if (header === null || claimedIssuer(token) !== issuer) return yield* invalid
-    const key = yield* keys.find(header)
+    const found = yield* keys.find(header)
     const now = yield* Clock.currentTimeMillis
     const options: JWTVerifyOptions = {
       algorithms: [header.algorithm],
@@ -86,7 +86,8 @@ const verifyJwt = (keys: KeySet, settings: AccessTokenSettings): VerifyToken =>
       currentDate: new Date(now),
       requiredClaims: ["exp", "iat", "jti", "sub", "client_id"]
     }
-    const { payload } = yield* Effect.catch(Effect.tryPromise(() => jwtVerify(token, key, options)), () => invalid)
+    const attempts = found.map((key) => Effect.tryPromise(() => jwtVerify(token, key, options)))
+    const { payload } = yield* Effect.catch(Effect.firstSuccessOf(attempts), () => invalid)
     const verified = readClaims(payload, "token", settings, resource, now / 1000)
     return verified === null ? yield* invalid : verified
   })

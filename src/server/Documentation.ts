@@ -9,13 +9,13 @@ import * as HttpApiScalar from "effect/http-api/HttpApiScalar"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
-import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
 import { completeDocument } from "../api/OpenApiDocument.ts"
 import { BaseUrl } from "./BaseUrl.ts"
 import type { ServedPath } from "./Edge.ts"
 import { hashSource } from "./pages/hashSource.ts"
+import { makeStatic, type StaticContent } from "./StaticContent.ts"
 
 export type { ServedPath }
 
@@ -50,20 +50,23 @@ const withoutLicenseLink = (api: HttpApi.Top): HttpApi.Top => {
   return license === undefined ? api : api.annotate(OpenApi.License, { name: license.name })
 }
 
-/** The page of an API, as bytes: as text, three megabytes would be encoded for each reader and held during the download. */
-const renderPage = (api: HttpApi.Top) =>
+const cacheControl = "public, max-age=300"
+
+/** The page of an API. */
+const renderPage = (api: HttpApi.Top): Effect.Effect<StaticContent> =>
   Effect.gen(function*() {
     const render = yield* HttpRouter.toHttpEffect(HttpApiScalar.layer(withoutLicenseLink(api), { scalar }))
     const { body } = yield* render
     const page = completeHead(body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : "")
     const scripts = page.split("<script>").slice(1).map((rest) => rest.slice(0, rest.indexOf("</script>")))
-    return HttpServerResponse.uint8Array(new TextEncoder().encode(page), {
+    return {
       contentType: "text/html; charset=utf-8",
+      bytes: new TextEncoder().encode(page),
       headers: {
         "content-security-policy": policyFor(yield* Effect.forEach(scripts, hashSource)),
-        "cache-control": "public, max-age=300"
+        "cache-control": cacheControl
       }
-    })
+    }
   }).pipe(
     Effect.provideService(
       HttpServerRequest.HttpServerRequest,
@@ -74,12 +77,18 @@ const renderPage = (api: HttpApi.Top) =>
     Effect.orDie
   )
 
-/** Serves the page. The first reader builds it: the script in it takes 12 MiB of memory, and most processes serve no page. */
-const PageRoute = (api: HttpApi.Top) => {
-  let page: HttpServerResponse.HttpServerResponse | undefined
-  const rendered = Effect.tap(renderPage(api), (made) => Effect.sync(() => page = made))
-  return HttpRouter.add("GET", "/docs", Effect.suspend(() => page === undefined ? rendered : Effect.succeed(page)))
-}
+const documentOf = (api: HttpApi.Top): StaticContent => ({
+  contentType: "application/json",
+  bytes: new TextEncoder().encode(JSON.stringify(OpenApi.fromApi(api))),
+  headers: { "cache-control": cacheControl }
+})
+
+/** Serves content that its first reader makes: the script in the page takes 12 MiB of memory, and most processes serve no page. */
+const StaticRoute = (path: HttpRouter.PathInput, content: Effect.Effect<StaticContent>) =>
+  Layer.unwrap(
+    Effect.map(makeStatic(content), (answer) =>
+      HttpRouter.add("GET", path, ({ headers }) => Effect.map(answer, (of) => of(headers))))
+  )
 
 /** The paths of `DocumentationRoutes`. */
 export const documentationPaths: ReadonlyArray<ServedPath> = [
@@ -130,12 +139,9 @@ export const DocumentationRoutes = (
   Layer.unwrap(
     Effect.map(BaseUrl, (url) => {
       const api = documentedApi(apis).annotate(OpenApi.Servers, [{ url }])
-      const document = HttpServerResponse.jsonUnsafe(OpenApi.fromApi(api), {
-        headers: { "cache-control": "public, max-age=300" }
-      })
       return Layer.mergeAll(
-        HttpRouter.add("GET", "/openapi.json", document),
-        PageRoute(api)
+        StaticRoute("/openapi.json", Effect.succeed(documentOf(api))),
+        StaticRoute("/docs", renderPage(api))
       )
     })
   )

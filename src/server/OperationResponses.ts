@@ -4,6 +4,7 @@
 import type { EncodedChanges } from "../domain/ChangeFeed.ts"
 import type { EncodedOperation, EncodedPage } from "../domain/EncodedOperation.ts"
 import { pollAfterAge } from "../domain/Operation.ts"
+import { matchesTag } from "./RequestChecks.ts"
 
 /** A response before it is sent. Its headers leave out those that every response has. */
 export interface OperationResponse {
@@ -29,10 +30,6 @@ const formVersion = 1
  */
 const entityTag = ({ revision, under_review }: EncodedOperation): string =>
   `"${formVersion}-${revision}${under_review ? "-review" : ""}"`
-
-/** Whether `If-None-Match` names the tag: alone, in a list, as a weak tag, or as `*` (RFC 9110 §13.1.2). */
-const matchesTag = (ifNoneMatch: string, tag: string): boolean =>
-  ifNoneMatch.trim() === "*" || ifNoneMatch.matchAll(/"[^"]*"/g).some(([candidate]) => candidate === tag)
 
 /** Whether the client has this form of the operation already. */
 export const isHeld = (operation: EncodedOperation, ifNoneMatch: string): boolean =>

@@ -25,10 +25,12 @@ export const asksForJson = (headers: RequestHeaders): boolean => {
 /** The forms of an answer that is a page for browsers, too. JSON comes first: it is for clients that take both alike. */
 const offeredAsPage = [...offered, "text/html", "text/html;charset=utf-8"]
 
+/** Longest header that is negotiated, in characters: the negotiator's cost grows with the square of the length. */
+const maxNegotiated = 1024
+
 /** The media type that the client prefers (RFC 9110 §12.5.1); undefined if it takes none of them. */
 const preferred = (accept: string, types: ReadonlyArray<string>): string | undefined =>
-  // The negotiator's cost grows with the square of the length.
-  accept.length <= 1024 ? new Negotiator({ headers: { accept } }).mediaType([...types]) : undefined
+  accept.length <= maxNegotiated ? new Negotiator({ headers: { accept } }).mediaType([...types]) : undefined
 
 /** Whether a response in JSON meets the request's `Accept`. */
 export const acceptsJson = (headers: RequestHeaders): boolean =>
@@ -43,6 +45,32 @@ export const preferredForm = (headers: RequestHeaders): "json" | "page" | null =
   const type = preferred(headers["accept"]!, offeredAsPage)
   return type === undefined ? null : type.startsWith("text/html") ? "page" : "json"
 }
+
+const codings = ["br", "gzip", "identity"] as const
+
+/** A content coding of static content. */
+export type ContentCoding = (typeof codings)[number]
+
+/** The negotiator's own types lack the order among codings that the client takes alike. */
+interface EncodingNegotiator {
+  readonly encodings: (
+    available: ReadonlyArray<string>,
+    options: { readonly preferred: ReadonlyArray<string> }
+  ) => ReadonlyArray<string>
+}
+
+/** The coding that the client prefers (RFC 9110 §12.5.3). A client that takes none of them gets the content as it is. */
+export const preferredCoding = (headers: RequestHeaders): ContentCoding => {
+  const accepted = headers["accept-encoding"] ?? ""
+  if (accepted.length > maxNegotiated) return "identity"
+  const negotiator: EncodingNegotiator = new Negotiator({ headers: { "accept-encoding": accepted } })
+  const [coding = "identity"] = negotiator.encodings(codings, { preferred: codings })
+  return coding as ContentCoding
+}
+
+/** Whether `If-None-Match` names the tag: alone, in a list, as a weak tag, or as `*` (RFC 9110 §13.1.2). */
+export const matchesTag = (ifNoneMatch: string, tag: string): boolean =>
+  ifNoneMatch.trim() === "*" || ifNoneMatch.matchAll(/"[^"]*"/g).some(([candidate]) => candidate === tag)
 
 /** Scheme and token (RFC 9110 §11.4). */
 const authorizationPattern = /^(bearer|dpop) +([^ ].*)$/i

@@ -78,7 +78,7 @@ export interface Refusal {
 /** No session, or it has ended. */
 const Unauthorized = refusal(401, ["no_session"])
 /** The request comes from another page, or lacks the anti-forgery token of its session. */
-const Forbidden = refusal(403, ["foreign_host", "foreign_origin", "wrong_csrf_token"])
+const Forbidden = refusal(403, ["foreign_origin", "wrong_csrf_token"])
 const NotFound = refusal(404, ["operation_not_found"])
 /** `moved_on`: the revision is not the one that the operator saw. Otherwise the ledger refuses the action. */
 const Conflict = refusal(409, ["moved_on", "already_settled", "illegal_transition", "still_held"])

@@ -1,7 +1,7 @@
 /**
- * What every request of the console passes:
+ * What every request of the console passes, after `AdminServer` has checked its `Host`:
  *
- * 1. `EveryRequest`: headers of every response, failures as refusals, and the `Host`;
+ * 1. `EveryRequest`: headers of every response, and failures as refusals;
  * 2. `SessionRequired`, for the API alone: the own page as its source, the session, and the anti-forgery token of each request that
  *    changes something.
  */
@@ -20,7 +20,6 @@ import { isSameSecret } from "./access/secrets.ts"
 import { type Session, Sessions } from "./access/Sessions.ts"
 import { csrfHeader, refreshHeader } from "./ConsoleApi.ts"
 import {
-  foreignHost,
   foreignOrigin,
   internalError,
   invalidRequest,
@@ -63,19 +62,12 @@ const answerFailure = (cause: Cause.Cause<unknown>): Effect.Effect<Response> => 
 
 /** Step 1. */
 export const EveryRequest = HttpRouter.middleware(
-  Effect.gen(function*() {
-    const address = yield* ConsoleAddress
-    return (handled: Handled): Handled<HttpServerRequest> =>
-      Effect.flatMap(HttpServerRequest, ({ headers }) => {
-        const answered = address.originFor(headers) === null
-          ? Effect.succeed(foreignHost)
-          : Effect.catchCause(handled, answerFailure)
-        return Effect.map(
-          answered,
-          (response) => HttpServerResponse.setHeaders(response, { ...headersOfEveryResponse, ...response.headers })
-        )
-      })
-  })
+  Effect.succeed((handled: Handled): Handled =>
+    Effect.map(
+      Effect.catchCause(handled, answerFailure),
+      (response) => HttpServerResponse.setHeaders(response, { ...headersOfEveryResponse, ...response.headers })
+    )
+  )
 )
 
 const changesNothing = (method: string): boolean => method === "GET" || method === "HEAD"

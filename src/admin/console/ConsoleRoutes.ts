@@ -1,7 +1,7 @@
 /**
  * The console of operators, as routes of the admin listener. A request passes these parts from the outside in:
  *
- *     EveryRequest          headers of every response, failures as refusals, the Host
+ *     EveryRequest          headers of every response, failures as refusals
  *       PageRoutes          the page, its files, and the page for visitors without a session
  *       access routes       the one-time link, or the issuer: they begin sessions
  *       SessionRequired     the own page as its source, the session, the anti-forgery token
@@ -59,5 +59,6 @@ export const consoleRoutes = (
   routes: routesOf(settings),
   // Its routes answer all requests below this path.
   paths: [{ path: "/console", methods: ["GET"] }],
-  pages: [{ path: "/console", purpose: "The console of operators" }]
+  pages: [{ path: "/console", purpose: "The console of operators" }],
+  hosts: settings.url === null ? [] : [new URL(settings.url).host]
 })

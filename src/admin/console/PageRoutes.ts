@@ -4,16 +4,13 @@
 import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
-import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { pathOf } from "../../server/RequestContext.ts"
+import { type AnswerStatic, makeStatic } from "../../server/StaticContent.ts"
 import { ConsoleAccess } from "./access/ConsoleAccess.ts"
-import { type Asset, ConsoleAssets, stylesheetOf } from "./ConsoleAssets.ts"
+import { ConsoleAssets, stylesheetOf } from "./ConsoleAssets.ts"
 import { makeFindSession } from "./ConsoleGuard.ts"
 import { noticePage } from "./noticePage.ts"
 import { methodNotAllowed, routeNotFound } from "./refusals.ts"
-
-const send = ({ bytes, contentType }: Asset, headers: Readonly<Record<string, string>> = {}) =>
-  HttpServerResponse.uint8Array(bytes, { contentType, headers })
 
 /** Names of files change with their content, so browsers need not ask again. */
 const immutable = { "cache-control": "public, max-age=31536000, immutable" }
@@ -30,11 +27,15 @@ export const PageRoutes = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const assets = yield* ConsoleAssets
   const stylesheet = stylesheetOf(assets)
   const findSession = yield* makeFindSession
-  const index = assets.get("index.html")
+  const files = new Map<string, Effect.Effect<AnswerStatic>>()
+  for (const [name, asset] of assets) {
+    files.set(name, yield* makeStatic(Effect.succeed(name === "index.html" ? asset : { ...asset, headers: immutable })))
+  }
+  const index = files.get("index.html")
 
   const answerPage = Effect.fnUntraced(function*(request: HttpServerRequest) {
     const session = yield* findSession(request)
-    if (session !== null && index !== undefined) return send(index)
+    if (session !== null && index !== undefined) return (yield* index)(request.headers)
     const path = pathOf(request.url)
     return noticePage(
       stylesheet,
@@ -48,7 +49,7 @@ export const PageRoutes = HttpRouter.use(Effect.fnUntraced(function*(router) {
     if (request.method !== "GET" && request.method !== "HEAD") return Effect.succeed(methodNotAllowed)
     const name = pathOf(request.url).slice("/console/".length)
     if (!name.startsWith("assets/")) return answerPage(request)
-    const asset = assets.get(name)
-    return Effect.succeed(asset === undefined ? routeNotFound : send(asset, immutable))
+    const file = files.get(name)
+    return file === undefined ? Effect.succeed(routeNotFound) : Effect.map(file, (answer) => answer(request.headers))
   })
 }))

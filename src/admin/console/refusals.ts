@@ -7,7 +7,6 @@ const refuse = (status: number, code: string, message: string) =>
   HttpServerResponse.jsonUnsafe({ code, message }, { status })
 
 export const noSession = refuse(401, "no_session", "You are not signed in, or your session has ended. Sign in again.")
-export const foreignHost = refuse(403, "foreign_host", "The console does not answer under this host name.")
 export const foreignOrigin = refuse(403, "foreign_origin", "The request does not come from a page of the console.")
 export const wrongCsrfToken = refuse(
   403,

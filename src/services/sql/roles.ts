@@ -187,13 +187,25 @@ export const defaultNaming: Naming = { prefix: "gateway" }
 
 const nameOf = ({ prefix }: Naming, role: Role | "owner") => `${prefix}_${role}`
 
+/** Most connections of the roles that meet requests. The other roles have no limit: connections must remain for a revocation. */
+export interface ConnectionLimits {
+  readonly reader: number
+  readonly provisioner: number
+}
+
 /** Creates the roles and the database. A superuser runs it once, in any database. */
-export const createRoles = (database: string, naming: Naming = defaultNaming): ReadonlyArray<string> => {
+export const createRoles = (
+  database: string,
+  limits: ConnectionLimits,
+  naming: Naming = defaultNaming
+): ReadonlyArray<string> => {
   const [owner, writer, provisioner, reader] = (["owner", "writer", "provisioner", "reader"] as const).map((role) =>
     nameOf(naming, role)
   )
   return [
-    ...[owner, writer, provisioner, reader].map((role) => `CREATE ROLE ${role} LOGIN;`),
+    ...[owner, writer].map((role) => `CREATE ROLE ${role} LOGIN;`),
+    `CREATE ROLE ${provisioner} LOGIN CONNECTION LIMIT ${limits.provisioner};`,
+    `CREATE ROLE ${reader} LOGIN CONNECTION LIMIT ${limits.reader};`,
     // It can see and end the sessions of the provisioner, as `grants blockers` does.
     `GRANT ${provisioner} TO ${writer};`,
     // Its function `replication_gap` tells the other roles how far the standbys are, and nothing else of the sessions.
@@ -205,17 +217,27 @@ export const createRoles = (database: string, naming: Naming = defaultNaming): R
 }
 
 /**
- * Revokes what PostgreSQL grants to every role: objects in the schema, large objects, which can fill the disk, and advisory
- * locks, which can fill the lock table that all sessions share. A superuser runs it once, in the new database.
+ * Revokes what PostgreSQL grants to every role, and bounds what it cannot revoke. A superuser runs it once, in the new database.
+ *
+ * - Objects in the schema.
+ * - Large objects and exported snapshots, whose files can fill the disk.
+ * - Logical messages, which write WAL without a limit, also in a transaction that only reads.
+ * - Advisory locks, which can fill the lock table that all sessions share.
+ * - Temporary files of statements that sort or keep much. Reader and provisioner need none of this size.
+ *
+ * The functions are found by name, because later versions of PostgreSQL have other parameters.
  */
-export const protectDatabase: ReadonlyArray<string> = [
+export const protectDatabase = (naming: Naming = defaultNaming): ReadonlyArray<string> => [
   "REVOKE CREATE ON SCHEMA public FROM PUBLIC;",
+  ...(["provisioner", "reader"] as const).map((role) =>
+    `ALTER ROLE ${nameOf(naming, role)} SET temp_file_limit = '64MB';`
+  ),
   `DO $$
 DECLARE
   f regprocedure;
 BEGIN
-  FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
-    AND proname ~ '^(lo_creat|lo_create|lo_from_bytea|pg_(try_)?advisory_(xact_)?lock(_shared)?)$'
+  FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~
+    '^(lo_creat|lo_create|lo_from_bytea|pg_export_snapshot|pg_logical_emit_message|pg_(try_)?advisory_(xact_)?lock(_shared)?)$'
   LOOP
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
   END LOOP;

@@ -37,6 +37,21 @@ const relayed = (database: string) =>
     return `postgres://${credentials}@127.0.0.1:${(relay.address() as net.AddressInfo).port}/${database}`
   })
 
+describe("The base of the container", () => {
+  it("is the same image in each stage: the Node of the lock file, by its digest", () => {
+    const { devDependencies } = JSON.parse(fs.readFileSync("package.json", "utf8")) as {
+      readonly devDependencies: Readonly<Record<string, string>>
+    }
+    const bases = [...fs.readFileSync("deploy/Containerfile", "utf8").matchAll(/^FROM (\S+)/gm)].map(([, base]) =>
+      base!
+    )
+    assert.lengthOf(bases, 2)
+    assert.strictEqual(new Set(bases).size, 1)
+    assert.match(bases[0]!, /^node:[\d.]+-bookworm-slim@sha256:[0-9a-f]{64}$/)
+    assert.include(bases[0]!, `node:${devDependencies["node"]}-`)
+  })
+})
+
 describe("The container", () => {
   let temporary = ""
   let image: Image

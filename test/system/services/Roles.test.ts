@@ -7,6 +7,7 @@ import { Effect, Layer } from "effect"
 import { SqlClient, type SqlConnection } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
+import { connectionLimits } from "../../../src/node/poolSizes.ts"
 import { LedgerFigures } from "../../../src/services/LedgerFigures.ts"
 import {
   closedTables,
@@ -254,8 +255,28 @@ describe("The statements that create the roles", () => {
   const document = fs.readFileSync("docs/postgresql.md", "utf8")
 
   it("are equal to those in the documentation", () => {
-    const scripts = [createRoles("gateway"), protectDatabase, grantPrivileges(), grantProofs()]
+    const scripts = [createRoles("gateway", connectionLimits(1)), protectDatabase(), grantPrivileges(), grantProofs()]
     for (const script of scripts) assert.include(document, `\`\`\`sql\n${script.join("\n")}\n\`\`\``)
+  })
+
+  it("limit reader and provisioner to the sums of their pools, which the documentation lists", () => {
+    const rows = [...document.matchAll(/^\| `(\w+)`.*?\|.*?\| (\d+)(?: and \d+)? \| [\d.]+ s \|/gm)]
+    const sizes = new Map(rows.map(([, pool, size]) => [pool!, Number(size)]))
+    const sum = (...pools: ReadonlyArray<string>) => pools.reduce((total, pool) => total + sizes.get(pool)!, 0)
+    for (const processes of [1, 7]) {
+      assert.deepStrictEqual(connectionLimits(processes), {
+        reader: (processes + 1) * sum(
+          "OperationPool",
+          "ReaderPool",
+          "ListPool",
+          "ProbePool",
+          "ProofPool",
+          "FiguresPool",
+          "read_index"
+        ),
+        provisioner: (processes + 1) * sum("ProvisioningPool")
+      })
+    }
   })
 
   it("are the only GRANTs in the documentation", () => {
@@ -274,8 +295,13 @@ describe("The statements that create the roles", () => {
       const created = yield* run(["roles", "create", "--prefix", "other", "--database", "ledger"], {})
       assert.strictEqual(
         created.stdout,
-        [...createRoles("ledger", naming), "\\connect ledger", ...protectDatabase, ""].join("\n")
+        [...createRoles("ledger", connectionLimits(1), naming), "\\connect ledger", ...protectDatabase(naming), ""]
+          .join("\n")
       )
+      const many = yield* run(["roles", "create", "--processes", "3"], {})
+      assert.include(many.stdout, `CREATE ROLE gateway_reader LOGIN CONNECTION LIMIT ${connectionLimits(3).reader};`)
+      const none = yield* run(["roles", "create", "--processes", "0"], {})
+      assert.deepStrictEqual([none.code, none.stdout], [1, ""])
       for (const name of ["a; DROP TABLE x", "A", "1", "", "x".repeat(49)]) {
         const { code, stdout } = yield* run(["roles", "grant", `--prefix=${name}`], {})
         assert.deepStrictEqual([code, stdout], [1, ""])

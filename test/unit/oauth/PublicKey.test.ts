@@ -50,12 +50,6 @@ describe("A key of a key set", () => {
       assert.strictEqual(yield* several(undefined), "InvalidCredential")
     }))
 
-  it.effect("is not found by a name that two keys share", () =>
-    Effect.gen(function*() {
-      const search = yield* searchAmong([yield* jwkOf("one"), { ...yield* jwkOf("two"), kid: "one" }])
-      assert.strictEqual(yield* search("one"), "AuthorizationUnavailable")
-    }))
-
   it.effect("that is invalid does not affect the other keys", () =>
     Effect.gen(function*() {
       const good = yield* jwkOf("good")

@@ -1,8 +1,7 @@
 /**
- * Where browsers reach the console, and which requests come from its own pages.
+ * Where browsers reach the console, and the origin of its own pages.
  */
 import * as Context from "effect/Context"
-import { loopbackHosts } from "../../../http/loopbackHosts.ts"
 import type { RequestHeaders } from "../../../server/RequestChecks.ts"
 
 export interface ConsoleAddressShape {
@@ -10,11 +9,8 @@ export interface ConsoleAddressShape {
   readonly origin: string
   /** Whether browsers reach the console by https. Then cookies are for https alone. */
   readonly isSecure: boolean
-  /**
-   * The origin of the console's own pages for a request. Null: the console must not answer, because its `Host` is another one. A page of an
-   * attacker can have this server's address (DNS rebinding), but not its name.
-   */
-  readonly originFor: (headers: RequestHeaders) => string | null
+  /** The origin of the console's own pages for a request. `AdminServer` has checked its `Host`. */
+  readonly originFor: (headers: RequestHeaders) => string
   /** Begins the names of cookies. Browsers send a cookie to all ports of a host, so it names the port. */
   readonly cookiePrefix: string
 }
@@ -25,20 +21,15 @@ export class ConsoleAddress extends Context.Service<ConsoleAddress, ConsoleAddre
 
 /**
  * The address of a console that listens on the port. `url` is the origin for browsers, of a proxy or a tunnel; null: the listener
- * itself, by a loopback name. A proxy may send either the `Host` of the browser or a loopback name.
+ * itself, by the name of the request. A proxy may send either the `Host` of the browser or a loopback name.
  */
 export const makeConsoleAddress = (url: string | null, port: number): ConsoleAddressShape => {
-  const direct = new Set([...loopbackHosts].map((host) => `${host}:${port}`))
   const origin = url ?? `http://127.0.0.1:${port}`
   const isSecure = origin.startsWith("https://")
   return {
     origin,
     isSecure,
-    originFor: ({ host = "" }) => {
-      const name = host.toLowerCase()
-      if (url === null) return direct.has(name) ? `http://${name}` : null
-      return direct.has(name) || name === new URL(url).host ? url : null
-    },
+    originFor: ({ host = "" }) => url ?? `http://${host.toLowerCase()}`,
     cookiePrefix: isSecure ? "__Host-gateway_console" : `gateway_console_${new URL(origin).port || "80"}`
   }
 }
