@@ -12,7 +12,6 @@ import { type Problem, problemClasses } from "../api/Problems.ts"
 import { isLost, repeatBriefly } from "../api/RepeatedReads.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
 import { AgentReads, differs, ReadRefused } from "./AgentReads.ts"
-import { nextAmongOf } from "./SeparateWaits.ts"
 
 export interface RemoteReadsOptions extends ClientOptions {
   /** Seconds for which a read bridges failures of the connection and of the gateway by repetition; 8 by default. */
@@ -108,12 +107,8 @@ const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }
   return AgentReads.of({
     list: (query) => Effect.map(send(() => operations.list({ query })), ({ body }) => body),
     get: (id) => Effect.map(read(id, null), ({ operation }) => operation),
-    nextAmong: nextAmongOf(next),
-    changes: (query, seconds) =>
-      Effect.map(
-        send((wait) => operations.changes({ query, headers: preferenceOf(wait) }), seconds),
-        ({ body }) => body
-      )
+    next,
+    changes: (query) => Effect.map(send(() => operations.changes({ query, headers: {} })), ({ body }) => body)
   })
 })
 

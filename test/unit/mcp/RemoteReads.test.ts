@@ -9,7 +9,6 @@ import { TestClock } from "effect/testing"
 import { Operation, OperationId } from "../../../src/domain/Operation.ts"
 import { AgentReads, type ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import * as RemoteReads from "../../../src/mcp/RemoteReads.ts"
-import { nextOf } from "../../fixtures/AgentModel.ts"
 import * as Scripted from "../../fixtures/client/ScriptedGateway.ts"
 
 const token = "secret-token"
@@ -70,8 +69,8 @@ describe("RemoteReads", () => {
       (reads, { received }) =>
         Effect.gen(function*() {
           const known = yield* settled(reads.get(id))
-          assert.deepStrictEqual(yield* settled(nextOf(reads, known, 5)), known)
-          assert.deepInclude(yield* settled(nextOf(reads, known, 30)), { state: "submitting", revision: 2 })
+          assert.deepStrictEqual(yield* settled(reads.next(known, 5)), known)
+          assert.deepInclude(yield* settled(reads.next(known, 30)), { state: "submitting", revision: 2 })
           assert.deepStrictEqual(
             received.map(({ ifNoneMatch, prefer }) => [ifNoneMatch, prefer]),
             [[null, null], ["\"1\"", "wait=5"], ["\"1\"", "wait=30"]]
@@ -89,7 +88,7 @@ describe("RemoteReads", () => {
       for (const [replies, requests] of [[[same, later], 2], [[later], 1], [[reviewed], 1]] as const) {
         yield* withReads(replies, (reads, { received }) =>
           Effect.gen(function*() {
-            assert.notDeepEqual(yield* settled(nextOf(reads, known, 9)), known)
+            assert.notDeepEqual(yield* settled(reads.next(known, 9)), known)
             assert.deepStrictEqual(
               received.map(({ ifNoneMatch, prefer }) => [ifNoneMatch, prefer]),
               [[null, null], ["\"1\"", "wait=9"]].slice(0, requests)
@@ -108,8 +107,8 @@ describe("RemoteReads", () => {
     ) =>
       Effect.gen(function*() {
         const known = yield* settled(reads.get(id))
-        yield* settled(nextOf(reads, known, 30))
-        yield* settled(nextOf(reads, { ...known, terminal: false }, 0))
+        yield* settled(reads.next(known, 30))
+        yield* settled(reads.next({ ...known, terminal: false }, 0))
         assert.deepStrictEqual(received.map(({ prefer }) => prefer), [null, null, null])
       })))
 
@@ -123,8 +122,8 @@ describe("RemoteReads", () => {
         const first = yield* settled(reads.get(id))
         let last = first
         for (let n = 1; n < 300; n++) last = yield* reads.get(id)
-        yield* settled(nextOf(reads, last, 1))
-        yield* settled(nextOf(reads, first, 1))
+        yield* settled(reads.next(last, 1))
+        yield* settled(reads.next(first, 1))
         assert.deepStrictEqual(received.slice(300).map(({ ifNoneMatch }) => ifNoneMatch), ["\"300\"", null])
       })))
 
@@ -179,7 +178,7 @@ describe("RemoteReads", () => {
   it.effect("refuses pages of the change feed and of the list that break the contract", () =>
     withReads([Scripted.json({ operations: "none" })], (reads) =>
       Effect.gen(function*() {
-        assert.strictEqual(yield* refusalOf(reads.changes({}, 20)), "response_contract_failed")
+        assert.strictEqual(yield* refusalOf(reads.changes({})), "response_contract_failed")
         assert.strictEqual(yield* refusalOf(reads.list({})), "response_contract_failed")
       })))
 
@@ -194,25 +193,31 @@ describe("RemoteReads", () => {
     ))
 
   it.effect("gives up 10 seconds after the wait if no answer comes, and does not repeat the read", () =>
-    withReads([Scripted.silent], (reads, { failures, received }) =>
-      Effect.gen(function*() {
-        const begun = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
-        assert.strictEqual(yield* refusalOf(reads.changes({}, 20)), "gateway_unreachable")
-        const ended = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
-        assert.approximately((ended - begun) / 1000, 30, 0.5)
-        assert.lengthOf(received, 1)
-        assert.lengthOf(failures, 1)
-      })))
+    withReads(
+      [Scripted.read(Scripted.operation("accepted")), Scripted.silent],
+      (reads, { failures, received }) =>
+        Effect.gen(function*() {
+          const known = yield* settled(reads.get(id))
+          const begun = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+          assert.strictEqual(yield* refusalOf(reads.next(known, 20)), "gateway_unreachable")
+          const ended = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+          assert.approximately((ended - begun) / 1000, 30, 0.5)
+          assert.lengthOf(received, 2)
+          assert.lengthOf(failures, 1)
+        })
+    ))
 
   it.effect("asks for the rest of the wait after a lost connection", () =>
     withReads([
+      Scripted.read(Scripted.operation("accepted")),
       { ...Scripted.lost, after: 12 },
       { ...Scripted.lost, after: 8 },
-      Scripted.page([], "t1", { applied: true })
+      Scripted.unchanged(Scripted.operation("accepted"), { applied: true })
     ], (reads, { received }) =>
       Effect.gen(function*() {
-        assert.deepInclude(yield* settled(reads.changes({}, 20)), { next_change_token: "t1" })
-        const waits = received.map(({ prefer }) => Number(/^wait=(\d+)$/.exec(prefer ?? "")?.[1] ?? 0))
+        const known = yield* settled(reads.get(id))
+        assert.deepStrictEqual(yield* settled(reads.next(known, 20)), known)
+        const waits = received.slice(1).map(({ prefer }) => Number(/^wait=(\d+)$/.exec(prefer ?? "")?.[1] ?? 0))
         assert.strictEqual(waits[0], 20)
         assert.include([7, 8], waits[1])
         assert.strictEqual(waits[2], 0, "the wait is over")
