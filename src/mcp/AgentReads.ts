@@ -37,8 +37,9 @@ export class AgentReads extends Context.Service<AgentReads, {
   readonly list: (query: ListQuery) => Effect.Effect<OperationList, ReadRefused>
   readonly get: (id: OperationId) => Effect.Effect<Operation, ReadRefused>
   /**
-   * The operation once it differs from its known form, or as it is after `seconds`, up to 60, or earlier if the gateway does not
-   * let the request wait. A change before the call counts as well, so a caller that passes what it read last misses none.
+   * The operation once it differs from its known form, as these reads returned it, or as it is after `seconds`, up to 60, or earlier if
+   * the gateway does not let the request wait. A change before the call counts as well, so a caller that passes what it read last
+   * misses none.
    */
   readonly next: (known: Operation, seconds: number) => Effect.Effect<Operation, ReadRefused>
   /** A page of the change feed. It does not wait. */
