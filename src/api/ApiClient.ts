@@ -8,12 +8,11 @@ import * as HttpApiClient from "effect/http-api/HttpApiClient"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpClient from "effect/http/HttpClient"
-import type { HttpClientError } from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as Redacted from "effect/Redacted"
 import { checkAccessToken } from "../client/ReadRules.ts"
 import { Gate } from "./Middleware.ts"
-import { noteAdvice, withAdvice } from "./RetryAdvice.ts"
+import { noteRetryAfter, repeated } from "./RepeatedCalls.ts"
 
 /** The address of the service, and the access token. */
 export interface ClientOptions {
@@ -54,57 +53,25 @@ export const makeClient = <Id extends string, Groups extends HttpApiGroup.Constr
   | Exclude<HttpApiGroup.MiddlewareClient<Groups>, HttpApiMiddleware.ForClient<Gate>>
 > =>
   HttpApiClient.make(api, {
-    transformClient: (client) => noteAdvice(HttpClient.mapRequest(client, HttpClientRequest.prependUrl(baseUrl)))
+    transformClient: (client) => noteRetryAfter(HttpClient.mapRequest(client, HttpClientRequest.prependUrl(baseUrl)))
   }).pipe(Effect.provide(bearer(accessToken)))
 
-/** Whether the identical call may succeed later: the error is a problem that says so. */
-export const isRetryable = (error: unknown): boolean =>
-  typeof error === "object" && error !== null && "retryable" in error && error.retryable === true
-
 /**
- * Repeats a call after the errors that `again` selects, when `Retry-After` has passed; after 1 second without it. `again`
- * receives the seconds to wait.
- */
-export const repeatAfterAdvice = <A, E, R>(
-  call: Effect.Effect<A, E, R>,
-  again: (error: E, seconds: number) => boolean
-): Effect.Effect<A, E, R> =>
-  withAdvice(call, (noted, seconds) => {
-    // Without a pause it would repeat as fast as the network allows.
-    const pause = () => Math.max(seconds() ?? 1, 1)
-    return Effect.catchIf(
-      noted,
-      (error: E) => again(error, pause()),
-      () => Effect.delay(repeatAfterAdvice(call, again), Duration.seconds(pause()))
-    )
-  })
-
-/** Whether there was no response, so that it is unknown whether the service received the request. */
-const isWithoutResponse = (error: unknown): boolean =>
-  typeof error === "object" && error !== null && "_tag" in error && error._tag === "HttpClientError"
-  && (error as HttpClientError).reason._tag === "TransportError"
-
-/**
- * Submits a financial request: repeats the call after a retryable problem, and after a lost connection. Each repetition
- * is the same request with the same `Idempotency-Key`, so the work is accepted once:
+ * Submits a financial request: repeats the call after a retryable problem, and after a lost connection, when `Retry-After` and a random
+ * time have passed. Each repetition is the same request with the same `Idempotency-Key`, so the work is accepted once:
  *
  *     submit(client.payments.pay({ headers: { "idempotency-key": key }, payload }))
  *
  * Choose the key before the first attempt, and store it: a later process repeats the request with it. The last attempt
- * begins before `within` has passed, by default one minute. Then the last error fails the call. Whether the request was
- * recorded is unknown after `ServiceUnavailable` and after a lost connection: repeat it later with the same key.
+ * begins when `within` has passed, by default one minute, and its error fails the call. Whether the request was recorded is unknown
+ * after `ServiceUnavailable` and after a lost connection: repeat it later with the same key.
  */
 export const submit = <A, E, R>(
   call: Effect.Effect<A, E, R>,
   options: { readonly within?: Duration.Input } = {}
 ): Effect.Effect<A, E, R> =>
-  Effect.clockWith((clock) =>
-    Effect.suspend(() => {
-      const end = clock.currentTimeMillisUnsafe() + Duration.toMillis(options.within ?? "1 minute")
-      return repeatAfterAdvice(
-        call,
-        (error, seconds) =>
-          (isRetryable(error) || isWithoutResponse(error)) && clock.currentTimeMillisUnsafe() + seconds * 1000 < end
-      )
-    })
-  )
+  repeated(() => call, {
+    // A request may take longer than a read.
+    answerTime: Infinity,
+    within: Duration.toSeconds(options.within ?? "1 minute")
+  })

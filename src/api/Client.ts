@@ -9,7 +9,8 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { checkBaseUrl, checkWait, defaultWait, pollFeedAfter, pollOperationAfter } from "../client/ReadRules.ts"
+import { follow, followChanges, type Known, type Prefer } from "../client/Engine.ts"
+import { checkBaseUrl, checkWait, defaultWait } from "../client/ReadRules.ts"
 import type { ChangeToken } from "../domain/ChangeFeed.ts"
 import type { IdempotencyKey } from "../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
@@ -17,9 +18,7 @@ import { Api } from "./Api.ts"
 import { type ClientOptions, makeClient } from "./ApiClient.ts"
 import type { ChangesQuery, ListQuery, OperationChanges, OperationList } from "./OperationsApi.ts"
 import type { Problem } from "./Problems.ts"
-import { repeatRead, type Step, waitingReads } from "./RepeatedReads.ts"
-
-export type { ClientOptions }
+import { followed, repeated } from "./RepeatedCalls.ts"
 
 /**
  * Why a call failed. A `Problem` is an answer of the gateway; `code` tells problems apart. The other errors mean that
@@ -37,12 +36,6 @@ export interface GatewayClientOptions extends ClientOptions {
    * the client and the gateway cut an idle connection. With 0 the client polls.
    */
   readonly wait?: number
-}
-
-/** The latest answer for an operation. */
-interface Reading {
-  readonly operation: Operation
-  readonly etag: string
 }
 
 /**
@@ -107,67 +100,47 @@ const make = Effect.fnUntraced(function*(options: GatewayClientOptions) {
           ] as const
       ))
 
-  const read = (id: OperationId, known: Reading | null, prefer: { readonly prefer?: string }) =>
+  /** Reads an operation that may be known already. A 304 has no body. */
+  const read = (id: OperationId, known: Known<Operation> | null, prefer: Prefer) =>
     Effect.map(
       api.operations.get({
         params: { id },
-        // The first read does not wait: the caller knows nothing yet.
-        headers: known === null ? {} : { "if-none-match": known.etag, ...prefer }
+        headers: known === null ? {} : { ...prefer, "if-none-match": known.etag }
       }),
       ({ body, headers }) => ({
-        // A 304 has no body: the operation has not changed.
-        state: { operation: body ?? known!.operation, etag: headers.etag },
+        operation: body,
+        etag: headers.etag,
         applied: headers["preference-applied"],
-        pollAfter: headers["retry-after"] ?? pollOperationAfter
+        retryAfter: headers["retry-after"]
       })
     )
 
-  const follow = (id: OperationId): Stream.Stream<Operation, ClientError> =>
-    waitingReads(
-      wait,
-      null as Reading | null,
-      (known, prefer) =>
-        Effect.map(read(id, known, prefer), ({ state, ...advice }): Step<Reading | null, Operation> => {
-          const isNew = state.etag !== known?.etag
-          const items = isNew ? [state.operation] : []
-          return { ...advice, state, items, isNew, hasMore: false, isLast: state.operation.terminal }
-        })
+  const readChanges = (query: ChangesQuery, prefer: Prefer) =>
+    Effect.map(
+      api.operations.changes({ query, headers: prefer }),
+      ({ body, headers }) => ({ page: body, applied: headers["preference-applied"] })
     )
 
-  const changes = (
-    after: string | null = null,
-    filters: ChangesFilters = {}
-  ): Stream.Stream<OperationChanges, ClientError> =>
-    waitingReads(wait, after, (token, headers) =>
-      Effect.map(
-        // The encoding of the query checks the token.
-        api.operations.changes({
-          query: token === null ? filters : { ...filters, after: token as ChangeToken },
-          headers
-        }),
-        ({ body, headers }): Step<string | null, OperationChanges> => {
-          const isNew = body.operations.length > 0
-          return {
-            state: body.next_change_token,
-            items: isNew || body.next_change_token !== token ? [body] : [],
-            isNew,
-            hasMore: body.has_more,
-            isLast: false,
-            applied: headers["preference-applied"],
-            pollAfter: pollFeedAfter
-          }
-        }
-      ))
+  const followOperation = (id: OperationId): Stream.Stream<Operation, ClientError> =>
+    followed(
+      wait,
+      (following, run) => follow(following, (known, prefer, signal) => run(read(id, known, prefer), signal))
+    )
 
   return GatewayClient.of({
     list,
     listAll,
-    get: (id) => Effect.map(read(id, null, {}), ({ state }) => state.operation),
+    // Without a tag the gateway answers with the operation.
+    get: (id) => Effect.map(read(id, null, {}), ({ operation }) => operation!),
     findByKey: (key) =>
-      Effect.map(repeatRead(list({ idempotency_key: key }), 0), ({ operations: [operation = null] }) => operation),
-    follow,
+      Effect.map(repeated(() => list({ idempotency_key: key }), {}), ({ operations: [operation = null] }) => operation),
+    follow: followOperation,
     // The stream ends with a final operation, or fails.
-    settled: (id) => Effect.map(Stream.runLast(follow(id)), Option.getOrThrow),
-    changes
+    settled: (id) => Effect.map(Stream.runLast(followOperation(id)), Option.getOrThrow),
+    changes: (token = null, filters = {}) =>
+      followed(wait, (following, run) =>
+        followChanges(following, token, (after, prefer, signal) =>
+          // The encoding of the query checks the token.
+          run(readChanges(after === null ? filters : { ...filters, after: after as ChangeToken }, prefer), signal)))
   })
 })

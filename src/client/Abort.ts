@@ -45,19 +45,24 @@ export const sleep = async (seconds: number, signal: AbortSignal): Promise<void>
   }
 }
 
-/** Runs for at most a time. Then it aborts with an error of the caller. */
+/** Runs for at most a time. Then it rejects with an error of the caller, and aborts what runs. */
 export const within = <A>(
   seconds: number,
   signal: AbortSignal,
+  pause: typeof sleep,
   late: () => Error,
   run: (signal: AbortSignal) => Promise<A>
 ): Promise<A> =>
   following(signal, async (controller) => {
-    const timer = setTimeout(() => controller.abort(late()), seconds * 1000)
+    const timer = new AbortController()
+    if (Number.isFinite(seconds)) {
+      // It rejects when the run ends.
+      pause(seconds, timer.signal).then(() => controller.abort(late()), () => {})
+    }
     try {
-      return await run(controller.signal)
+      return await unlessAborted(controller.signal, () => run(controller.signal))
     } finally {
-      clearTimeout(timer)
+      timer.abort()
     }
   })
 

@@ -50,6 +50,8 @@ export class ProblemError extends Error implements ProblemMembers {
 /** There was no complete answer: the connection failed or ended, or a proxy answered in place of the gateway. */
 export class ConnectionError extends Error {
   override readonly name = "ConnectionError"
+  /** The identical request may succeed later. */
+  readonly retryable = true
   /** Seconds of `Retry-After` in the answer of a proxy; null without it. */
   readonly retryAfter: number | null
 

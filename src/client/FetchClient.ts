@@ -18,16 +18,9 @@ import { abortable } from "./Abort.ts"
 import { checkChanges, checkList, checkOperation } from "./Answers.ts"
 import type { Operation, OperationChanges, OperationList } from "./Answers.ts"
 import { ContractError } from "./ClientErrors.ts"
-import { type Answer, exchange, type Gateway, type Query, type ReadRequest } from "./Exchange.ts"
-import { repeatRead, waitingReads } from "./FetchReads.ts"
-import {
-  checkBaseUrl,
-  checkWait,
-  defaultWait,
-  pollFeedAfter,
-  pollOperationAfter,
-  retryAfterSeconds
-} from "./ReadRules.ts"
+import { follow, followChanges, type Known, type OperationAnswer, type Prefer, repeat } from "./Engine.ts"
+import { exchange, type Gateway, type Query, type ReadRequest } from "./Exchange.ts"
+import { checkBaseUrl, checkWait, defaultWait, retryAfterSeconds } from "./ReadRules.ts"
 
 export { ConnectionError, ContractError, ProblemError } from "./ClientErrors.ts"
 export type { Operation, OperationChanges, OperationList }
@@ -113,75 +106,40 @@ const pathOf = (id: string): string => {
 
 const listRequest = (query: Query): ReadRequest => ({ path: "/v1/operations", query, check: checkList })
 
-interface KnownState {
-  readonly operation: Operation
-  readonly etag: string
-}
-
-/** The operation of an answer. After a 304 it is the known one. */
-const operationIn = (known: KnownState | null, { body, headers, status }: Answer): KnownState => {
-  const etag = headers.get("etag")
-  if (etag === null) {
-    throw new ContractError("the answer has no ETag. For pages of another origin, expose ETag by CORS", status)
-  }
-  if (body === undefined && known === null) throw new ContractError("the answer has no operation", status)
-  // `exchange` has checked the body.
-  return { etag, operation: (body ?? known!.operation) as Operation }
-}
-
-const follow = (gateway: Gateway, wait: number, id: string, { signal }: CallOptions = {}) =>
-  waitingReads<KnownState | null, Operation>(gateway, wait, signal, {
-    first: null,
-    request: (known, prefer) => ({
-      path: pathOf(id),
-      // The first read does not wait: the caller knows nothing yet.
-      headers: known === null ? {} : { ...prefer, "if-none-match": known.etag },
-      check: checkOperation
-    }),
-    step: (known, answer) => {
-      const state = operationIn(known, answer)
-      const { operation } = state
-      const isNew = state.etag !== known?.etag
-      return {
-        state,
-        item: isNew ? operation : null,
-        isNew,
-        hasMore: false,
-        isLast: operation.terminal,
-        pollAfter: retryAfterSeconds(answer.headers.get("retry-after")) ?? pollOperationAfter
-      }
-    }
-  })
-
-const changes = (
+/** Reads an operation that may be known already. */
+const readOperation = async (
   gateway: Gateway,
-  wait: number,
-  after: string | null,
-  filters: ChangesFilters,
-  { signal }: CallOptions = {}
-) =>
-  waitingReads<string | null, OperationChanges>(gateway, wait, signal, {
-    first: after,
-    request: (token, prefer) => ({
-      path: "/v1/operations/changes",
-      query: { ...filters, after: token },
-      headers: prefer,
-      check: checkChanges
-    }),
-    step: (token, { body }) => {
-      // `exchange` has checked the body.
-      const page = body as OperationChanges
-      const isNew = page.operations.length > 0
-      return {
-        state: page.next_change_token,
-        item: isNew || page.next_change_token !== token ? page : null,
-        isNew,
-        hasMore: page.has_more,
-        isLast: false,
-        pollAfter: pollFeedAfter
-      }
-    }
-  })
+  id: string,
+  known: Known<Operation> | null,
+  prefer: Prefer,
+  signal: AbortSignal
+): Promise<OperationAnswer<Operation>> => {
+  const headers = known === null ? {} : { ...prefer, "if-none-match": known.etag }
+  const answer = await exchange(gateway, { path: pathOf(id), headers, check: checkOperation }, signal)
+  const etag = answer.headers.get("etag")
+  if (etag === null) {
+    throw new ContractError("the answer has no ETag. For pages of another origin, expose ETag by CORS", answer.status)
+  }
+  if (answer.body === undefined && known === null) {
+    throw new ContractError("the answer has no operation", answer.status)
+  }
+  return {
+    // `exchange` has checked the body.
+    operation: answer.body as Operation | undefined,
+    etag,
+    applied: answer.headers.get("preference-applied"),
+    retryAfter: retryAfterSeconds(answer.headers.get("retry-after"))
+  }
+}
+
+const readChanges = async (gateway: Gateway, query: Query, prefer: Prefer, signal: AbortSignal) => {
+  const { body, headers } = await exchange(
+    gateway,
+    { path: "/v1/operations/changes", query, headers: { ...prefer }, check: checkChanges },
+    signal
+  )
+  return { page: body as OperationChanges, applied: headers.get("preference-applied") }
+}
 
 /** Makes a client. It throws `TypeError` or `RangeError` if an option is malformed. */
 export const createClient = (options: ClientOptions): Client => {
@@ -204,17 +162,24 @@ export const createClient = (options: ClientOptions): Client => {
     findByKey: async (key, { signal = new AbortController().signal } = {}) => {
       // Without a key the gateway would list all operations.
       if (typeof key !== "string" || key === "") throw new TypeError("key must be an idempotency key")
-      const { body } = await repeatRead(gateway, listRequest({ idempotency_key: key }), 0, signal)
+      const request = listRequest({ idempotency_key: key })
+      const { body } = await repeat((_, inner) => exchange(gateway, request, inner), {}, signal)
       return (body as OperationList).operations[0] ?? null
     },
-    follow: (id, call) => follow(gateway, wait, id, call),
+    follow: (id, { signal } = {}) =>
+      follow({ wait, signal }, (known, prefer, inner) => readOperation(gateway, id, known, prefer, inner)),
     settled: async (id, call) => {
       let last: Operation | null = null
-      for await (const operation of follow(gateway, wait, id, call)) last = operation
+      for await (const operation of client.follow(id, call)) last = operation
       // The iteration ends with a final operation, or throws.
       return last!
     },
-    changes: (token = null, filters = {}, call) => changes(gateway, wait, token, filters, call)
+    changes: (token = null, filters = {}, { signal } = {}) =>
+      followChanges(
+        { wait, signal },
+        token,
+        (after, prefer, inner) => readChanges(gateway, { ...filters, after }, prefer, inner)
+      )
   }
   return client
 }

@@ -1,6 +1,6 @@
 /**
- * The rules of both clients: what they accept, how long they wait, when they ask again, and after which failures. This module
- * imports nothing, so that the client on `fetch` stays small. All times are in seconds.
+ * The rules of all clients: what they accept, how long they wait, when they ask again, and after which failures. This module
+ * imports nothing. All times are in seconds.
  */
 
 /** The wait that a client asks for by default. Many load balancers cut connections that are idle for 60 seconds. */
@@ -9,8 +9,8 @@ export const defaultWait = 50
 /** The longest wait that the gateway grants. */
 const maxWait = 60
 
-/** A read without an answer is given up when the wait and this time have passed. */
-const answerTime = 30
+/** A read without an answer is given up when the wait and this time have passed, so that a dead connection does not hold the client. */
+export const answerTime = 30
 
 /** The pause between reads of an operation if the gateway names none. */
 export const pollOperationAfter = 1
@@ -49,9 +49,6 @@ export const checkAccessToken = (token: string): string => {
   return token
 }
 
-/** When a read without an answer is given up, so that a dead connection does not hold the client for ever. */
-export const attemptLimit = (wait: number): number => wait + answerTime
-
 /** The seconds of `Retry-After` (RFC 9110 §10.2.3) in the form that the gateway sends; null for any other value. */
 export const retryAfterSeconds = (header: string | null | undefined): number | null =>
   /^(?:0|[1-9][0-9]{0,5})$/.test(header ?? "") ? Number(header) : null
@@ -62,16 +59,34 @@ export const retryAfterSeconds = (header: string | null | undefined): number | n
  */
 export const isProxyFailure = (status: number): boolean => [408, 429, 502, 503, 504].includes(status)
 
+/** Whether a failure says that the identical request may succeed later. */
+export const isRetryable = (
+  error: unknown
+): error is { readonly retryable: true; readonly retryAfter?: number | null } =>
+  typeof error === "object" && error !== null && "retryable" in error && error.retryable === true
+
 /**
- * The pause before a failed read is repeated: never less than `Retry-After`, and a random part up to a limit that doubles with
- * each failure ("full jitter"), so that clients of a restarted gateway do not return at once.
+ * The pause before a failed request is repeated; null if it is not. It is never less than `Retry-After`, and has a random part up to a
+ * limit that doubles with each failure ("full jitter"), so that clients of a restarted gateway do not return at once.
  *
  * @param failures Failures in succession before this one.
- * @param advised Seconds of `Retry-After`; null without it.
+ * @param left The time in which the last attempt must begin. That attempt uses it up, so that a restart of the gateway which takes
+ *   no longer goes unnoticed.
  * @param random From 0 to 1.
  */
-export const pauseAfterFailure = (failures: number, advised: number | null, random: number): number =>
-  (advised ?? 0) + random * Math.min(longestBackoff, firstBackoff * 2 ** failures)
+export const pauseAfter = (error: unknown, failures: number, left: number, random: number): number | null => {
+  if (!isRetryable(error) || left <= 0) return null
+  const advised = error.retryAfter ?? 0
+  if (advised > left) return null
+  return Math.min(left, advised + random * Math.min(longestBackoff, firstBackoff * 2 ** failures))
+}
+
+/**
+ * The part of the wait that an attempt asks for. A proxy may cut each connection before the wait is over, and later attempts still
+ * come to an answer. At least a second remains, so that the answer shows whether the gateway waits.
+ */
+export const restOfWait = (wait: number, passed: number): number =>
+  Math.min(wait, Math.max(1, Math.ceil(wait - passed)))
 
 /** How the next read begins. */
 export interface Pace {

@@ -37,14 +37,11 @@ export class AgentReads extends Context.Service<AgentReads, {
   readonly list: (query: ListQuery) => Effect.Effect<OperationList, ReadRefused>
   readonly get: (id: OperationId) => Effect.Effect<Operation, ReadRefused>
   /**
-   * Those of the known operations that differ from their known form, once there is one. None after `seconds`, up to 60, or earlier
-   * if the gateway does not let the request wait. A change before the call counts as well, so a caller that passes what it read
-   * last misses none.
+   * The operation once it differs from its known form, as these reads returned it, or as it is after `seconds`, up to 60, or earlier if
+   * the gateway does not let the request wait. A change before the call counts as well, so a caller that passes what it read last
+   * misses none.
    */
-  readonly nextAmong: (
-    known: ReadonlyArray<Operation>,
-    seconds: number
-  ) => Effect.Effect<ReadonlyArray<Operation>, ReadRefused>
-  /** A page of the change feed. An empty page may come up to `seconds` later, up to 60. */
-  readonly changes: (query: ChangesQuery, seconds: number) => Effect.Effect<OperationChanges, ReadRefused>
+  readonly next: (known: Operation, seconds: number) => Effect.Effect<Operation, ReadRefused>
+  /** A page of the change feed. It does not wait. */
+  readonly changes: (query: ChangesQuery) => Effect.Effect<OperationChanges, ReadRefused>
 }>()("financial-agents-gateway/mcp/AgentReads") {}

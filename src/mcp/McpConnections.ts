@@ -1,9 +1,9 @@
 /**
  * The MCP server behind both transports. It takes the messages of a client, and sends responses and notifications.
  *
- * Effect's `McpServer` has the tools, and knows the forms of both versions of the protocol. Tasks and subscriptions of 2026-07-28
- * are the gateway's own. Over HTTP each request is a connection, so that no session outlives it. A request of version
- * 2025-11-25 then follows an `initialize` that the gateway adds.
+ * Effect's `McpServer` has the tools, and knows the forms of both versions of the protocol. The tasks of 2026-07-28 are the
+ * gateway's own. Over HTTP each request is a connection, so that no session outlives it. A request of version 2025-11-25 then
+ * follows an `initialize` that the gateway adds.
  */
 import * as McpProtocol from "effect/ai/McpProtocol"
 import * as McpServer from "effect/ai/McpServer"
@@ -29,10 +29,8 @@ import { OperationToolHandlers } from "./OperationToolHandlers.ts"
 import { OperationTools } from "./OperationTools.ts"
 import { legacy, modern, namedVersion, unsupportedVersion } from "./ProtocolVersions.ts"
 import { errorOfRefusal } from "./ReadRefusals.ts"
-import { makeResourceSubscriptions } from "./ResourceSubscriptions.ts"
 import { RpcClients } from "./RpcClients.ts"
 import { completeResponse, serverInfo } from "./ServerResults.ts"
-import { listen } from "./Subscriptions.ts"
 
 /** How the messages of a client arrive. Over HTTP a connection is one request. */
 export type Transport = "http" | "stdio"
@@ -80,11 +78,8 @@ const EffectServer = McpServer.layer({
   registrations: Registrations
 }) as Layer.Layer<McpServer.McpServer, never, Layer.Success<typeof RpcClients.layer>>
 
-/** Methods that need a connection which outlives the request. */
-const needsConnection = new Set(["resources/subscribe", "resources/unsubscribe"])
-
-const methodNotFound = (method: string) =>
-  new JsonRpcFailure({ code: errorCodes.methodNotFound, message: `Method not found: ${method.slice(0, 64)}` })
+/** Methods that Effect's server would answer, but no notification would follow. Agents wait by a tool or by a task. */
+const notOffered = new Set(["resources/subscribe", "resources/unsubscribe", "subscriptions/listen"])
 
 /** Over HTTP the capabilities of the client are not known here. One that has no elicitation refuses the request itself. */
 const initialize = (id: RequestId): JsonRpcRequest => ({
@@ -120,15 +115,13 @@ const make = Effect.gen(function*() {
 
   const open: McpConnections["Service"]["open"] = Effect.fnUntraced(function*(transport, send) {
     const client = yield* clients.connect(send)
-    const subscriptions = yield* makeResourceSubscriptions(send)
     const running = new Map<RequestId, Deferred.Deferred<void>>()
     let isInitialized = false
 
     /** Answers a request of 2026-07-28. */
     const answerModern = Effect.fnUntraced(function*(request: JsonRpcRequest) {
-      const { method, params = {} } = request
-      const own = method === "subscriptions/listen" ? listen(request, send) : taskMethods.get(method)?.(params)
-      if (own !== undefined) return yield* own
+      const task = taskMethods.get(request.method)
+      if (task !== undefined) return yield* task(request.params ?? {})
       return (yield* makeTask(request)) ?? (yield* client.call(request))
     })
 
@@ -136,22 +129,24 @@ const make = Effect.gen(function*() {
     const answerLegacy = Effect.fnUntraced(function*(request: JsonRpcRequest) {
       if (request.method === "ping") return {}
       if (transport === "http") {
-        if (needsConnection.has(request.method)) return yield* methodNotFound(request.method)
         if (request.method !== "initialize") yield* client.call(initialize("initialize"))
       } else if (request.method !== "initialize" && !isInitialized) {
         return yield* new JsonRpcFailure({ code: errorCodes.invalidRequest, message: "Send initialize first" })
       }
-      const { method, params = {} } = request
-      if (method === "resources/subscribe") return yield* subscriptions.subscribe(params)
-      if (method === "resources/unsubscribe") return yield* subscriptions.unsubscribe(params)
       const response = yield* client.call(request)
-      if (method === "initialize") isInitialized = true
+      if (request.method === "initialize") isInitialized = true
       return response
     })
 
     const answer = Effect.fnUntraced(function*(request: JsonRpcRequest) {
       const version = namedVersion(request.params)
       if (version !== null && version !== modern) return yield* unsupportedVersion(version)
+      if (notOffered.has(request.method)) {
+        return yield* new JsonRpcFailure({
+          code: errorCodes.methodNotFound,
+          message: `Method not found: ${request.method}`
+        })
+      }
       return yield* version === null ? answerLegacy(request) : answerModern(request)
     })
 
@@ -162,7 +157,7 @@ const make = Effect.gen(function*() {
             Effect.succeed(errorResponse(request.id, { code, message, ...data === undefined ? {} : { data } })),
           ReadRefused: (refused) => Effect.succeed(errorResponse(request.id, errorOfRefusal(refused)))
         }),
-        (answered) => completeResponse(request, answered, transport)
+        (answered) => completeResponse(request, answered)
       )
 
     /** A request that the client cancels gets no response. */

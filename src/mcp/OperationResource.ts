@@ -7,14 +7,16 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import { isOperationId } from "../domain/Operation.ts"
 import { AgentReads, type ReadRefused } from "./AgentReads.ts"
 import { answerOf, OperationAnswer } from "./OperationAnswer.ts"
-import { operationOfUri } from "./OperationUri.ts"
 import { quotedJson } from "./QuotedText.ts"
 import { refusalText } from "./ReadRefusals.ts"
 
+const prefix = "operation://"
+
 const template = McpSchema.ResourceTemplate.make({
-  uriTemplate: "operation://{id}",
+  uriTemplate: `${prefix}{id}`,
   name: "operation",
   title: "Operation",
   description: "One operation as it is now, with the advice on its state.",
@@ -31,8 +33,8 @@ const refuse = (refused: ReadRefused) =>
   )
 
 const read = Effect.fnUntraced(function*(uri: string) {
-  const id = operationOfUri(uri)
-  if (id === null) {
+  const id = uri.slice(prefix.length)
+  if (!uri.startsWith(prefix) || !isOperationId(id)) {
     return yield* new McpSchema.InvalidParams({ message: "Expected operation:// and a lower-case UUIDv7" })
   }
   const reads = yield* AgentReads

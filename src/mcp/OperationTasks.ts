@@ -11,7 +11,6 @@ import { AgentReads, type ReadRefused } from "./AgentReads.ts"
 import { errorCodes, type JsonObject, JsonRpcFailure } from "./JsonRpc.ts"
 import { answerOf, type OperationAnswer } from "./OperationAnswer.ts"
 import { capabilitiesMember } from "./ProtocolVersions.ts"
-import { reasonMember } from "./Reasons.ts"
 import { toolResultOf } from "./ToolResults.ts"
 
 /** The identifier of the extension. */
@@ -27,7 +26,7 @@ export const declaresTasks: (params: JsonObject) => boolean = Schema.is(Schema.S
 }))
 
 /** Fails with `-32021` unless the client declares the extension with this request. */
-export const requireTasks = (params: JsonObject): Effect.Effect<void, JsonRpcFailure> =>
+const requireTasks = (params: JsonObject): Effect.Effect<void, JsonRpcFailure> =>
   declaresTasks(params) ? Effect.void : Effect.fail(
     new JsonRpcFailure({
       code: errorCodes.missingClientCapability,
@@ -67,7 +66,7 @@ export const createdTask = (operation: Operation): Effect.Effect<JsonObject> =>
   Effect.map(answerOf(operation), (answer) => ({ resultType: "task", ...taskMembers(answer) }))
 
 /** What `tasks/cancel` answers. The result has no other place for words. */
-const notCancelled = { resultType: "complete", _meta: { [reasonMember]: adviceOnCancel } }
+const notCancelled = { resultType: "complete", _meta: { "financial-agents-gateway/reason": adviceOnCancel } }
 
 const noTask = new JsonRpcFailure({
   code: errorCodes.invalidParams,

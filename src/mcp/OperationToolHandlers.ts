@@ -13,13 +13,15 @@ import {
   adviceOnWait,
   unknownKeySeconds
 } from "./Advice.ts"
-import { AgentReads, type ReadRefused } from "./AgentReads.ts"
-import { changesAmong } from "./FollowedOperations.ts"
+import { AgentReads, differs, type ReadRefused } from "./AgentReads.ts"
 import { answerOf } from "./OperationAnswer.ts"
 import { defaultPageSize, defaultWaitSeconds, OperationTools, type StateAdvice, ToolRefusal } from "./OperationTools.ts"
 import { longestSilence, makeReport, type Report } from "./Progress.ts"
 import { quoteFailure } from "./QuotedText.ts"
 import { refusalText } from "./ReadRefusals.ts"
+
+/** A wait of a second or more that ends earlier, without a change, shows that the gateway does not let the request wait. In seconds. */
+const shortestWait = 0.5
 
 /** Seconds after which a feed that was read to its end may have news. */
 const readFeedAgainAfter = 5
@@ -55,9 +57,11 @@ const waitFor = Effect.fnUntraced(function*(report: Report, id: OperationId, sec
     const left = seconds - waited
     if (left <= 0) break
     yield* report(waited, seconds, adviceOn(operation, yield* DateTime.now).advice)
-    const changed = yield* changesAmong(reads, [operation], Math.ceil(Math.min(left, longestSilence)))
-    if (changed === null) break
-    operation = changed[0] ?? operation
+    const read = yield* reads.next(operation, Math.ceil(Math.min(left, longestSilence)))
+    // The gateway shuts down, or too many requests wait.
+    const mayNotWait = now() - start - waited < shortestWait
+    if (mayNotWait && !differs(operation, read)) break
+    operation = read
   }
   return { ...adviceOnWait(operation, yield* DateTime.now), operation: quoteFailure(operation) }
 })
@@ -95,7 +99,7 @@ export const OperationToolHandlers = OperationTools.toLayer(Effect.gen(function*
 
     changes_since: Effect.fnUntraced(function*(query) {
       const reads = yield* AgentReads
-      const page = yield* reads.changes({ page_size: defaultPageSize, ...query }, 0)
+      const page = yield* reads.changes({ page_size: defaultPageSize, ...query })
       return {
         advice: adviceOnChanges(page.has_more),
         advice_by_state: adviceByState(page.operations, yield* DateTime.now),

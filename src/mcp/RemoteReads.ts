@@ -9,13 +9,12 @@ import * as Layer from "effect/Layer"
 import { Api } from "../api/Api.ts"
 import { type ClientOptions, makeClient } from "../api/ApiClient.ts"
 import { type Problem, problemClasses } from "../api/Problems.ts"
-import { isLost, repeatBriefly } from "../api/RepeatedReads.ts"
+import { isLost, type Prefer, repeated } from "../api/RepeatedCalls.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
-import { AgentReads, differs, ReadRefused } from "./AgentReads.ts"
-import { nextAmongOf } from "./SeparateWaits.ts"
+import { AgentReads, ReadRefused } from "./AgentReads.ts"
 
 export interface RemoteReadsOptions extends ClientOptions {
-  /** Seconds for which a read bridges failures of the connection and of the gateway by repetition; 8 by default. */
+  /** Seconds beyond its wait in which a read bridges failures of the connection and of the gateway by repetition; 8 by default. */
   readonly patience?: number
   /** Runs for each read that got no answer of the contract. The cause may quote the address of the gateway, but not the token. */
   readonly onFailure?: (cause: Cause.Cause<unknown>) => Effect.Effect<void>
@@ -23,9 +22,6 @@ export interface RemoteReadsOptions extends ClientOptions {
 
 /** How long an answer may take beyond the wait, in seconds. An agent gives up soon after. */
 const answerTime = 10
-
-/** Entity tags that are kept. Without its tag, an operation is read once more before the gateway waits for a change. */
-const maxTags = 256
 
 /** A redirection is an answer that breaks the contract: followed, it would show the reads to another server. */
 const fetchInit = { redirect: "manual", cache: "no-store" } as const
@@ -46,31 +42,14 @@ const refusalOf = (errors: ReadonlyArray<unknown>, baseUrl: string): ReadRefused
     })
 }
 
-/** Remembers the entity tags of the latest operations. Each state of an operation has its own. */
-const makeTags = () => {
-  const tags = new Map<string, string>()
-  const keyOf = ({ id, revision, under_review }: Operation) => `${id} ${revision} ${under_review}`
-  return {
-    of: (operation: Operation) => tags.get(keyOf(operation)),
-    keep: (operation: Operation, tag: string): void => {
-      const key = keyOf(operation)
-      tags.delete(key)
-      tags.set(key, tag)
-      // A map keeps the order of insertion.
-      if (tags.size > maxTags) tags.delete(tags.keys().next().value!)
-    }
-  }
-}
-
-const preferenceOf = (wait: number) => wait > 0 ? { prefer: `wait=${wait}` } : {}
-
 const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }: RemoteReadsOptions) {
   const { operations } = yield* makeClient(Api, options)
-  const tags = makeTags()
+  /** The entity tags of what was read. */
+  const tags = new WeakMap<Operation, string>()
 
   /** Sends a read, and again while that may help. */
-  const send = <A, E>(read: (wait: number) => Effect.Effect<A, E>, wait = 0): Effect.Effect<A, ReadRefused> =>
-    repeatBriefly(read, { wait, answer: answerTime, pauses: patience }).pipe(
+  const send = <A, E>(read: (prefer: Prefer) => Effect.Effect<A, E>, wait = 0): Effect.Effect<A, ReadRefused> =>
+    repeated(read, { wait, answerTime, within: wait + patience }, () => new Cause.TimeoutError()).pipe(
       Effect.provideService(FetchHttpClient.RequestInit, fetchInit),
       Effect.catchCause((cause) => {
         const errors = cause.reasons.filter(Cause.isFailReason).map(({ error }) => error)
@@ -81,39 +60,31 @@ const make = Effect.fnUntraced(function*({ onFailure, patience = 8, ...options }
       })
     )
 
-  const read = (id: OperationId, known: { readonly operation: Operation; readonly tag: string } | null, seconds = 0) =>
-    Effect.map(
-      send((wait) =>
-        operations.get({
-          params: { id },
-          headers: known === null ? {} : { "if-none-match": known.tag, ...preferenceOf(wait) }
-        }), seconds),
+  /** Reads an operation. It waits for another form than the known one. */
+  const read = (id: OperationId, known?: Operation, seconds?: number) => {
+    const tag = known === undefined ? undefined : tags.get(known)
+    return Effect.map(
+      send(
+        (prefer) =>
+          operations.get({
+            params: { id },
+            headers: tag === undefined ? {} : { "if-none-match": tag, ...prefer }
+          }),
+        seconds
+      ),
       // A 304 has no body: the operation has not changed.
-      ({ body: operation = known!.operation, headers }) => {
-        tags.keep(operation, headers.etag)
-        return { operation, tag: headers.etag }
+      ({ body: operation = known!, headers }) => {
+        tags.set(operation, headers.etag)
+        return operation
       }
     )
-
-  /** The operation once it differs from `known`, or as it is after `seconds`. */
-  const next = Effect.fnUntraced(function*(known: Operation, seconds: number) {
-    const tag = tags.of(known)
-    const state = tag === undefined ? yield* read(known.id, null) : { operation: known, tag }
-    // The tag was not known, as after a list, and there is news already.
-    if (differs(state.operation, known)) return state.operation
-    const { operation } = yield* read(known.id, state, known.terminal ? 0 : seconds)
-    return operation
-  })
+  }
 
   return AgentReads.of({
     list: (query) => Effect.map(send(() => operations.list({ query })), ({ body }) => body),
-    get: (id) => Effect.map(read(id, null), ({ operation }) => operation),
-    nextAmong: nextAmongOf(next),
-    changes: (query, seconds) =>
-      Effect.map(
-        send((wait) => operations.changes({ query, headers: preferenceOf(wait) }), seconds),
-        ({ body }) => body
-      )
+    get: (id) => read(id),
+    next: (known, seconds) => read(known.id, known, seconds),
+    changes: (query) => Effect.map(send(() => operations.changes({ query, headers: {} })), ({ body }) => body)
   })
 })
 

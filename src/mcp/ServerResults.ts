@@ -2,7 +2,6 @@
  * Completes the responses to clients: capabilities that are true, and results in quoted text.
  */
 import { errorCodes, type JsonObject, type JsonRpcError, type JsonRpcRequest, type JsonRpcResponse } from "./JsonRpc.ts"
-import type { Transport } from "./McpConnections.ts"
 import { isObject } from "./Messages.ts"
 import { tasksExtension } from "./OperationTasks.ts"
 import { OperationTools } from "./OperationTools.ts"
@@ -13,16 +12,14 @@ import { refusalText } from "./ReadRefusals.ts"
 /** Name and version of the server, for clients. */
 export const serverInfo = { name: "financial-agents-gateway", version: "1.0.0" } as const
 
-/** Lists never change while the server runs, logs are for operators, and no argument is completed. */
-const capabilitiesOf = (capabilities: JsonObject, isModern: boolean, transport: Transport): JsonObject => {
+/** Lists never change while the server runs, logs are for operators, no argument is completed, and there are no subscriptions. */
+const capabilitiesOf = (capabilities: JsonObject, isModern: boolean): JsonObject => {
   const { completions: _completions, extensions: _extensions, logging: _logging, resources, tools, ...others } =
     capabilities
   return {
     ...others,
     ...isObject(tools) ? { tools: { ...tools, listChanged: false } } : {},
-    ...isObject(resources)
-      ? { resources: { ...resources, listChanged: false, subscribe: isModern || transport === "stdio" } }
-      : {},
+    ...isObject(resources) ? { resources: { ...resources, listChanged: false, subscribe: false } } : {},
     ...isModern ? { extensions: { [tasksExtension]: {} } } : {}
   }
 }
@@ -58,7 +55,7 @@ const adviseOnFailure = (tool: unknown, result: JsonObject): JsonObject => {
   return { ...result, content: [{ type: "text", text: isRead ? refusalText({ code, detail }) : detail }] }
 }
 
-const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, transport: Transport): JsonObject => {
+const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject): JsonObject => {
   const isModern = namedVersion(params) !== null
   const named = isModern
     ? { ...result, _meta: { ...metadataOf(result), "io.modelcontextprotocol/serverInfo": serverInfo } }
@@ -69,7 +66,7 @@ const completeResult = ({ method, params }: JsonRpcRequest, result: JsonObject, 
     case "initialize":
     case "server/discover":
       return isObject(named["capabilities"])
-        ? { ...named, capabilities: capabilitiesOf(named["capabilities"], isModern, transport) }
+        ? { ...named, capabilities: capabilitiesOf(named["capabilities"], isModern) }
         : named
     default:
       return named
@@ -88,15 +85,11 @@ const completeError = (request: JsonRpcRequest, error: JsonRpcError): JsonRpcErr
 }
 
 /** The response to a request, from a result or a response of Effect's server. */
-export const completeResponse = (
-  request: JsonRpcRequest,
-  answered: JsonObject | JsonRpcResponse,
-  transport: Transport
-): JsonRpcResponse => {
+export const completeResponse = (request: JsonRpcRequest, answered: JsonObject | JsonRpcResponse): JsonRpcResponse => {
   const response = answered as JsonRpcResponse
   if (response.jsonrpc === "2.0" && "error" in response) {
     return { ...response, error: completeError(request, response.error) }
   }
   const result = response.jsonrpc === "2.0" && "result" in response ? response.result : answered as JsonObject
-  return { jsonrpc: "2.0", id: request.id, result: completeResult(request, result, transport) }
+  return { jsonrpc: "2.0", id: request.id, result: completeResult(request, result) }
 }

@@ -14,7 +14,7 @@ import { errorResponse, isRequest, readMessage } from "./Messages.ts"
 /** Most bytes of a line. */
 export const maxLine = 1024 * 1024
 
-/** Most requests that run at a time. Subscriptions count until they end. */
+/** Most requests that run at a time. */
 export const maxRunning = 64
 
 /** Messages that wait until the client reads. When there are more, requests wait, and no further line is read. */

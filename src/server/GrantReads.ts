@@ -9,9 +9,10 @@ import { OperationChanges, OperationList } from "../api/OperationsApi.ts"
 import type { Problem } from "../api/Problems.ts"
 import { Operation, type OperationId } from "../domain/Operation.ts"
 import { AgentReads, differs, ReadRefused } from "../mcp/AgentReads.ts"
+import { makeChangeReads } from "./ChangeReads.ts"
 import { makeOperationReads } from "./OperationReads.ts"
-import { topicOfOperation, topicOfOwner } from "./Waiters.ts"
-import { makeWaitingReads } from "./WaitingReads.ts"
+import { changesResponse } from "./OperationResponses.ts"
+import { topicOfOperation } from "./Waiters.ts"
 import { makeWaits } from "./Waits.ts"
 
 // What the stores encode keeps the contract, so a mismatch is a defect.
@@ -41,7 +42,7 @@ export interface RequestReads {
 /** Makes the reads of the current request. They use its grant, its slot and its id, also in other fibers. */
 export const makeGrantReads = Effect.gen(function*() {
   const operations = yield* makeOperationReads
-  const waiting = yield* makeWaitingReads
+  const feed = yield* makeChangeReads
   const waits = yield* makeWaits
 
   return Effect.contextWith((context: Context.Context<CurrentGrant>): Effect.Effect<RequestReads> => {
@@ -68,31 +69,14 @@ export const makeGrantReads = Effect.gen(function*() {
     const get = (id: OperationId) =>
       Effect.map(operations.find(grant, id), ({ json }): Operation => decodeOperation(json))
 
-    /**
-     * Waits for the changes of the owner. A change wakes the request with the new form of the operation, and the read that follows
-     * checks the grant. It reads the operations that changed. The first read, and each one after another wake-up, reads all of them:
-     * the watcher may have started or failed meanwhile, and missed changes.
-     */
-    const nextAmong = (known: ReadonlyArray<Operation>, seconds: number) => {
-      const knownById = new Map(known.map((operation) => [operation.id, operation]))
-      const isNews = (operation: Operation) => {
-        const before = knownById.get(operation.id)
-        return before !== undefined && differs(before, operation)
-      }
-      let changed = new Set<OperationId>()
-      const concerns = (operation: Operation) => {
-        if (!isNews(operation)) return false
-        changed.add(operation.id)
-        return true
-      }
-      const read = Effect.suspend(() => {
-        const ids = [...changed.size > 0 ? changed : knownById.keys()]
-        changed = new Set()
-        return Effect.map(Effect.forEach(ids, get), (found) => found.filter(isNews))
-      })
-      const topic = known.length === 1 ? topicOfOperation(known[0]!.id) : topicOfOwner(grant)
+    const next = (known: Operation, seconds: number) => {
+      const isNews = (operation: Operation) => differs(known, operation)
       return Effect.map(
-        waits.until({ grant, seconds, topic, concerns }, read, (news) => news.length > 0),
+        waits.until(
+          { grant, seconds, topic: topicOfOperation(known.id), concerns: isNews },
+          Effect.suspend(() => get(known.id)),
+          isNews
+        ),
         ({ answer }) => answer
       )
     }
@@ -100,14 +84,9 @@ export const makeGrantReads = Effect.gen(function*() {
     const reads = AgentReads.of({
       list: (query) => ofRequest(Effect.map(operations.list(grant, query), ({ body }) => decodeList(body))),
       get: (id) => ofRequest(get(id)),
-      nextAmong: (known, seconds) => known.length === 0 ? Effect.succeed([]) : ofRequest(nextAmong(known, seconds)),
-      changes: (query, seconds) =>
-        ofRequest(
-          Effect.map(
-            waiting.changes(grant, query, seconds > 0 ? `wait=${seconds}` : undefined),
-            ({ body }) => decodeChanges(body)
-          )
-        )
+      next: (known, seconds) => ofRequest(next(known, seconds)),
+      changes: (query) =>
+        ofRequest(Effect.map(feed.read(grant, query), (page) => decodeChanges(changesResponse(page).body)))
     })
     return Effect.succeed({ reads, note, denial: () => denial })
   })

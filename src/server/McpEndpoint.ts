@@ -200,9 +200,6 @@ export const McpLayer = HttpApiBuilder.group(
       const isModern = headers["mcp-protocol-version"] === modern
       if (refusal !== undefined) return json(refusal, 400)
       const takesEvents = acceptsEvents(headers)
-      if (!takesEvents && "method" in message && message.method === "subscriptions/listen") {
-        return yield* problems.fail("not_acceptable", { detail: "The response is a stream of text/event-stream." })
-      }
       const grant = yield* CurrentGrant
       if (isResponse(message)) {
         return (yield* requests.answer(grant, message))

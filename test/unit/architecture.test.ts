@@ -50,13 +50,13 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("api imports domain, effect/http, effect/http-api and the rules of the small client: a browser can import it", () => {
+  it("api imports domain, effect/http, effect/http-api and the engine of the clients: a browser can import it", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "api",
         (module) =>
           ["api", "domain"].includes(room(module)) || isPure(module) || /^effect\/http(?:-api)?\//.test(module)
-          || module === "client/ReadRules.ts"
+          || /^client\/(?:Engine|ReadRules|ClientErrors)\.ts$/.test(module)
       ),
       []
     )
@@ -327,7 +327,7 @@ describe("The rooms of the source", () => {
       assert.isTrue(inputs.some((input) => input.endsWith(`src/api/${name}.ts`)))
       assert.deepStrictEqual(
         inputs.filter((input) =>
-          /^src\/(?!api\/|domain\/|client\/ReadRules\.ts$)/.test(input) ||
+          /^src\/(?!api\/|domain\/|client\/(?:Engine|ReadRules|ClientErrors|Abort)\.ts$)/.test(input) ||
           /node:|\/sql\/|@effect\/|platform-node|\/cli\//.test(input)
         ),
         []

@@ -1,12 +1,10 @@
 /**
- * The client lists, follows and waits as the API prescribes, and reports problems by their code. The tests run it
- * against a gateway on PostgreSQL.
+ * The Effect client lists and follows operations of a served gateway, and reports problems by their code.
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Exit, Fiber, Layer, Queue, Redacted, Stream } from "effect"
-import { FetchHttpClient, HttpClient, HttpRouter, HttpServer } from "effect/http"
-import { TestClock } from "effect/testing"
+import { Duration, Effect, Exit, Fiber, Layer, Queue, Redacted, Stream } from "effect"
+import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
 import { createServer } from "node:http"
 import { GatewayClient } from "../../../src/api/Client.ts"
 import {
@@ -22,7 +20,6 @@ import type { Operation } from "../../../src/domain/Operation.ts"
 import { BaseUrl } from "../../../src/server/BaseUrl.ts"
 import { GatewayRoutes } from "../../../src/server/Gateway.ts"
 import { Lifecycle } from "../../../src/server/Lifecycle.ts"
-import { layerRateLimits } from "../../../src/server/RateLimits.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
@@ -30,6 +27,7 @@ import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
+import { whileTimePasses } from "../../fixtures/client/TestTime.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
 const Ledger = Layer.mergeAll(
@@ -46,14 +44,7 @@ const Gateway = HttpRouter.serve(GatewayRoutes, { disableLogger: true, disableLi
   Layer.provideMerge(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1" }))
 )
 
-/** Called for each request that is sent, with the time of the test clock in milliseconds. */
-const observed = (onRequest: (at: number) => void) =>
-  Layer.effect(
-    HttpClient.HttpClient,
-    Effect.map(HttpClient.HttpClient, HttpClient.tapRequest(() => Effect.map(Clock.currentTimeMillis, onRequest)))
-  ).pipe(Layer.provide(FetchHttpClient.layer))
-
-const setUpWith = Effect.fnUntraced(function*(onRequest: (at: number) => void) {
+const setUp = Effect.gen(function*() {
   const { access_token, grant } = yield* (yield* Grants).issue({
     resource_owner: ResourceOwner.make("owner"),
     subject: PairwiseSubject.make("subject"),
@@ -65,11 +56,9 @@ const setUpWith = Effect.fnUntraced(function*(onRequest: (at: number) => void) {
   const identity = { grant_id: grant.grant_id, client_id: grant.client_id, subject: grant.subject }
   const { address } = yield* HttpServer.HttpServer
   const Client = GatewayClient.layer({ baseUrl: HttpServer.formatAddress(address), accessToken: access_token })
-  const client = yield* Effect.provide(GatewayClient, Client.pipe(Layer.provide(observed(onRequest))))
+  const client = yield* Effect.provide(GatewayClient, Client.pipe(Layer.provide(FetchHttpClient.layer)))
   return { client, identity }
 })
-
-const setUp = setUpWith(() => {})
 
 const accept = (identity: GrantIdentity, key: string) =>
   Effect.flatMap(
@@ -79,21 +68,7 @@ const accept = (identity: GrantIdentity, key: string) =>
     Effect.map(({ operation }) => operation)
   )
 
-/** Advances the test clock until the effect is done, and lets real responses arrive in between. */
-const whileTimePasses = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.gen(function*() {
-    const fiber = yield* Effect.forkChild(effect)
-    while (fiber.pollUnsafe() === undefined) {
-      yield* TestClock.adjust("1 second")
-      // The client gives up a read without an answer, so a second lasts for several turns.
-      for (let turn = 0; turn < 5; turn++) {
-        yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
-      }
-    }
-    return yield* Fiber.join(fiber)
-  })
-
-describe("The client", () => {
+describe("The Effect client", () => {
   it.effect("lists all operations, page by page", () =>
     Effect.gen(function*() {
       const { client, identity } = yield* setUp
@@ -128,27 +103,6 @@ describe("The client", () => {
       yield* whileTimePasses(Fiber.join(following))
       assert.strictEqual(yield* Queue.size(seen), 0)
     }).pipe(Effect.provide(Gateway)))
-
-  it.effect("waits as long as an exhausted quota demands, and then continues to follow", () =>
-    Effect.gen(function*() {
-      const requests: Array<number> = []
-      const { client, identity } = yield* setUpWith((at) => requests.push(at))
-      const ledger = yield* OperationLedger
-      const { id } = yield* accept(identity, "key")
-      yield* client.list()
-      yield* client.list()
-      const refused = yield* Effect.flip(client.list())
-      assert.deepInclude(refused, { code: "rate_limited", status: 429, retryable: true })
-      const seen = yield* Queue.make<Operation>()
-      yield* Effect.forkChild(Stream.runForEach(client.follow(id), (found) => Queue.offer(seen, found)))
-      assert.strictEqual((yield* whileTimePasses(Queue.take(seen))).state, "accepted")
-      assert.isAtLeast(yield* Clock.currentTimeMillis, 1_800_000)
-      assert.lengthOf(requests.filter((at) => at < 1_800_000), 3 + 1, "one refused request, and none for half an hour")
-      yield* ledger.transition(id, 1, { state: "cancelled" }, null)
-      assert.strictEqual((yield* whileTimePasses(Queue.take(seen))).state, "cancelled")
-    }).pipe(Effect.provide(
-      Gateway.pipe(Layer.provide(layerRateLimits({ quota: { requests: 2, window: 3600, burst: 2 } })), Layer.fresh)
-    )))
 
   it.effect("stops following when the grant is revoked", () =>
     Effect.gen(function*() {

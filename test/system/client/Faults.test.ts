@@ -1,13 +1,12 @@
 /**
- * Both clients get the same copy of the ledger, and see each operation settle, although connections break, proxies fail and the
- * gateway is killed. They stop when access ends. The tests serve a gateway on PostgreSQL behind a proxy that fails.
+ * A client gets a copy of the ledger, and sees each operation settle, although connections break, proxies fail and the gateway is
+ * killed. It stops when access ends. The tests serve a gateway on PostgreSQL behind a proxy that fails.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Operation } from "../../../src/client/FetchClient.ts"
+import { type Client, createClient, type Operation } from "../../../src/client/FetchClient.ts"
 import { Grants } from "../../../src/services/Grants.ts"
-import { type AnyClient, bothClients } from "../../fixtures/client/BothClients.ts"
 import { faultyProxy, type ProxyFault, proxyFaults } from "../../fixtures/client/FaultyProxy.ts"
 import { killedGateway } from "../../fixtures/KilledGateway.ts"
 import { accept, drive, issue, newKey } from "../../fixtures/Ledger.ts"
@@ -22,7 +21,7 @@ const everySecond = () => {
 }
 
 /** Reads the change feed in several runs, as a program that is started again and again, until the copy is complete. */
-const copyLedger = async (client: AnyClient, isComplete: (copy: ReadonlyMap<string, Operation>) => boolean) => {
+const copyLedger = async (client: Client, isComplete: (copy: ReadonlyMap<string, Operation>) => boolean) => {
   const copy = new Map<string, Operation>()
   let after: string | null = null
   while (!isComplete(copy)) {
@@ -47,15 +46,18 @@ const statesOf = async (operations: AsyncIterable<Operation>) => {
 
 const codeOf = (error: unknown) => (error as { readonly code?: unknown }).code
 
-describe.each(bothClients)("%s", (_, makeClient) => {
+const clientOf = (baseUrl: string, token: Redacted.Redacted<string>) =>
+  createClient({ baseUrl, accessToken: Redacted.value(token), wait: 2 })
+
+describe("The client on fetch", () => {
   it.live("copies the ledger and follows an operation through faults, while the gateway is killed and started again", () =>
     Effect.scoped(Effect.gen(function*() {
       const { port, services, start } = yield* killedGateway
       const gateway = yield* start
       yield* Effect.gen(function*() {
-        const { access_token: accessToken, identity } = yield* issue()
+        const { access_token, identity } = yield* issue()
         const { url } = yield* faultyProxy(port, everySecond())
-        const client = yield* Effect.promise(() => makeClient({ baseUrl: url, accessToken, wait: 2 }))
+        const client = clientOf(url, access_token)
         const key = newKey()
         assert.isNull(yield* Effect.promise(() => client.findByKey(key)))
         const { operation } = yield* accept(identity, { key })
@@ -112,9 +114,7 @@ describe.each(bothClients)("%s", (_, makeClient) => {
         for (const [code, end] of Object.entries(ends)) {
           const issued = yield* issue()
           const { operation } = yield* accept(issued.identity)
-          const client = yield* Effect.promise(() =>
-            makeClient({ baseUrl: url, accessToken: issued.access_token, wait: 2 })
-          )
+          const client = clientOf(url, issued.access_token)
           const [states, pages] = [client.follow(operation.id), client.changes()]
           const firsts = yield* Effect.promise(() => Promise.all([states.next(), pages.next()]))
           assert.deepStrictEqual(firsts.map(({ done }) => done), [false, false])
@@ -134,10 +134,9 @@ describe.each(bothClients)("%s", (_, makeClient) => {
             [code, code, code]
           )
         }
-        const { access_token: accessToken, identity } = yield* issue()
+        const { access_token, identity } = yield* issue()
         yield* accept(identity)
-        const client = yield* Effect.promise(() => makeClient({ baseUrl: url, accessToken, wait: 2 }))
-        const pages = client.changes()
+        const pages = clientOf(url, access_token).changes()
         yield* Effect.promise(() => pages.next())
         // As `hold --all` after a restore.
         yield* sql`UPDATE ledger_home SET history = gen_random_uuid()`

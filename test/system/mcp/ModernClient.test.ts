@@ -1,14 +1,12 @@
 /**
- * The official client of MCP 2026-07-28 follows operations as tasks and as resources, with a token of the gateway itself. The tests
+ * The official client of MCP 2026-07-28 follows operations as tasks, with a token of the gateway itself. The tests
  * run a real process and the real PostgreSQL.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Operation, OperationState } from "../../../src/domain/Operation.ts"
-import { uriOfOperation } from "../../../src/mcp/OperationUri.ts"
 import { modern } from "../../../src/mcp/ProtocolVersions.ts"
-import { reasonMember } from "../../../src/mcp/Reasons.ts"
 import { accept, drive, issue, operationIn } from "../../fixtures/Ledger.ts"
 import { agentGateway, shownIn } from "../../fixtures/mcp/AgentGateway.ts"
 import { connectModernHost } from "../../fixtures/mcp/ModernHost.ts"
@@ -97,7 +95,7 @@ describe("A host of the official client for MCP 2026-07-28", () => {
       for (const { id } of operations) {
         const answer = yield* Effect.promise(() => world.host.request("tasks/cancel", { taskId: id }))
         assert.strictEqual(answer.kind, "result")
-        assert.include(JSON.stringify(answer), `"${reasonMember}":"Nothing was cancelled.`)
+        assert.include(JSON.stringify(answer), "\"financial-agents-gateway/reason\":\"Nothing was cancelled.")
         yield* Effect.promise(() => world.host.session.task(id as never).cancel())
       }
       assert.deepStrictEqual(yield* world.rows, before)
@@ -106,26 +104,5 @@ describe("A host of the official client for MCP 2026-07-28", () => {
         ({ id }) => Effect.promise(async () => (await world.host.session.task(id as never).snapshot()).status)
       )
       assert.deepStrictEqual(statuses, ["working", "working", "working", "working", "completed", "completed"])
-    }).pipe(Effect.scoped))
-
-  it.live("hears of each transition of a subscribed operation, until the operation is final", () =>
-    Effect.gen(function*() {
-      const world = yield* scene
-      const { client } = world.host
-      let operation = yield* world.accept
-      const uri = uriOfOperation(operation.id)
-      const updates: Array<string> = []
-      client.setNotificationHandler("notifications/resources/updated", ({ params }) => void updates.push(params.uri))
-      const subscription = yield* Effect.promise(() => client.listen({ resourceSubscriptions: [uri] }))
-      assert.deepStrictEqual(subscription.honoredFilter, { resourceSubscriptions: [uri] })
-      for (const state of ["submitting", "indeterminate", "submitted", "succeeded"] as const) {
-        const heard = updates.length
-        operation = yield* world.drive(operation, [state])
-        yield* until(() => updates.length > heard)
-        const { contents } = yield* Effect.promise(() => client.readResource({ uri }, { cacheMode: "bypass" }))
-        assert.include(JSON.parse((contents[0] as { readonly text: string }).text).operation, { state })
-      }
-      assert.deepStrictEqual(updates, [uri, uri, uri, uri])
-      assert.strictEqual(yield* Effect.promise(() => subscription.closed), "graceful")
     }).pipe(Effect.scoped))
 })

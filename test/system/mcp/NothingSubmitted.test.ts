@@ -12,7 +12,6 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { type GrantIdentity, ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId, OperationState } from "../../../src/domain/Operation.ts"
-import { uriOfOperation } from "../../../src/mcp/OperationUri.ts"
 import { modern } from "../../../src/mcp/ProtocolVersions.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
@@ -144,7 +143,7 @@ const isQuick = ({ params: { arguments: values, name } }: Call) =>
 /** Any call of an agent that knows these ids. */
 const anyCall = (ids: ReadonlyArray<OperationId>): fc.Arbitrary<Call> => {
   const { arguments: toolArguments, id } = argumentsOf(ids)
-  const uri = fc.oneof(fc.constantFrom(...ids.map((known) => uriOfOperation(known))), fc.webUrl(), fc.string())
+  const uri = fc.oneof(fc.constantFrom(...ids.map((known) => `operation://${known}`)), fc.webUrl(), fc.string())
   const some = (method: fc.Arbitrary<string>, params: fc.Arbitrary<object>) => fc.record({ method, params })
   const body = fc.oneof(
     {
@@ -162,13 +161,7 @@ const anyCall = (ids: ReadonlyArray<OperationId>): fc.Arbitrary<Call> => {
       fc.constant("tasks/update"),
       fc.record({ taskId: id, inputResponses: fc.dictionary(fc.string(), fc.jsonValue()) })
     ),
-    some(fc.constantFrom("resources/read", "resources/subscribe", "resources/unsubscribe"), fc.record({ uri })),
-    some(
-      fc.constant("subscriptions/listen"),
-      fc.record({
-        notifications: fc.record({ resourceSubscriptions: fc.array(uri), taskIds: fc.array(id, { maxLength: 3 }) })
-      })
-    ),
+    some(fc.constant("resources/read"), fc.record({ uri })),
     some(fc.constantFrom(...plainMethods), fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 2 }))
   )
   return fc.record({ version: fc.constantFrom(...versions), call: body })
@@ -177,7 +170,7 @@ const anyCall = (ids: ReadonlyArray<OperationId>): fc.Arbitrary<Call> => {
     .filter(isQuick)
 }
 
-/** Each tool, task method, resource and subscription, for each operation. Each of these calls must be answered. */
+/** Each tool, task method and resource, for each operation. Each of these calls must be answered. */
 const everyCall = (ids: ReadonlyArray<OperationId>): ReadonlyArray<Call> =>
   versions.flatMap((version) => {
     const tool = (name: string, toolArguments: object): Call => ({
@@ -190,7 +183,7 @@ const everyCall = (ids: ReadonlyArray<OperationId>): ReadonlyArray<Call> =>
       tool("changes_since", {}),
       tool("find_operation_by_key", { idempotency_key: "key-1" }),
       ...ids.flatMap((id): ReadonlyArray<Call> => {
-        const uri = uriOfOperation(id)
+        const uri = `operation://${id}`
         const common = [
           tool("get_operation", { id }),
           tool("wait_for_operation", { id, seconds: 1 }),
@@ -201,12 +194,7 @@ const everyCall = (ids: ReadonlyArray<OperationId>): ReadonlyArray<Call> =>
           ...common,
           { version, method: "tasks/get", params: { taskId: id } },
           { version, method: "tasks/update", params: { taskId: id, inputResponses: {} } },
-          { version, method: "tasks/cancel", params: { taskId: id } },
-          {
-            version,
-            method: "subscriptions/listen",
-            params: { notifications: { resourceSubscriptions: [uri], taskIds: [id] } }
-          }
+          { version, method: "tasks/cancel", params: { taskId: id } }
         ]
       })
     ]

@@ -13,7 +13,6 @@ import { type Operation, OperationId, OperationType } from "../../../src/domain/
 import { AgentReads, type ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import * as RemoteReads from "../../../src/mcp/RemoteReads.ts"
 import { Grants } from "../../../src/services/Grants.ts"
-import { nextOf } from "../../fixtures/AgentModel.ts"
 import { faultyProxy, type ProxyFault } from "../../fixtures/client/FaultyProxy.ts"
 import { freePort } from "../../fixtures/CommandLine.ts"
 import { killedGateway } from "../../fixtures/KilledGateway.ts"
@@ -61,16 +60,15 @@ describe("RemoteReads", () => {
         const unknown = OperationId.make("01900000-0000-7000-8000-000000000000")
         assert.strictEqual(yield* codeOf(reads.get(unknown)), "operation_not_found")
 
-        assert.deepStrictEqual(yield* nextOf(reads, known, 1), known, "no change within the second")
-        const feed = yield* reads.changes({}, 0)
+        assert.deepStrictEqual(yield* reads.next(known, 1), known, "no change within the second")
+        const feed = yield* reads.changes({})
         assert.deepStrictEqual(idsOf(feed.operations).toSorted(), [first.id, second.id].toSorted())
         const after = ChangeToken.make(feed.next_change_token)
-        const changing = yield* Effect.forkChild(reads.changes({ after }, 60))
-        const waiting = yield* Effect.forkChild(nextOf(reads, known, 60))
+        const waiting = yield* Effect.forkChild(reads.next(known, 60))
         const moved = yield* drive(first, ["submitting"])
         assert.deepInclude(yield* Fiber.join(waiting), { id: first.id, revision: moved.revision, state: "submitting" })
-        assert.deepStrictEqual(idsOf((yield* Fiber.join(changing)).operations), [first.id])
-        assert.deepStrictEqual(yield* nextOf(reads, known, 60), yield* reads.get(first.id), "it differs already")
+        assert.deepStrictEqual(idsOf((yield* reads.changes({ after })).operations), [first.id])
+        assert.deepStrictEqual(yield* reads.next(known, 60), yield* reads.get(first.id), "it differs already")
       }).pipe(Effect.provide(services))
     })))
 
@@ -93,13 +91,13 @@ describe("RemoteReads", () => {
           const { operation } = yield* accept(issued.identity)
           const reads = yield* readsAt(url, issued.access_token)
           const known = yield* reads.get(operation.id)
-          const waiting = yield* Effect.forkChild(codeOf(nextOf(reads, known, 60)))
+          const waiting = yield* Effect.forkChild(codeOf(reads.next(known, 60)))
           yield* end(issued)
           const codes = [
             yield* Fiber.join(waiting),
             yield* codeOf(reads.list({})),
             yield* codeOf(reads.get(operation.id)),
-            yield* codeOf(reads.changes({}, 60))
+            yield* codeOf(reads.changes({}))
           ]
           assert.deepStrictEqual(codes, Array(4).fill(code))
         }
@@ -107,11 +105,11 @@ describe("RemoteReads", () => {
         assert.strictEqual(yield* codeOf(reads.list({})), "invalid_token")
         const { access_token } = yield* issue()
         const held = yield* readsAt(url, access_token)
-        const { next_change_token } = yield* held.changes({}, 0)
+        const { next_change_token } = yield* held.changes({})
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE ledger_home SET history = gen_random_uuid()`
         const after = ChangeToken.make(next_change_token)
-        assert.strictEqual(yield* codeOf(held.changes({ after }, 0)), "change_token_expired")
+        assert.strictEqual(yield* codeOf(held.changes({ after })), "change_token_expired")
       }).pipe(Effect.provide(services))
     })))
 
@@ -127,7 +125,7 @@ describe("RemoteReads", () => {
         const reads = yield* readsAt(url, access_token)
         const { operation } = yield* accept(identity)
         const known = yield* reads.get(operation.id)
-        const waiting = yield* Effect.forkChild(nextOf(reads, known, 60))
+        const waiting = yield* Effect.forkChild(reads.next(known, 60))
         yield* gateway.kill
         yield* drive(operation, ["submitting"])
         yield* start

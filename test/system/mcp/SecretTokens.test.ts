@@ -57,8 +57,6 @@ const misplaced = (version: Version, secret: string): ReadonlyArray<Call> => {
     call("tools/list", { cursor: secret }),
     call("logging/setLevel", { level: secret }),
     ...["tasks/get", "tasks/update", "tasks/cancel"].map((method) => call(method, { taskId: secret })),
-    call("subscriptions/listen", { notifications: { resourceSubscriptions: [secret], taskIds: [secret] } }),
-    call("subscriptions/listen", { notifications: secret }),
     call("notifications/cancelled", { requestId: 1, reason: secret }),
     call("tools/list", { _meta: { [secret]: secret } }),
     call("tools/list", { _meta: { "io.modelcontextprotocol/clientInfo": { name: secret, version: secret } } }),

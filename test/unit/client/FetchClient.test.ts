@@ -12,7 +12,7 @@ import {
   createClient,
   ProblemError
 } from "../../../src/client/FetchClient.ts"
-import { fetchDriver } from "../../fixtures/client/ClientDrivers.ts"
+
 import {
   baseUrl,
   id,
@@ -26,6 +26,7 @@ import {
   silent,
   text
 } from "../../fixtures/client/ScriptedGateway.ts"
+import { scriptedScene } from "../../fixtures/client/ScriptedScene.ts"
 
 const accepted = operation("accepted")
 const realTime = { now: () => 0, sleep: () => Promise.resolve() }
@@ -106,7 +107,7 @@ describe("The client on fetch", () => {
     const error = await failureOf(() => clientOf(later(false)).client.settled(id))
     assert.instanceOf(error, ProblemError)
     assert.deepInclude(error, { code: "later_code", status: 409, retryable: false, retryAfter: null })
-    await using scene = fetchDriver()
+    await using scene = scriptedScene()
     const { fetch, received } = scripted(scene, [later(true), read(operation("succeeded"))])
     await scene.until(createClient({ baseUrl, accessToken: "t", fetch }).settled(id))
     assert.lengthOf(received, 2)
@@ -149,7 +150,7 @@ describe("The client on fetch", () => {
 
   it.each(calls)("%s ends with the reason of its signal, and leaves no timer and no listener", async (_, call) => {
     for (const reply of [silent, problem("service_unavailable", { "retry-after": "60" })]) {
-      await using scene = fetchDriver()
+      await using scene = scriptedScene()
       const { fetch, received, running } = scripted(scene, [reply])
       const controller = new AbortController()
       const added = vi.spyOn(controller.signal, "addEventListener")

@@ -6,18 +6,23 @@ import * as fc from "fast-check"
 import {
   firstPace,
   nextPace,
-  pauseAfterFailure,
+  pauseAfter,
   pauseOfPoll,
+  restOfWait,
   retryAfterSeconds
 } from "../../../src/client/ReadRules.ts"
 
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
 const failures = fc.nat(2000)
 
+/** A failure that may be repeated. */
+const failure = (retryAfter: number | null = null) => ({ retryable: true, retryAfter })
+
 describe("A pause between reads", () => {
   it("after a failure is at least Retry-After, and at most 30 seconds longer", () => {
     fc.assert(fc.property(failures, fc.option(fc.nat(999_999)), random, (count, advised, at) => {
-      const pause = pauseAfterFailure(count, advised, at)
+      const pause = pauseAfter(failure(advised), count, Infinity, at)
+      assert.isNotNull(pause)
       assert.isAtLeast(pause, advised ?? 0)
       assert.isAtMost(pause, (advised ?? 0) + 30)
     }))
@@ -26,9 +31,22 @@ describe("A pause between reads", () => {
   it("after a failure is random over the whole range, which doubles from 1 to 30 seconds", () => {
     fc.assert(fc.property(failures, (count) => {
       const limit = Math.min(30, 2 ** Math.min(count, 5))
-      assert.strictEqual(pauseAfterFailure(count, null, 0), 0)
-      assert.strictEqual(pauseAfterFailure(count, null, 1), limit)
+      assert.strictEqual(pauseAfter(failure(), count, Infinity, 0), 0)
+      assert.strictEqual(pauseAfter(failure(), count, Infinity, 1), limit)
     }))
+  })
+
+  it("ends when the time is over: the last attempt uses it up, but comes no earlier than Retry-After", () => {
+    fc.assert(fc.property(failures, fc.nat(60), fc.nat(60), random, (count, advised, left, at) => {
+      const pause = pauseAfter(failure(advised), count, left, at)
+      if (left === 0 || advised > left) assert.isNull(pause)
+      else assert.strictEqual(pause, Math.min(left, pauseAfter(failure(advised), count, Infinity, at)!))
+    }))
+  })
+
+  it("follows only a failure that says that it may be repeated", () => {
+    const others = [null, undefined, "retryable", new Error("failed"), { retryable: false }, { retryable: "true" }]
+    for (const other of others) assert.isNull(pauseAfter(other, 0, Infinity, 0))
   })
 
   it("between polls is at least as advised, and at most a quarter longer", () => {
@@ -62,5 +80,15 @@ describe("A pause between reads", () => {
     assert.deepStrictEqual(["0", "1", "999999"].map(retryAfterSeconds), [0, 1, 999_999])
     const others = [null, undefined, "", "-1", "1.5", "1e3", "01", "1000000", "Wed, 21 Oct 2026 07:28:00 GMT"]
     assert.deepStrictEqual(others.map(retryAfterSeconds), others.map(() => null))
+  })
+
+  it("leaves a later attempt the rest of the wait, and at least a second", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 60 }), fc.double({ min: 0, max: 1e6, noNaN: true }), (wait, passed) => {
+        const rest = restOfWait(wait, passed)
+        assert.strictEqual(rest, Math.max(1, Math.ceil(wait - passed)))
+        assert.strictEqual(restOfWait(0, passed), 0)
+      })
+    )
   })
 })

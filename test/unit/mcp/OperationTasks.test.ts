@@ -12,7 +12,7 @@ import { errorCodes, type JsonObject } from "../../../src/mcp/JsonRpc.ts"
 import { answerOf, OperationAnswer } from "../../../src/mcp/OperationAnswer.ts"
 import { createdTask, declaresTasks, taskMethods, taskOf, tasksExtension } from "../../../src/mcp/OperationTasks.ts"
 import { toolResultOf } from "../../../src/mcp/ToolResults.ts"
-import { AgentModel, formOf, idOf } from "../../fixtures/AgentModel.ts"
+import { formOf, idOf, readsOf } from "../../fixtures/mcp/AgentOperations.ts"
 
 const Instant = Schema.String.check(Schema.isPattern(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/))
 
@@ -54,8 +54,10 @@ const declared = (params: JsonObject = {}): JsonObject => ({
   _meta: { "io.modelcontextprotocol/clientCapabilities": { extensions: { [tasksExtension]: {} } } }
 })
 
-const run = (model: AgentModel, method: string, params: JsonObject) =>
-  Effect.exit(Effect.provideService(taskMethods.get(method)!(params), AgentReads, model.reads("one wait")))
+const accepted = readsOf(formOf(0, "accepted", 0))
+
+const run = (method: string, params: JsonObject, reads = accepted) =>
+  Effect.exit(Effect.provideService(taskMethods.get(method)!(params), AgentReads, reads))
 
 /** The error that the method must fail with. */
 const failure = (exit: Exit.Exit<JsonObject, unknown>) =>
@@ -144,7 +146,7 @@ describe("a client", () => {
     it.effect(`that does not declare it is refused by ${method}, also for an unknown task`, () =>
       Effect.forEach([idOf(0), idOf(7), "x"], (taskId) =>
         Effect.gen(function*() {
-          const error = failure(yield* run(new AgentModel(1), method, { taskId }))
+          const error = failure(yield* run(method, { taskId }))
           assert.strictEqual(error["code"], errorCodes.missingClientCapability)
           assert.deepStrictEqual(error["data"], { requiredCapabilities: { extensions: { [tasksExtension]: {} } } })
         })))
@@ -162,7 +164,7 @@ describe("the methods of tasks", () => {
         [undefined, null, 7, {}, [idOf(0)], "", idOf(0).toUpperCase(), `${idOf(0)} `],
         (taskId) =>
           Effect.gen(function*() {
-            const error = failure(yield* run(new AgentModel(1), method, declared({ taskId })))
+            const error = failure(yield* run(method, declared({ taskId })))
             assert.strictEqual(error["code"], errorCodes.invalidParams)
             assert.include(String(error["message"]), "params.taskId")
           })
@@ -170,34 +172,25 @@ describe("the methods of tasks", () => {
 
     it.effect(`${method} refuses a task that the grant may not read, without telling why`, () =>
       Effect.gen(function*() {
-        const error = failure(yield* run(new AgentModel(1), method, declared({ taskId: idOf(7) })))
+        const error = failure(yield* run(method, declared({ taskId: idOf(7) })))
         const message = `There is no such task. ${adviceOnRefusal("operation_not_found")}`
         assert.deepInclude(error, { code: errorCodes.invalidParams, message })
       }))
 
     it.effect(`${method} reads, so a refused grant ends it`, () =>
       Effect.gen(function*() {
-        const model = new AgentModel(1)
-        model.refusal = new ReadRefused({ code: "grant_revoked", detail: "The grant was revoked." })
-        assert.strictEqual(failure(yield* run(model, method, declared({ taskId: idOf(0) }))), model.refusal as unknown)
-      }))
-
-    it.effect(`${method} changes nothing`, () =>
-      Effect.gen(function*() {
-        const model = new AgentModel(1)
-        const params = declared({ taskId: idOf(0), inputResponses: { name: { action: "accept" } } })
-        assert.isTrue(Exit.isSuccess(yield* run(model, method, params)))
-        assert.strictEqual(model.formsOf(idOf(0)).length, 1)
+        const refusal = new ReadRefused({ code: "grant_revoked", detail: "The grant was revoked." })
+        const refused = readsOf(formOf(0, "accepted", 0), refusal)
+        const error = failure(yield* run(method, declared({ taskId: idOf(0) }), refused))
+        assert.strictEqual(error, refusal as unknown)
       }))
   }
 
   it.effect("tasks/get answers the task as it is, as a complete result", () =>
     Effect.forEach(forms, (form) =>
       Effect.gen(function*() {
-        const model = new AgentModel(1)
-        yield* model.set(form)
         assert.deepStrictEqual(
-          yield* run(model, "tasks/get", declared({ taskId: form.id })),
+          yield* run("tasks/get", declared({ taskId: form.id }), readsOf(form)),
           Exit.succeed({ resultType: "complete", ...yield* taskOf(form) })
         )
       })))
@@ -205,13 +198,13 @@ describe("the methods of tasks", () => {
   it.effect("tasks/update acknowledges with nothing else, with any responses", () =>
     Effect.forEach([undefined, null, {}, { unknown: 1 }, "text"], (inputResponses) =>
       Effect.gen(function*() {
-        const exit = yield* run(new AgentModel(1), "tasks/update", declared({ taskId: idOf(0), inputResponses }))
+        const exit = yield* run("tasks/update", declared({ taskId: idOf(0), inputResponses }))
         assert.deepStrictEqual(exit, Exit.succeed({ resultType: "complete" }))
       })))
 
   it.effect("tasks/cancel acknowledges, and says why nothing was cancelled and what to do", () =>
     Effect.gen(function*() {
-      const exit = yield* run(new AgentModel(1), "tasks/cancel", declared({ taskId: idOf(0) }))
+      const exit = yield* run("tasks/cancel", declared({ taskId: idOf(0) }))
       const result = Exit.isSuccess(exit) ? exit.value : {}
       assert.deepStrictEqual(Object.keys(result).toSorted(), ["_meta", "resultType"])
       assert.strictEqual(result["resultType"], "complete")

@@ -1,34 +1,18 @@
 /**
- * The reads of the stdio server: what they send, how long they repeat, and how they fail. A scripted gateway answers, and time
- * is a test clock.
+ * The reads of the stdio server wait for another form than the known one, bridge a restart of the gateway, and name each refusal. A
+ * scripted gateway answers, and time is a test clock.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber, Layer, Option, Redacted, Schema } from "effect"
+import { Cause, Effect, Exit, Fiber, Layer, Option, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
-import { TestClock } from "effect/testing"
-import { Operation, OperationId } from "../../../src/domain/Operation.ts"
+import { OperationId } from "../../../src/domain/Operation.ts"
 import { AgentReads, type ReadRefused } from "../../../src/mcp/AgentReads.ts"
 import * as RemoteReads from "../../../src/mcp/RemoteReads.ts"
-import { nextOf } from "../../fixtures/AgentModel.ts"
 import * as Scripted from "../../fixtures/client/ScriptedGateway.ts"
+import { scriptedGateway, whileTimePasses } from "../../fixtures/client/TestTime.ts"
 
 const token = "secret-token"
 const id = OperationId.make(Scripted.id)
-const decode = Schema.decodeUnknownSync(Operation)
-
-/** Lets time pass, in small steps, until the read ends. */
-const settled = Effect.fnUntraced(function*<A, E>(read: Effect.Effect<A, E>) {
-  const fiber = yield* Effect.forkChild(Effect.exit(read))
-  const turn = Effect.promise(async () => {
-    for (let n = 0; n < 10; n++) await new Promise((resolve) => setImmediate(resolve))
-  })
-  yield* turn
-  while (fiber.pollUnsafe() === undefined) {
-    yield* TestClock.adjust(125)
-    yield* turn
-  }
-  return yield* yield* Fiber.join(fiber)
-})
 
 /** Runs the body with reads that the replies answer in order. The last reply repeats. */
 const withReads = Effect.fnUntraced(function*<A, E>(
@@ -38,13 +22,7 @@ const withReads = Effect.fnUntraced(function*<A, E>(
     gateway: Pick<ReturnType<typeof Scripted.scripted>, "received"> & { readonly failures: Array<string> }
   ) => Effect.Effect<A, E>
 ) {
-  const context = yield* Effect.context<never>()
-  const begun = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
-  const clock = yield* Effect.clockWith(Effect.succeed)
-  const gateway = Scripted.scripted({
-    now: () => (clock.currentTimeMillisUnsafe() - begun) / 1000,
-    sleep: (seconds) => Effect.runPromiseWith(context)(Effect.sleep(seconds * 1000))
-  }, replies)
+  const gateway = yield* scriptedGateway(replies)
   const failures: Array<string> = []
   const reads = RemoteReads.layer({
     baseUrl: Scripted.baseUrl,
@@ -57,7 +35,8 @@ const withReads = Effect.fnUntraced(function*<A, E>(
   )
 })
 
-const refusalOf = <A>(read: Effect.Effect<A, ReadRefused>) => Effect.map(settled(Effect.flip(read)), ({ code }) => code)
+const refusalOf = <A>(read: Effect.Effect<A, ReadRefused>) =>
+  Effect.map(whileTimePasses(Effect.flip(read)), ({ code }) => code)
 
 describe("RemoteReads", () => {
   it.effect("waits with the tag of the state that it knows, and gives the known state back after a 304", () =>
@@ -69,9 +48,9 @@ describe("RemoteReads", () => {
       ],
       (reads, { received }) =>
         Effect.gen(function*() {
-          const known = yield* settled(reads.get(id))
-          assert.deepStrictEqual(yield* settled(nextOf(reads, known, 5)), known)
-          assert.deepInclude(yield* settled(nextOf(reads, known, 30)), { state: "submitting", revision: 2 })
+          const known = yield* whileTimePasses(reads.get(id))
+          assert.deepStrictEqual(yield* whileTimePasses(reads.next(known, 5)), known)
+          assert.deepInclude(yield* whileTimePasses(reads.next(known, 30)), { state: "submitting", revision: 2 })
           assert.deepStrictEqual(
             received.map(({ ifNoneMatch, prefer }) => [ifNoneMatch, prefer]),
             [[null, null], ["\"1\"", "wait=5"], ["\"1\"", "wait=30"]]
@@ -80,61 +59,13 @@ describe("RemoteReads", () => {
         })
     ))
 
-  it.effect("reads a state without a known tag once, and waits only if it is still the same", () =>
-    Effect.gen(function*() {
-      const known = decode(Scripted.operation("accepted"))
-      const same = Scripted.read(Scripted.operation("accepted"))
-      const later = Scripted.read(Scripted.operation("submitting", 2))
-      const reviewed = Scripted.read({ ...Scripted.operation("accepted"), under_review: true })
-      for (const [replies, requests] of [[[same, later], 2], [[later], 1], [[reviewed], 1]] as const) {
-        yield* withReads(replies, (reads, { received }) =>
-          Effect.gen(function*() {
-            assert.notDeepEqual(yield* settled(nextOf(reads, known, 9)), known)
-            assert.deepStrictEqual(
-              received.map(({ ifNoneMatch, prefer }) => [ifNoneMatch, prefer]),
-              [[null, null], ["\"1\"", "wait=9"]].slice(0, requests)
-            )
-          }))
-      }
-    }))
-
-  it.effect("does not ask to wait for a final operation, nor without seconds", () =>
-    withReads([
-      Scripted.read(Scripted.operation("succeeded", 3)),
-      Scripted.unchanged(Scripted.operation("succeeded", 3))
-    ], (
-      reads,
-      { received }
-    ) =>
-      Effect.gen(function*() {
-        const known = yield* settled(reads.get(id))
-        yield* settled(nextOf(reads, known, 30))
-        yield* settled(nextOf(reads, { ...known, terminal: false }, 0))
-        assert.deepStrictEqual(received.map(({ prefer }) => prefer), [null, null, null])
-      })))
-
-  it.effect("keeps the tags of the latest states only", () =>
-    withReads([
-      ...Array.from({ length: 300 }, (_, n) => Scripted.read(Scripted.operation("accepted", n + 1))),
-      Scripted.unchanged(Scripted.operation("accepted", 300)),
-      Scripted.read(Scripted.operation("accepted", 301))
-    ], (reads, { received }) =>
-      Effect.gen(function*() {
-        const first = yield* settled(reads.get(id))
-        let last = first
-        for (let n = 1; n < 300; n++) last = yield* reads.get(id)
-        yield* settled(nextOf(reads, last, 1))
-        yield* settled(nextOf(reads, first, 1))
-        assert.deepStrictEqual(received.slice(300).map(({ ifNoneMatch }) => ifNoneMatch), ["\"300\"", null])
-      })))
-
   it.effect("bridges failures for 8 seconds, and then says that the gateway is unreachable, or why it refuses", () =>
     Effect.gen(function*() {
       const away = [Scripted.lost, Scripted.cut(), Scripted.text(502, "<h1>502</h1>")]
       const back = Scripted.read(Scripted.operation("accepted"))
       yield* withReads([...away, back], (reads, { failures }) =>
         Effect.gen(function*() {
-          assert.deepInclude(yield* settled(reads.get(id)), { state: "accepted" })
+          assert.deepInclude(yield* whileTimePasses(reads.get(id)), { state: "accepted" })
           assert.deepStrictEqual(failures, [])
         }))
       for (
@@ -179,7 +110,7 @@ describe("RemoteReads", () => {
   it.effect("refuses pages of the change feed and of the list that break the contract", () =>
     withReads([Scripted.json({ operations: "none" })], (reads) =>
       Effect.gen(function*() {
-        assert.strictEqual(yield* refusalOf(reads.changes({}, 20)), "response_contract_failed")
+        assert.strictEqual(yield* refusalOf(reads.changes({})), "response_contract_failed")
         assert.strictEqual(yield* refusalOf(reads.list({})), "response_contract_failed")
       })))
 
@@ -188,35 +119,25 @@ describe("RemoteReads", () => {
       [Scripted.problem("grant_revoked", {}, { detail: "The grant was revoked at noon." })],
       (reads) =>
         Effect.gen(function*() {
-          const refusal = yield* settled(Effect.flip(reads.list({})))
+          const refusal = yield* whileTimePasses(Effect.flip(reads.list({})))
           assert.deepStrictEqual([refusal.code, refusal.detail], ["grant_revoked", "The grant was revoked at noon."])
         })
     ))
 
   it.effect("gives up 10 seconds after the wait if no answer comes, and does not repeat the read", () =>
-    withReads([Scripted.silent], (reads, { failures, received }) =>
-      Effect.gen(function*() {
-        const begun = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
-        assert.strictEqual(yield* refusalOf(reads.changes({}, 20)), "gateway_unreachable")
-        const ended = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
-        assert.approximately((ended - begun) / 1000, 30, 0.5)
-        assert.lengthOf(received, 1)
-        assert.lengthOf(failures, 1)
-      })))
-
-  it.effect("asks for the rest of the wait after a lost connection", () =>
-    withReads([
-      { ...Scripted.lost, after: 12 },
-      { ...Scripted.lost, after: 8 },
-      Scripted.page([], "t1", { applied: true })
-    ], (reads, { received }) =>
-      Effect.gen(function*() {
-        assert.deepInclude(yield* settled(reads.changes({}, 20)), { next_change_token: "t1" })
-        const waits = received.map(({ prefer }) => Number(/^wait=(\d+)$/.exec(prefer ?? "")?.[1] ?? 0))
-        assert.strictEqual(waits[0], 20)
-        assert.include([7, 8], waits[1])
-        assert.strictEqual(waits[2], 0, "the wait is over")
-      })))
+    withReads(
+      [Scripted.read(Scripted.operation("accepted")), Scripted.silent],
+      (reads, { failures, received }) =>
+        Effect.gen(function*() {
+          const known = yield* whileTimePasses(reads.get(id))
+          const begun = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+          assert.strictEqual(yield* refusalOf(reads.next(known, 20)), "gateway_unreachable")
+          const ended = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+          assert.approximately((ended - begun) / 1000, 30, 0.5)
+          assert.lengthOf(received, 2)
+          assert.lengthOf(failures, 1)
+        })
+    ))
 
   it.effect("ends a read that its caller no longer needs", () =>
     withReads([Scripted.silent], (reads) =>

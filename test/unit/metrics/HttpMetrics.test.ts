@@ -23,7 +23,7 @@ import { fixedGateway, fixedId, fixedToken } from "../../fixtures/HttpFixed.ts"
 import { exchange, Gateway, type GatewayOptions } from "../../fixtures/HttpGateway.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import { InMemoryLedger } from "../../fixtures/Ledger.ts"
-import { callOf, headersOf, modern, open, post, requestOf } from "../../fixtures/mcp/HttpMcp.ts"
+import { callOf, headersOf, modern, open, post } from "../../fixtures/mcp/HttpMcp.ts"
 import { parseScrape } from "../../fixtures/Scrape.ts"
 
 const one = `/v1/operations/${fixedId}`
@@ -143,10 +143,9 @@ describe("The metrics of requests", () => {
     const { layer, settled } = gatewayWith({})
     return Effect.gen(function*() {
       const { port } = yield* Gateway
-      // It names no operation, so it waits for none.
-      const listen = requestOf(modern, 1, "subscriptions/listen", { notifications: {} })
-      const headers = { ...headersOf(listen), authorization: `Bearer ${fixedToken}` }
-      const stream = open(port, { body: JSON.stringify(listen), headers })
+      const wait = callOf(modern, 1, "wait_for_operation", { id: fixedId, seconds: 55 }, { progressToken: "p" })
+      const headers = { ...headersOf(wait), authorization: `Bearer ${fixedToken}` }
+      const stream = open(port, { body: JSON.stringify(wait), headers })
       yield* Effect.promise(() => stream.until((text) => text.includes("data: ")))
       stream.destroy()
       const streamed = yield* settled

@@ -1,58 +1,42 @@
 /**
- * The reads of an agent that wait among several operations look at all of them again, unless a change told which one to read.
+ * The read of an agent that waits for the next form of an operation ends with a change of that operation, and with nothing else.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer } from "effect"
+import { Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { CurrentGrant } from "../../../src/api/Middleware.ts"
-import type { Operation, OperationId } from "../../../src/domain/Operation.ts"
 import { CurrentSlot } from "../../../src/server/Admission.ts"
 import { BaseUrl } from "../../../src/server/BaseUrl.ts"
 import { ChangeWatcher } from "../../../src/server/ChangeWatcher.ts"
 import { makeGrantReads } from "../../../src/server/GrantReads.ts"
 import { Lifecycle } from "../../../src/server/Lifecycle.ts"
 import { Problems } from "../../../src/server/ProblemResponses.ts"
-import type { Waiter } from "../../../src/server/Waiters.ts"
+import { topicOfOperation, type Waiter } from "../../../src/server/Waiters.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
-import { idOf } from "../../fixtures/AgentModel.ts"
 import { emptyFeed, fixedIdentity, operationWith, storeOf } from "../../fixtures/HttpFixed.ts"
 import { baseUrl } from "../../fixtures/HttpProblem.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
-/** Operations that a test changes, and a watcher that the test controls. */
-const makeScene = (count: number) => {
-  const operations = Array.from({ length: count }, (_, number) => operationWith({ id: idOf(number) }))
-  const reads: Array<OperationId> = []
-  const waiters: Array<Waiter> = []
-  const scene = {
-    operations,
-    reads,
-    waiters,
-    /** Runs when the watcher starts, which takes a statement. */
-    onStart: () => {},
-    change: (number: number): Operation => {
-      const { revision } = operations[number]!
-      operations[number] = { ...operations[number]!, revision: revision + 1, state: "submitting" }
-      return operations[number]
-    }
+/** An operation that a test changes, a watcher that the test controls, and a wait for the next form, in a slot as the gate gives it. */
+const startWait = Effect.fnUntraced(function*(onStart: (change: () => void) => void = () => {}) {
+  const known = operationWith()
+  const scene = { current: known, waiters: [] as Array<Waiter> }
+  const change = () => {
+    scene.current = { ...known, revision: known.revision + 1, state: "submitting" }
   }
   const store = storeOf({
-    find: (_, id) =>
-      Effect.sync(() => {
-        reads.push(id)
-        return operations.find((operation) => operation.id === id)!
-      }),
+    find: () => Effect.sync(() => scene.current),
     list: () => Effect.die("not used")
   })
   const watcher = ChangeWatcher.of({
     during: (waiter, effect) =>
       Effect.suspend(() => {
-        waiters.push(waiter)
-        scene.onStart()
+        scene.waiters.push(waiter)
+        onStart(change)
         return effect
       }),
     isWatching: () => false,
-    count: () => waiters.length
+    count: () => scene.waiters.length
   })
   const layer = Layer.mergeAll(
     Layer.succeed(OperationStore, store),
@@ -62,66 +46,48 @@ const makeScene = (count: number) => {
     emptyFeed,
     Platform
   )
-  return { scene, layer }
-}
-
-/** Starts a wait for changes of all operations, in a slot as the gate gives it. */
-const startWait = (scene: ReturnType<typeof makeScene>["scene"]) =>
-  Effect.gen(function*() {
+  const waiting = Effect.gen(function*() {
     const lifecycle = yield* Lifecycle
     const grantReads = yield* makeGrantReads
-    const waiting = Effect.withFiber((fiber) =>
+    return yield* Effect.withFiber((fiber) =>
       grantReads.pipe(
-        Effect.flatMap(({ reads }) => reads.nextAmong([...scene.operations], 50)),
+        Effect.flatMap(({ reads }) => reads.next(known, 50)),
         Effect.provideService(CurrentGrant, fixedIdentity),
         Effect.provideService(CurrentSlot, lifecycle.admit(fiber))
       )
     )
-    const fiber = yield* Effect.forkChild(waiting)
-    yield* TestClock.adjust(0)
-    return {
-      /** The numbers of the operations that the wait returned; null while it waits. */
-      found: Effect.gen(function*() {
-        yield* TestClock.adjust(0)
-        const exit = fiber.pollUnsafe()
-        return exit === undefined ? null : Exit.isSuccess(exit) ? exit.value.map(({ id }) => id) : exit
-      })
-    }
   })
+  const fiber = yield* Effect.forkChild(Effect.provide(waiting, layer))
+  yield* TestClock.adjust(0)
+  return { scene, known, change, fiber }
+})
 
-describe("a wait among several operations", () => {
-  it.effect("finds a change of each operation that commits between its first read and the start of the watcher", () =>
+describe("The wait of an agent for the next form of an operation", () => {
+  it.effect("finds a change that commits between its first read and the start of the watcher", () =>
     Effect.gen(function*() {
-      for (const number of [0, 1, 2]) {
-        const { layer, scene } = makeScene(3)
-        scene.onStart = () => void scene.change(number)
-        const { found } = yield* Effect.provide(startWait(scene), layer)
-        assert.deepStrictEqual(yield* found, [idOf(number)])
-      }
+      const { fiber, scene } = yield* startWait((change) => change())
+      assert.deepStrictEqual(yield* Fiber.join(fiber), scene.current)
     }))
 
-  it.effect("finds a change of each operation that the watcher missed, when it wakes all requests", () =>
+  it.effect("ends with a change, and neither with the known form nor with a wake-up without news", () =>
     Effect.gen(function*() {
-      for (const number of [0, 1, 2]) {
-        const { layer, scene } = makeScene(3)
-        const { found } = yield* Effect.provide(startWait(scene), layer)
-        assert.isNull(yield* found)
-        scene.change(number)
-        scene.waiters[0]!.wake()
-        assert.deepStrictEqual(yield* found, [idOf(number)])
-      }
+      const { change, fiber, known, scene } = yield* startWait()
+      const [waiter] = scene.waiters
+      assert.strictEqual(waiter!.topic, topicOfOperation(known.id))
+      assert.isFalse(waiter!.concerns!(known))
+      waiter!.wake()
+      yield* TestClock.adjust(0)
+      assert.isUndefined(fiber.pollUnsafe())
+      change()
+      assert.isTrue(waiter!.concerns!(scene.current))
+      waiter!.wake()
+      assert.deepStrictEqual(yield* Fiber.join(fiber), scene.current)
     }))
 
-  it.effect("reads only the operation that a change names", () =>
+  it.effect("ends with the known form when the time is over", () =>
     Effect.gen(function*() {
-      const { layer, scene } = makeScene(3)
-      const { found } = yield* Effect.provide(startWait(scene), layer)
-      assert.isNull(yield* found)
-      scene.reads.length = 0
-      const changed = scene.change(1)
-      assert.isTrue(scene.waiters[0]!.concerns!(changed))
-      scene.waiters[0]!.wake()
-      assert.deepStrictEqual(yield* found, [idOf(1)])
-      assert.deepStrictEqual(scene.reads, [idOf(1)])
+      const { fiber, known } = yield* startWait()
+      yield* TestClock.adjust("50 seconds")
+      assert.deepStrictEqual(yield* Fiber.join(fiber), known)
     }))
 })

@@ -5,11 +5,11 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { adviceOnRefusal } from "../../../src/mcp/Advice.ts"
 import { Grants } from "../../../src/services/Grants.ts"
-import { idOf } from "../../fixtures/AgentModel.ts"
 import { fixedToken, operationWith, withServices } from "../../fixtures/HttpFixed.ts"
 import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
 import { assertProblem } from "../../fixtures/HttpProblem.ts"
 import { accept, issue } from "../../fixtures/HttpScene.ts"
+import { idOf } from "../../fixtures/mcp/AgentOperations.ts"
 import { callOf, headersOf, legacy, type Message, modern, open, post, requestOf } from "../../fixtures/mcp/HttpMcp.ts"
 
 const scene = Effect.gen(function*() {
@@ -24,17 +24,27 @@ const scene = Effect.gen(function*() {
 const bodyOf = ({ text }: { readonly text: string }) => JSON.parse(text) as Message
 
 layer(memoryGateway(), { excludeTestServices: true })("answers to agents", (it) => {
-  it.effect("offers subscriptions to 2026-07-28 alone, and refuses those that need a connection", () =>
+  it.effect("offers no subscriptions, and does not find their methods", () =>
     Effect.gen(function*() {
       const { operation: { id }, send } = yield* scene
-      const params = { protocolVersion: legacy, capabilities: {}, clientInfo: { name: "test", version: "1" } }
-      const initialized = bodyOf(yield* send(requestOf(legacy, 1, "initialize", params)))
-      assert.deepStrictEqual(initialized["result"].capabilities.resources, { subscribe: false, listChanged: false })
-      const discovered = bodyOf(yield* send(requestOf(modern, 1, "server/discover")))
-      assert.deepStrictEqual(discovered["result"].capabilities.resources, { subscribe: true, listChanged: false })
-      for (const method of ["resources/subscribe", "resources/unsubscribe"]) {
-        const answer = yield* send(requestOf(legacy, 1, method, { uri: `operation://${id}` }))
-        assert.strictEqual(bodyOf(answer)["error"]?.code, -32_601, method)
+      const initialize = { protocolVersion: legacy, capabilities: {}, clientInfo: { name: "test", version: "1" } }
+      for (
+        const request of [requestOf(legacy, 1, "initialize", initialize), requestOf(modern, 1, "server/discover")]
+      ) {
+        const { capabilities } = bodyOf(yield* send(request))["result"]
+        assert.deepStrictEqual(capabilities.resources, { subscribe: false, listChanged: false })
+      }
+      const uri = `operation://${id}`
+      const methods = {
+        "resources/subscribe": { uri },
+        "resources/unsubscribe": { uri },
+        "subscriptions/listen": { notifications: { resourceSubscriptions: [uri] } }
+      }
+      for (const [method, params] of Object.entries(methods)) {
+        for (const [version, status] of [[modern, 404], [legacy, 200]] as const) {
+          const answer = yield* send(requestOf(version, 1, method, params))
+          assert.deepStrictEqual([answer.status, bodyOf(answer)["error"]?.code], [status, -32_601], method)
+        }
       }
     }))
 

@@ -62,10 +62,6 @@ const start = (port: number, message: Message, accept?: string) =>
     }
   })
 
-const listen = requestOf(modern, 1, "subscriptions/listen", {
-  notifications: { resourceSubscriptions: [`operation://${fixedId}`] }
-})
-
 const hasProgress = (text: string) => text.includes("notifications/progress")
 
 /** The number of further requests that may wait, up to `most`. */
@@ -96,11 +92,6 @@ const endings: Readonly<Record<string, (port: number, version: string) => Promis
   "left in mid-stream": async (port, version) => {
     const stream = start(port, wait(version, 1, 55))
     await stream.until(hasProgress)
-    stream.destroy()
-  },
-  "left in mid-subscription": async (port) => {
-    const stream = start(port, listen)
-    await stream.until((text) => text.includes("acknowledged"))
     stream.destroy()
   },
   "left in mid-wait": async (port, version) => {
@@ -224,8 +215,6 @@ describe("A call of an agent", () => {
       yield* Effect.repeat(freePlaces(lifecycle, limits.maxWaiting), {
         until: (places) => places === limits.maxWaiting - waits.length
       })
-      const subscription = start(port, listen)
-      yield* Effect.promise(() => subscription.until((text) => text.includes("acknowledged")))
       const draining = yield* Effect.forkChild(lifecycle.drain)
       for (const { complete } of waits) {
         const answer = yield* Effect.promise(() => complete)
@@ -233,8 +222,6 @@ describe("A call of an agent", () => {
         assert.strictEqual(id, 1)
         assert.strictEqual(result.structuredContent.operation.id, fixedId)
       }
-      const events = eventsOf((yield* Effect.promise(() => subscription.complete)).text)
-      assert.strictEqual(events.at(-1)!["id"], 1)
       // The drain ends without its timeout.
       yield* Fiber.join(draining)
       const late = yield* Effect.promise(() => post(port, fixedToken, requestOf(modern, 1, "tools/list")))

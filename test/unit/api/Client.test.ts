@@ -1,0 +1,114 @@
+/**
+ * The Effect client repeats and follows by the engine of the client on `fetch`, in Effect's time, with typed operations and typed
+ * problems. A scripted gateway answers.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer, Redacted, Stream } from "effect"
+import { FetchHttpClient } from "effect/http"
+import { GatewayClient } from "../../../src/api/Client.ts"
+import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
+import { OperationId } from "../../../src/domain/Operation.ts"
+import {
+  baseUrl,
+  cut,
+  id,
+  json,
+  lost,
+  operation,
+  page,
+  problem,
+  read,
+  type Reply,
+  silent,
+  text,
+  unchanged
+} from "../../fixtures/client/ScriptedGateway.ts"
+import { settle } from "../../fixtures/client/ScriptedScene.ts"
+import { scriptedGateway, whileTimePasses } from "../../fixtures/client/TestTime.ts"
+
+const operationId = OperationId.make(id)
+
+/** A client whose requests the replies answer in order. The last reply repeats. */
+const clientWith = Effect.fnUntraced(function*(replies: ReadonlyArray<Reply>) {
+  const gateway = yield* scriptedGateway(replies)
+  const layer = GatewayClient.layer({ baseUrl, accessToken: Redacted.make("secret-token") })
+  const transport = FetchHttpClient.layer.pipe(Layer.provideMerge(Layer.succeed(FetchHttpClient.Fetch, gateway.fetch)))
+  const context = yield* Layer.build(Layer.provideMerge(layer, transport))
+  const client = yield* Effect.provide(GatewayClient, context)
+  return { ...gateway, client, context }
+})
+
+const accepted = read(operation("accepted"))
+const final = read(operation("succeeded", 2))
+
+describe("The Effect client", () => {
+  it.effect("follows an operation until it is final, in each run of the stream anew", () =>
+    Effect.gen(function*() {
+      const waited = unchanged(operation("accepted"), { applied: true, after: 50 })
+      const { client, context, received } = yield* clientWith([accepted, waited, final, accepted, final])
+      const states = Stream.runCollect(Stream.map(client.follow(operationId), ({ state }) => state))
+      for (const requests of [3, 2]) {
+        const before = received.length
+        assert.deepStrictEqual(yield* whileTimePasses(Effect.provide(states, context)), ["accepted", "succeeded"])
+        assert.lengthOf(received, before + requests)
+      }
+      assert.deepStrictEqual(
+        received.slice(0, 3).map(({ at, ifNoneMatch, prefer }) => [at, ifNoneMatch, prefer]),
+        [[0, null, null], [0, "\"1\"", "wait=50"], [50, "\"1\"", "wait=50"]]
+      )
+    }))
+
+  it.effect("repeats reads after each kind of failure that may pass, when Retry-After has passed", () =>
+    Effect.gen(function*() {
+      const busy = problem("service_unavailable", { "retry-after": "7" })
+      const { client, context, received } = yield* clientWith([lost, busy, cut(), cut(503), text(502, "Bad"), final])
+      const settled = yield* whileTimePasses(Effect.provide(client.settled(operationId), context))
+      assert.strictEqual(settled.state, "succeeded")
+      assert.lengthOf(received, 6)
+      assert.isAtLeast(received[2]!.at - received[1]!.at, 7)
+      const bound = yield* clientWith([lost, json({ operations: [operation("failed")], next_page_token: null })])
+      const found = bound.client.findByKey(IdempotencyKey.make("rent"))
+      assert.strictEqual((yield* whileTimePasses(Effect.provide(found, bound.context)))?.state, "failed")
+    }))
+
+  it.effect("reads the change feed page by page, with its filters, and fails with the class of the problem", () =>
+    Effect.gen(function*() {
+      const { client, context, received } = yield* clientWith([
+        page([operation("accepted")], "b", { has_more: true }),
+        page([], "c"),
+        problem("grant_revoked")
+      ])
+      const tokens: Array<string> = []
+      const changes = client.changes("a", { page_size: 5 }).pipe(
+        Stream.runForEach(({ next_change_token }) => Effect.sync(() => void tokens.push(next_change_token))),
+        Effect.catchTag("Unauthorized", ({ code }) => Effect.succeed(code))
+      )
+      assert.strictEqual(yield* whileTimePasses(Effect.provide(changes, context)), "grant_revoked")
+      assert.deepStrictEqual(tokens, ["b", "c"])
+      assert.deepStrictEqual(
+        received.map(({ target }) => [...new URL(target, baseUrl).searchParams].toSorted()),
+        ["a", "b", "c"].map((after) => [["after", after], ["page_size", "5"]])
+      )
+    }))
+
+  it.effect("sends `get` once", () =>
+    Effect.gen(function*() {
+      const { client, context, received } = yield* clientWith([lost])
+      const error = yield* Effect.flip(Effect.provide(client.get(operationId), context))
+      assert.strictEqual(error._tag, "HttpClientError")
+      assert.lengthOf(received, 1)
+    }))
+
+  it.effect("leaves no request when a call or a stream is interrupted", () =>
+    Effect.gen(function*() {
+      const { client, context, running } = yield* clientWith([silent])
+      for (const call of [client.settled(operationId), Stream.runDrain(client.changes())]) {
+        const fiber = yield* Effect.forkChild(Effect.provide(call, context))
+        yield* Effect.promise(settle)
+        assert.strictEqual(running(), 1)
+        yield* Fiber.interrupt(fiber)
+        yield* Effect.promise(settle)
+        assert.strictEqual(running(), 0)
+      }
+    }))
+})
