@@ -25,7 +25,8 @@ const all = [
   "0012_operator_actions",
   "0013_provider_limits",
   "0014_replication",
-  "0015_witness"
+  "0015_witness",
+  "0017_clock_skew"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

@@ -331,7 +331,8 @@ describe("The command line", () => {
             "0012_operator_actions",
             "0013_provider_limits",
             "0014_replication",
-            "0015_witness"
+            "0015_witness",
+            "0017_clock_skew"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })
