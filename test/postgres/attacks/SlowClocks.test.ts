@@ -40,14 +40,4 @@ conformance("A worker whose clock is", (it) => {
         assert.notInclude(received.map(({ outcome }) => outcome), "too_late")
       }))
   }
-
-  it.effect("4 s behind or ahead sends with the deadline of the database", () =>
-    Effect.gen(function*() {
-      for (const skew of [-4000, 4000]) {
-        const { identity, sandbox, work } = yield* submissionScene
-        const { operation } = yield* accept(identity)
-        yield* skewedBy(skew, work)
-        assert.deepStrictEqual((yield* sandbox.record).map(({ key }) => key), [operation.id])
-      }
-    }))
 })
