@@ -1,10 +1,24 @@
 import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import { formatDuration } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age, Time } from "../parts/Time.tsx"
 import { CircuitBadge } from "./CircuitBadge.tsx"
 import { isGone } from "./NoWorker.tsx"
 
 type Worker = Overview["workers"][number]
+
+/** Milliseconds of difference from the clock of the database above which the clock of a worker is shown. */
+const shownSkew = 2000
+
+/** Shown if the clock of a worker is wrong. Above five seconds the worker sends nothing. */
+const ClockBadge = ({ skew }: { readonly skew: number }) =>
+  Math.abs(skew) > shownSkew
+    ? (
+      <span class="badge badge-clock">
+        Clock {formatDuration(Math.abs(skew))} {skew < 0 ? "behind" : "ahead"}
+      </span>
+    )
+    : null
 
 const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean }) => (
   <tr class={gone ? "gone" : undefined}>
@@ -17,6 +31,7 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
         {Object.entries(worker.circuits).map(([provider, circuit]) => (
           <CircuitBadge key={provider} provider={provider} circuit={circuit} />
         ))}
+        <ClockBadge skew={worker.clock_skew_ms ?? 0} />
       </span>
     </td>
     <td class="number">
@@ -28,7 +43,7 @@ const Row = ({ gone, worker }: { readonly worker: Worker; readonly gone: boolean
   </tr>
 )
 
-/** The processes with workers, and the circuits of their providers. */
+/** The processes with workers, the circuits of their providers, and wrong clocks. */
 export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<Worker>; readonly at: string }) => {
   const seen = workers.filter((worker) => !isGone(worker, at)).length
   return (
@@ -39,7 +54,7 @@ export const WorkersPanel = ({ at, workers }: { readonly workers: ReadonlyArray<
             <thead>
               <tr>
                 <th scope="col">Worker</th>
-                <th scope="col">Circuits</th>
+                <th scope="col">Circuits and clock</th>
                 <th scope="col" class="number">Up for</th>
                 <th scope="col" class="number">Seen</th>
               </tr>

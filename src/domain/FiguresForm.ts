@@ -30,6 +30,7 @@ export const Figures = Schema.Struct({
     version: Schema.String,
     started_at: Timestamp,
     seen_at: Timestamp,
-    circuits: Schema.Record(Schema.String, Circuit)
+    circuits: Schema.Record(Schema.String, Circuit),
+    clock_skew_ms: Schema.NullOr(Schema.Finite)
   }))
 })

@@ -19,8 +19,8 @@ export interface ProviderOperation {
   readonly resource_owner: ResourceOwner
   readonly provider_connection_id: ProviderConnectionId
   /**
-   * No byte leaves after this instant, unless a process was stopped between its last check of the clock and the network. A
-   * provider that refuses late requests closes that gap. Null if no worker has claimed the operation.
+   * No byte leaves after this instant, by the clock of the database, unless a process was stopped between its last check of the
+   * clock and the network. A provider that refuses late requests closes that gap. Null if no worker has claimed the operation.
    */
   readonly send_before: DateTime.Utc | null
 }
@@ -82,6 +82,8 @@ export interface Claim {
   readonly operation: ProviderOperation
   /** Record the outcome at this revision. */
   readonly revision: number
+  /** The instant of the claim, by the clock of the database. */
+  readonly claimed_at: DateTime.Utc
   /** Decrypts and parses the payload, and checks the digest of the accepted request. If it fails, nothing is sent. */
   readonly payload: Effect.Effect<Schema.Json, PayloadUnreadable | PayloadAltered>
   /** What the witness must have before the operation is sent. Missing: the ledger has no witness. */
@@ -91,6 +93,8 @@ export interface Claim {
 /** An operation whose status this caller reads. No other caller takes it during the lease. */
 export interface DueRead {
   readonly operation: ProviderOperation
+  /** The instant of the take, by the clock of the database. */
+  readonly taken_at: DateTime.Utc
   readonly provider: ProviderName
   readonly state: OperationState
   readonly revision: number

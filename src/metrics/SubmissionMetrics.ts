@@ -40,6 +40,11 @@ const families = {
     help:
       "Hints that something happened at a provider, by provider and result. Taken: a status read was moved forward. Ignored: there was none to move."
   },
+  clockSkew: {
+    name: "gateway_clock_skew_seconds",
+    help:
+      "By how much the clock of this process is ahead of the clock of the database; below 0: behind. 0: no difference is proven."
+  },
   open: { name: "gateway_circuit_open", help: "1 while the circuit of the provider is open in this process, else 0." },
   halfOpen: {
     name: "gateway_circuit_half_open",
@@ -89,6 +94,8 @@ export class ProviderCounts {
 /** The counts of all providers. */
 export class SubmissionCounts {
   readonly rescues: Count
+  /** In seconds. Positive: ahead of the clock of the database. */
+  clockSkew = 0
   readonly #providers = new Map<ProviderName, ProviderCounts>()
   readonly #hints = new Map<ProviderName, HintCounts>()
   readonly #series: Series
@@ -96,6 +103,7 @@ export class SubmissionCounts {
   constructor(series: Series) {
     this.#series = series
     this.rescues = series.counter(families.rescues)
+    series.gauge(families.clockSkew, () => this.clockSkew)
   }
 
   of(provider: ProviderName): ProviderCounts {

@@ -41,6 +41,11 @@ export interface SeenWorker {
   readonly seen_at: DateTime.Utc
   /** The circuit of each of its providers. */
   readonly circuits: Readonly<Record<ProviderName, CircuitState>>
+  /**
+   * By how many milliseconds its clock was proven to be ahead of the clock of the database; negative: behind. 0: they may be equal. Null:
+   * it has not compared them, or has an earlier version.
+   */
+  readonly clock_skew_ms: number | null
 }
 
 /** What a process with workers reports of itself. The queue adds `ProgramVersion`, and the database the times. */

@@ -225,6 +225,8 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    * call it at once. In memory it does nothing.
    */
   readonly foldCounts: Effect.Effect<void, StoreUnavailable>
+  /** The present, by the clock of the database. */
+  readonly readClock: Effect.Effect<DateTime.Utc, StoreUnavailable>
   /**
    * Stores what a process with workers reports of itself, for `LedgerFigures`. Repeat it: operators take a process without a report
    * for gone. In memory it does nothing.

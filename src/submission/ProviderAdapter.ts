@@ -48,7 +48,8 @@ export type SubmissionAnswer = Data.TaggedEnum<{
   Rejected: {
     /**
      * The reason for programs, stable and documented: lower case, digits and `_`, a letter first, 64 characters at most,
-     * such as `insufficient_funds`. Another form is normalized (`E-51` becomes `e_51`), and logged once.
+     * such as `insufficient_funds`. Another form is normalized (`E-51` becomes `e_51`), and logged once. The gateway's own codes
+     * (`domain/GatewayFailures`) become `provider_rejected`.
      */
     readonly code: string
     /** The reason for people, 1 to 1024 characters. It must contain nothing that the client may not see. */
@@ -155,7 +156,7 @@ export const StatusAnswer = {
 
 /**
  * One upstream provider. Reasons, details and contradicting names of an answer are logged and kept as evidence: they
- * must not contain credentials.
+ * must not contain credentials. Reasons and details must not quote the text of the provider, which may repeat the payload.
  */
 export class ProviderAdapter extends Context.Service<ProviderAdapter, {
   /**

@@ -35,6 +35,8 @@ export interface ProviderPauses {
   readonly admit: (provider: ProviderName, limit: number) => Effect.Effect<Admission>
   /** Ends a probe, so that another one may begin: it has ended, or nothing was claimed. */
   readonly release: (probeOf: ProviderPause | null) => Effect.Effect<void>
+  /** Takes note of a local failure of an operation that was claimed as this probe, or as none. */
+  readonly fail: (provider: ProviderName, probeOf: ProviderPause | null, reason: string) => Effect.Effect<void>
   /** Takes note of an attempt of an operation that was claimed as this probe, or as none. */
   readonly observe: (
     provider: ProviderName,
@@ -46,8 +48,8 @@ export interface ProviderPauses {
 const logPause = (provider: ProviderName, reason: string) =>
   Effect.annotateLogs(
     Effect.logWarning(
-      "Paused a provider after a local failure: its operations wait. Repair the reason, such as credentials or the "
-        + "adapter; the worker tries one operation at a time, and resumes by itself"
+      "Paused a provider after a local failure: its operations wait. Repair the reason, such as credentials, the "
+        + "adapter or the clock; the worker tries one operation at a time, and resumes by itself"
     ),
     { provider, reason }
   )
@@ -92,6 +94,7 @@ export const makeProviderPauses = (): ProviderPauses => {
       pause.isProbing = true
       return { limit: 1, probeOf: pause }
     }),
+    fail,
     release: (probeOf) =>
       Effect.sync(() => {
         if (probeOf !== null) probeOf.isProbing = false

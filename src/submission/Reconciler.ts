@@ -27,6 +27,7 @@ import { StatusAnswer } from "./ProviderAdapter.ts"
 import type { Providers } from "./Providers.ts"
 import { type ProviderTask, runOnce, runPollers } from "./ProviderTask.ts"
 import { makeFailureCheck } from "./publicFailure.ts"
+import { ReadBegin } from "./ReadBegin.ts"
 import { RequestSlots } from "./RequestSlots.ts"
 import { type SubmissionServices, submissionServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
@@ -175,12 +176,12 @@ const countRead = ({ metrics }: SubmissionServices, provider: ProviderName, answ
 /** Asks the provider. Yields null when its circuit let no read through, or its limit had no slot for one. */
 const readStatus = Effect.fnUntraced(function*(
   { breaker, policy, providers, requestSlots }: SubmissionServices,
-  { operation, provider: name, reference }: DueRead
+  { operation, provider: name, reference, taken_at }: DueRead
 ): Effect.fn.Return<StatusAnswer | null> {
   const provider = providers.get(name)
   if (provider === undefined || !(yield* awaitTurn(requestSlots, policy, name))) return null
   const answer = callAdapter(
-    provider.readStatus(operation, reference),
+    Effect.provideService(provider.readStatus(operation, reference), ReadBegin, taken_at),
     policy.readTimeout,
     (detail) => Effect.succeed(StatusAnswer.NotProven({ reason: "unreachable", detail }))
   )

@@ -5,6 +5,7 @@ import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
+import { gatewayFailure, type GatewayFailureCode } from "../domain/GatewayFailures.ts"
 import type { OperationId, Outcome } from "../domain/Operation.ts"
 import {
   type AuthorizationRevoked,
@@ -67,19 +68,11 @@ const fromError = (error: AttemptError): Settlement | ClaimReturn => {
     case "NotSent":
       return fromNotSent(error)
     case "PayloadUnreadable":
-      return failed("payload_unreadable", "The request could not be read, and was not sent.", error.message)
+      return failed("payload_unreadable", error.message)
     case "PayloadAltered":
-      return failed(
-        "payload_altered",
-        "The stored request is not the one that was accepted, and was not sent.",
-        error.message
-      )
+      return failed("payload_altered", error.message)
     case "AuthorizationRevoked":
-      return failed(
-        "authorization_revoked",
-        "The authorization ended before the provider took the operation; it will not be sent.",
-        error.message
-      )
+      return failed("authorization_revoked", error.message)
     default:
       // An adapter without type checks may fail with another error.
       error satisfies never
@@ -89,16 +82,12 @@ const fromError = (error: AttemptError): Settlement | ClaimReturn => {
 
 const fromNotSent = ({ isLocal, isPermanent, isRefused, reason }: NotSent): Settlement | ClaimReturn => {
   if (isPermanent === true) {
-    return failed("request_unsendable", "The request cannot be sent to its provider, and was not sent.", reason)
+    return failed("request_unsendable", reason)
   }
   if (isLocal === true) return returned(reason)
   return isRefused === true
-    ? failed(
-      "provider_unavailable",
-      "The provider answered that it did not take the request, until it was too late to send.",
-      reason
-    )
-    : failed("provider_unreachable", "The provider could not be reached until it was too late to send.", reason)
+    ? failed("provider_unavailable", reason)
+    : failed("provider_unreachable", reason)
 }
 
 const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
@@ -132,9 +121,9 @@ const fromAnswer = (id: OperationId, answer: SubmissionAnswer): Settlement => {
 }
 
 /** The operation fails, and the provider did nothing for it. */
-const failed = (code: string, message: string, reason: string): Settlement => ({
+const failed = (code: GatewayFailureCode, reason: string): Settlement => ({
   _tag: "Settlement",
-  outcome: { state: "failed", failure: { code, message } },
+  outcome: { state: "failed", failure: gatewayFailure(code) },
   evidence: { by: "submission", reason },
   reference: null,
   isSent: false

@@ -2,6 +2,7 @@ import * as Effect from "effect/Effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import type { ClockCheck } from "./ClockCheck.ts"
 import type { Drain } from "./Drain.ts"
 import { makeOutcomeRecorder } from "./OutcomeRecorder.ts"
 import type { ProviderPauses } from "./ProviderPause.ts"
@@ -15,6 +16,7 @@ export type SubmissionServices = Effect.Success<typeof submissionServices>
 
 /** The services of the worker. */
 export interface WorkerServices extends SubmissionServices {
+  readonly clockCheck: ClockCheck["Service"]
   readonly drain: Drain
   readonly pauses: ProviderPauses
   readonly witnessGate: WitnessGate

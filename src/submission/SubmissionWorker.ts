@@ -22,6 +22,7 @@ import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { type AttemptProgress, attemptUntilSent } from "./attemptUntilSent.ts"
 import { watchCircuits } from "./Circuit.ts"
 import { claimOperations, type TimedClaim } from "./claimOperations.ts"
+import { ClockCheck } from "./ClockCheck.ts"
 import { makeDrain } from "./Drain.ts"
 import { describeDefect } from "./logFailure.ts"
 import { logOutcome, logReturn } from "./logOutcome.ts"
@@ -46,7 +47,7 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
   static readonly layerManual = Layer.effect(
     SubmissionWorker,
     Effect.suspend(() => Effect.map(make, ({ task }) => SubmissionWorker.of({ runOnce: runOnce(task) })))
-  ).pipe(Layer.provide(RequestSlots.layer))
+  ).pipe(Layer.provide([RequestSlots.layer, ClockCheck.layer]))
 
   /**
    * Works until its scope closes. Then it claims nothing more, and returns the claims that wait between two attempts. Attempts
@@ -57,13 +58,14 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
     never,
     UnsafeDatabase | StoreUnavailable,
     SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
-  > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(Layer.provide(RequestSlots.layer))
+  > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(Layer.provide([RequestSlots.layer, ClockCheck.layer]))
 }
 
 const make = Effect.gen(function*() {
   const shared = yield* submissionServices
   const services: WorkerServices = {
     ...shared,
+    clockCheck: yield* ClockCheck,
     drain: makeDrain(),
     pauses: makeProviderPauses(),
     witnessGate: yield* makeWitnessGate(shared.queue)
@@ -88,8 +90,10 @@ const send = (
   timed: TimedClaim,
   release: Effect.Effect<void>
 ): Effect.Effect<void> => {
-  const { claim: { operation: { id } }, provider, unwitnessed } = timed
-  if (unwitnessed !== null) return returnClaim(services, timed, unwitnessed)
+  const { claim: { operation: { id } }, provider, refusal } = timed
+  if (refusal !== null) {
+    return Effect.andThen(logReturn(refusal, { operation_id: id, provider }), returnClaim(services, timed, refusal))
+  }
   return Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
     const progress: AttemptProgress = { isSending: false }
     const startedAt = performance.now()

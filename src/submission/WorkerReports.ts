@@ -1,6 +1,6 @@
 /**
- * Reports this process and its circuits to operators: at once, every ten seconds, and when a circuit changes. No work depends on a
- * report, and none waits for it.
+ * Reports this process, its circuits and its clock to operators: at once, every ten seconds, and when a circuit changes. No work
+ * depends on a report, and none waits for it.
  */
 import type * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
@@ -14,6 +14,7 @@ import type { ProviderName } from "../domain/Grant.ts"
 import type { CircuitState } from "../services/LedgerFigures.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { ClockCheck } from "./ClockCheck.ts"
 import { logFailure } from "./logFailure.ts"
 import { Providers } from "./Providers.ts"
 import { SubmissionPolicy } from "./SubmissionPolicy.ts"
@@ -64,6 +65,7 @@ export const layer: Layer.Layer<
   SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
 > = Layer.effectDiscard(Effect.gen(function*() {
   const { forgetWorker, reportWorker } = yield* SubmissionQueue
+  const { measure } = yield* ClockCheck
   const { workerId: worker_id } = yield* SubmissionPolicy
   const providers = yield* Providers
   const breaker = yield* CircuitBreaker.CircuitBreaker
@@ -75,7 +77,8 @@ export const layer: Layer.Layer<
     // Closed before the circuits are read: a change after that is reported next.
     yield* changed.close
     const circuits = yield* readCircuits(breaker, providers.keys())
-    yield* reportWorker({ process_id, worker_id, circuits })
+    const clock_skew_ms = yield* measure
+    yield* reportWorker({ process_id, worker_id, circuits, clock_skew_ms })
   })))
   let underWay: Fiber.Fiber<void> | null = null
   const detached = Effect.gen(function*() {
@@ -94,4 +97,4 @@ export const layer: Layer.Layer<
   yield* Effect.forkScoped(Stream.runForEach(breaker.transitions, () => changed.open))
   const pause = Effect.raceFirst(Effect.sleep(interval), changed.await)
   yield* Effect.forkScoped(Effect.withTracerEnabled(Effect.forever(Effect.andThen(detached, pause)), false))
-}))
+})).pipe(Layer.provide(ClockCheck.layer))

@@ -7,14 +7,16 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import type * as Schema from "effect/Schema"
+import { longestSkew } from "../domain/ClockSkew.ts"
 import { AuthorizationRevoked } from "../domain/Submission.ts"
 import { callAdapter } from "./callAdapter.ts"
 import { classifyAttempt } from "./Circuit.ts"
 import type { TimedClaim } from "./claimOperations.ts"
-import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
+import { type ClockReading, clockSet, elapsed, readClocks } from "./elapsed.ts"
 import { logFailure } from "./logFailure.ts"
 import { logNotSent } from "./logOutcome.ts"
 import { NotSent, Uncertain } from "./ProviderAdapter.ts"
+import { SendDeadline } from "./SendDeadline.ts"
 import type { WorkerServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
 
@@ -98,12 +100,13 @@ const attempt = (
   payload: Schema.Json
 ) => {
   const provider = providers.get(name)
-  // By the clock of this process, because the adapter compares it with the same clock.
-  const send_before = DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))
+  // By the clock of the database, for the provider. The adapter holds bytes back by the clock of this process.
+  const send_before = DateTime.addDuration(claim.claimed_at, policy.sendWithin)
+  const deadline = askedAt.wall + Duration.toMillis(policy.sendWithin)
   const answer = provider === undefined
     ? Effect.fail(local(`there is no adapter for ${name}`))
     : callAdapter(
-      provider.submit({ ...claim.operation, send_before }, payload),
+      Effect.provideService(provider.submit({ ...claim.operation, send_before }, payload), SendDeadline, deadline),
       policy.attemptTimeout,
       (reason) => Effect.fail(new Uncertain({ reason }))
     )
@@ -123,10 +126,14 @@ const attempt = (
   )
 }
 
-/** Fails after the send deadline. */
+/** Fails after the send deadline. Returns the claim if the clock was set since the claim: then nothing proves that it is right. */
 const checkDeadline = Effect.fnUntraced(function*({ policy }: WorkerServices, { askedAt }: TimedClaim) {
-  if ((yield* elapsed(askedAt)) < Duration.toMillis(policy.sendWithin)) return
-  return yield* new Blocked({ reason: "it was too late to send", isDecisive: false })
+  if ((yield* elapsed(askedAt)) >= Duration.toMillis(policy.sendWithin)) {
+    return yield* new Blocked({ reason: "it was too late to send", isDecisive: false })
+  }
+  if (Math.abs(yield* clockSet(askedAt)) > longestSkew) {
+    return yield* local("the clock of this worker was set after the claim, or the machine was suspended")
+  }
 })
 
 /**

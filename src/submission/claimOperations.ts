@@ -15,8 +15,8 @@ export interface TimedClaim {
   readonly askedAt: ClockReading
   /** The pause that this operation probes. Null if the provider was not paused. */
   readonly probeOf: ProviderPause | null
-  /** Why the witness does not let the worker send. Null: it may. */
-  readonly unwitnessed: string | null
+  /** Why the worker may not send: its clock is wrong, or the witness does not have the claim. Null: it may. */
+  readonly refusal: string | null
 }
 
 /** Milliseconds between two searches for returned claims, while there are none. */
@@ -27,7 +27,7 @@ const searchInterval = 1000
  * operations, and more returned claims if slots are left. A single slot takes turns. So returned claims that fail again and
  * again never stop the others. It claims one operation as a probe, or none, while the provider is paused. The worker never
  * sends an operation whose claim the database did not acknowledge, so a failure yields no claims. It returns those that the witness
- * did not record.
+ * did not record. It returns all claims, and pauses the provider, while its clock is not proven to be right.
  */
 export const claimOperations = (services: WorkerServices) => {
   const { metrics, pauses, policy, queue, witnessGate } = services
@@ -73,31 +73,39 @@ export const claimOperations = (services: WorkerServices) => {
     const share = shareOfReturned(provider, limit)
     const first = share > 0 ? yield* takeOver(provider, share) : []
     // A claim that hangs must not keep those at hand until they are stale, too: after `sendWithin` they are returned.
-    const fresh = first.length < limit
+    const fresh = first.length < limit && !areRefused(first)
       ? yield* claim(limit - first.length, provider, first.length > 0 ? policy.sendWithin : policy.rescueAfter)
       : []
     const left = limit - first.length - fresh.length
-    const more = left > 0 && first.length === share ? yield* takeOver(provider, left) : []
+    const more = left > 0 && first.length === share && !areRefused([...first, ...fresh])
+      ? yield* takeOver(provider, left)
+      : []
     const claimed = [...first, ...fresh, ...more]
     const refused = yield* witnessGate.record(claimed.map(({ claim }) => claim))
     const claims = claimed.map((timed): TimedClaim => ({
       ...timed,
       provider,
       probeOf,
-      unwitnessed: refused.get(timed.claim.batch) ?? null
+      refusal: timed.refusal ?? refused.get(timed.claim.batch) ?? null
     }))
+    const skewed = claimed.find(({ refusal }) => refusal !== null)
+    if (skewed !== undefined) yield* pauses.fail(provider, probeOf, skewed.refusal!)
     if (metrics !== null) metrics.of(provider).claims.value += claims.length
     if (claims.length === 0) yield* pauses.release(probeOf)
     return claims
   })
 }
 
+const areRefused = (claims: ReadonlyArray<Pick<TimedClaim, "refusal">>) =>
+  claims.some(({ refusal }) => refusal !== null)
+
 /**
  * Claims with a statement, and waits for its answer for `patience`. If the worker abandons a claim, its rows stay `submitting`
- * until they are stale. A worker that is asked to stop waits for `storeTimeout` only.
+ * until they are stale. A worker that is asked to stop waits for `storeTimeout` only. The times of the claims show whether the clock
+ * of this process is right.
  */
 const claimWithin = Effect.fnUntraced(function*(
-  { drain, policy }: WorkerServices,
+  { clockCheck, drain, policy }: WorkerServices,
   statement: Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>,
   patience: Duration.Duration
 ) {
@@ -117,5 +125,6 @@ const claimWithin = Effect.fnUntraced(function*(
       )
     )
   )
-  return claims.map((claim) => ({ claim, askedAt }))
+  const refusal = yield* clockCheck.ofClaims(askedAt.wall, claims)
+  return claims.map((claim) => ({ claim, askedAt, refusal }))
 })

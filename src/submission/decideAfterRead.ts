@@ -1,6 +1,7 @@
 /**
  * Decides the consequence of a status read (specification, "States and transitions").
  */
+import { gatewayFailure } from "../domain/GatewayFailures.ts"
 import type { Outcome } from "../domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference } from "../domain/Submission.ts"
 import { type Contradiction, findContradiction } from "./contradiction.ts"
@@ -71,7 +72,7 @@ const decideByRule = (
       return due.state === "indeterminate"
         ? {
           _tag: "Record",
-          outcome: { state: "failed", failure: neverReceived },
+          outcome: { state: "failed", failure: gatewayFailure("provider_never_received") },
           evidence: answered("status_read", answer.evidence),
           reference: null
         }
@@ -86,9 +87,4 @@ const decideByRule = (
         }
         : postpone
   }
-}
-
-const neverReceived = {
-  code: "provider_never_received",
-  message: "The provider never received the operation, and would not accept it any more."
 }

@@ -15,6 +15,10 @@ export const readClocks: Effect.Effect<ClockReading> = Effect.zipWith(
   (wall, monotonic) => ({ wall, monotonic })
 )
 
+/** Milliseconds that passed by the wall clock and not by the other one since a reading: about by how much the clock was set. */
+export const clockSet = (since: ClockReading): Effect.Effect<number> =>
+  Effect.map(readClocks, (now) => now.wall - since.wall - Number(now.monotonic - since.monotonic) / 1_000_000)
+
 /** Milliseconds since a reading, by the clock that is further ahead. */
 export const elapsed = (since: ClockReading): Effect.Effect<number> =>
   Effect.map(

@@ -39,8 +39,8 @@ export const logOutcome = (outcome: Outcome, reason: unknown, about: About): Eff
     case "failed":
       return Effect.annotateLogs(Effect.logWarning("Operation failed"), {
         ...about,
+        // Without the message: it is the provider's own text, and may repeat the payload.
         code: outcome.failure.code,
-        failure: outcome.failure.message,
         ...reason === undefined ? {} : { reason }
       })
     default:

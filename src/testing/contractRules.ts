@@ -3,6 +3,7 @@
  * broken, or null.
  */
 import * as Data from "effect/Data"
+import { isGatewayFailureCode } from "../domain/GatewayFailures.ts"
 import type { AnswerSubject, ReceivedRequest } from "./BankAnswer.ts"
 import type { Observation, Said } from "./ContractScene.ts"
 
@@ -107,6 +108,7 @@ export const namesAreOf =
 export const hasFailure = (code: string | undefined): Rule => ({ said }) => {
   if (!("code" in said)) return null
   if (said.code === "" || said.message === "") return "A refusal needs a code and a message, which become public"
+  if (isGatewayFailureCode(said.code)) return `The code ${said.code} is reserved: only the gateway may give it`
   return code === undefined || said.code === code ? null : `The code must be ${code}: the adapter reported ${said.code}`
 }
 

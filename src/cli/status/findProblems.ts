@@ -2,6 +2,7 @@
  * What `status` finds wrong in the figures of the ledger, and the call that shows more.
  */
 import * as Duration from "effect/Duration"
+import { describeSkew, longestSkew, warnedSkew } from "../../domain/ClockSkew.ts"
 import { workerSeenWithin } from "../../domain/FiguresForm.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { isTerminal, type OperationState } from "../../domain/Operation.ts"
@@ -114,7 +115,15 @@ const workerProblems = (figures: LedgerFiguresNow): ReadonlyArray<Problem> => {
       command: null
     }))
   )
-  if (seen.length > 0 || waiting === 0) return circuits
+  const clocks = seen.flatMap(({ clock_skew_ms, process_id, worker_id }): ReadonlyArray<Problem> =>
+    clock_skew_ms === null || Math.abs(clock_skew_ms) <= warnedSkew ? [] : [{
+      message: `the clock of worker ${worker_id ?? process_id} is ${describeSkew(clock_skew_ms)}${
+        Math.abs(clock_skew_ms) > longestSkew ? ", so it sends nothing" : ""
+      }`,
+      command: null
+    }]
+  )
+  if (seen.length > 0 || waiting === 0) return [...clocks, ...circuits]
   return [{
     message: `no worker has reported for ${formatSpan(Duration.toMillis(workerSeenWithin))}, and ${
       counted(waiting, "operation is", "operations are")

@@ -3,6 +3,7 @@
  */
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
+import { formatSkew, warnedSkew } from "../../domain/ClockSkew.ts"
 import { workerSeenWithin } from "../../domain/FiguresForm.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationState } from "../../domain/Operation.ts"
@@ -83,6 +84,13 @@ const workerColumns = (figures: LedgerFiguresNow): ReadonlyArray<Column<SeenWork
       style: isSeen(worker, figures) ? undefined : "yellow"
     }),
     align: "right"
+  },
+  {
+    title: "clock",
+    cell: ({ clock_skew_ms }) => ({
+      text: clock_skew_ms === null ? "" : clock_skew_ms === 0 ? "right" : formatSkew(clock_skew_ms),
+      style: Math.abs(clock_skew_ms ?? 0) > warnedSkew ? "red" : undefined
+    })
   },
   {
     title: "circuits",

@@ -27,7 +27,7 @@ export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: Mem
       send_before: DateTime.makeUnsafe(after(terms.send_within)),
       claimed_by: terms.worker
     })
-    return toClaim(claimed)
+    return toClaim(claimed, now())
   }
 
   /** The lanes of the index `operations_to_claim`, in the order of their names. */

@@ -1,6 +1,7 @@
 /**
  * The payloads of claims in memory.
  */
+import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { Claim } from "../../domain/Submission.ts"
 import { makeOpenPayload } from "../internal/openPayload.ts"
@@ -22,9 +23,10 @@ export const makePayloads = Effect.gen(function*() {
       : cipher.keyIds.includes(payload.key_id)
   }
 
-  const toClaim = (record: MemoryRecord): Claim => ({
+  const toClaim = (record: MemoryRecord, claimed_at: DateTime.Utc): Claim => ({
     operation: toProviderOperation(record),
     revision: record.operation.revision,
+    claimed_at,
     payload: openPayload({ ...record.operation, request_digest: record.digest, sealed: record.payload })
   })
 

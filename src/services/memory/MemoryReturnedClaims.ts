@@ -50,7 +50,7 @@ export const makeReturnedClaims = (table: MemoryQueueTable, payloads: MemoryPayl
       send_before: DateTime.makeUnsafe(from + within),
       due_at: from + Duration.toMillis(terms.rescue_after)
     })
-    return payloads.toClaim(taken)
+    return payloads.toClaim(taken, table.now())
   }
 
   const claimReturned = (provider: ProviderName, limit: number, terms: ClaimTerms) =>

@@ -47,7 +47,16 @@ export const makeStatusReads = (table: MemoryQueueTable) => {
     })
     const { acknowledged, operation: { revision, state }, owner: { provider }, reads, reference } = taken
     return active
-      ? { operation: toProviderOperation(taken), provider, state, revision, reference, acknowledged, reads }
+      ? {
+        operation: toProviderOperation(taken),
+        taken_at: table.now(),
+        provider,
+        state,
+        revision,
+        reference,
+        acknowledged,
+        reads
+      }
       : null
   }
 

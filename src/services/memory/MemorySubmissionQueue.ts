@@ -23,6 +23,7 @@ export const makeMemory = Effect.gen(function*() {
     markChanges: Effect.void,
     // `LedgerFigures` has no implementation in memory.
     foldCounts: Effect.void,
+    readClock: Effect.sync(table.now),
     reportWorker: () => Effect.void,
     forgetWorker: () => Effect.void,
     ...makeClaims(table, payloads),

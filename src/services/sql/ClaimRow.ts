@@ -9,6 +9,7 @@ import { type SubmissionRow, toProviderOperation } from "./SubmissionRow.ts"
 /** The columns of a claimed operation, and of its payload: null if the payload is missing. */
 export interface ClaimRow extends SubmissionRow {
   readonly created_at: Date
+  readonly claimed_at: Date
   readonly request_digest: Uint8Array
   readonly payload: Uint8Array | null
   readonly key_id: string | null
@@ -21,6 +22,7 @@ export const makeToClaim = Effect.gen(function*() {
   return (row: ClaimRow): Claim => ({
     operation: toProviderOperation(row),
     revision: row.revision,
+    claimed_at: DateTime.fromDateUnsafe(row.claimed_at),
     ...row.batch === undefined ? {} : { batch: row.batch },
     payload: openPayload({
       id: row.id,

@@ -21,6 +21,7 @@ import {
   idle,
   millis,
   plannedLimit,
+  present,
   reviewAfter,
   standing,
   submissionColumns
@@ -214,7 +215,8 @@ const claimStatement = (
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )${witnessed_by === undefined ? "" : countBatch(next, "$1", "claimed")}
   SELECT lanes_state.*, coalesce(${walkedOf("operations_to_claim")} - (SELECT walked FROM began), 0) AS walked${marks},
-    ${placeColumn}, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
+    ${placeColumn}, ${present} AS claimed_at,
+    ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
   witnessed_by === undefined ? "" : batchColumn
 }
   FROM (

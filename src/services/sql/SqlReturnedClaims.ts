@@ -28,6 +28,7 @@ import {
   idle,
   millis,
   plannedLimit,
+  present,
   reviewAfter,
   standing,
   submissionColumns
@@ -123,7 +124,8 @@ const claimReturnedStatement = (planned: number, { witnessed_by }: ClaimTerms) =
     SET due_at = now() + ${idle("$5")}, ${reviewAfter(millis("$6"))}
     FROM due WHERE o.id = due.id AND o.client_id = due.client_id AND NOT due.ready
   )${witnessed_by === undefined ? "" : countBatch("$10", "$1", "taken")}
-  SELECT due_count, ${placeColumn}, ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
+  SELECT due_count, ${placeColumn}, ${present} AS claimed_at,
+    ${submissionColumns}, o.created_at, o.request_digest, o.payload, o.key_id${
   witnessed_by === undefined ? "" : batchColumn
 }
   FROM (SELECT count(*)::integer AS due_count FROM due) l

@@ -1,6 +1,7 @@
 /**
  * Status reads in PostgreSQL: which operations a reconciler reads next, and when it reads them again.
  */
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -16,6 +17,7 @@ import {
   isExamined,
   millis,
   nextRead,
+  present,
   reviewAfter,
   standing,
   submissionColumns
@@ -23,6 +25,7 @@ import {
 import { type SubmissionRow, toDate, toProviderOperation } from "./SubmissionRow.ts"
 
 interface ReadRow extends SubmissionRow {
+  readonly taken_at: Date
   readonly state: OperationState
   readonly reference: ProviderReference | null
   readonly acknowledged: boolean
@@ -41,6 +44,7 @@ type TakenRow = DueCount & (ReadRow | { readonly id: null })
 
 const toDueRead = (provider: ProviderName, row: ReadRow): DueRead => ({
   operation: toProviderOperation(row),
+  taken_at: DateTime.fromDateUnsafe(row.taken_at),
   provider,
   state: row.state,
   revision: row.revision,
@@ -107,7 +111,7 @@ const readingSince = "CASE WHEN due.active THEN now() END"
 
 /** Ends a statement whose `due` are the due operations, and whose `taken` returns the updated ones. */
 const selectTaken = (more = "") => `
-  SELECT due_count${more}, ${submissionColumns}, o.state, o.reference, o.acknowledged, o.reads
+  SELECT due_count${more}, ${present} AS taken_at, ${submissionColumns}, o.state, o.reference, o.acknowledged, o.reads
   FROM (SELECT count(*)::integer AS due_count FROM due) l
   LEFT JOIN taken o ON o.active`
 

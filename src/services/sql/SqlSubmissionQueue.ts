@@ -1,6 +1,7 @@
 /**
  * The submission queue in PostgreSQL, put together from its parts.
  */
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -50,10 +51,14 @@ export const makeSql = Effect.gen(function*() {
     Effect.withSpan("SubmissionQueue.foldCounts")
   )
 
+  const readClock = orUnavailable(
+    sql.unsafe<{ readonly at: Date }>("SELECT date_trunc('milliseconds', clock_timestamp()) AS at")
+  ).pipe(Effect.map(([row]) => DateTime.fromDateUnsafe(row!.at)), Effect.withSpan("SubmissionQueue.readClock"))
+
   const reportWorker = Effect.fn("SubmissionQueue.reportWorker")(
-    ({ circuits, process_id, worker_id }: WorkerReport) =>
+    ({ circuits, clock_skew_ms, process_id, worker_id }: WorkerReport) =>
       Effect.asVoid(orUnavailable(
-        sql.unsafe(reportWorkerStatement, [process_id, worker_id, version, JSON.stringify(circuits)])
+        sql.unsafe(reportWorkerStatement, [process_id, worker_id, version, JSON.stringify(circuits), clock_skew_ms])
       ))
   )
 
@@ -64,6 +69,7 @@ export const makeSql = Effect.gen(function*() {
   return {
     markChanges,
     foldCounts,
+    readClock,
     reportWorker,
     forgetWorker,
     ...yield* makeClaims(guard),

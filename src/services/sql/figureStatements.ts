@@ -158,7 +158,8 @@ export const nowStatement = `
       version: "version",
       started_at: epoch("started_at"),
       seen_at: epoch("seen_at"),
-      circuits: "circuits"
+      circuits: "circuits",
+      clock_skew_ms: "clock_skew_ms"
     },
     "(SELECT * FROM worker_reports WHERE seen_at > now() - interval '1 day' ORDER BY seen_at DESC, process_id) w"
   )
@@ -182,12 +183,14 @@ export const flowStatement = `
   ) c ON true
   ORDER BY at NULLS FIRST, provider`
 
-/** `$1` to `$4`: process, worker id, version and circuits. Forgets processes that reported nothing for a day. */
+/** `$1` to `$5`: process, worker id, version, circuits and skew of the clock. Forgets processes that reported nothing for a day. */
 export const reportWorkerStatement = `
   WITH forgotten AS (
     DELETE FROM worker_reports WHERE seen_at < now() - interval '1 day' AND process_id <> $1::uuid
   )
-  INSERT INTO worker_reports (process_id, worker_id, version, circuits) VALUES ($1::uuid, $2, $3, $4::jsonb)
-  ON CONFLICT (process_id) DO UPDATE SET seen_at = clock_timestamp(), circuits = excluded.circuits`
+  INSERT INTO worker_reports (process_id, worker_id, version, circuits, clock_skew_ms)
+  VALUES ($1::uuid, $2, $3, $4::jsonb, $5::float8)
+  ON CONFLICT (process_id) DO UPDATE
+  SET seen_at = clock_timestamp(), circuits = excluded.circuits, clock_skew_ms = excluded.clock_skew_ms`
 
 export const forgetWorkerStatement = "DELETE FROM worker_reports WHERE process_id = $1::uuid"

@@ -148,8 +148,8 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       operation_counts: { SELECT: "all" },
       worker_reports: {
         SELECT: "all",
-        INSERT: ["process_id", "worker_id", "version", "circuits"],
-        UPDATE: ["seen_at", "circuits"],
+        INSERT: ["process_id", "worker_id", "version", "circuits", "clock_skew_ms"],
+        UPDATE: ["seen_at", "circuits", "clock_skew_ms"],
         DELETE: true
       },
       provider_limits: {

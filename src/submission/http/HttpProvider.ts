@@ -29,6 +29,8 @@ import type { ProviderOperation, ProviderReference } from "../../domain/Submissi
 import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
 import { withinTime } from "../../http/withinTime.ts"
 import { namesNothing, NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../ProviderAdapter.ts"
+import { ReadBegin } from "../ReadBegin.ts"
+import { SendDeadline } from "../SendDeadline.ts"
 import {
   byStatus,
   type Decode,
@@ -152,7 +154,7 @@ const submit = (adapter: Adapter) =>
           )
         )
       )
-      const notAfter = operation.send_before === null ? null : DateTime.toEpochMillis(operation.send_before)
+      const notAfter = (yield* SendDeadline) ?? operation.send_before?.epochMilliseconds ?? null
       const clock = yield* Clock.Clock
       if (notAfter !== null && clock.currentTimeMillisUnsafe() >= notAfter) {
         return yield* new NotPrepared({ reason: "send_before has passed" })
@@ -191,8 +193,8 @@ const notProven = ({ failure, reason, retryAfter, status }: NoAnswer): StatusAns
 }
 
 /**
- * Turns "not found" into `NeverReceived` after the consistency window. `askedAt` is the start of the read; the provider's
- * answer reflects that instant or a later one.
+ * Turns "not found" into `NeverReceived` after the consistency window. `askedAt` is no later than the start of the read; the
+ * provider's answer reflects that instant or a later one.
  */
 const orNeverReceived = (
   status: StatusAnswer,
@@ -223,7 +225,7 @@ const readStatus = (adapter: Adapter) =>
       const request = yield* prepareRequest(
         Effect.suspend(() => encodeStatusRead(baseUrl, options.status.request(operation, reference), credentials))
       )
-      const askedAt = yield* DateTime.now
+      const askedAt = (yield* ReadBegin) ?? (yield* DateTime.now)
       const gate = makeSendGate(yield* Clock.Clock, null)
       const answer = yield* exchange(client, request, limits, gate, Object.keys(credentials))
       const status = yield* decodeAnswer(options.status.decode, answer, adapter)

@@ -96,8 +96,8 @@ interface DeadlineInRequest {
 interface FinalNotFound {
   /**
    * The consistency window that the provider documents. If the provider does not know an operation so long after
-   * `send_before`, it never received the operation. Add the greatest difference of the clocks. Default: no window, and
-   * "not found" proves nothing.
+   * `send_before`, it never received the operation. Add the greatest difference between its clock and that of the database.
+   * Default: no window, and "not found" proves nothing.
    */
   readonly notFoundIsFinalAfter?: Duration.Input
 }

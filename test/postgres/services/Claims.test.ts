@@ -56,6 +56,9 @@ queueConformance("a claim", (it) => {
         send_before: null
       })
       assert.strictEqual(claim!.revision, 2)
+      const { send_before } = claim!.operation
+      const within = send_before!.epochMilliseconds - claim!.claimed_at.epochMilliseconds
+      assert.approximately(within, Duration.toMillis(claimTerms.send_within), 1, "both by the clock of the database")
       assert.deepStrictEqual(yield* claim!.payload, payload)
       const shown = yield* ledger.show(operation.id)
       assert.deepStrictEqual(shown, {

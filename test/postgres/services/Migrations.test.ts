@@ -26,7 +26,8 @@ const all = [
   "0013_provider_limits",
   "0014_replication",
   "0015_witness",
-  "0016_token_keys"
+  "0016_token_keys",
+  "0017_clock_skew"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

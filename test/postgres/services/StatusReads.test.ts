@@ -47,7 +47,9 @@ queueConformance("a status read that is due", (it) => {
         const before = yield* ledger.show(id)
         const [read, ...others] = yield* queue.takeReads(grant.provider, 10, readTerms)
         assert.isEmpty(others)
-        const { operation, ...rest } = read!
+        const { operation, taken_at, ...rest } = read!
+        const now = yield* queue.readClock
+        isAbout(taken_at.epochMilliseconds - now.epochMilliseconds, Duration.zero)
         assert.deepStrictEqual(rest, {
           provider: grant.provider,
           state,

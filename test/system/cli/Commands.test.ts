@@ -332,7 +332,8 @@ describe("The command line", () => {
             "0013_provider_limits",
             "0014_replication",
             "0015_witness",
-            "0016_token_keys"
+            "0016_token_keys",
+            "0017_clock_skew"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })

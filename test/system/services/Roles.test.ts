@@ -229,11 +229,17 @@ describe("Figures about the ledger", () => {
   it.live("are read by the reader, and kept by the writer, who can change no count", () =>
     Effect.gen(function*() {
       const { as } = yield* rolesWith()
-      const report = { process_id: randomUUID(), worker_id: "first", circuits: { bank: "open" } } as const
+      const report = {
+        process_id: randomUUID(),
+        worker_id: "first",
+        circuits: { bank: "open" },
+        clock_skew_ms: -2500
+      } as const
       yield* Effect.gen(function*() {
         const queue = yield* SubmissionQueue
         yield* queue.reportWorker(report)
         yield* queue.reportWorker({ ...report, process_id: randomUUID() })
+        yield* queue.readClock
         yield* queue.foldCounts
         yield* denied("DELETE FROM operation_counts")
         yield* denied("SELECT recount_operations()")

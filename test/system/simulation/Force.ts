@@ -53,6 +53,7 @@ export const claimOf = (simulation: Simulation, { operation, owner }: MemoryReco
     send_before: DateTime.makeUnsafe(databaseTime(simulation) + Duration.toMillis(terms.send_within))
   },
   revision: operation.revision + 1,
+  claimed_at: DateTime.makeUnsafe(databaseTime(simulation)),
   payload: Effect.succeed({})
 })
 

@@ -3,6 +3,7 @@
  * has the true state of the provider.
  */
 import * as Duration from "effect/Duration"
+import { longestSkew } from "../../../src/domain/ClockSkew.ts"
 import {
   canTransition,
   isEvidence,
@@ -44,6 +45,9 @@ interface Facts {
 /** Failures that need an attempt with this end. A local failure justifies none. */
 const unsentCodes = ["provider_unreachable", "provider_unavailable"]
 
+/** Milliseconds: by how much clocks of other speeds drift apart between a claim and its last attempt. */
+const mostDrift = 250
+
 /** Operations whose consent ended long ago are examined at least every five minutes, in milliseconds. */
 export const longestIdle = 300_000
 
@@ -77,6 +81,8 @@ export class Judge {
   violation: Violation | null = null
   /** A server that was replaced goes on. Then a worker may return its claim of an operation that another history sent. */
   hasTwoHistories = false
+  /** When a clock was last set, in true time. */
+  clocksSetAt = -Infinity
   /** Requests that arrived at providers with a limit. */
   arrivals = 0
   /** The last arrivals at each provider with a limit, in true time. */
@@ -244,6 +250,13 @@ export class Judge {
     if (since > this.#options.longestIgnorance) {
       this.violate("no attempt starts after consent was revoked", `${this.name(id)}, ${since} ms after that`)
     }
+  }
+
+  /** A process starts an attempt while its clock shows `shown`. Clocks that were set since its claim do not count. */
+  compareClocks(id: OperationId, shown: number): void {
+    const skew = shown - this.#options.databaseTime()
+    if (Math.abs(skew) <= longestSkew + mostDrift || this.clocksSetAt >= this.#factsOf(id).claimedAt) return
+    this.violate("nothing is sent by a wrong clock", `${this.name(id)}, ${skew} ms ahead of the database`)
   }
 
   /** The first byte leaves a process. */

@@ -35,6 +35,11 @@ export class MachineClock implements Clock.Clock {
     this.#offset = offset
   }
 
+  /** Sets the wall clock to what another clock shows. */
+  follow(other: MachineClock): void {
+    this.#offset += other.currentTimeMillisUnsafe() - this.currentTimeMillisUnsafe()
+  }
+
   /** Suspends the machine for this many milliseconds: its monotonic clock does not advance. */
   standStill(duration: number): void {
     this.#stoodStill += duration

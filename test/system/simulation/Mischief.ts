@@ -177,6 +177,7 @@ export class Mischief {
     const { clock } = isDatabase ? database : chance.pick([...processes, ...providers])
     // Due times and circuits are instants: a clock set far back would delay them for as long.
     clock.set(chance.between(Math.max(-skew, clock.offset - (isDatabase ? 2000 : 20_000)), skew))
+    this.#simulation.judge.clocksSetAt = this.#simulation.world.now
     trace.note("clock set", null)
   }
 

@@ -141,7 +141,7 @@ const drawCommonScenario = (chance: Chance): Scenario => {
     mean
   )
   const forgets = mishaps.failover < Infinity && chance.happens(0.7)
-  const skew = isExact ? chance.pick([0, 20, 150]) : chance.pick([1000, 10_000, 3_600_000])
+  const skew = isExact ? chance.pick([0, 20, 150]) : chance.pick([1000, 2400, 3_600_000])
   const traits = (name: string): Traits => {
     const refusesLate = chance.happens(isExact ? 0.7 : 0.1)
     const consistency = chance.pick([20, 300, 2000])

@@ -165,6 +165,7 @@ export class SimulatedDatabase {
       markChanges: Effect.void,
       // Nothing here reads figures.
       foldCounts: Effect.void,
+      readClock: send("readClock", (queue) => queue.readClock),
       reportWorker: () => Effect.void,
       forgetWorker: () => Effect.void,
       claim: (...args) => send("claim", (queue) => queue.claim(...args)),

@@ -13,6 +13,8 @@ import {
   SubmissionAnswer,
   Uncertain
 } from "../../../src/submission/ProviderAdapter.ts"
+import { ReadBegin } from "../../../src/submission/ReadBegin.ts"
+import { SendDeadline } from "../../../src/submission/SendDeadline.ts"
 import type { Judge, Truth } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"
@@ -165,24 +167,30 @@ export class SimulatedProvider {
     }
   }
 
-  #submit(process: SimulatedProcess, { id, send_before }: ProviderOperation) {
+  #submit(process: SimulatedProcess, operation: ProviderOperation) {
+    return Effect.flatMap(SendDeadline, (deadline) => this.#attempt(process, operation, deadline!))
+  }
+
+  /** `deadline` is by the clock of the process. */
+  #attempt(process: SimulatedProcess, { id, send_before }: ProviderOperation, deadline: number) {
     return Effect.callback<SubmissionAnswer, NotSent | Uncertain>((resume) => {
       const { chance, trace } = this.#world
       const { faults } = this
       let isWaiting = true
       const attempt: Attempt = { id, process, stage: "connecting" }
       this.#judge.attempted(id, this.#find(id), (instant) => process.stoppedAt >= instant)
+      this.#judge.compareClocks(id, process.clock.currentTimeMillisUnsafe())
       this.#attempts.push(attempt)
       const later = (delay: number, run: () => void) =>
         this.#world.after(delay, () => isWaiting ? run() : undefined, process)
       const notSent = (reason: "refused" | "late" | "local failure") => {
         attempt.stage = "over"
         trace.note(`not sent: ${reason}`, process.name, this.#judge.name(id))
-        const isLocal = reason === "local failure"
+        const isLocal = reason !== "refused"
         if (!isLocal) this.#judge.notSent(id, "provider_unreachable")
         resume(Effect.fail(new NotSent({ reason, ...isLocal ? { isLocal } : {} })))
       }
-      const isLate = () => process.clock.currentTimeMillisUnsafe() >= DateTime.toEpochMillis(send_before!)
+      const isLate = () => process.clock.currentTimeMillisUnsafe() >= deadline
       const connect = () => {
         if (chance.happens(faults.refused)) return notSent("refused")
         if (isLate()) return notSent("late")
@@ -322,11 +330,15 @@ export class SimulatedProvider {
   }
 
   #readStatus(process: SimulatedProcess, operation: ProviderOperation) {
+    return Effect.flatMap(ReadBegin, (begin) => this.#read(process, operation, DateTime.toEpochMillis(begin!)))
+  }
+
+  /** `askedAt` is by the clock of the database. */
+  #read(process: SimulatedProcess, operation: ProviderOperation, askedAt: number) {
     return Effect.callback<StatusAnswer>((resume) => {
       const { chance, trace } = this.#world
       const { faults } = this
       const name = this.#judge.name(operation.id)
-      const askedAt = process.clock.currentTimeMillisUnsafe()
       let isWaiting = true
       const answer = (said: Effect.Effect<StatusAnswer>) => {
         const delay = chance.happens(faults.lateAnswer) ? chance.between(100, 3000) : chance.below(20)

@@ -83,6 +83,7 @@ const kinds = [
   "statement: hint",
   "statement: mayStillSend",
   "statement: postpone",
+  "statement: readClock",
   "statement: prepare",
   "statement: record",
   "statement: recordAll",

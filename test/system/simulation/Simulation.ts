@@ -112,6 +112,9 @@ const mostSteps = 200_000
  */
 const patience = 180_000 + longestIdle + 2 * lostTakeOver
 
+/** Milliseconds between two corrections of the clocks, while there are no faults. */
+const correction = 10_000
+
 /** Milliseconds: longer than the rescuer's pause between two searches for operations to review. */
 const outage = 70_000
 
@@ -192,6 +195,7 @@ export class Simulation {
       opsBeforeYield,
       workerId: predecessor?.workerId ?? `worker-${this.processes.length + 1}`
     })
+    if (this.isCalm) process.clock.follow(this.database.clock)
     this.processes.push(process)
     this.mischief.supervise(process)
     const announcements = Effect.runSync(Queue.sliding<ProviderName>(4))
@@ -263,10 +267,19 @@ export class Simulation {
     this.mischief.end()
     this.accounts.settleStanding()
     this.isCalm = true
+    this.#correctClocks()
     // One process is enough for the rest.
     this.world.after(1000, () => {
       for (const process of this.processes.filter(({ isGone }) => !isGone).slice(1)) process.drain()
     })
+  }
+
+  /** The clocks of the processes follow that of the database from now on. */
+  #correctClocks(): void {
+    if (this.isEnding) return
+    for (const { clock, isGone } of this.processes) if (!isGone) clock.follow(this.database.clock)
+    this.judge.clocksSetAt = this.world.now
+    this.world.after(correction, () => this.#correctClocks())
   }
 
   #isOver(): boolean {

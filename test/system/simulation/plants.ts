@@ -7,6 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { OperationId } from "../../../src/domain/Operation.ts"
+import type { Claim } from "../../../src/domain/Submission.ts"
 import { shareSlots, stateAfter, toSlots, unusedLimit } from "../../../src/services/internal/providerSlots.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { moveRecord } from "../../../src/services/memory/recordRules.ts"
@@ -405,6 +406,18 @@ export const plants: Readonly<Record<string, () => Plant>> = {
     remoteQueue: (queue) => ({ ...queue, reserveSlots: reserveInMemory().reserveSlots }),
     circumstances: limited
   }),
+  "a claim that is compared with the worker's own clock": () => {
+    const asIfClaimedNow = (claims: ReadonlyArray<Claim>) =>
+      Effect.map(DateTime.now, (claimed_at) => claims.map((claim) => ({ ...claim, claimed_at })))
+    return {
+      remoteQueue: (queue) => ({
+        ...queue,
+        claim: (...args) => Effect.flatMap(queue.claim(...args), asIfClaimedNow),
+        claimReturned: (...args) => Effect.flatMap(queue.claimReturned(...args), asIfClaimedNow)
+      }),
+      circumstances: (scenario) => ({ ...scenario, skew: 60_000 })
+    }
+  },
   "a send deadline by a clock that can be set": () => ({
     circumstances: (scenario) => ({
       ...scenario,

@@ -50,7 +50,7 @@ const recorded = SqlClient.SqlClient.use((sql) =>
 )
 
 const report = (worker_id: string, process_id = crypto.randomUUID()) =>
-  SubmissionQueue.use(({ reportWorker }) => reportWorker({ process_id, worker_id, circuits: {} }))
+  SubmissionQueue.use(({ reportWorker }) => reportWorker({ process_id, worker_id, circuits: {}, clock_skew_ms: null }))
 
 /** A ledger with a grant. */
 const scene = Effect.gen(function*() {

@@ -17,7 +17,8 @@ const worker: SeenWorker = {
   version: "1.0.0",
   started_at: before(hour),
   seen_at: before(second),
-  circuits: { [provider]: "closed" }
+  circuits: { [provider]: "closed" },
+  clock_skew_ms: 0
 }
 
 const healthy: LedgerFiguresNow = {
@@ -113,6 +114,17 @@ describe("status", () => {
     const open = { ...worker, circuits: { [provider]: "open" as const } }
     assert.deepStrictEqual(problems({ workers: [open] }), ["bank: the circuit of worker worker-1 is open"])
     assert.deepStrictEqual(problems({ workers: [worker, { ...open, seen_at: before(31 * second) }] }), [])
+  })
+
+  it("names clocks that differ by more than two seconds, of workers that run, and tells which of them send nothing", () => {
+    const skewed = (clock_skew_ms: number | null) => problems({ workers: [{ ...worker, clock_skew_ms }] })
+    assert.deepStrictEqual(skewed(-2001), ["the clock of worker worker-1 is 2.0 s behind the clock of the database"])
+    assert.deepStrictEqual(skewed(60_000), [
+      "the clock of worker worker-1 is 60.0 s ahead of the clock of the database, so it sends nothing"
+    ])
+    for (const right of [2000, -2000, null]) assert.deepStrictEqual(skewed(right), [])
+    const gone = { ...worker, clock_skew_ms: 60_000, seen_at: before(31 * second) }
+    assert.deepStrictEqual(problems({ workers: [worker, gone] }), [])
   })
 
   it("misses workers only while there is work for them", () => {

@@ -18,7 +18,8 @@ const worker = (seconds: number) => ({
   version: "1",
   started_at: ago(100),
   seen_at: ago(seconds),
-  circuits: {}
+  circuits: {},
+  clock_skew_ms: 0
 })
 
 const figures = (provider: string): LedgerFiguresNow => ({

@@ -12,6 +12,8 @@ import type { ProviderReference } from "../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
 import { NotSent, StatusAnswer } from "../../../src/submission/ProviderAdapter.ts"
+import { ReadBegin } from "../../../src/submission/ReadBegin.ts"
+import { SendDeadline } from "../../../src/submission/SendDeadline.ts"
 import {
   answering,
   inMillis,
@@ -26,6 +28,25 @@ import {
 } from "../../fixtures/submission/HttpProviderServer.ts"
 
 const headerOf = (head: string, name: string) => new RegExp(`^${name}: (.*)$`, "im").exec(head)?.[1]
+
+describe("A submission", () => {
+  it.live("tells the provider `send_before`, and is held back by the deadline of the process", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(response(200, succeeded)))
+      const options = optionsFor(server.url, { sendBeforeHeader: "Send-Before" })
+      const [early, late] = [yield* inMillis(-3_600_000), yield* inMillis(3_600_000)]
+      const submit = (send_before: DateTime.Utc, deadline: DateTime.Utc) =>
+        Effect.provideService(
+          submitTo(options, operationOf({ send_before })),
+          SendDeadline,
+          DateTime.toEpochMillis(deadline)
+        )
+      assert.strictEqual((yield* submit(early, late))._tag, "Succeeded")
+      assert.strictEqual(headerOf(server.requests[0]!.head, "send-before"), DateTime.formatIso(early))
+      assert.deepInclude(yield* submit(late, early), { _tag: "NotSent", reason: "send_before has passed" })
+      assert.lengthOf(server.requests, 1)
+    }).pipe(Effect.provide(ProviderHttpClient.layer())))
+})
 
 describe("Decoders", () => {
   const layer = ProviderHttpClient.layer()
@@ -163,6 +184,18 @@ describe("A status read", () => {
         const status = yield* readFrom(optionsFor(server.url, window), operation)
         assert.deepInclude(status, { _tag: "NotProven", reason: "not_found" })
       }
+    }).pipe(Effect.provide(layer)))
+
+  it.live("that began within the window by the clock of the database proves nothing, with any clock of the process", () =>
+    Effect.gen(function*() {
+      const server = yield* rawServer(answering(notFound))
+      const operation = yield* past(3600)
+      const read = (seconds: number) =>
+        readFrom(optionsFor(server.url, window), operation).pipe(
+          Effect.provideService(ReadBegin, DateTime.add(operation.send_before!, { seconds }))
+        )
+      assert.deepInclude(yield* read(9), { _tag: "NotProven", reason: "not_found" })
+      assert.strictEqual((yield* read(11))._tag, "NeverReceived")
     }).pipe(Effect.provide(layer)))
 
   it.effect("that began within the window proves nothing, even if the answer arrives later", () =>

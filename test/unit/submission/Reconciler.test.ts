@@ -299,14 +299,14 @@ describe("An operation that was accepted before the database was replaced", () =
 })
 
 describe("A failure that a status read proves", () => {
-  it.effect("is logged at WARN, with provider, operation, code and message", () =>
+  it.effect("is logged at WARN, with provider, operation and code, and without the provider's message", () =>
     Effect.gen(function*() {
       const { id, world } = yield* worldWith("submitted", { read: () => Effect.succeed(failed) })
       yield* TestClock.adjust("1 hour")
       yield* world.reconcile
       const lines = world.logs.filter(({ message }) => message === "Operation failed")
       assert.deepStrictEqual(lines.map(({ annotations, level }) => [level, annotations]), [
-        ["WARN", { operation_id: id, provider: bank, code: "account_closed", failure: "Closed." }]
+        ["WARN", { operation_id: id, provider: bank, code: "account_closed" }]
       ])
     }))
 

@@ -64,7 +64,12 @@ it.effect("A process reports itself at once and every ten seconds, and removes i
     assert.lengthOf(table.reports, 3)
     const [{ process_id }] = table.reports as [WorkerReport]
     for (const report of table.reports) {
-      assert.deepStrictEqual(report, { process_id, worker_id: "first", circuits: { [bank]: "closed" } })
+      assert.deepStrictEqual(report, {
+        process_id,
+        worker_id: "first",
+        circuits: { [bank]: "closed" },
+        clock_skew_ms: 0
+      })
     }
     yield* stop
     assert.deepStrictEqual(table.forgotten, [process_id])

@@ -27,6 +27,20 @@ describe("The failure that becomes public", () => {
     assert.strictEqual(codeOf(given), expected)
   })
 
+  it.each([
+    "provider_never_received",
+    "Provider-Never-Received",
+    "provider_unreachable",
+    "PROVIDER UNAVAILABLE",
+    "request_unsendable",
+    "authorization_revoked",
+    "payload_unreadable",
+    "payload.altered",
+    "provider_rejected"
+  ])("never has a code of the gateway, such as %j, and keeps the message", (code) => {
+    assert.deepStrictEqual(publicFailure({ code, message: "No." }), { code: "provider_rejected", message: "No." })
+  })
+
   it("has at most 64 characters of a code", () => {
     assert.strictEqual(codeOf("A".repeat(65)), "a".repeat(64))
     assert.strictEqual(codeOf("1".repeat(64)), `provider_${"1".repeat(55)}`)

@@ -299,6 +299,18 @@ const mistakes: ReadonlyArray<readonly [what: string, caught: string, rule: RegE
     })
   ],
   [
+    "refuses with a code of the gateway",
+    "submit: a refusal is Rejected, with a code and a message",
+    /is reserved/,
+    ({ submit }) => ({
+      submit: (operation, payload) =>
+        Effect.map(
+          submit(operation, payload),
+          (answer) => ({ ...answer, code: "provider_never_received" }) as SubmissionAnswer
+        )
+    })
+  ],
+  [
     "takes an unknown operation for a failed one",
     "readStatus: an unknown operation is not found, which proves nothing yet",
     /"not found" proves nothing/,
