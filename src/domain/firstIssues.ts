@@ -32,8 +32,8 @@ const isPlain = ({ checks, encoding }: SchemaAST.AST): boolean => checks === und
 type Path = ReadonlyArray<PropertyKey>
 
 /**
- * The issues of a value that a schema refused with `first`: at least one, and `maxIssues` at most. Parts that are neither plain
- * structs nor plain arrays, such as unions, have one issue each.
+ * The issues of a value that a schema refused with `first`. It stops after `maxIssues` parts of structs and arrays that do not fit.
+ * Another part, such as a union, counts as one, and all its issues are found: the limits of JSON bound them.
  */
 export const firstIssues = (schema: Schema.Top, input: unknown, first: SchemaIssue.Issue): SchemaIssue.Issue => {
   const found: Array<SchemaIssue.Issue> = []
@@ -77,8 +77,11 @@ export const firstIssues = (schema: Schema.Top, input: unknown, first: SchemaIss
 
   const visit = (ast: SchemaAST.AST, value: unknown, path: Path): void => {
     if (SchemaAST.isSuspend(ast) && isPlain(ast)) return visit(ast.thunk(), value, path)
-    if (isPlain(ast) && visitStructure(ast, value, path)) return
-    const result = SchemaParser.decodeUnknownResult(schemaOf(ast))(value, strict)
+    const before = found.length
+    const isVisited = ast.encoding === undefined && visitStructure(ast, value, path)
+    // The checks of a struct or an array apply only if its members fit.
+    if (isVisited && (ast.checks === undefined || found.length > before)) return
+    const result = SchemaParser.decodeUnknownResult(schemaOf(ast))(value, { ...strict, errors: "all" })
     if (Result.isFailure(result)) add(path, result.failure)
   }
 
@@ -86,7 +89,7 @@ export const firstIssues = (schema: Schema.Top, input: unknown, first: SchemaIss
   return found.length === 0 ? first : new SchemaIssue.Composite(schema.ast, found as [SchemaIssue.Issue], input)
 }
 
-/** Decodes a value without waiting. Fails with its first issues, 32 at most. */
+/** Decodes a value without waiting. Fails with its `firstIssues`. */
 export const decodeStrictly = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => {
   const decode = Schema.decodeUnknownExit(schema, strict)
   return (input: unknown): Exit.Exit<S["Type"], Schema.SchemaError> =>

@@ -133,7 +133,11 @@ const failureOf = (exit: Exit.Exit<unknown, Schema.SchemaError>): SchemaIssue.Is
 
 describe("A schema", () => {
   const Item = Schema.Struct({ id: Schema.Int, note: Schema.optionalKey(Schema.String) })
-  const Order = Schema.Struct({ name: Schema.String, items: Schema.Array(Item), at: Schema.DateTimeUtcFromString })
+  const Order = Schema.Struct({
+    name: Schema.String,
+    items: Schema.Array(Item).check(Schema.isMaxLength(5)),
+    at: Schema.DateTimeUtcFromString
+  })
 
   const anyItem = fc.oneof(
     fc.record(
