@@ -1,11 +1,11 @@
 /**
- * `npm run flood`: measures one honest client beside 2,000 hostile connections. Those send half requests, do not read
- * their responses, abort requests, forge tokens, request expensive lists, and send long paths.
+ * `npm run flood`: measures one honest client beside an attack, phase by phase: 2,000 hostile connections, unfinished bodies, and wide
+ * JSON. `flood/phases.ts` lists the phases.
  *
  *     npm run flood -- --times 10
  *
- * Rounds without and with the flood alternate. Exits with 1 if the honest client's p99 in the flood is at least 3 times
- * the p99 without it, if one of its reads fails, or if `/readyz` is not 200. Linux only.
+ * Rounds without an attack and with each of them alternate. Exits with 1 if the honest client's p99 in a phase is at least 3 times the
+ * p99 before it, if one of its reads fails, or if `/readyz` is not 200. Linux only.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Redacted, Schema } from "effect"
@@ -15,11 +15,12 @@ import { withProgress } from "../src/cli/ProgressBar.ts"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { RateLimit } from "../src/node/RateLimitSettings.ts"
 import { Grants } from "../src/services/Grants.ts"
-import type { Answers, FloodConfig } from "./flood/attackers.ts"
+import type { Answers } from "./flood/attackers.ts"
+import { type PhaseName, phaseNames, type Target } from "./flood/phases.ts"
 import { shippedCommand } from "./shared/command.ts"
 import { BenchDatabase, grantFor, prepareDatabase } from "./shared/database.ts"
 import { startGateway } from "./shared/gateway.ts"
-import { peakMemoryOf } from "./shared/proc.ts"
+import { cpuOf, peakMemoryOf } from "./shared/proc.ts"
 import { nextMessage, startReady } from "./shared/processes.ts"
 import { median } from "./shared/statistics.ts"
 import { flag, number, readOptions, text } from "./shared/usage.ts"
@@ -33,23 +34,18 @@ const options = readOptions(import.meta.url, {
     default: null,
     problem: (quota) => isQuota(quota) ? null : "must be a quota such as 100/s, 100/s;burst=200 or 5000/h"
   }),
-  times: number("Multiplies the requests a second of the flood", { from: 0.01, to: 100, default: 1 }),
+  phase: text("Runs this phase alone (default all)", {
+    takes: "NAME",
+    default: null,
+    problem: (name) => phaseNames.some((known) => known === name) ? null : `must be one of ${phaseNames.join(", ")}`
+  }),
+  times: number("Multiplies the requests a second of the attackers", { from: 0.01, to: 100, default: 1 }),
   json: flag("Prints the report as JSON")
 })
 
 const plan = options.quick ? { rounds: 1, seconds: 10 } : { rounds: 5, seconds: 20 }
 
-const { times } = options
-
-/**
- * Connections: 1,000 send half requests, 400 do not read, 250 send lists, 250 forged tokens, 16 paths; the rest abort.
- */
-const flood = {
-  connections: { idle: 1000, slow: 400, lists: 250, refused: 250 },
-  rates: { aborted: 20 * times, refused: 50 * times, lists: 50 * times, paths: 15 * times }
-}
-
-/** The limit of the ratio of the honest p99 in the flood to the p99 without it. */
+/** The limit of the ratio of the honest p99 in a phase to the p99 before it. */
 const mostRatio = 3
 
 /** Milliseconds between two reads of the honest client. */
@@ -73,7 +69,7 @@ const startServe = Effect.gen(function*() {
   })
 })
 
-interface Phase {
+interface Measured {
   /** Milliseconds. */
   readonly p50: number
   readonly p99: number
@@ -84,7 +80,7 @@ interface Phase {
 
 /** The honest client reads one operation after the other, while a probe requests `/readyz` ten times a second. */
 const behaveWell = (port: number, token: string, ids: ReadonlyArray<string>) =>
-  Effect.promise(async (): Promise<Phase> => {
+  Effect.promise(async (): Promise<Measured> => {
     const agent = new http.Agent({ keepAlive: true, maxSockets: 4 })
     const latencies: Array<number> = []
     let failures = 0
@@ -107,7 +103,7 @@ const behaveWell = (port: number, token: string, ids: ReadonlyArray<string>) =>
     return { p50: at(0.5), p99: at(0.99), reads: sorted.length, failures }
   })
 
-/** The honest client: it has 100 operations, and is not the client of the flood. */
+/** The honest client: it has 100 operations, and is none of the attackers. */
 const honestReader = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const request = { ...grantFor("owner-of-100"), client_id: "honest" } as ReturnType<typeof grantFor>
@@ -122,6 +118,12 @@ const honestReader = Effect.gen(function*() {
   return { token: Redacted.value(access_token), ids: rows.map(({ id }) => id) }
 })
 
+/** Access tokens of four clients without operations. */
+const attackerTokens = Effect.forEach(["one", "two", "three", "four"], (name) => {
+  const request = { ...grantFor(`owner-of-${name}`), client_id: `attacker-${name}` } as ReturnType<typeof grantFor>
+  return Grants.use((grants) => Effect.map(grants.issue(request), ({ access_token }) => Redacted.value(access_token)))
+})
+
 const middleOf = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ readonly middle: Date }>`
@@ -129,43 +131,77 @@ const middleOf = Effect.gen(function*() {
   return row!.middle.toISOString()
 })
 
-const run = Effect.gen(function*() {
-  const [greedy] = yield* prepareDatabase([600_000])
-  const honest = yield* honestReader
-  const middle = yield* middleOf
-  const { pid, port } = yield* startServe
-  const config: FloodConfig = { port, token: greedy!.token, middle, ...flood }
-  const quiet: Array<Phase> = []
-  const flooded: Array<Phase> = []
-  let answers: Answers = {}
-  yield* behaveWell(port, honest.token, honest.ids)
-  yield* withProgress({ label: "Measuring", unit: "rounds", total: plan.rounds }, (progress) =>
-    Effect.gen(function*() {
-      for (let round = 1; round <= plan.rounds; round++) {
-        quiet.push(yield* behaveWell(port, honest.token, honest.ids))
-        yield* Effect.scoped(Effect.gen(function*() {
-          const { child } = yield* startReady("flood/attackers.ts", config)
-          yield* Effect.sleep("3 seconds")
-          flooded.push(yield* behaveWell(port, honest.token, honest.ids))
-          child.send({})
-          answers = (yield* nextMessage<{ readonly answers: Answers }>(child)).answers
-        }))
-        yield* Effect.sleep("2 seconds")
-        progress.advance()
-      }
-    }))
-  const failures = [...quiet, ...flooded].reduce((sum, phase) => sum + phase.failures, 0)
-  const ratio = median(flooded.map(({ p99 }, round) => p99 / quiet[round]!.p99))
+/** What the honest client measured, and the share of a CPU that the gateway used. */
+type Round = Measured & { readonly cpu: number }
+
+/** What an effect returns, and the share of a CPU that the process used meanwhile. */
+const withCpu = <A>(pid: number, effect: Effect.Effect<A>) =>
+  Effect.suspend(() => {
+    const [cpu, start] = [cpuOf(pid), performance.now()]
+    return Effect.map(effect, (value) => ({ ...value, cpu: (cpuOf(pid) - cpu) / (performance.now() - start) / 1000 }))
+  })
+
+/** The honest client alone, and then beside the attackers of a phase. */
+const runRound = Effect.fnUntraced(function*(honest: Effect.Effect<Round>, phase: PhaseName, target: Target) {
+  const quiet = yield* honest
+  const { answers, flooded } = yield* Effect.scoped(Effect.gen(function*() {
+    const { child } = yield* startReady("flood/attackers.ts", { ...target, phase, times: options.times })
+    yield* Effect.sleep("3 seconds")
+    const flooded = yield* honest
+    child.send({})
+    const { answers } = yield* nextMessage<{ readonly answers: Answers }>(child)
+    return { answers, flooded }
+  }))
+  yield* Effect.sleep("2 seconds")
+  return { answers, flooded, quiet }
+})
+
+const middle = (rounds: ReadonlyArray<Round>) => ({
+  p50: median(rounds.map(({ p50 }) => p50)),
+  p99: median(rounds.map(({ p99 }) => p99)),
+  cpu: median(rounds.map(({ cpu }) => cpu))
+})
+
+const reportOf = (phase: PhaseName, rounds: ReadonlyArray<Effect.Success<ReturnType<typeof runRound>>>) => {
+  const quiet = rounds.map((round) => round.quiet)
+  const flooded = rounds.map((round) => round.flooded)
+  const ratio = median(rounds.map(({ flooded, quiet }) => flooded.p99 / quiet.p99))
+  const failures = [...quiet, ...flooded].reduce((sum, measured) => sum + measured.failures, 0)
   return {
-    quiet: { p50: median(quiet.map(({ p50 }) => p50)), p99: median(quiet.map(({ p99 }) => p99)) },
-    flooded: { p50: median(flooded.map(({ p50 }) => p50)), p99: median(flooded.map(({ p99 }) => p99)) },
+    phase,
+    quiet: middle(quiet),
+    flooded: middle(flooded),
     reads: flooded.reduce((sum, { reads }) => sum + reads, 0),
     failures,
     ratio,
-    answers,
-    peakMemoryMiB: Math.round(peakMemoryOf(pid)),
+    answers: rounds.at(-1)!.answers,
     holds: failures === 0 && ratio < mostRatio
   }
+}
+
+const run = Effect.gen(function*() {
+  const [greedy] = yield* prepareDatabase([600_000])
+  const { ids, token } = yield* honestReader
+  const tokens = yield* attackerTokens
+  const middle = yield* middleOf
+  const { pid, port } = yield* startServe
+  const target: Target = { port, token: greedy!.token, tokens, middle }
+  const honest = withCpu(pid, behaveWell(port, token, ids))
+  yield* honest
+  const phases = phaseNames.filter((name) => options.phase === null || name === options.phase)
+  const reports = yield* withProgress(
+    { label: "Measuring", unit: "rounds", total: plan.rounds * phases.length },
+    (progress) =>
+      Effect.forEach(phases, (phase) =>
+        Effect.map(
+          Effect.replicateEffect(
+            Effect.tap(runRound(honest, phase, target), () => Effect.sync(() => progress.advance())),
+            plan.rounds
+          ),
+          (rounds) => reportOf(phase, rounds)
+        ))
+  )
+  return { phases: reports, peakMemoryMiB: Math.round(peakMemoryOf(pid)), holds: reports.every(({ holds }) => holds) }
 })
 
 const millis = (value: number) => `${value.toFixed(1)} ms`
@@ -174,15 +210,19 @@ run.pipe(
   Effect.tap((report) =>
     Effect.sync(() => {
       if (options.json) return process.stdout.write(`${JSON.stringify(report)}\n`)
-      const { answers, failures, flooded, peakMemoryMiB, quiet, ratio } = report
       return process.stdout.write([
-        "| Honest client | without the flood | in the flood | ratio |",
-        "|---|---|---|---|",
-        `| p50 | ${millis(quiet.p50)} | ${millis(flooded.p50)} | ${(flooded.p50 / quiet.p50).toFixed(2)} |`,
-        `| p99 | ${millis(quiet.p99)} | ${millis(flooded.p99)} | ${ratio.toFixed(2)} (below ${mostRatio}) |`,
+        "| Honest client beside | p50 before | p50 | p99 before | p99 | Ratio of p99 | CPU | Failed | Reads |",
+        "|---|---|---|---|---|---|---|---|---|",
+        ...report.phases.map(({ failures, flooded, phase, quiet, ratio, reads }) =>
+          `| ${phase} | ${millis(quiet.p50)} | ${millis(flooded.p50)} | ${millis(quiet.p99)} | ${
+            millis(flooded.p99)
+          } | ${ratio.toFixed(2)} (below ${mostRatio}) | ${Math.round(flooded.cpu * 100)} % | ${failures} | ${reads} |`
+        ),
         "",
-        `Failed reads and probes: ${failures} of ${report.reads} reads in the flood. Peak memory: ${peakMemoryMiB} MiB.`,
-        `Answers to the flood in the last round: ${JSON.stringify(answers)}`,
+        `Peak memory: ${report.peakMemoryMiB} MiB.`,
+        ...report.phases.map(({ answers, phase }) =>
+          `Answers to ${phase} in the last round: ${JSON.stringify(answers)}`
+        ),
         ""
       ].join("\n"))
     })

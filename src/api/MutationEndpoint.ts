@@ -6,6 +6,7 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as OpenApi from "effect/http-api/OpenApi"
 import type { PathInput } from "effect/http/HttpRouter"
 import type * as Schema from "effect/Schema"
+import { strict } from "../domain/firstIssues.ts"
 import { Gate } from "./Middleware.ts"
 import { acceptanceErrors, AcceptedOperation, mutationHeaders, MutationRequest } from "./MutationRequest.ts"
 import { completeMutation } from "./OpenApiDocument.ts"
@@ -57,8 +58,6 @@ export type MutationEndpoint<
   Schema.toCodecJson<(typeof acceptanceErrors)[number] | Errors>,
   MutationRequest | Gate
 >
-
-const strict = { onExcessProperty: "error", errors: "all" } as const
 
 /**
  * Declares `POST path`, which accepts a financial request and answers 202 with its operation: docs/mutations.md has the

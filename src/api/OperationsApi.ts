@@ -10,6 +10,7 @@ import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { ChangeToken } from "../domain/ChangeFeed.ts"
+import { strict } from "../domain/firstIssues.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import { Operation, OperationId, OperationState, OperationType } from "../domain/Operation.ts"
 import { isInstant } from "../domain/Timestamp.ts"
@@ -193,7 +194,7 @@ export class OperationsApi extends HttpApiGroup.make("operations").add(
   }))
 )
   .middleware(Gate)
-  .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error", errors: "all" })
+  .annotate(HttpApi.QueryParseOptions, strict)
   .annotateMerge(OpenApi.annotations({
     description: "Durable financial operation status owned by the current subject and client."
   }))

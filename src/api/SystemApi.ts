@@ -7,6 +7,7 @@ import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
+import { strict } from "../domain/firstIssues.ts"
 import { mcpPath } from "../domain/McpResource.ts"
 import { withPages } from "./HasPages.ts"
 import { OpenGate } from "./Middleware.ts"
@@ -112,6 +113,6 @@ export class SystemApi extends HttpApiGroup.make("system").add(
   }))
 )
   .middleware(OpenGate)
-  .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error", errors: "all" })
+  .annotate(HttpApi.QueryParseOptions, strict)
   .annotateMerge(OpenApi.annotations({ description: "Gateway health and public API metadata endpoints." }))
 {}

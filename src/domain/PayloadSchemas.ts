@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
+import { decodeStrictly, maxIssues } from "./firstIssues.ts"
 
 /**
  * Schemas of payloads by type of operation, such as `{ payment: Payment }`. Each decodes the JSON of an accepted request,
@@ -23,9 +24,6 @@ export const InvalidMember = Schema.Struct({
 })
 export type InvalidMember = typeof InvalidMember.Type
 
-/** Most invalid members that are named. An answer must not grow with the size of an invalid payload. */
-const maxMembers = 32
-
 /** The message for a member that the schema does not declare. The client chose its name. */
 export const undeclaredMember = "Expected only members that the provider takes"
 
@@ -40,12 +38,10 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
 })
 
 const invalidMembers = ({ issue }: Schema.SchemaError): ReadonlyArray<InvalidMember> =>
-  format(issue).issues.slice(0, maxMembers).map(({ message, path = [] }) => ({
+  format(issue).issues.slice(0, maxIssues).map(({ message, path = [] }) => ({
     path: path.map((segment) => String(typeof segment === "object" ? segment.key : segment)),
     message
   }))
-
-const decodeOptions = { errors: "all", onExcessProperty: "error" } as const
 
 /** Decodes a payload of one type. Fails with the members that do not fit: at least one, and 32 at most. */
 export type DecodePayload = (payload: unknown) => Effect.Effect<unknown, ReadonlyArray<InvalidMember>>
@@ -57,7 +53,7 @@ export type DecodePayload = (payload: unknown) => Effect.Effect<unknown, Readonl
 export const payloadDecoders = (schemas: PayloadSchemas): ReadonlyMap<string, DecodePayload> =>
   new Map(
     Object.entries(schemas).map(([type, schema]) => {
-      const decode = Schema.decodeUnknownExit(schema, decodeOptions)
+      const decode = decodeStrictly(schema)
       return [type, (payload) => Effect.mapError(Effect.suspend(() => decode(payload)), invalidMembers)]
     })
   )

@@ -20,13 +20,11 @@ export class InvalidBody extends Data.TaggedError("InvalidBody")<{
   readonly reason: string
 }> {}
 
-const isJsonType = (contentType: string | undefined): boolean =>
+/** Whether a `Content-Type` is JSON: `application/json`, or a type with the suffix `+json` (RFC 6839 §3.1). */
+export const isJsonType = (contentType: string | undefined): boolean =>
   contentType !== undefined && /^application\/(?:[\w!#$&^.+-]+\+)?json[ \t]*(?:;|$)/i.test(contentType)
 
-/**
- * Fails with `InvalidBody` unless a `Content-Type` is JSON: `application/json`, or a type with the suffix `+json`
- * (RFC 6839 §3.1).
- */
+/** Fails with `InvalidBody` unless a `Content-Type` is JSON. */
 export const requireJsonType = (contentType: string | undefined): Effect.Effect<void, InvalidBody> =>
   isJsonType(contentType) ? Effect.void : Effect.fail(new InvalidBody({ reason: "the content type is not JSON" }))
 

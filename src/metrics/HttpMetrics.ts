@@ -25,8 +25,8 @@ const inFlight = {
 const refused = {
   name: "gateway_http_requests_refused_total",
   help:
-    "Requests refused without being read: too many run, of all clients or of one, a quota is used up, or the shutdown has"
-    + " begun."
+    "Requests refused without being read in full: too many run, of all clients or of one, too many bodies are on their way, a"
+    + " quota is used up, or the shutdown has begun."
 }
 const connections = { name: "gateway_http_connections", help: "Open connections of the public listener." }
 const dropped = {
@@ -35,9 +35,15 @@ const dropped = {
 }
 
 /** Why the gateway refused a request that it could have read. */
-export type RefusalReason = "saturated" | "client_saturated" | "rate_limited" | "draining"
+export type RefusalReason = "saturated" | "client_saturated" | "body_saturated" | "rate_limited" | "draining"
 
-const reasons: ReadonlyArray<RefusalReason> = ["saturated", "client_saturated", "rate_limited", "draining"]
+const reasons: ReadonlyArray<RefusalReason> = [
+  "saturated",
+  "client_saturated",
+  "body_saturated",
+  "rate_limited",
+  "draining"
+]
 
 /** Methods that have series of their own. All others share one. */
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const

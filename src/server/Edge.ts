@@ -20,6 +20,7 @@ import { answerFailure } from "./FailureResponses.ts"
 import { Lifecycle } from "./Lifecycle.ts"
 import { problemResponse, Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
+import { maxBody } from "./RequestBody.ts"
 import { lacksHost, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
 import { pathOf, variesByAccept, withRequestContext } from "./RequestContext.ts"
 
@@ -27,11 +28,6 @@ type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, H
 
 /** Longest request target, in characters. The longest target of the contract has about 1,000. */
 const maxTarget = 8192
-
-/**
- * Largest `Content-Length`, in bytes. The gateway reads no body: a smaller one gets a 422, because none was expected.
- */
-export const maxBody = 65_536
 
 /** Paths are literal: `/healthz/` and `//healthz` are other paths, and an overlong id is still an id. */
 export const routerConfig = {

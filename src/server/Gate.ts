@@ -6,7 +6,8 @@
  * 3. no token in the query, and an `Accept` that JSON meets, or the page of an endpoint that has pages;
  * 4. a slot, and the deadline (`Admission`);
  * 5. from the credential to the grant, and the limits of its client (`Authorization`);
- * 6. no body that the endpoint does not declare, and no query where it has none.
+ * 6. no body that the endpoint does not declare, and no query where it has none. A declared body is read on demand, without a
+ *    slot (`RequestBody`).
  *
  * `OpenGate` leaves out steps 4 and 5.
  */
@@ -31,6 +32,7 @@ import { bringsSurplus, failingFields } from "./Fields.ts"
 import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseTokenInQuery } from "./Refusals.ts"
+import { makeGuardBody } from "./RequestBody.ts"
 import { acceptsJson, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
 import { CurrentRequest, variesByAccept, withRequestContext } from "./RequestContext.ts"
 
@@ -42,10 +44,13 @@ interface Options {
   readonly endpoint: HttpApiEndpoint.Top
 }
 
+const declaresBody = ({ payload }: HttpApiEndpoint.Top): boolean => payload.size > 0
+
 const make = Effect.gen(function*() {
   const authorize = yield* makeAuthorize
   const admit = yield* makeAdmit
   const problems = yield* Problems
+  const guardBody = yield* makeGuardBody
   const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
 
   /** Steps 1 to 3. */
@@ -68,7 +73,7 @@ const make = Effect.gen(function*() {
     httpEffect: Responding<E, R>,
     { endpoint }: Options
   ): Responding<E | UnprocessableContent, R | FromRouter> => {
-    if (endpoint.payload.size > 0) return httpEffect
+    if (declaresBody(endpoint)) return httpEffect
     const refused = Effect.flatMap(failingFields(endpoint), (fields) => problems.fail("invalid_request", { fields }))
     return Effect.contextWith((
       context: Context.Context<FromRouter>
@@ -81,18 +86,26 @@ const make = Effect.gen(function*() {
 
   const gate = (httpEffect: Responding<unhandled, CurrentGrant>, options: Options) => {
     const strict = refuseSurplus(httpEffect, options)
+    const readsBody = declaresBody(options.endpoint)
     const admitted = admit((admitted) =>
-      Effect.flatMap(
-        HttpServerRequest,
-        (request) => authorize(admitted, request, Effect.provideService(strict, CurrentSlot, admitted.slot))
-      )
+      Effect.flatMap(HttpServerRequest, (request) => {
+        if (readsBody) guardBody(request, admitted.slot)
+        return authorize(admitted, request, Effect.provideService(strict, CurrentSlot, admitted.slot))
+      })
     )
     return guard(admitted, options)
   }
 
-  return Context.make(Gate, Gate.of(gate)).pipe(
-    Context.add(OpenGate, OpenGate.of((httpEffect, options) => guard(refuseSurplus(httpEffect, options), options)))
-  )
+  const openGate = <E, R>(httpEffect: Responding<E, R>, options: Options) => {
+    const strict = refuseSurplus(httpEffect, options)
+    const guarded = Effect.flatMap(HttpServerRequest, (request) => {
+      guardBody(request, null)
+      return strict
+    })
+    return guard(declaresBody(options.endpoint) ? guarded : strict, options)
+  }
+
+  return Context.make(Gate, Gate.of(gate)).pipe(Context.add(OpenGate, OpenGate.of(openGate)))
 })
 
 /** Implements `Gate` and `OpenGate`, for the endpoints of the gateway and of applications. */

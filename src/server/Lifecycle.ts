@@ -1,6 +1,6 @@
 /**
- * Limits of running and of waiting requests, and the shutdown: the gateway refuses new requests, lets running ones finish, and
- * ends the waits.
+ * Limits of running requests, of waiting ones and of those whose body arrives, and the shutdown: the gateway refuses new requests,
+ * lets running ones finish, and ends the waits.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -25,6 +25,12 @@ export interface LifecycleOptions {
   readonly maxWaiting: number
   /** The same for one client. */
   readonly maxWaitingPerClient: number
+  /** Bodies of one client that may arrive at once. A request has no slot while its body arrives. */
+  readonly maxBodiesPerClient: number
+  /** Bytes that the gateway keeps of all bodies that have not arrived in full. */
+  readonly maxBodyBytes: number
+  /** Milliseconds within which a body arrives in full. The answer is a 408 after that. */
+  readonly bodyTimeout: number
   /** Milliseconds within which such a request is answered, apart from its wait. The answer is a 503 if the store is too slow. */
   readonly deadline: number
   /** Milliseconds for which a shutdown waits for running requests. */
@@ -37,11 +43,21 @@ const defaults: LifecycleOptions = {
   maxListsPerClient: 4,
   maxWaiting: 4096,
   maxWaitingPerClient: 1024,
+  maxBodiesPerClient: 32,
+  maxBodyBytes: 33_554_432,
+  bodyTimeout: 5000,
   deadline: 1800,
   drainTimeout: 10_000
 }
 
 export type { RunningRequest }
+
+/** A body that has not arrived in full. */
+export interface ArrivingBody {
+  /** Counts bytes that arrived. False if the bodies of all clients have more than `maxBodyBytes`. */
+  readonly add: (bytes: number) => boolean
+  readonly close: () => void
+}
 
 /** The annotation of an interruption because of the deadline. */
 class DeadlinePassed extends Context.Service<DeadlinePassed, true>()(
@@ -77,7 +93,16 @@ export class Lifecycle extends Context.Service<Lifecycle, {
    * must not lose the answer. So the caller limits how many requests resume at once.
    */
   readonly resume: (request: RunningRequest) => void
-  /** Frees the slots of the request, whether it runs or is parked. */
+  /**
+   * Takes a place for a body that arrives, of the client. Null if `maxBodiesPerClient` of its bodies arrive. Call `close` of the body
+   * at its end.
+   */
+  readonly openBody: (client: string) => ArrivingBody | null
+  /** Frees the slots of a running request, which has no deadline from now on. Call `proceed` before it does any work. */
+  readonly pause: (request: RunningRequest) => void
+  /** Gives a paused request its slots and a new deadline, also during the shutdown. Or returns whose requests leave none free. */
+  readonly proceed: (request: RunningRequest) => "saturated" | "client_saturated" | null
+  /** Frees the slots of the request, whether it runs, is parked or is paused. */
   readonly leave: (request: RunningRequest) => void
   /**
    * Runs the effect as a filtered list, or a slow page of changes, of a client. It waits while the client runs
@@ -104,9 +129,11 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
   const isIdle = Latch.makeUnsafe(false)
   const inFlightOf = new ClientCounts()
   const waitingOf = new ClientCounts()
+  const bodiesOf = new ClientCounts()
+  let bodyBytes = 0
   let inFlight = 0
   let waiting = 0
-  /** Requests that hold a slot, or are parked. */
+  /** Requests that hold a slot, are parked, or are paused. */
   let present = 0
   let draining = false
 
@@ -140,6 +167,22 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
   const freeSlots = ({ client }: RunningRequest) => {
     inFlight--
     if (client !== null) inFlightOf.remove(client)
+  }
+
+  /** Frees the slots of the request, and ends its deadline. */
+  const setAside = (request: RunningRequest) => {
+    freeSlots(request)
+    request.isParked = true
+    parked.take(request)
+  }
+
+  /** Gives the request slots and a new deadline. */
+  const goOn = (request: RunningRequest) => {
+    takeSlots(request)
+    request.isParked = false
+    request.deadline = now() + options.deadline
+    running.take(request)
+    isBusy.openUnsafe()
   }
 
   /** Counts the request as waiting. False if too many wait. */
@@ -180,19 +223,37 @@ const make = Effect.fnUntraced(function*(options: LifecycleOptions) {
       if (request.isOver || (request.wake === null && !startWaiting(request))) return false
       // A request may wait several times, each time for a latch of its own.
       request.wake = wake
-      freeSlots(request)
-      request.isParked = true
-      parked.take(request)
+      setAside(request)
       if (draining) request.wake()
       return true
     },
     resume: (request) => {
-      if (request.isOver) return
-      takeSlots(request)
-      request.isParked = false
-      request.deadline = now() + options.deadline
-      running.take(request)
-      isBusy.openUnsafe()
+      if (!request.isOver) goOn(request)
+    },
+    openBody: (client) => {
+      if (bodiesOf.of(client) >= options.maxBodiesPerClient) return null
+      bodiesOf.add(client)
+      let arrived = 0
+      return {
+        add: (bytes) => {
+          arrived += bytes
+          bodyBytes += bytes
+          return bodyBytes <= options.maxBodyBytes
+        },
+        close: () => {
+          bodyBytes -= arrived
+          bodiesOf.remove(client)
+        }
+      }
+    },
+    pause: setAside,
+    proceed: (request) => {
+      if (inFlight >= options.maxInFlight) return "saturated"
+      if (request.client !== null && inFlightOf.of(request.client) >= options.maxInFlightPerClient) {
+        return "client_saturated"
+      }
+      goOn(request)
+      return null
     },
     leave: (request) => {
       request.isOver = true

@@ -2,21 +2,19 @@
  * The endpoint for language-model agents, `POST /mcp`: MCP over Streamable HTTP, without sessions. Each request passes the gate as
  * any other does. Its message is handled in a fiber of its own, which outlives the handler if the response is a stream.
  */
-import * as ByteSize from "effect/ByteSize"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
-import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { McpApi } from "../api/McpApi.ts"
 import { CurrentGrant } from "../api/Middleware.ts"
-import type { BadRequest, PayloadTooLarge } from "../api/Problems.ts"
-import { findTooDeep } from "../domain/Idempotency.ts"
+import { bodyLimits, findExcess } from "../domain/JsonLimits.ts"
+import type { InvalidMember } from "../domain/PayloadSchemas.ts"
 import { AgentReads, ReadRefused } from "../mcp/AgentReads.ts"
 import { errorCodes, type JsonRpcError, type JsonRpcMessage, type JsonRpcResponse } from "../mcp/JsonRpc.ts"
 import { McpConnections } from "../mcp/McpConnections.ts"
@@ -35,9 +33,6 @@ import { isOverdue, Lifecycle } from "./Lifecycle.ts"
 import { acceptsEvents, findHeaderError } from "./McpHeaders.ts"
 import { isProblem, problemResponse, Problems } from "./ProblemResponses.ts"
 
-/** Longest message, in bytes. */
-const maxMessage = 65_536
-
 /** Messages of a stream that may wait for a slow client. */
 const maxUnsent = 16
 
@@ -51,7 +46,12 @@ const parse = (text: string): unknown => {
 
 const parseError: JsonRpcError = { code: errorCodes.parseError, message: "Parse error: expected JSON" }
 
-const tooDeep: JsonRpcError = { code: errorCodes.invalidRequest, message: "Invalid request: nested too deep" }
+const beyondLimits = ({ message }: InvalidMember): JsonRpcError => ({
+  code: errorCodes.invalidRequest,
+  message: `Invalid request: ${message}`
+})
+
+const decoder = new TextDecoder()
 
 const json = (response: JsonRpcResponse, status: number) => HttpServerResponse.jsonUnsafe(response, { status })
 
@@ -79,18 +79,12 @@ const readBody = Effect.fnUntraced(function*(problems: Problems["Service"], requ
   if (!isJson(request)) {
     return yield* problems.fail("unsupported_media_type", { detail: "The endpoint reads application/json." })
   }
-  if (Number(request.headers["content-length"] ?? 0) > maxMessage) return yield* problems.fail("payload_too_large")
-  const text = yield* request.text.pipe(
-    Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.fromInputUnsafe(maxMessage)),
-    Effect.catch(({ reason }): Effect.Effect<never, BadRequest | PayloadTooLarge> =>
-      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
-        ? problems.fail("payload_too_large")
-        : problems.fail("malformed_request", { detail: "The body ended early." })
-    )
-  )
+  // Not its `text`: that refuses JSON beyond the limits with a problem.
+  const text = decoder.decode(yield* Effect.orDie(request.arrayBuffer))
+  const excess = findExcess(text, bodyLimits)
+  if (excess !== null) return { refusal: errorResponse(null, beyondLimits(excess)) }
   const value = parse(text)
   if (value === undefined) return { refusal: errorResponse(null, parseError) }
-  if (findTooDeep(value) !== null) return { refusal: errorResponse(null, tooDeep) }
   const read = readMessage(value)
   if (read.refusal !== undefined) return read
   const error = findHeaderError(request.headers, read.message)

@@ -2,16 +2,13 @@
  * The common part of mutation endpoints: the checks of the request, the acceptance of the operation, and the problems
  * of both. Applications add their own endpoints to it.
  */
-import * as ByteSize from "effect/ByteSize"
 import * as Context from "effect/Context"
 import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import { withHeaders } from "effect/http-api/HttpApiSchema"
-import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
 import type { RouteContext } from "effect/http/HttpRouter"
-import type { HttpServerError } from "effect/http/HttpServerError"
 import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
 import type * as Schema from "effect/Schema"
@@ -25,23 +22,14 @@ import {
   parseIdempotencyKey
 } from "../api/MutationRequest.ts"
 import type {
-  BadRequest,
   Forbidden,
   IdempotencyKeyReused,
-  PayloadTooLarge,
   ServiceUnavailable,
   Unauthorized,
   UnprocessableContent
 } from "../api/Problems.ts"
 import type { GrantIdentity, GrantRefusal, Scope } from "../domain/Grant.ts"
-import {
-  type BindingConflict,
-  expectedLevels,
-  findTooDeep,
-  type IdempotencyKey,
-  type InvalidFinancialRequest,
-  maxPayloadLevels
-} from "../domain/Idempotency.ts"
+import type { BindingConflict, IdempotencyKey, InvalidFinancialRequest } from "../domain/Idempotency.ts"
 import { type OperationType, pollAfterSeconds } from "../domain/Operation.ts"
 import type { InvalidMember } from "../domain/PayloadSchemas.ts"
 import { type Accepted, OperationLedger } from "../services/OperationLedger.ts"
@@ -55,9 +43,6 @@ import type { Lifecycle } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
 import { refuseForNow, refuseGrant } from "./Refusals.ts"
 
-/** Longest body of a financial request, in bytes. */
-const maxBody = 65_536
-
 /** What `parseIdempotencyKey` reads. A key in quotes may hold the characters that end a key without them. */
 const expectedKey =
   "Expected 1 to 255 visible ASCII characters, without commas, semicolons, quotes or backslashes unless the key is in quotes"
@@ -65,36 +50,10 @@ const expectedKey =
 /** A member of the payload as a member of the body. */
 const inBody = ({ message, path }: InvalidMember) => ({ path: ["body", ...path].join("."), message })
 
-/**
- * Returns the failure of a body that is nested too deep; else null. It runs before any schema, because a recursive
- * schema could exhaust the stack. Null also for a body that is no JSON: the decoder refuses that.
- */
-const findDeepMember = (text: string) => {
-  // Most bodies have fewer brackets than `maxPayloadLevels`, and need not be parsed twice.
-  let brackets = 0
-  for (let index = 0; index < text.length && brackets <= maxPayloadLevels; index++) {
-    if (text[index] === "[" || text[index] === "{") brackets++
-  }
-  if (brackets <= maxPayloadLevels) return null
-  try {
-    const path = findTooDeep(JSON.parse(text))
-    return path === null ? null : inBody({ path, message: expectedLevels })
-  } catch {
-    return null
-  }
-}
-
 /** Implements `MutationRequest`. `MutationEndpoints.layer` contains it. */
 export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems> = Layer.effect(
   MutationRequest,
   Effect.map(Problems, (problems) => {
-    const tooLarge = problems.fail("payload_too_large", { detail: `The body is longer than ${maxBody} bytes.` })
-
-    const unread = ({ reason }: HttpServerError): Effect.Effect<never, BadRequest | PayloadTooLarge> =>
-      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
-        ? tooLarge
-        : problems.fail("malformed_request", { detail: "The body ended early." })
-
     const findKey = ({ headers }: HttpServerRequest) => {
       const header = headers[idempotencyKeyHeader]
       if (header === undefined || header.trim() === "") return problems.fail("idempotency_key_required")
@@ -119,17 +78,11 @@ export const MutationRequestLayer: Layer.Layer<MutationRequest, never, Problems>
       if (endpoint.query === undefined && hasQuery) {
         return yield* problems.fail("invalid_request", { fields: yield* failingFields(endpoint) })
       }
-      if (Number(request.headers["content-length"] ?? 0) > maxBody) return yield* tooLarge
-      // The request caches its text: decoding reads it from there.
-      const deepMember = findDeepMember(yield* Effect.catch(request.text, unread))
-      if (deepMember !== null) return yield* problems.fail("invalid_request", { fields: [deepMember] })
       return key
     })
 
     return MutationRequest.of((httpEffect, { endpoint }) =>
-      Effect.flatMap(examine(endpoint), (key) => Effect.provideService(httpEffect, CurrentKey, key)).pipe(
-        Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.fromInputUnsafe(maxBody))
-      )
+      Effect.flatMap(examine(endpoint), (key) => Effect.provideService(httpEffect, CurrentKey, key))
     )
   })
 )

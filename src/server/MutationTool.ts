@@ -19,6 +19,7 @@ import * as Schema from "effect/Schema"
 import { CurrentGrant } from "../api/Middleware.ts"
 import { CurrentKey } from "../api/MutationRequest.ts"
 import type { Problem } from "../api/Problems.ts"
+import { decodeStrictly } from "../domain/firstIssues.ts"
 import { type GrantIdentity, GrantUnknown, refusal, standingAt, standingFor } from "../domain/Grant.ts"
 import { canonicalPayload, type IdempotencyKey } from "../domain/Idempotency.ts"
 import { confirm, type Question } from "../mcp/HumanConfirmation.ts"
@@ -117,7 +118,7 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
     )
   })
   // The compiler cannot see the key beside fields that it does not know.
-  const decode = Schema.decodeUnknownEffect(
+  const decode = decodeStrictly(
     parameters as unknown as Schema.Codec<{ readonly idempotency_key: IdempotencyKey }>
   )
 
@@ -134,7 +135,7 @@ const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(op
 
   const request = Effect.fnUntraced(function*(args: unknown) {
     const { idempotency_key: key, ...decoded } = yield* Effect.mapError(
-      decode(args, { onExcessProperty: "error", errors: "all" }),
+      decode(args),
       ({ message }) => invalid(message)
     )
     const payload = decoded as Schema.Struct.Type<Fields>

@@ -107,6 +107,9 @@ const headersOf = (problem: Problem): Readonly<Record<string, string>> => {
       return { "retry-after": "1", ...ownHeaders.get(problem) }
     case "authorization_unavailable":
       return { "retry-after": "5" }
+    case "request_timeout":
+      // The rest of the request may still arrive (RFC 9110 §15.5.9).
+      return { connection: "close" }
     default:
       return ownHeaders.get(problem) ?? {}
   }
