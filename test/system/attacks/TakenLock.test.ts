@@ -1,6 +1,6 @@
 /**
  * No other user can stop the embedded PostgreSQL from starting, and one process at a time owns a data directory. The
- * tests take every predictable name, and end processes that wait for the lock in every way.
+ * tests take names, and end processes that wait for the lock in every way.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Option } from "effect"
@@ -18,7 +18,6 @@ import {
   assertAnswers,
   childrenOf,
   isAlive,
-  spawnSupervisor,
   start,
   temporaryDirectory,
   timeout,
@@ -68,39 +67,7 @@ describe("Another user", () => {
       const attempt = spawnSync("/bin/sh", ["-c", `: < "$1"`, "sh", lock], { uid: another, gid: another })
       assert.notStrictEqual(attempt.status, 0)
     }), timeout)
-
-  it.live(
-    "does not stop the start by taking the name of the socket directory in the shared temporary directory",
-    () =>
-      Effect.gen(function*() {
-        const dataDirectory = path.join(yield* temporaryDirectory, "deep".repeat(25))
-        const { socketDirectory } = yield* openCluster(dataDirectory)
-        yield* takenName(socketDirectory)
-        const places = yield* Effect.scoped(Effect.gen(function*() {
-          const server = yield* start({ dataDirectory })
-          assert.notStrictEqual(server.socketDirectory, socketDirectory)
-          assert.strictEqual(fs.statSync(server.socketDirectory).mode & 0o777, 0o700)
-          const guest = yield* spawnSupervisor({ dataDirectory })
-          yield* assertAnswers(yield* guest.ready)
-          return [server.socketDirectory]
-        }))
-        assert.deepStrictEqual(places.filter((place) => fs.existsSync(place)), [])
-      }),
-    timeout
-  )
 })
-
-/** A name in the temporary directory that belongs to another user; only root can create it. */
-const takenName = (place: string) =>
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      if (!isRoot) return fs.writeFileSync(place, "")
-      fs.mkdirSync(place, { mode: 0o777 })
-      fs.writeFileSync(path.join(place, "mine"), "")
-      fs.chownSync(place, another, another)
-    }),
-    () => Effect.sync(() => fs.rmSync(place, { recursive: true, force: true }))
-  )
 
 const lockIn = (directory: string) => ({ file: path.join(directory, "lock"), owner })
 
