@@ -37,25 +37,27 @@ const installation = (() => {
  * `preferredMajor` is the version of an existing data directory: an installation of that version wins over an earlier
  * one in that order. The result may still have another version; the caller has to compare.
  */
-export const findBinaries = Effect.fnUntraced(function*(options: {
-  readonly directory: string | undefined
-  readonly preferredMajor: number | undefined
-}) {
+export const findBinaries = Effect.fnUntraced(function*(
+  directory: string | undefined,
+  preferredMajor: number | undefined
+) {
   const installed = [
     ...(process.env["PATH"] ?? "").split(path.delimiter).filter(path.isAbsolute),
     ...fs.globSync("/usr/lib/postgresql/*/bin").toSorted().toReversed()
   ].filter((directory) => fs.existsSync(path.join(directory, "initdb")))
   const refusals: Array<string> = []
   let first: Binaries | undefined
-  for (const directory of options.directory === undefined ? [null, ...installed] : [options.directory]) {
-    const inspected = directory === null ? Effect.flatMap(embeddedPackage, inspect) : inspect(directory)
-    const found = yield* Effect.result(inspected)
+  const places = directory === undefined
+    ? [embeddedPackage, ...installed.map(Effect.succeed)]
+    : [Effect.succeed(directory)]
+  for (const place of places) {
+    const found = yield* Effect.result(Effect.flatMap(place, inspect))
     if (found._tag === "Failure") {
       refusals.push(found.failure.message)
       continue
     }
     first ??= found.success
-    if ((options.preferredMajor ?? found.success.major) === found.success.major) return found.success
+    if ((preferredMajor ?? found.success.major) === found.success.major) return found.success
   }
   if (first !== undefined) return first
   return yield* new LocalPostgresError({

@@ -21,8 +21,6 @@ export interface Cluster {
   /** PostgreSQL's own directory. Exists only when complete. */
   readonly pgdata: string
   readonly log: string
-  /** The file that the owner of the directory locks. */
-  readonly lock: string
   /** Holds the socket of a server that is started here; mode 0700. */
   readonly socketDirectory: string
 }
@@ -39,7 +37,6 @@ export const openCluster = Effect.fnUntraced(function*(directory: string) {
     dataDirectory,
     pgdata: path.join(dataDirectory, "pgdata"),
     log: path.join(dataDirectory, "postgres.log"),
-    lock: path.join(dataDirectory, "lock"),
     // A random name, because another user could take a predictable one in the shared directory.
     socketDirectory: isNear ? near : path.join(os.tmpdir(), `financial-agents-gateway-${randomUUID()}`)
   } satisfies Cluster
@@ -58,7 +55,7 @@ export interface Installation {
 export const prepareCluster = Effect.fnUntraced(function*(cluster: Cluster, binDirectory: string | undefined) {
   yield* removeAbandoned(cluster)
   const existing = (yield* pgdataOwner(cluster)) === undefined ? undefined : yield* majorOf(cluster)
-  const binaries = yield* findBinaries({ directory: binDirectory, preferredMajor: existing })
+  const binaries = yield* findBinaries(binDirectory, existing)
   if (existing !== undefined && existing !== binaries.major) {
     return yield* new LocalPostgresError({
       message: [

@@ -2,35 +2,34 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs"
+import * as path from "node:path"
 import { environment } from "./Command.ts"
-import { hasCode, openOrCreate, type Owner } from "./DataDirectory.ts"
+import { hasCode, openOrCreate, ownerOf } from "./DataDirectory.ts"
 import { LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
 
-/** The file whose lock makes a process the owner of a data directory. It is never removed. */
-export interface LockFile {
-  readonly file: string
-  readonly owner: Owner
-}
-
 /**
- * Takes the lock and holds it until the scope closes. False when a process, this one included, holds it already.
+ * Takes the lock of a data directory and holds it until the scope closes. False when a process, this one included, holds it
+ * already.
  *
- * It is the kernel's advisory lock on an open file (`flock`). Only a user who can open the file can take it, and the
- * kernel frees it when the process ends, however it ends. Containers of one machine share it with the volume.
+ * It is the kernel's advisory lock (`flock`) on the file `lock`, which is never removed. Only a user who can open the file can
+ * take it, and the kernel frees it when the process ends, however it ends. Containers of one machine share it with the volume.
  */
-export const tryLock = (lock: LockFile): Effect.Effect<boolean, LocalPostgresError, Scope.Scope> => hold(lock, false)
+export const tryLock = (dataDirectory: string): Effect.Effect<boolean, LocalPostgresError, Scope.Scope> =>
+  hold(dataDirectory, false)
 
 /** As `tryLock`, but waits for as long as another process holds the lock. */
-export const waitForLock = (lock: LockFile): Effect.Effect<void, LocalPostgresError, Scope.Scope> =>
-  Effect.asVoid(hold(lock, true))
+export const waitForLock = (dataDirectory: string): Effect.Effect<void, LocalPostgresError, Scope.Scope> =>
+  Effect.asVoid(hold(dataDirectory, true))
 
 /** `O_EXLOCK` of macOS and the BSDs: opens and locks the file in one step. Node has no name for it. */
 const openWithLock = process.platform === "linux" ? 0 : 0x20
 
 /** Only the wait can be interrupted: a lock that was taken always gets its finalizer. */
-const hold = ({ file, owner }: LockFile, wait: boolean) =>
+const hold = (dataDirectory: string, wait: boolean) =>
   Effect.uninterruptibleMask(Effect.fnUntraced(function*(restore) {
+    const file = path.join(dataDirectory, "lock")
     while (true) {
+      const owner = yield* ownerOf(dataDirectory)
       const descriptor = yield* openOrCreate(file, fs.constants.O_RDWR | openWithLock, owner).pipe(
         Effect.catchIf(({ cause }) => hasCode(cause, "EAGAIN"), () => Effect.succeed(null))
       )

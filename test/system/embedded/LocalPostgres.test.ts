@@ -69,7 +69,11 @@ layer(fresh, { excludeTestServices: true, timeout })("LocalPostgres on a fresh d
     Effect.gen(function*() {
       const { dataDirectory, port, socketDirectory } = yield* LocalPostgres
       const pgdata = path.join(dataDirectory, "pgdata")
-      for (const directory of [dataDirectory, socketDirectory, pgdata]) assert.strictEqual(modeOf(directory), 0o700)
+      for (const directory of [dataDirectory, socketDirectory, pgdata]) {
+        assert.strictEqual(modeOf(directory), 0o700)
+        // Also for root, who runs the server as another user.
+        assert.strictEqual(fs.statSync(directory).uid, process.geteuid?.())
+      }
       assert.strictEqual(modeOf(path.join(socketDirectory, `.s.PGSQL.${port}`)), 0o700)
       assert.strictEqual(modeOf(path.join(dataDirectory, "postgres.log")), 0o600)
     }))
