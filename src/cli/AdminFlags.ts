@@ -9,9 +9,7 @@ import { Port } from "./Flags.ts"
 
 export const adminFlags = {
   adminPort: Flag.String("admin-port").pipe(
-    Flag.withDescription(
-      "Port of a listener for operators, with /metrics (ADMIN_PORT); none by default. Process n of several takes the port + n - 1"
-    ),
+    Flag.withDescription("Port of a listener for operators, with /metrics (ADMIN_PORT); none by default"),
     Flag.withFallbackConfig(Config.String("ADMIN_PORT")),
     // Not 0: a scraper must know the port.
     Flag.withSchema(Port({ from: 1, variable: "ADMIN_PORT" })),
@@ -29,6 +27,6 @@ interface AdminOptions {
   readonly adminHost: string
 }
 
-/** The address of the first process. Null: there is no admin listener. */
+/** The address of the admin listener. Null: there is no admin listener. */
 export const adminOf = ({ adminHost, adminPort }: AdminOptions): AdminAddress | null =>
   Option.match(adminPort, { onNone: () => null, onSome: (port) => ({ host: adminHost, port }) })

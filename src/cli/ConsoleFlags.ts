@@ -20,21 +20,13 @@ export const consoleFlags = {
   ...operatorFlag
 }
 
-interface ConsoleOptions extends Command.Command.Config.Infer<typeof consoleFlags> {
-  readonly processes: number
-}
+type ConsoleOptions = Command.Command.Config.Infer<typeof consoleFlags>
 
 /** The settings of the console on the admin listener. Null: there is none. */
 export const consoleOf = Effect.fnUntraced(function*(options: ConsoleOptions, admin: AdminAddress | null) {
   if (!options.console) return null
   if (admin === null) {
     return yield* new InvalidSetting({ message: "--console needs --admin-port: set it to a free port" })
-  }
-  // Sessions are in the memory of one process.
-  if (options.processes > 1) {
-    return yield* new InvalidSetting({
-      message: "--console needs one process: run `financial-agents-gateway console` beside them, or set PROCESSES to 1"
-    })
   }
   const settings: ConsoleSettings = yield* readConsoleSettings({
     host: admin.host,

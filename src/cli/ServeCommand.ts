@@ -10,7 +10,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import type { ConsoleSettings } from "../admin/console/ConsoleSettings.ts"
-import { type AdminAddress, adminUrls, checkAdminPorts } from "../node/AdminAddress.ts"
+import { type AdminAddress, checkAdminPort } from "../node/AdminAddress.ts"
 import { layerAllowedOrigins } from "../node/AllowedOriginsSetting.ts"
 import { ReadServices } from "../node/GatewayServices.ts"
 import * as Instrumentation from "../node/Instrumentation.ts"
@@ -19,11 +19,8 @@ import { defaultMaxConnections } from "../node/NodeListener.ts"
 import * as NodeServer from "../node/NodeServer.ts"
 import { operatorConsole } from "../node/OperatorConsole.ts"
 import { MigrationPool } from "../node/Pools.ts"
-import { ProcessCount } from "../node/ProcessCount.ts"
 import { layerRateLimit } from "../node/RateLimitSettings.ts"
 import * as ReadLane from "../node/ReadLane.ts"
-import { announce, processNumber } from "../node/SupervisedProcess.ts"
-import { supervise } from "../node/Supervisor.ts"
 import { BaseUrl, normalizeBaseUrl } from "../server/BaseUrl.ts"
 import { GatewayServer } from "../server/Gateway.ts"
 import { Lifecycle } from "../server/Lifecycle.ts"
@@ -67,13 +64,10 @@ const flags = {
     Flag.withDefault(String(defaultMaxConnections)),
     Flag.withSchema(MaxConnections)
   ),
-  processes: Flag.String("processes").pipe(
-    Flag.withDescription(
-      "Processes that share the port, each with its own pools and limits; auto: one for each core (PROCESSES) (default: 1)"
-    ),
-    Flag.withFallbackConfig(Config.String("PROCESSES")),
-    Flag.withDefault("1"),
-    Flag.withSchema(ProcessCount)
+  reusePort: Flag.Boolean("reuse-port").pipe(
+    Flag.withDescription("Let processes of the same user listen on the port at once, on Linux (REUSE_PORT)"),
+    Flag.withFallbackConfig(Config.Boolean("REUSE_PORT")),
+    Flag.withDefault(false)
   ),
   ...adminFlags,
   ...consoleFlags,
@@ -93,7 +87,7 @@ interface ServeOptions {
   readonly port: number
   readonly baseUrl: Option.Option<string>
   readonly maxConnections: number
-  readonly processes: number
+  readonly reusePort: boolean
   readonly rateLimit: Option.Option<Quota>
   readonly demo: boolean
 }
@@ -109,20 +103,21 @@ const addressIn = ({ baseUrl, host, port }: ServeOptions) =>
 
 /** The server with its services, and the demo if there is one. */
 const Served = (options: ServeOptions, admin: AdminAddress | null, console: ConsoleSettings | null) => {
-  const { demo, host, maxConnections, port, rateLimit } = options
+  const { demo, host, maxConnections, port, rateLimit, reusePort } = options
   const address = addressIn(options)
-  return Layer.effectDiscard(announce({ host, port, base_url: address, ...adminUrls(admin) })).pipe(
-    // One process of several runs the demo, in each of its lives.
-    Layer.provideMerge(demo && (processNumber ?? 1) === 1 ? ServeDemo(address) : Layer.empty),
+  const listener = { host, port, baseUrl: address, maxConnections, reusePort }
+  return NodeServer.layerListening(listener, admin).pipe(
+    Layer.provideMerge(demo ? ServeDemo(address) : Layer.empty),
     Layer.provide([GatewayServer, Layer.provide(ReadLane.layer, Problems.layer)]),
+    // The services are built first: a shared port gets connections from the start.
+    Layer.provide(NodeServer.layer(listener)),
     Layer.provide([
       ReadServices,
       Verifier(address, Option.isSome(rateLimit)),
       layerRateLimit(rateLimit),
       layerAllowedOrigins,
       Lifecycle.layer(),
-      BaseUrl.layer(address),
-      NodeServer.layer({ host, port, baseUrl: address, maxConnections })
+      BaseUrl.layer(address)
     ]),
     Layer.provide(
       console === null ? Instrumentation.layer(admin) : Instrumentation.layer(admin, operatorConsole(console))
@@ -134,15 +129,11 @@ export const serve = Command.make(
   "serve",
   flags,
   Effect.fn(function*(options) {
-    const { host, port, processes } = options
     const admin = adminOf(options)
-    yield* checkAdminPorts(admin, { port, processes })
+    yield* checkAdminPort(admin, options.port)
     const console = yield* consoleOf(options, admin)
-    // A supervisor migrates before it starts its processes. It runs the embedded database, which outlives them.
-    if (options.migrate && processNumber === null) yield* applyMigrations
-    if (processes === 1 || processNumber !== null) return yield* Layer.launch(Served(options, admin, console))
-    const listening = { host, port, base_url: addressIn(options), ...adminUrls(admin, processes) }
-    return yield* supervise({ processes, listening })
+    if (options.migrate) yield* applyMigrations
+    return yield* Layer.launch(Served(options, admin, console))
   })
 ).pipe(
   Command.withDescription("Serve the API. Without DATABASE_URL, it runs an embedded PostgreSQL"),

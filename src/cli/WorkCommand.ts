@@ -12,7 +12,7 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import { ProviderName } from "../domain/Grant.ts"
-import { adminUrls } from "../node/AdminAddress.ts"
+import { adminUrl } from "../node/AdminAddress.ts"
 import { QueueServices } from "../node/GatewayServices.ts"
 import * as Instrumentation from "../node/Instrumentation.ts"
 import { layerPayloadKeys } from "../node/PayloadKeys.ts"
@@ -134,7 +134,7 @@ export const work = Command.make(
     const announced = Layer.effectDiscard(
       Effect.flatMap(
         Providers,
-        (known) => Effect.annotateLogs(Effect.logInfo("Working"), { providers: [...known.keys()], ...adminUrls(admin) })
+        (known) => Effect.annotateLogs(Effect.logInfo("Working"), { providers: [...known.keys()], ...adminUrl(admin) })
       )
     )
     yield* Layer.launch(

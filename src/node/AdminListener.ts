@@ -60,8 +60,6 @@ export const layer = (
   return NodeHttpServer.layerServer(listener, {
     host,
     port,
-    // Each process of a supervisor has a port of its own. Without this, the supervisor would listen for it.
-    exclusive: true,
     gracefulShutdownTimeout: "1 second"
   }).pipe(
     Layer.catch((error) =>

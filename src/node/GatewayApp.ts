@@ -8,7 +8,6 @@
  *     })
  */
 import * as Config from "effect/Config"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as HttpApi from "effect/http-api/HttpApi"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
@@ -27,14 +26,12 @@ import { Providers } from "../submission/Providers.ts"
 import { Reconciler } from "../submission/Reconciler.ts"
 import { SubmissionPolicy } from "../submission/SubmissionPolicy.ts"
 import * as Submission from "../submission/SubmissionProcesses.ts"
-import { adminUrls } from "./AdminAddress.ts"
 import { layerAllowedOrigins } from "./AllowedOriginsSetting.ts"
 import { Database } from "./Database.ts"
 import { databaseAs, type DatabaseUrls, readRoleUrl } from "./DatabaseRoles.ts"
 import type { Failure, GatewayParts, Incomplete, Missing } from "./GatewayParts.ts"
 import { OwnVerifier, QueueServices, ReadServices, WriteServices } from "./GatewayServices.ts"
 import * as Instrumentation from "./Instrumentation.ts"
-import { InvalidSetting } from "./InvalidSetting.ts"
 import * as NodeServer from "./NodeServer.ts"
 import { Observability } from "./Observability.ts"
 import { layerPayloadKeys } from "./PayloadKeys.ts"
@@ -44,8 +41,6 @@ import * as ProviderHttpClient from "./ProviderHttpClient.ts"
 import { layerRateLimitOfEnvironment } from "./RateLimitSettings.ts"
 import * as ReadLane from "./ReadLane.ts"
 import { Platform, runProgram } from "./runProgram.ts"
-import { announce, processNumber } from "./SupervisedProcess.ts"
-import { supervise } from "./Supervisor.ts"
 import { layerWitness } from "./WitnessSetting.ts"
 
 export type { DatabaseUrls, Failure, GatewayParts, Incomplete, Missing, ProcessSettings, Setting }
@@ -125,11 +120,6 @@ const servicesOf = (options: GatewayAppOptions, { baseUrl }: Settings, adapters:
 const Policy = Layer.unwrap(Effect.gen(function*() {
   const policy = yield* SubmissionPolicy
   const workerId = policy.workerId ?? Option.getOrNull(yield* Config.option(Config.String("WORKER_ID")))
-  if (workerId !== null && processNumber !== null) {
-    return yield* new InvalidSetting({
-      message: "WORKER_ID names the worker of one process: unset it, or set PROCESSES to 1"
-    })
-  }
   return Layer.succeed(SubmissionPolicy, { ...policy, workerId })
 }))
 
@@ -154,9 +144,8 @@ const workersOf = ({ databases, queue = QueueServices }: GatewayAppOptions, adap
   }
 }
 
-/** The migration. A supervised process leaves it to its supervisor. */
 const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOptions) =>
-  isMigrated && processNumber === null
+  isMigrated
     ? Layer.effectDiscard(Effect.gen(function*() {
       const applied = yield* Effect.provide(migrate, MigrationPool)
       if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
@@ -166,21 +155,17 @@ const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOption
 const databaseOf = ({ database }: GatewayAppOptions, settings: Settings) => database ?? Database.layer(settings)
 
 const processOf = (options: GatewayAppOptions, settings: Settings) => {
-  const { host, port } = settings
   const { listener = NodeServer.layer(settings), routes = Layer.empty, started = Layer.empty, tools = Layer.empty } =
     options
   const adapters = adaptersOf(options)
   const { Reconciling, Workers } = workersOf(options, adapters)
-  const Announced = Layer.effectDiscard(
-    announce({ host, port, base_url: settings.baseUrl, ...adminUrls(settings.admin) })
-  )
   const Served = layerServer(
     routes as Layer.Layer<never, unknown, HttpRouter.HttpRouter>,
     apisOf(options),
     tools as Layer.Layer<never, unknown, HttpRouter.HttpRouter>
   )
   const Lane = options.readLane ?? options.routes === undefined ? ReadLane.layer : Layer.empty
-  return Layer.merge(Announced, started).pipe(
+  return Layer.merge(NodeServer.layerListening(settings, settings.admin), started).pipe(
     Layer.provide([Served, Lane, Workers]),
     Layer.provide(Reconciling),
     Layer.provide([MutationEndpoints.layer, Problems.layer, listener]),
@@ -211,42 +196,13 @@ export const layer = <const Options extends GatewayAppOptions>(
   // `Failure` and `Missing` find the types of the parts, which `GatewayParts` hides.
   Layer.unwrap(Effect.map(readSettings(options), (settings) => processOf(options, settings))) as never
 
-/** Migrates, then runs the processes. An embedded database belongs to the supervisor, and outlives them. */
-const superviseApp = (options: GatewayAppOptions, settings: Settings) => {
-  const { admin, baseUrl, host, port, processes } = settings
-  const { lifecycle = Lifecycle.layer(), references = Layer.empty } = options
-  const supervisor = Effect.gen(function*() {
-    const { options: { drainTimeout } } = yield* Lifecycle
-    const policy = yield* SubmissionPolicy
-    return yield* supervise({
-      processes,
-      drainTimeout: Math.max(drainTimeout, Duration.toMillis(policy.drainTimeout)),
-      listening: { host, port, base_url: baseUrl, ...adminUrls(admin, processes) }
-    })
-  })
-  return supervisor.pipe(
-    Effect.provide(Layer.provideMerge(migrationOf(options), databaseOf(options, settings))),
-    Effect.provide([lifecycle, references]),
-    Effect.provide(Platform)
-  ) as Effect.Effect<never, unknown> // `Incomplete` has refused parts that need another service.
-}
-
 /**
  * Runs the process until SIGTERM or SIGINT, and exits with 0 then. A failure is one line on standard error and exit code
  * 1. Logs go to standard error; LOG_LEVEL and OTEL_EXPORTER_OTLP_ENDPOINT configure them as for the command line.
- *
- * With several `processes`, this one supervises copies of its own program. Each copy builds all parts; only the migration
- * runs once. Statements of the module that calls `run` are executed in the supervisor, too.
  */
 export const run = <const Options extends GatewayAppOptions>(options: Options & Incomplete<Options>): void =>
   runProgram(
-    Effect.flatMap(
-      readSettings(options),
-      (settings): Effect.Effect<unknown, unknown> =>
-        settings.processes === 1 || processNumber !== null
-          ? Layer.launch(layer(options as GatewayAppOptions) as Layer.Layer<never, unknown>)
-          : superviseApp(options, settings)
-    ).pipe(
+    Layer.launch(layer(options as GatewayAppOptions) as Layer.Layer<never, unknown>).pipe(
       Effect.provide(Observability({ serviceName: "financial-agents-gateway" }))
     )
   )

@@ -14,7 +14,7 @@ import * as ProcessMetrics from "../metrics/ProcessMetrics.ts"
 import * as SubmissionMetrics from "../metrics/SubmissionMetrics.ts"
 import * as VerificationMetrics from "../metrics/VerificationMetrics.ts"
 import { LedgerFigures } from "../services/LedgerFigures.ts"
-import { addressOfProcess, type AdminAddress } from "./AdminAddress.ts"
+import type { AdminAddress } from "./AdminAddress.ts"
 import * as AdminListener from "./AdminListener.ts"
 import { FiguresPool } from "./Pools.ts"
 import { makeProcessSource } from "./processSource.ts"
@@ -50,12 +50,10 @@ const Counting = Figures.pipe(
 )
 
 /**
- * Counts if the process has an admin listener, or exports its metrics. `first` is the address of the admin listener of the first
- * process. `more` are its routes beside `/metrics`.
+ * Counts if the process has an admin listener, or exports its metrics. `more` are the listener's routes beside `/metrics`.
  */
-export const layer = <E = never, R = never>(first: AdminAddress | null, more?: AdminServer.AdminRoutes<E, R>) =>
+export const layer = <E = never, R = never>(admin: AdminAddress | null, more?: AdminServer.AdminRoutes<E, R>) =>
   Layer.unwrap(Effect.map(isExported, (isOn) => {
-    const admin = addressOfProcess(first)
     const Served = admin === null ? null : AdminServer.layer(more).pipe(Layer.provide(AdminListener.layer(admin)))
     const Counted = isOn || admin !== null ? Counting : null
     return (Served ?? Layer.empty as Exclude<typeof Served, null>).pipe(

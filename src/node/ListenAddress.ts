@@ -6,6 +6,8 @@ export interface ListenAddress {
   readonly port: number
   /** What comes before HOST and PORT in the names of the settings, such as `ADMIN_`. */
   readonly prefix?: string
+  /** Whether other processes of this user may listen there, too. */
+  readonly reusePort?: boolean
 }
 
 const authorityOf = (host: string, port: number): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
@@ -13,13 +15,17 @@ const authorityOf = (host: string, port: number): string => `${host.includes(":"
 /** The URL of a listener without one. */
 export const addressOf = (host: string, port: number): string => `http://${authorityOf(host, port)}`
 
-const reasonOf = (error: unknown, { host, prefix = "" }: ListenAddress): string => {
+const reasonOf = (error: unknown, { host, prefix = "", reusePort = false }: ListenAddress): string => {
   const { code, message } = error instanceof Error
     ? error as NodeJS.ErrnoException
     : new Error(String(error)) as NodeJS.ErrnoException
   switch (code) {
     case "EADDRINUSE":
-      return `another process uses the port. Set ${prefix}PORT to a free port`
+      return reusePort
+        ? "another process uses the port, without REUSE_PORT or as another user"
+        : `another process uses the port. Set ${prefix}PORT to a free port`
+    case "ENOTSUP":
+      return "the system does not share a port among processes. Set REUSE_PORT to false"
     case "EACCES":
       return `the system does not allow it. Set ${prefix}PORT to a port from 1024`
     case "EADDRNOTAVAIL":

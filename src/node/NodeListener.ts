@@ -99,6 +99,17 @@ class Listener extends Server {
   /** Runs when the server has stopped to listen. */
   onClose: () => void = () => {}
 
+  /** Requests from before there were routes. */
+  readonly #early: Array<() => void> = []
+
+  constructor() {
+    super(limits)
+    this.on("newListener", (event) => {
+      // This event precedes the registration.
+      if (event === "request") setImmediate(() => this.#early.splice(0).forEach((start) => start()))
+    })
+  }
+
   override close(callback?: (error?: Error) => void): this {
     super.close(callback)
     this.onClose()
@@ -109,6 +120,8 @@ class Listener extends Server {
   override emit(event: string, ...args: Array<any>): boolean {
     // Node announces a request that expects `100 Continue` by an event of its own.
     if (event === "request" || event === "checkContinue") {
+      // The server listens before the routes are complete, and of a shared port the system hands over connections at once.
+      if (this.listenerCount("request") === 0) return this.#early.push(() => this.emit(event, ...args)) > 0
       // The cast: Node emits both with these two.
       const [request, response] = args as [IncomingMessage, ServerResponse]
       this.onRequest(request, response)
@@ -174,13 +187,10 @@ export const createListener = (options: ListenerOptions): Listener => {
     socket.end(`HTTP/1.1 ${problem.status} ${reasons[problem.status] ?? ""}\r\n${head}\r\n${body}`)
   }
 
-  const server = new Listener(limits)
+  const server = new Listener()
   // A client that reads nothing of its response for two minutes counts as gone.
   server.timeout = 120_000
   server.maxConnections = maxConnections
-  // Under a supervisor, Node would otherwise offer the connection to the other processes, for ever if all are full. The
-  // types of Node lack the property.
-  Object.assign(server, { dropMaxConnection: true })
   if (onDropped !== undefined) reportDrops(server, onDropped)
   if (metrics !== null) {
     metrics.openConnections = () => connections.size

@@ -12,16 +12,12 @@ import * as OtlpSerialization from "effect/observability/OtlpSerialization"
 import * as Option from "effect/Option"
 import * as References from "effect/References"
 import { InvalidSetting } from "./InvalidSetting.ts"
-import { processNumber } from "./SupervisedProcess.ts"
 
 /** The service in traces, metrics and logs. */
 interface ServiceName {
   readonly serviceName: string
   readonly serviceVersion?: string
 }
-
-/** Tells the processes of one supervisor apart. Without it, a receiver would take their metrics for one series. */
-const attributesOfProcess = processNumber === null ? {} : { "process.pid": process.pid }
 
 /** Exports spans to OTEL_EXPORTER_OTLP_ENDPOINT. Without it, no spans are created. */
 const Tracing = (resource: ServiceName) =>
@@ -31,8 +27,10 @@ const Tracing = (resource: ServiceName) =>
       Option.match({
         onNone: () => Layer.succeed(References.TracerEnabled, false),
         onSome: (baseUrl) =>
-          Otlp.layer({ baseUrl, resource: { ...resource, attributes: attributesOfProcess } })
-            .pipe(Layer.provide(OtlpSerialization.layerJson), Layer.provide(FetchHttpClient.layer))
+          Otlp.layer({ baseUrl, resource }).pipe(
+            Layer.provide(OtlpSerialization.layerJson),
+            Layer.provide(FetchHttpClient.layer)
+          )
       })
     )
   )
@@ -48,7 +46,6 @@ const logLevel = Effect.gen(function*() {
 const Logging = Layer.mergeAll(
   Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.withConsoleError(Logger.formatJson)]),
   Layer.succeed(References.LogToStderr, true),
-  processNumber === null ? Layer.empty : Layer.succeed(References.CurrentLogAnnotations, { pid: process.pid }),
   Layer.effect(References.MinimumLogLevel, logLevel)
 )
 

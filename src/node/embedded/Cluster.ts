@@ -1,13 +1,12 @@
 import * as Effect from "effect/Effect"
-import { createHash, randomUUID } from "node:crypto"
+import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { type Binaries, findBinaries } from "./Binaries.ts"
 import { run } from "./Command.ts"
-import { openDataDirectory, type Owner, ownerOf, ownerUid } from "./DirectoryOwner.ts"
+import { makeDirectory, openDataDirectory, ownerOf, readOwned, remove, removeEmpty, rename } from "./DataDirectory.ts"
 import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
-import { makeDirectory, readOwned, remove, removeEmpty, rename } from "./OwnedFiles.ts"
 import { chooseRunAs, commandOf, type RunAs } from "./RunAs.ts"
 
 /** Names the socket file; nothing listens on a TCP port. */
@@ -22,45 +21,31 @@ export interface Cluster {
   /** PostgreSQL's own directory. Exists only when complete. */
   readonly pgdata: string
   readonly log: string
-  /** The file that the owner of the directory locks. */
-  readonly lock: string
   /** Holds the socket of a server that is started here; mode 0700. */
   readonly socketDirectory: string
 }
 
+/** Bytes that the address of a unix socket can hold, without its terminating NUL. */
+const longestSocketPath = process.platform === "linux" ? 107 : 103
+
 /** Creates the data directory (mode 0700) if needed, and returns the paths of its parts. Starts nothing. */
 export const openCluster = Effect.fnUntraced(function*(directory: string) {
-  const dataDirectory = yield* openDataDirectory(directory)
-  const hash = createHash("sha256").update(dataDirectory).digest("hex").slice(0, 32)
+  const dataDirectory = yield* openDataDirectory(path.resolve(directory))
+  const near = path.join(dataDirectory, "socket")
+  const isNear = Buffer.byteLength(path.join(near, `.s.PGSQL.${port}`)) <= longestSocketPath
   return {
     dataDirectory,
     pgdata: path.join(dataDirectory, "pgdata"),
     log: path.join(dataDirectory, "postgres.log"),
-    lock: path.join(dataDirectory, "lock"),
-    socketDirectory: yield* socketDirectoryFor(dataDirectory, hash)
+    // A random name, because another user could take a predictable one in the shared directory.
+    socketDirectory: isNear ? near : path.join(os.tmpdir(), `financial-agents-gateway-${randomUUID()}`)
   } satisfies Cluster
 })
 
-/** Bytes that the address of a unix socket can hold, without its terminating NUL. */
-const longestSocketPath = process.platform === "linux" ? 107 : 103
-
-const sharedPrefix = "financial-agents-gateway-"
-
-const socketDirectoryFor = (dataDirectory: string, hash: string): Effect.Effect<string, LocalPostgresError> => {
-  const places = [path.join(dataDirectory, "socket"), path.join(os.tmpdir(), `${sharedPrefix}${hash}`)]
-  const fits = places.find((place) => Buffer.byteLength(socketIn(place)) <= longestSocketPath)
-  return fits === undefined
-    ? Effect.fail(new LocalPostgresError({ message: `Too long for a unix socket: ${places.map(socketIn).join(", ")}` }))
-    : Effect.succeed(fits)
-}
-
-const socketIn = (directory: string) => path.join(directory, `.s.PGSQL.${port}`)
-
-/** Everything needed to start a server: the programs, the user that runs them, and the directory of the socket. */
+/** Everything needed to start a server: the programs, and the user that runs them. */
 export interface Installation {
   readonly binaries: Binaries
   readonly runAs: RunAs
-  readonly socketDirectory: string
 }
 
 /**
@@ -70,7 +55,7 @@ export interface Installation {
 export const prepareCluster = Effect.fnUntraced(function*(cluster: Cluster, binDirectory: string | undefined) {
   yield* removeAbandoned(cluster)
   const existing = (yield* pgdataOwner(cluster)) === undefined ? undefined : yield* majorOf(cluster)
-  const binaries = yield* findBinaries({ directory: binDirectory, preferredMajor: existing })
+  const binaries = yield* findBinaries(binDirectory, existing)
   if (existing !== undefined && existing !== binaries.major) {
     return yield* new LocalPostgresError({
       message: [
@@ -80,59 +65,55 @@ export const prepareCluster = Effect.fnUntraced(function*(cluster: Cluster, binD
       ].join("\n")
     })
   }
-  const runAs = yield* chooseRunAs({ ...cluster, postgres: binaries.postgres })
-  const owner = yield* ownerOf(cluster.dataDirectory)
-  if (existing === undefined) yield* initialise(cluster, binaries, runAs, owner)
-  const socketDirectory = yield* prepareSocketDirectory(cluster, owner)
-  return { binaries, runAs, socketDirectory } satisfies Installation
+  const runAs = yield* chooseRunAs(binaries.postgres, cluster.dataDirectory, cluster.pgdata)
+  if (existing === undefined) yield* initialise(cluster, binaries, runAs)
+  yield* prepareSocketDirectory(cluster)
+  return { binaries, runAs } satisfies Installation
 })
 
 /** The user id of the owner of PostgreSQL's own directory. `undefined` when there is no such directory. */
-export const pgdataOwner = Effect.fnUntraced(function*(cluster: Cluster) {
-  const owner = yield* ownerUid(cluster.dataDirectory)
+export const pgdataOwner = Effect.fnUntraced(function*({ dataDirectory, pgdata }: Cluster) {
+  const owner = yield* ownerOf(dataDirectory)
   return yield* attempt("Could not look at the database cluster", () => {
-    const stat = fs.lstatSync(cluster.pgdata, { throwIfNoEntry: false })
-    if (stat === undefined) return undefined
-    if (!stat.isDirectory()) throw new Error(`${cluster.pgdata} is not a directory. Remove it.`)
-    if (stat.uid !== owner && owner !== 0) {
-      throw new Error(`${cluster.pgdata} belongs to user ${stat.uid}, but its directory to user ${owner}`)
+    const stat = fs.lstatSync(pgdata, { throwIfNoEntry: false })
+    if (stat?.isDirectory() === false) throw new Error(`${pgdata} is not a directory. Remove it.`)
+    if (stat !== undefined && stat.uid !== owner.uid && owner.uid !== 0) {
+      throw new Error(`${pgdata} belongs to user ${stat.uid}, but its directory to user ${owner.uid}`)
     }
-    return stat.uid
+    return stat?.uid
   })
 })
 
 /** The major version of PostgreSQL that made the cluster. */
 export const majorOf = Effect.fnUntraced(function*(cluster: Cluster) {
   const owner = yield* pgdataOwner(cluster)
-  const version = yield* attempt(
-    `${cluster.pgdata} is not a PostgreSQL data directory`,
-    () => owner === undefined ? undefined : readOwned(path.join(cluster.pgdata, "PG_VERSION"), owner)
-  )
-  if (version !== undefined) return Number(version)
-  return yield* new LocalPostgresError({ message: `${cluster.pgdata} is not a PostgreSQL data directory.` })
+  return yield* attempt(`${cluster.pgdata} is not a PostgreSQL data directory`, () => {
+    const version = owner === undefined ? undefined : readOwned(path.join(cluster.pgdata, "PG_VERSION"), owner)
+    if (version === undefined) throw new Error("PG_VERSION is missing")
+    return Number(version)
+  })
 })
 
 const unfinishedPrefix = "pgdata.init-"
 
-const removeAbandoned = Effect.fnUntraced(function*(cluster: Cluster) {
-  const owner = yield* ownerOf(cluster.dataDirectory)
-  const names = yield* attempt("Could not read the data directory", () => fs.readdirSync(cluster.dataDirectory))
+/** Removes what a killed `initdb` left, but as root no directory that another user may still change. */
+const removeAbandoned = Effect.fnUntraced(function*({ dataDirectory }: Cluster) {
+  const owner = yield* ownerOf(dataDirectory)
+  const names = yield* attempt("Could not read the data directory", () => fs.readdirSync(dataDirectory))
   for (const name of names.filter((name) => name.startsWith(unfinishedPrefix))) {
-    const abandoned = path.join(cluster.dataDirectory, name)
-    const stat = fs.lstatSync(abandoned, { throwIfNoEntry: false })
-    // Root must not remove a directory that another user may still change.
-    if (stat?.uid === owner.uid) yield* remove(abandoned, owner)
+    const abandoned = path.join(dataDirectory, name)
+    if (fs.lstatSync(abandoned, { throwIfNoEntry: false })?.uid === owner.uid) yield* remove(abandoned, owner)
   }
 })
 
 /** Creates the cluster under another name and renames it. If it is killed, `pgdata` is complete or absent. */
-const initialise = Effect.fnUntraced(function*(cluster: Cluster, binaries: Binaries, runAs: RunAs, owner: Owner) {
-  const unfinished = path.join(cluster.dataDirectory, `${unfinishedPrefix}${randomUUID()}`)
-  const initdb = commandOf(runAs, binaries.initdb, [
+const initialise = Effect.fnUntraced(function*({ dataDirectory, pgdata }: Cluster, { initdb }: Binaries, runAs: RunAs) {
+  const owner = yield* ownerOf(dataDirectory)
+  const unfinished = path.join(dataDirectory, `${unfinishedPrefix}${randomUUID()}`)
+  const command = commandOf(runAs, initdb, [
     `--pgdata=${unfinished}`,
     `--username=${username}`,
-    // No password: the server is reachable only through the socket's directory, which is closed to other users (see
-    // below).
+    // No password: the server is reachable only through the socket's directory, which is closed to other users.
     "--auth-local=trust",
     "--auth-host=reject",
     "--encoding=UTF8",
@@ -142,49 +123,35 @@ const initialise = Effect.fnUntraced(function*(cluster: Cluster, binaries: Binar
   ])
   yield* Effect.gen(function*() {
     yield* makeDirectory(unfinished, owner)
-    yield* run(initdb.file, initdb.args, initdb.identity)
-    yield* rename(unfinished, cluster.pgdata, owner)
-    yield* attempt("Could not make the new database cluster durable", () => syncDirectory(cluster.dataDirectory))
+    yield* run(command.file, command.args, command.identity)
+    yield* rename(unfinished, pgdata, owner)
+    // `initdb` has synced the content, but not the new name.
+    yield* attempt("Could not make the new database cluster durable", () => {
+      const descriptor = fs.openSync(dataDirectory, "r")
+      fs.fsyncSync(descriptor)
+      fs.closeSync(descriptor)
+    })
   }).pipe(Effect.onError(() => Effect.ignore(remove(unfinished, owner))))
 })
 
-/** Makes the rename durable. `initdb` has synced the content of the directory. */
-const syncDirectory = (directory: string) => {
-  const descriptor = fs.openSync(directory, "r")
-  fs.fsyncSync(descriptor)
-  fs.closeSync(descriptor)
-}
-
 /**
- * Creates the directory of the socket if needed, and returns it.
- *
- * Any user who can open the socket is superuser, because authentication is `trust`: a password would have to stand in a
- * file beside it, under the same protection. So only the owner may access the directory. In the shared temporary
- * directory another user may have taken its name before: then it gets a random name.
+ * Creates the directory of the socket if needed. Any user who can open the socket is superuser, because authentication is
+ * `trust`: a password would have to stand in a file beside it, under the same protection.
  */
-const prepareSocketDirectory = Effect.fnUntraced(function*({ dataDirectory, socketDirectory }: Cluster, owner: Owner) {
-  const prepare = prepareDirectory(socketDirectory, owner)
-  const parent = path.dirname(socketDirectory)
-  if (parent === dataDirectory) return yield* prepare
-  return yield* Effect.catch(
-    prepare,
-    () => prepareDirectory(path.join(parent, `${sharedPrefix}${randomUUID().replaceAll("-", "")}`), owner)
-  )
-})
-
-const prepareDirectory = Effect.fnUntraced(function*(directory: string, owner: Owner) {
+const prepareSocketDirectory = Effect.fnUntraced(function*({ dataDirectory, socketDirectory }: Cluster) {
+  const owner = yield* ownerOf(dataDirectory)
   const look = attempt(
     "Could not look at the directory of the socket",
-    () => fs.lstatSync(directory, { throwIfNoEntry: false })
+    () => fs.lstatSync(socketDirectory, { throwIfNoEntry: false })
   )
-  if ((yield* look) === undefined) yield* makeDirectory(directory, owner)
+  if ((yield* look) === undefined) yield* makeDirectory(socketDirectory, owner)
+  const stat = yield* look
   // For root this checks the directories above as well.
-  const [uid, stat] = [yield* ownerUid(directory), yield* look]
-  if (uid === owner.uid && stat?.isDirectory() === true && stat.uid === uid && (stat.mode & 0o077) === 0) {
-    return directory
-  }
+  const { uid } = yield* ownerOf(socketDirectory)
+  if (stat?.isDirectory() === true && stat.uid === owner.uid && uid === owner.uid && (stat.mode & 0o077) === 0) return
   return yield* new LocalPostgresError({
-    message: `${directory} must be a directory that belongs to user ${owner.uid} with mode 0700. Remove it and retry.`
+    message:
+      `${socketDirectory} must be a directory that belongs to user ${owner.uid} with mode 0700. Remove it and retry.`
   })
 })
 

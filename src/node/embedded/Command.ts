@@ -1,5 +1,5 @@
 import * as Effect from "effect/Effect"
-import { type ChildProcess, execFile } from "node:child_process"
+import { execFile } from "node:child_process"
 import { LocalPostgresError } from "./LocalPostgresError.ts"
 
 /** A user and group to become before a program is executed. Only root can. */
@@ -12,14 +12,11 @@ export interface Identity {
  * The whole environment of the programs started here.
  *
  * The gateway's own variables stay out: they hold secrets, and a stray `PGDATA` or `PGOPTIONS` would change PostgreSQL.
- * `LC_ALL=C` keeps the server's messages in English, which the supervisor reads.
+ * `LC_ALL=C` keeps the server's messages in English, which `Server` reads.
  */
 export const environment = (): Record<string, string> => {
-  const inherited = ["PATH", "LD_LIBRARY_PATH"].flatMap((name) => {
-    const value = process.env[name]
-    return value === undefined ? [] : [[name, value]]
-  })
-  return { ...Object.fromEntries(inherited), LC_ALL: "C", TZ: "UTC" }
+  const { LD_LIBRARY_PATH, PATH } = process.env
+  return { ...PATH && { PATH }, ...LD_LIBRARY_PATH && { LD_LIBRARY_PATH }, LC_ALL: "C", TZ: "UTC" }
 }
 
 /**
@@ -32,23 +29,21 @@ export const run = (
   identity?: Identity
 ): Effect.Effect<string, LocalPostgresError> =>
   Effect.callback((resume) => {
-    const options = { env: environment(), cwd: "/", ...identity }
-    const onEnd = (cause: Error | null, stdout: string, stderr: string) => {
-      if (cause === null) return resume(Effect.succeed(stdout))
-      const said = stderr.trim() === "" ? cause.message : stderr.trim()
-      resume(Effect.fail(new LocalPostgresError({ message: `${file} failed: ${said}`, cause })))
-    }
+    const onEnd = (cause: Error | null, stdout: string, stderr: string) =>
+      resume(
+        cause === null
+          ? Effect.succeed(stdout)
+          : Effect.fail(new LocalPostgresError({ message: `${file} failed: ${stderr.trim() || cause.message}`, cause }))
+      )
     try {
-      return terminate(execFile(file, args, options, onEnd))
+      const child = execFile(file, args, { env: environment(), cwd: "/", ...identity }, onEnd)
+      return Effect.callback((ended) => {
+        if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return ended(Effect.void)
+        child.once("close", () => ended(Effect.void))
+        child.kill("SIGTERM")
+      })
     } catch (cause) {
       // Node throws some failures to start, such as a forbidden change of user, instead of passing them on.
       onEnd(cause instanceof Error ? cause : new Error(String(cause)), "", "")
     }
-  })
-
-const terminate = (child: ChildProcess): Effect.Effect<void> =>
-  Effect.callback((ended) => {
-    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return ended(Effect.void)
-    child.once("close", () => ended(Effect.void))
-    child.kill("SIGTERM")
   })

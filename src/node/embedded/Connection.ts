@@ -10,7 +10,7 @@ const connect = (socketDirectory: string) =>
     port,
     username,
     database: "postgres",
-    applicationName: "financial-agents-gateway supervisor",
+    applicationName: "financial-agents-gateway embedded",
     connectTimeout: "2 seconds"
   })
 

@@ -4,7 +4,6 @@ import * as Layer from "effect/Layer"
 import * as path from "node:path"
 import { type Cluster, majorOf, openCluster, port, username } from "./Cluster.ts"
 import { ensureDatabase } from "./Connection.ts"
-import { ownerOf } from "./DirectoryOwner.ts"
 import { LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
 import { tryLock, waitForLock } from "./Lock.ts"
 import { findAnswering, runServer, type Server, type ServerOptions } from "./Server.ts"
@@ -96,7 +95,7 @@ const guestPatience = "30 seconds"
 const lockOrHost = (cluster: Cluster) =>
   Effect.gen(function*() {
     while (true) {
-      if (yield* tryLock(yield* lockOf(cluster))) return "locked"
+      if (yield* tryLock(cluster.dataDirectory)) return "locked"
       const server = yield* findAnswering(cluster)
       if (server !== undefined) return server
       yield* Effect.sleep("50 millis")
@@ -111,12 +110,9 @@ const lockOrHost = (cluster: Cluster) =>
     })
   )
 
-const lockOf = (cluster: Cluster) =>
-  Effect.map(ownerOf(cluster.dataDirectory), (owner) => ({ file: cluster.lock, owner }))
-
 /** Waits until the owner is gone. Then this guest becomes the owner, and runs a server at the socket of its clients. */
 const succeedOwner = Effect.fnUntraced(function*(cluster: Cluster, options: ServerOptions, host: Server) {
-  yield* waitForLock(yield* lockOf(cluster))
+  yield* waitForLock(cluster.dataDirectory)
   yield* runServer({ ...cluster, socketDirectory: host.socketDirectory }, options)
   return yield* Effect.never
 }, Effect.catch((error) => Effect.logError(`Could not take over PostgreSQL: ${error.message}`)))

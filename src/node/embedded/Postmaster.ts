@@ -4,46 +4,43 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { type Cluster, type Installation, pgdataOwner, port } from "./Cluster.ts"
 import { environment } from "./Command.ts"
-import { ownerOf } from "./DirectoryOwner.ts"
+import { openOrCreate, openOwned, ownerOf, readFrom, readOwned, remove } from "./DataDirectory.ts"
 import { attempt, LocalPostgresError } from "./LocalPostgresError.ts"
-import { openOrCreate, openUnlessMissing, readFrom, readOwned, remove } from "./OwnedFiles.ts"
 import { commandOf } from "./RunAs.ts"
 
 /** PostgreSQL's main process, started by this process or by a process that has ended. */
 export interface Postmaster {
   readonly pid: number
+  readonly socketDirectory: string
   readonly isAlive: () => boolean
 }
 
-/**
- * The file `postmaster.pid` that a server writes into its data directory:
- * https://www.postgresql.org/docs/current/storage-file-layout.html
- */
-export interface PidFile {
-  readonly pid: number
-  readonly socketDirectory: string
-  /** Whether the server accepts connections. Stale after a server was killed: its file stays. */
-  readonly ready: boolean
-}
+const pidFileOf = ({ pgdata }: Cluster) => path.join(pgdata, "postmaster.pid")
 
-/** Reads `postmaster.pid`. `undefined` when there is none, or one that is only half written. */
+/**
+ * Reads the file `postmaster.pid` that a server writes into its data directory, and that a killed server leaves there:
+ * https://www.postgresql.org/docs/current/storage-file-layout.html
+ *
+ * `undefined` when there is none, or one that is only half written. `owner` is the user to whom it belongs.
+ */
 export const readPidFile = Effect.fnUntraced(function*(cluster: Cluster) {
   const owner = yield* pgdataOwner(cluster)
-  if (owner === undefined) return undefined
-  return yield* attempt("Could not read the server's pid file", (): PidFile | undefined => {
-    const lines = (readOwned(pidFileOf(cluster), owner) ?? "").split("\n")
+  return yield* attempt("Could not read the server's pid file", () => {
+    const lines = (owner === undefined ? "" : readOwned(pidFileOf(cluster), owner) ?? "").split("\n")
     const [pid, socketDirectory, status] = [Number(lines[0]), lines[4] ?? "", lines[7] ?? ""]
-    return Number.isInteger(pid) && pid > 1 ? { pid, socketDirectory, ready: status.trim() === "ready" } : undefined
+    return owner !== undefined && Number.isInteger(pid) && pid > 1
+      ? { owner, pid, socketDirectory, ready: status.trim() === "ready" }
+      : undefined
   })
 })
 
-const pidFileOf = (cluster: Cluster) => path.join(cluster.pgdata, "postmaster.pid")
-
 /** The living server of this cluster that an earlier owner left behind, if there is one. */
 export const findOrphan = Effect.fnUntraced(function*(cluster: Cluster) {
-  const [owner, file] = [yield* pgdataOwner(cluster), yield* readPidFile(cluster)]
-  if (owner === undefined || file === undefined || !worksIn(file.pid, cluster.pgdata, owner)) return undefined
-  return { pid: file.pid, isAlive: () => worksIn(file.pid, cluster.pgdata, owner) } satisfies Postmaster
+  const file = yield* readPidFile(cluster)
+  if (file === undefined) return undefined
+  const { owner, pid, socketDirectory } = file
+  const orphan: Postmaster = { pid, socketDirectory, isAlive: () => worksIn(pid, cluster.pgdata, owner) }
+  return orphan.isAlive() ? orphan : undefined
 })
 
 /**
@@ -57,12 +54,9 @@ const worksIn = (pid: number, pgdata: string, owner: number): boolean => {
       const said = execFileSync("ps", ["-ww", "-o", "uid=,command=", "-p", String(pid)], { encoding: "utf8" })
       return Number.parseInt(said, 10) === owner && said.includes(` -D ${pgdata} -c `)
     }
-    const uids = /^Uid:(.*)$/m.exec(fs.readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]?.trim().split(/\s+/).map(
-      Number
-    )
     // Compared by identity: a bind mount or another namespace may give the same directory another path.
     const [theirs, ours] = [fs.statSync(`/proc/${pid}/cwd`), fs.lstatSync(pgdata)]
-    return uids?.every((uid) => uid === owner) === true && theirs.dev === ours.dev && theirs.ino === ours.ino
+    return fs.statSync(`/proc/${pid}`).uid === owner && theirs.dev === ours.dev && theirs.ino === ours.ino
   } catch {
     return false
   }
@@ -76,34 +70,24 @@ const worksIn = (pid: number, pgdata: string, owner: number): boolean => {
  * this process instead: PostgreSQL ignores its own parent. The socket's lock file carries no such id. Only the holder
  * of the lock may call it, after `findOrphan` found nothing.
  */
-const disownStaleFiles = Effect.fnUntraced(function*(cluster: Cluster, socketDirectory: string) {
+const disownStaleFiles = Effect.fnUntraced(function*(cluster: Cluster) {
   const owner = yield* ownerOf(cluster.dataDirectory)
-  const isEmpty = yield* attempt(
-    "Could not clear the lock file of a server that is gone",
-    () => putPid(pidFileOf(cluster), owner.uid) === "empty"
-  )
-  if (isEmpty) yield* remove(pidFileOf(cluster), owner)
-  yield* remove(path.join(socketDirectory, `.s.PGSQL.${port}.lock`), owner)
-})
-
-/** Puts the id of this process in the first line. */
-const putPid = (file: string, owner: number) => {
-  const descriptor = openUnlessMissing(file, fs.constants.O_RDWR, owner)
-  if (descriptor === undefined) return "missing"
-  try {
+  const isEmpty = yield* attempt("Could not clear the lock file of a server that is gone", () => {
+    const descriptor = openOwned(pidFileOf(cluster), fs.constants.O_RDWR, owner.uid)
+    if (descriptor === undefined) return false
     const [pid, ...rest] = readFrom(descriptor).split("\n")
-    if (pid === "") return "empty"
     fs.ftruncateSync(descriptor)
-    fs.writeSync(descriptor, [process.pid, ...rest].join("\n"), 0)
-    return "put"
-  } finally {
+    if (pid !== "") fs.writeSync(descriptor, [process.pid, ...rest].join("\n"), 0)
     fs.closeSync(descriptor)
-  }
-}
+    return pid === ""
+  })
+  if (isEmpty) yield* remove(pidFileOf(cluster), owner)
+  yield* remove(path.join(cluster.socketDirectory, `.s.PGSQL.${port}.lock`), owner)
+})
 
 const defaults = { max_connections: "100", shared_buffers: "128MB", timezone: "UTC", log_timezone: "UTC" }
 
-/** Settings that the caller cannot change: the durability of the ledger and the supervisor depend on them. */
+/** Settings that the caller cannot change: the durability of the ledger and this folder depend on them. */
 const fixed = (socketDirectory: string) => ({
   fsync: "on",
   full_page_writes: "on",
@@ -122,38 +106,52 @@ const optionsOf = (socketDirectory: string, settings: Readonly<Record<string, st
     .flatMap((group) => Object.entries(group))
     .flatMap(([name, value]) => ["-c", `${name}=${value}`])
 
+const largestLog = 10 * 1024 * 1024
+
+/** The log, open for writing, and the position from which on this server writes. Empties a log over `largestLog` bytes. */
+const openLog = Effect.fnUntraced(function*({ dataDirectory, log }: Cluster) {
+  const descriptor = yield* openOrCreate(
+    log,
+    fs.constants.O_RDWR | fs.constants.O_APPEND,
+    yield* ownerOf(dataDirectory)
+  )
+  return yield* attempt("Could not shorten the server's log", () => {
+    const { size } = fs.fstatSync(descriptor)
+    if (size > largestLog) fs.ftruncateSync(descriptor)
+    return { descriptor, logStart: size > largestLog ? 0 : size }
+  })
+})
+
 /**
  * Starts a server on a prepared cluster, and returns before it answers. It runs in a process group of its own, so that
  * Ctrl-C in the terminal does not end it before the gateway has drained.
  */
 export const spawnPostmaster = Effect.fnUntraced(function*(
   cluster: Cluster,
-  { binaries, runAs, socketDirectory }: Installation,
+  { binaries, runAs }: Installation,
   settings: Readonly<Record<string, string>>
 ) {
-  yield* disownStaleFiles(cluster, socketDirectory)
-  const args = ["-D", cluster.pgdata, ...optionsOf(socketDirectory, settings)]
+  yield* disownStaleFiles(cluster)
+  const args = ["-D", cluster.pgdata, ...optionsOf(cluster.socketDirectory, settings)]
   const command = commandOf(runAs, binaries.postgres, args)
-  const { O_APPEND, O_WRONLY } = fs.constants
-  const log = yield* openOrCreate(cluster.log, O_WRONLY | O_APPEND, yield* ownerOf(cluster.dataDirectory))
-  return yield* Effect.callback<Postmaster, LocalPostgresError>((resume) => {
+  const { descriptor, logStart } = yield* openLog(cluster)
+  return yield* Effect.callback<Postmaster & { readonly logStart: number }, LocalPostgresError>((resume) => {
     const child = spawn(command.file, command.args, {
       // Not `pgdata`: PostgreSQL changes to it with the server's rights. Spawning there would use root's rights.
       cwd: "/",
       detached: true,
       env: environment(),
-      stdio: ["ignore", log, log],
+      stdio: ["ignore", descriptor, descriptor],
       ...command.identity
     })
-    fs.closeSync(log)
-    child.once(
-      "error",
-      (cause) =>
-        resume(Effect.fail(new LocalPostgresError({ message: `Could not start PostgreSQL: ${cause.message}`, cause })))
-    )
+    fs.closeSync(descriptor)
+    child.once("error", (cause) => {
+      resume(Effect.fail(new LocalPostgresError({ message: `Could not start PostgreSQL: ${cause.message}`, cause })))
+    })
     const { pid } = child
     if (pid === undefined) return
-    resume(Effect.succeed({ pid, isAlive: () => child.exitCode === null && child.signalCode === null }))
+    const isAlive = () => child.exitCode === null && child.signalCode === null
+    resume(Effect.succeed({ pid, socketDirectory: cluster.socketDirectory, logStart, isAlive }))
   })
 })
 
@@ -163,12 +161,9 @@ const shutdowns = [["SIGINT", 10_000], ["SIGQUIT", 10_000], ["SIGKILL", 5_000]] 
 /** Stops a server and waits until it is gone. Its clients are disconnected, their open transactions rolled back. */
 export const stop = Effect.fnUntraced(function*(postmaster: Postmaster) {
   for (const [signal, patience] of shutdowns) {
-    yield* Effect.sync(() => send(postmaster, signal))
-    const gone = yield* waitUntilGone(postmaster).pipe(
-      Effect.as(true),
-      Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.succeed(false) })
-    )
-    if (gone) return
+    send(postmaster, signal)
+    yield* Effect.timeoutOption(waitUntilGone(postmaster), patience)
+    if (!postmaster.isAlive()) return
     yield* Effect.logWarning(`PostgreSQL (pid ${postmaster.pid}) did not stop on ${signal} within ${patience} ms`)
   }
 })

@@ -2,14 +2,14 @@ import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { type Identity, run } from "./Command.ts"
-import { identityOf, ownerOf } from "./DirectoryOwner.ts"
-import { attempt, LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
+import { ownerOf } from "./DataDirectory.ts"
+import { LocalPostgresError, useYourOwn } from "./LocalPostgresError.ts"
 
 /** How to execute PostgreSQL's programs, which refuse to run as root. */
 export interface RunAs {
   /** A program, with arguments, that executes the rest of the command line in its own place (same process id). */
   readonly prefix: ReadonlyArray<string>
-  readonly identity?: Identity
+  readonly identity?: Identity | undefined
 }
 
 /** The command line and identity of `file` under `runAs`. */
@@ -19,70 +19,42 @@ export const commandOf = (runAs: RunAs, file: string, args: ReadonlyArray<string
 }
 
 /**
- * A user namespace that maps root to the user with id 65534. On disk the processes still act as root, so nothing needs
- * a `chown`, and a clone under a home that only root may enter works too. Process ids and signals do not change.
+ * A user namespace that shows the process's user as the user with id 65534. On disk the processes still act as before, so
+ * nothing needs a `chown`, and a clone under a home that only root may enter works too. `initdb`, which refuses users
+ * without an entry in the user database, works for all. Process ids and signals do not change.
  */
-const namespace: RunAs = { prefix: ["unshare", "--user", "--map-user=65534", "--map-group=65534"] }
+const namespace = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
 
 /**
  * Decides as which user to run PostgreSQL on a data directory:
  *
  * 1. A process that is not root runs it as itself.
- * 2. Root runs it as the owner of the directory, if that is another user.
- * 3. In its own directory, root runs it in a user namespace.
- * 4. Old or restricted kernels and containers refuse the namespace. Then root runs it as the user `postgres` or `nobody`,
- *    if that user can reach the programs and the directory. Root gives the data directory to that user.
+ * 2. Root runs it as the owner of the directory, in a user namespace.
+ * 3. Old or restricted kernels and containers refuse the namespace. Then root gives its directory to the user `postgres` or
+ *    `nobody`, if that user can reach it and the programs. A directory of another user stays as it is.
  */
-export const chooseRunAs = Effect.fnUntraced(function*(paths: {
-  readonly postgres: string
-  readonly dataDirectory: string
-  readonly pgdata: string
-  readonly log: string
-  readonly lock: string
-}) {
+export const chooseRunAs = Effect.fnUntraced(function*(postgres: string, dataDirectory: string, pgdata: string) {
   if (process.geteuid?.() !== 0) return { prefix: [] } satisfies RunAs
-  const { identity } = yield* ownerOf(paths.dataDirectory)
-  if (identity !== undefined) return yield* runAsOwner(identity, paths)
-  const pgdata = fs.lstatSync(paths.pgdata, { throwIfNoEntry: false })
-  if (pgdata !== undefined && pgdata.uid !== 0) {
-    const runAs = yield* runAsOwner(yield* identityOf(pgdata.uid), paths)
-    yield* giveTo(runAs.identity, paths)
-    return runAs
-  }
-  if (yield* reaches(namespace, paths.postgres, paths.dataDirectory)) return namespace
-  for (const name of ["postgres", "nobody"]) {
-    const identity = yield* identityNamed(name)
-    if (identity === undefined) continue
-    const runAs: RunAs = { prefix: [], identity }
-    if (!(yield* reaches(runAs, paths.postgres, path.dirname(paths.dataDirectory)))) continue
-    yield* giveTo(identity, paths)
+  const { identity } = yield* ownerOf(dataDirectory)
+  // Root has begun to give the directory to another user.
+  const isGiven = identity === undefined && (fs.lstatSync(pgdata, { throwIfNoEntry: false })?.uid ?? 0) !== 0
+  const inNamespace: RunAs = { prefix: namespace, identity }
+  if (!isGiven && (yield* reaches(inNamespace, postgres, dataDirectory))) return inNamespace
+  for (const another of identity === undefined ? ["postgres", "nobody"] : [identity]) {
+    const runAs = { prefix: [], identity: typeof another === "string" ? yield* identityNamed(another) : another }
+    if (runAs.identity === undefined || !(yield* reaches(runAs, postgres, path.dirname(dataDirectory)))) continue
+    // The directory itself changes last, so that the user can exchange nothing in it before.
+    if (identity === undefined) {
+      yield* run("chown", ["-hR", `${runAs.identity.uid}:${runAs.identity.gid}`, dataDirectory])
+    }
+    yield* Effect.logInfo(`PostgreSQL runs as user ${runAs.identity.uid}, to whom ${dataDirectory} belongs`)
     return runAs
   }
   return yield* new LocalPostgresError({
     message: [
       "PostgreSQL refuses to run as root, and this machine offers no other user: user namespaces (unshare --user) are",
-      `not permitted, and no unprivileged user (postgres, nobody) reaches both ${path.dirname(paths.postgres)}`,
-      `and ${paths.dataDirectory}. Start the gateway as another user. ${useYourOwn}`
-    ].join("\n")
-  })
-})
-
-/** `initdb` refuses a user without an entry in the user database. In a namespace that user appears to be `nobody`. */
-const runAsOwner = Effect.fnUntraced(function*(
-  identity: Identity,
-  paths: { readonly postgres: string; readonly dataDirectory: string }
-) {
-  const plain: RunAs & { readonly identity: Identity } = { prefix: [], identity }
-  const isListed = (yield* identityNamed(String(identity.uid))) !== undefined
-  for (const runAs of isListed ? [plain] : [{ ...namespace, identity }, plain]) {
-    if (!(yield* reaches(runAs, paths.postgres, path.dirname(paths.dataDirectory)))) continue
-    yield* Effect.logInfo(`PostgreSQL runs as user ${identity.uid}, to whom ${paths.dataDirectory} belongs`)
-    return runAs
-  }
-  return yield* new LocalPostgresError({
-    message: [
-      `${paths.dataDirectory} belongs to user ${identity.uid}, so PostgreSQL has to run as that user, who cannot reach`,
-      `${paths.postgres} or the directory. Start the gateway as that user, or use a data directory of root. ${useYourOwn}`
+      `not permitted, and no unprivileged user reaches both ${path.dirname(postgres)} and ${dataDirectory}.`,
+      `Start the gateway as another user. ${useYourOwn}`
     ].join("\n")
   })
 })
@@ -100,25 +72,3 @@ const identityNamed = (name: string) =>
     Effect.map(([uid, gid]): Identity => ({ uid: Number(uid), gid: Number(gid) })),
     Effect.orElseSucceed(() => undefined)
   )
-
-/**
- * Gives the data directory of root to another user, with the files of PostgreSQL and the supervisor in it. The
- * directory itself is changed last. Until then the user can exchange nothing in it, and the next start completes an
- * interrupted change.
- */
-const giveTo = Effect.fnUntraced(function*(
-  { gid, uid }: Identity,
-  { dataDirectory, lock, log, pgdata }: {
-    readonly dataDirectory: string
-    readonly pgdata: string
-    readonly log: string
-    readonly lock: string
-  }
-) {
-  if (fs.lstatSync(pgdata, { throwIfNoEntry: false })?.uid === 0) yield* run("chown", ["-hR", `${uid}:${gid}`, pgdata])
-  yield* attempt("Could not give the data directory to an unprivileged user", () => {
-    for (const place of [log, lock, path.join(dataDirectory, "socket"), dataDirectory]) {
-      if (fs.lstatSync(place, { throwIfNoEntry: false })) fs.lchownSync(place, uid, gid)
-    }
-  })
-})

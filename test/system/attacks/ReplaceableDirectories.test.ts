@@ -96,8 +96,8 @@ const namespaced = (dataDirectory: string) => {
   const [program = "", ...args] = inNamespace
   const script = `
     import { Effect } from "effect"
-    import { ownerUid } from "${new URL("../../../src/node/embedded/DirectoryOwner.ts", import.meta.url).href}"
-    console.log(process.geteuid(), await Effect.runPromise(ownerUid(${JSON.stringify(dataDirectory)})))
+    import { ownerOf } from "${new URL("../../../src/node/embedded/DataDirectory.ts", import.meta.url).href}"
+    console.log(process.geteuid(), (await Effect.runPromise(ownerOf(${JSON.stringify(dataDirectory)}))).uid)
   `
   return spawnSync(program, [...args, process.execPath, "--input-type=module", "-e", script], {
     encoding: "utf8",

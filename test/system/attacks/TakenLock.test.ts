@@ -1,6 +1,6 @@
 /**
  * No other user can stop the embedded PostgreSQL from starting, and one process at a time owns a data directory. The
- * tests take every predictable name, and end processes that wait for the lock in every way.
+ * tests take names, and end processes that wait for the lock in every way.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Option } from "effect"
@@ -12,13 +12,11 @@ import * as net from "node:net"
 import * as path from "node:path"
 import * as readline from "node:readline"
 import { fileURLToPath } from "node:url"
-import { openCluster } from "../../../src/node/embedded/Cluster.ts"
 import { tryLock, waitForLock } from "../../../src/node/embedded/Lock.ts"
 import {
   assertAnswers,
   childrenOf,
   isAlive,
-  spawnSupervisor,
   start,
   temporaryDirectory,
   timeout,
@@ -26,7 +24,6 @@ import {
 } from "../embedded/Supervised.ts"
 
 const isRoot = process.geteuid?.() === 0
-const owner = { uid: process.geteuid?.() ?? 0 }
 const onLinux = process.platform === "linux"
 const another = 12345
 
@@ -59,7 +56,7 @@ describe("Another user", () => {
   it.live("cannot open the lock file of the data directory", () =>
     Effect.gen(function*() {
       const { dataDirectory } = yield* start({ dataDirectory: path.join(yield* temporaryDirectory, "data") })
-      const { lock } = yield* openCluster(dataDirectory)
+      const lock = path.join(dataDirectory, "lock")
       assert.strictEqual(fs.statSync(dataDirectory).mode & 0o777, 0o700)
       assert.strictEqual(fs.statSync(lock).mode & 0o777, 0o600)
       if (!isRoot) return
@@ -68,44 +65,10 @@ describe("Another user", () => {
       const attempt = spawnSync("/bin/sh", ["-c", `: < "$1"`, "sh", lock], { uid: another, gid: another })
       assert.notStrictEqual(attempt.status, 0)
     }), timeout)
-
-  it.live(
-    "does not stop the start by taking the name of the socket directory in the shared temporary directory",
-    () =>
-      Effect.gen(function*() {
-        const dataDirectory = path.join(yield* temporaryDirectory, "deep".repeat(25))
-        const { socketDirectory } = yield* openCluster(dataDirectory)
-        yield* takenName(socketDirectory)
-        const places = yield* Effect.scoped(Effect.gen(function*() {
-          const server = yield* start({ dataDirectory })
-          assert.notStrictEqual(server.socketDirectory, socketDirectory)
-          assert.strictEqual(fs.statSync(server.socketDirectory).mode & 0o777, 0o700)
-          const guest = yield* spawnSupervisor({ dataDirectory })
-          yield* assertAnswers(yield* guest.ready)
-          return [server.socketDirectory]
-        }))
-        assert.deepStrictEqual(places.filter((place) => fs.existsSync(place)), [])
-      }),
-    timeout
-  )
 })
 
-/** A name in the temporary directory that belongs to another user; only root can create it. */
-const takenName = (place: string) =>
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      if (!isRoot) return fs.writeFileSync(place, "")
-      fs.mkdirSync(place, { mode: 0o777 })
-      fs.writeFileSync(path.join(place, "mine"), "")
-      fs.chownSync(place, another, another)
-    }),
-    () => Effect.sync(() => fs.rmSync(place, { recursive: true, force: true }))
-  )
-
-const lockIn = (directory: string) => ({ file: path.join(directory, "lock"), owner })
-
 /** Whether the lock is held by a process, this one included. */
-const isHeld = (directory: string) => Effect.map(Effect.scoped(tryLock(lockIn(directory))), (taken) => !taken)
+const isHeld = (directory: string) => Effect.map(Effect.scoped(tryLock(directory)), (taken) => !taken)
 
 const endings = ["SIGKILL", "close", "exit", "SIGTERM"] as const
 
@@ -114,7 +77,7 @@ const lockHolder = (directory: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const script = fileURLToPath(new URL("./lockHolder.ts", import.meta.url))
-      const child = spawn(process.execPath, [script, path.join(directory, "lock")], {
+      const child = spawn(process.execPath, [script, directory], {
         stdio: ["pipe", "pipe", "inherit"]
       })
       const said: Array<string> = []
@@ -157,7 +120,7 @@ describe("The lock of a data directory", () => {
       Effect.gen(function*() {
         const directory = yield* temporaryDirectory
         const left = yield* Effect.scoped(Effect.gen(function*() {
-          assert.isTrue(yield* tryLock(lockIn(directory)))
+          assert.isTrue(yield* tryLock(directory))
           const killed = yield* lockHolder(directory)
           yield* until(() => killed.said.length > 0 && (onLinux ? waitersOf(killed.pid).length > 0 : true))
           const left = waitersOf(killed.pid)
@@ -177,7 +140,7 @@ describe("The lock of a data directory", () => {
     () =>
       Effect.gen(function*() {
         const [directory, copy] = [yield* temporaryDirectory, yield* temporaryDirectory]
-        assert.isTrue(yield* tryLock(lockIn(directory)))
+        assert.isTrue(yield* tryLock(directory))
         execFileSync("cp", ["-a", `${directory}/.`, copy])
         assert.isFalse(yield* isHeld(copy))
         const link = path.join(copy, "link")
@@ -194,9 +157,9 @@ describe("The lock of a data directory", () => {
         const directory = path.join(yield* temporaryDirectory, "data")
         fs.mkdirSync(directory)
         const waiting = yield* Effect.scoped(Effect.gen(function*() {
-          assert.isTrue(yield* tryLock(lockIn(directory)))
+          assert.isTrue(yield* tryLock(directory))
           const waiting = yield* Effect.forkDetach(
-            Effect.scoped(Effect.andThen(waitForLock(lockIn(directory)), Effect.never))
+            Effect.scoped(Effect.andThen(waitForLock(directory), Effect.never))
           )
           yield* until(() => !onLinux || waitersOf(process.pid).length > 0)
           fs.rmSync(directory, { recursive: true })
@@ -214,8 +177,8 @@ describe("The lock of a data directory", () => {
     Effect.gen(function*() {
       const directory = yield* temporaryDirectory
       yield* Effect.scoped(Effect.gen(function*() {
-        assert.isTrue(yield* tryLock(lockIn(directory)))
-        const given = yield* Effect.scoped(waitForLock(lockIn(directory))).pipe(Effect.timeoutOption("50 millis"))
+        assert.isTrue(yield* tryLock(directory))
+        const given = yield* Effect.scoped(waitForLock(directory)).pipe(Effect.timeoutOption("50 millis"))
         assert.isTrue(Option.isNone(given))
         yield* until(() => waitersOf(process.pid).length === 0)
       }))

@@ -1,12 +1,11 @@
 /**
- * A process that waits for the lock of the file in its argument and prints "held". It ends with its standard input: it
+ * A process that waits for the lock of the data directory in its argument and prints "held". It ends with its standard input: it
  * closes its scopes, or after the input "exit" does not.
  */
 import { Effect } from "effect"
 import { tryLock, waitForLock } from "../../../src/node/embedded/Lock.ts"
 
-const owner = { uid: process.geteuid?.() ?? 0 }
-const lock = { file: process.argv[2] ?? "", owner }
+const directory = process.argv[2] ?? ""
 
 const input = Effect.callback<string>((resume) => {
   let text = ""
@@ -15,8 +14,8 @@ const input = Effect.callback<string>((resume) => {
 
 Effect.gen(function*() {
   yield* Effect.sync(() => process.stdout.write("waits\n"))
-  yield* waitForLock(lock)
-  const again = yield* Effect.scoped(tryLock(lock))
+  yield* waitForLock(directory)
+  const again = yield* Effect.scoped(tryLock(directory))
   yield* Effect.sync(() => process.stdout.write(again ? "held twice\n" : "held\n"))
   if ((yield* input) === "exit") process.exit(3)
 }).pipe(Effect.scoped, Effect.runPromise)

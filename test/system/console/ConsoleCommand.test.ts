@@ -162,13 +162,11 @@ describe("serve --console", () => {
       assert.strictEqual((yield* new Visitor(port).send("/console")).status, 404, "never on the public listener")
     })).pipe(Effect.provide(Platform)))
 
-  it.live("needs the admin listener, and one process", () =>
+  it.live("needs the admin listener", () =>
     onDatabase((env) =>
       Effect.gen(function*() {
         const port = String(yield* freePort)
         assert.include(yield* refused(["serve", "--port", port, "--console"], env), "--console needs --admin-port")
-        const several = ["serve", "--port", port, "--admin-port", "3001", "--processes", "2", "--console"]
-        assert.include(yield* refused(several, env), "--console needs one process")
       })
     ))
 })

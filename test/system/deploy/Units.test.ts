@@ -92,7 +92,7 @@ describe("The units", () => {
   it("are those of the API, the worker and the migrations", () => {
     assert.deepStrictEqual(files.map((file) => file.replace(/^.*\//, "")), [
       "gateway-migrate.service",
-      "gateway-serve.service",
+      "gateway-serve@.service",
       "gateway-work.service"
     ])
   })
@@ -104,9 +104,17 @@ describe("The units", () => {
     assert.isAbove(seconds(one(work, "TimeoutStopSec")), seconds(drain!) + 10)
   })
 
-  it("give a server the time in which its supervisor kills processes that hang: 25 s", () => {
-    const serve = settingsOf("deploy/systemd/gateway-serve.service")
-    assert.strictEqual(one(serve, "KillMode"), "mixed")
-    assert.isAbove(seconds(one(serve, "TimeoutStopSec")), 25)
+  it("give a server time to drain, 20 s", () => {
+    assert.isAbove(seconds(one(settingsOf("deploy/systemd/gateway-serve@.service"), "TimeoutStopSec")), 20)
+  })
+
+  it("let the instances of a host share the port: one user, and an admin port for each", () => {
+    const serve = settingsOf("deploy/systemd/gateway-serve@.service")
+    assert.strictEqual(one(serve, "User"), "gateway-serve")
+    assert.include(serve.get("Environment") ?? [], "ADMIN_PORT=%i")
+    const common = fs.readFileSync("deploy/systemd/serve.env", "utf8")
+    assert.match(common, /^REUSE_PORT=true$/m)
+    // systemd would let the file override the unit.
+    assert.notMatch(common, /^ADMIN_PORT=/m)
   })
 })

@@ -61,13 +61,6 @@ describe("finding PostgreSQL", () => {
 })
 
 describe.runIf(isRoot)("as root", () => {
-  it.live("keeps root as the owner of the data", () =>
-    Effect.gen(function*() {
-      const dataDirectory = yield* temporaryDirectory
-      yield* start({ dataDirectory })
-      assert.strictEqual(fs.statSync(path.join(dataDirectory, "pgdata")).uid, 0)
-    }), timeout)
-
   it.live.runIf(older !== undefined)(
     "without user namespaces, gives the data directory to an unprivileged user, and starts it again as that user",
     () =>
@@ -84,21 +77,6 @@ describe.runIf(isRoot)("as root", () => {
           assert.notStrictEqual(uid, 0)
           assert.strictEqual(execFileSync("find", [dataDirectory, "!", "-uid", String(uid)], { encoding: "utf8" }), "")
         }
-      }),
-    timeout
-  )
-
-  it.live.runIf(older !== undefined)(
-    "runs an existing cluster as its owner",
-    () =>
-      Effect.gen(function*() {
-        const dataDirectory = yield* temporaryDirectory
-        const options = { dataDirectory, binDirectory: older?.directory ?? "" }
-        yield* Effect.scoped(start(options))
-        execFileSync("chown", ["-R", "12345:12345", dataDirectory])
-        const server = yield* start(options)
-        yield* assertAnswers(server)
-        assert.strictEqual(fs.statSync(path.join(dataDirectory, "pgdata", "postmaster.pid")).uid, 12345)
       }),
     timeout
   )

@@ -13,6 +13,7 @@ import {
   postmastersOf,
   processesOf,
   query,
+  spawnSupervisor,
   start,
   temporaryDirectory,
   timeout
@@ -68,7 +69,11 @@ layer(fresh, { excludeTestServices: true, timeout })("LocalPostgres on a fresh d
     Effect.gen(function*() {
       const { dataDirectory, port, socketDirectory } = yield* LocalPostgres
       const pgdata = path.join(dataDirectory, "pgdata")
-      for (const directory of [dataDirectory, socketDirectory, pgdata]) assert.strictEqual(modeOf(directory), 0o700)
+      for (const directory of [dataDirectory, socketDirectory, pgdata]) {
+        assert.strictEqual(modeOf(directory), 0o700)
+        // Also for root, who runs the server as another user.
+        assert.strictEqual(fs.statSync(directory).uid, process.geteuid?.())
+      }
       assert.strictEqual(modeOf(path.join(socketDirectory, `.s.PGSQL.${port}`)), 0o700)
       assert.strictEqual(modeOf(path.join(dataDirectory, "postgres.log")), 0o600)
     }))
@@ -129,12 +134,17 @@ it.live(
     Effect.gen(function*() {
       const root = yield* temporaryDirectory
       const dataDirectory = path.join(root, `it's, a "dir"`, "deep".repeat(25))
-      yield* Effect.scoped(Effect.gen(function*() {
-        const server = yield* start({ dataDirectory })
-        assert.notInclude(server.socketDirectory, root)
-        assert.strictEqual(modeOf(server.socketDirectory), 0o700)
-        yield* assertAnswers(server)
+      const moved = yield* Effect.scoped(Effect.gen(function*() {
+        const { socketDirectory } = yield* start({ dataDirectory })
+        assert.notInclude(socketDirectory, root)
+        assert.strictEqual(modeOf(socketDirectory), 0o700)
+        // Another user cannot take the name before, because it is random.
+        assert.match(socketDirectory, /financial-agents-gateway-[0-9a-f-]{36}$/)
+        const guest = yield* spawnSupervisor({ dataDirectory })
+        yield* assertAnswers(yield* guest.ready)
+        return socketDirectory
       }))
+      assert.isFalse(fs.existsSync(moved))
       const near = path.join(root, `it's, a "dir"`)
       const server = yield* start({ dataDirectory: near })
       assert.strictEqual(server.socketDirectory, path.join(near, "socket"))

@@ -27,18 +27,6 @@ describe("processes that share a data directory", () => {
       assert.lengthOf(postmastersOf(dataDirectory), 1)
     }), timeout)
 
-  it.live("keep the owner's server when a guest closes", () =>
-    Effect.gen(function*() {
-      const dataDirectory = yield* temporaryDirectory
-      const owner = yield* start({ dataDirectory })
-      const guest = yield* spawnSupervisor({ dataDirectory })
-      yield* guest.ready
-      const before = postmastersOf(dataDirectory)
-      yield* guest.close
-      assert.deepStrictEqual(postmastersOf(dataDirectory), before)
-      yield* assertAnswers(owner)
-    }), timeout)
-
   it.live(
     "include a guest that restarts the server in place when its owner closes, and stops it at its own close",
     () =>

@@ -33,12 +33,12 @@ export const startPayments = Effect.fnUntraced(function*(
   environment: Readonly<Record<string, string>>,
   [file, ...args]: Command = direct("examples/payments/main.ts")
 ) {
-  const port = yield* freePort
+  const port = environment["PORT"] ?? String(yield* freePort)
   return yield* Effect.acquireRelease(
     Effect.promise(async (): Promise<PaymentsProcess> => {
       const { HOME = "", PATH = "" } = process.env
       const child = spawn(file, args, {
-        env: { HOME, PATH, PORT: String(port), ...environment }
+        env: { HOME, PATH, PORT: port, ...environment }
       })
       const ended = once(child, "exit") as Promise<[number | null, NodeJS.Signals | null]>
       let stdout = ""

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { once } from "node:events"
 import * as http from "node:http"
 import * as net from "node:net"
-import { adjacentPorts, freePort, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
+import { freePort, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
 import { scrape } from "../../fixtures/Scrape.ts"
 import { scrapedProcesses } from "../../fixtures/ScrapedProcesses.ts"
 import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
@@ -75,18 +75,6 @@ describe("The metrics of serve and work", () => {
       assert.isEmpty([...find("gateway_operations"), ...find("gateway_workers_seen")])
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
-  it.live("are each process's own with --processes: process n has the port ADMIN_PORT + n - 1", () =>
-    Effect.gen(function*() {
-      const [port, admin] = yield* Effect.all([freePort, adjacentPorts])
-      const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(port), ADMIN_PORT: String(admin) }
-      const { output, stop } = yield* serve(["--processes", "2"], env)
-      assert.include(output.stderr, `"admin_url":"http://127.0.0.1:${admin} http://127.0.0.1:${admin + 1}"`)
-      const scrapes = yield* Effect.all([scrapeOf(admin), scrapeOf(admin + 1)])
-      const starts = scrapes.map(({ total }) => total("process_start_time_seconds"))
-      assert.notStrictEqual(starts[0], starts[1])
-      assert.strictEqual(yield* stop("SIGTERM"), 0)
-    }).pipe(Effect.scoped, Effect.provide(Platform)))
-
   it.live("go to the receiver of OTEL_EXPORTER_OTLP_ENDPOINT, also without an admin listener", () =>
     Effect.gen(function*() {
       const bodies: Array<string> = []
@@ -136,9 +124,7 @@ interface Otlp {
 describe("The settings of the admin listener", () => {
   it.live.each<readonly [ReadonlyArray<string>, RegExp]>([
     [["--admin-port", "0"], /--admin-port: "0"\. Expected a port from 1 to 65535, in the flag or in ADMIN_PORT/],
-    [["--port", "4001", "--admin-port", "4001"], /^error: ADMIN_PORT must not be PORT: /],
-    [["--port", "4001", "--admin-port", "4000", "--processes", "2"], /^error: ADMIN_PORT to ADMIN_PORT \+ 1 must not /],
-    [["--admin-port", "65535", "--processes", "2"], /^error: ADMIN_PORT must be at most 65534: /]
+    [["--port", "4001", "--admin-port", "4001"], /^error: ADMIN_PORT must not be PORT: /]
   ])("are refused in one line: %s", ([flags, message]) =>
     Effect.gen(function*() {
       const { code, stderr } = yield* run(["serve", ...flags], {})

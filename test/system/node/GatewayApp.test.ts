@@ -108,7 +108,7 @@ describe("GatewayApp", () => {
         [{ MAX_CONNECTIONS: "many" }, /^error: MAX_CONNECTIONS must be a number of connections, at least 1\n$/],
         [{ PORT: "abc" }, /^error: PORT must be a port from 1 to 65535\n$/],
         [{ PORT: "70000" }, /^error: PORT must be a port from 1 to 65535\n$/],
-        [{ PROCESSES: "0" }, /^error: PROCESSES must be a number of processes from 1 to 64, or auto\n$/],
+        [{ REUSE_PORT: "perhaps" }, /^error: REUSE_PORT must be true or false\n$/],
         [{ LOG_LEVEL: "loud" }, /^error: LOG_LEVEL must be [^\n]+\n$/]
       ] as const
       for (const [setting, line] of invalid) {
