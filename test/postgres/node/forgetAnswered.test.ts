@@ -85,6 +85,19 @@ layer(TestDatabase, { excludeTestServices: true })("The statements of a connecti
       assert.strictEqual(answered, 0)
     }))
 
+  it.effect("are kept by the driver itself: if this fails, `forgetAnswered` can go", () =>
+    Effect.gen(function*() {
+      const { pool, sockets } = yield* makePool
+      yield* run(pool, "connects")
+      const first = yield* start(pool.use((session) => session.query("SELECT 1")))
+      yield* start(pool.use((session) => session.query("SELECT pg_sleep(60)")))
+      yield* Fiber.join(first)
+      const { pipelineHead, pipelineInFlight } = yield* pool.use((session) => Effect.succeed(queueOf(session)))
+      assert.strictEqual(pipelineHead, 1, "one is answered")
+      assert.isDefined(pipelineInFlight[0], "and kept")
+      sockets[0]!.destroy()
+    }))
+
   it.effect.prop(
     "each get their own answer, whether others fail or are interrupted",
     [Schema.Array(Schema.Literals(["text", "fail", "interrupt"])).check(Schema.isMaxLength(200))],
