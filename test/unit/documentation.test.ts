@@ -7,6 +7,7 @@ import * as fs from "node:fs"
 import { operationStates, transitions } from "../../src/domain/Operation.ts"
 import { type AdviceRow, adviceTable } from "../../src/mcp/Advice.ts"
 import { mutationAdviceTable } from "../../src/mcp/MutationAdvice.ts"
+import { proofDifferences, tokenDifferences } from "../fixtures/authorization/Differences.ts"
 import { deadLinks } from "../fixtures/Markdown.ts"
 
 const read = (file: string) => fs.readFileSync(file, "utf8")
@@ -77,6 +78,14 @@ describe("The documentation", () => {
     assert.deepStrictEqual(shown("Answer"), rows(adviceTable.situations))
     assert.deepStrictEqual(shown("Code"), rows(adviceTable.refusals))
     assert.deepStrictEqual(shown("Refusal"), rows(mutationAdviceTable))
+  })
+
+  it("lists exactly the differences that the comparison with oauth4webapi allows", () => {
+    const [, table = ""] = read("docs/fapi.md").split(
+      "| Accepted by `oauth4webapi` | Why the gateway refuses |\n|---|---|\n"
+    )
+    const rows = Object.entries({ ...tokenDifferences, ...proofDifferences }).map((cells) => `| ${cells.join(" | ")} |`)
+    assert.deepStrictEqual(table.split("\n\n")[0]!.split("\n"), rows)
   })
 
   it("configures agents' hosts in valid JSON, with no token in an argument, a URL or a header", () => {
