@@ -7,19 +7,18 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Schema, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import * as net from "node:net"
-import { inject, vi } from "vitest"
+import { vi } from "vitest"
 import { Database } from "../../../src/node/Database.ts"
 import { ReaderPool } from "../../../src/node/Pools.ts"
 import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
-import { TestDatabase } from "../../fixtures/TestDatabase.ts"
+import { serverAddress, TestDatabase } from "../../fixtures/TestDatabase.ts"
 
 /** `ReaderPool` on sockets that record what is written to them. */
 const recordedPool = () => {
   const sockets: Array<net.Socket> = []
   const writes: Array<string> = []
   const stream = () => {
-    const { host, port } = inject("postgres")
-    const socket = host.startsWith("/") ? net.connect(`${host}/.s.PGSQL.${port}`) : net.connect(port, host)
+    const socket = net.connect(serverAddress())
     const write = socket.write.bind(socket)
     vi.spyOn(socket, "write").mockImplementation((chunk: Uint8Array | string) => {
       writes.push(Buffer.from(chunk as Uint8Array).toString("latin1"))

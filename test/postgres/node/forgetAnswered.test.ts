@@ -6,18 +6,16 @@ import * as PgPool from "@effect/sql-pg/PgPool"
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Fiber, Schema } from "effect"
 import * as net from "node:net"
-import { inject } from "vitest"
 import { Database } from "../../../src/node/Database.ts"
 import { forgetAnswered } from "../../../src/node/forgetAnswered.ts"
 import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
-import { TestDatabase } from "../../fixtures/TestDatabase.ts"
+import { serverAddress, TestDatabase } from "../../fixtures/TestDatabase.ts"
 
 /** A pool of one shared connection, and the sockets that it opened. */
 const makePool = Effect.gen(function*() {
   const sockets: Array<net.Socket> = []
   const stream = () => {
-    const { host, port } = inject("postgres")
-    const socket = host.startsWith("/") ? net.connect(`${host}/.s.PGSQL.${port}`) : net.connect(port, host)
+    const socket = net.connect(serverAddress())
     sockets.push(socket)
     return socket
   }
