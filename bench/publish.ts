@@ -1,10 +1,8 @@
 /**
- * `npm run bench:publish`: writes the figures of recorded runs into README.md, docs/performance.md and
- * docs/submission-performance.md and docs/postgresql.md, and the plots into docs/performance. The runs are JSON reports in
- * bench/results:
+ * `npm run bench:publish`: writes the figures of recorded runs into docs/performance.md, docs/submission-performance.md and
+ * docs/postgresql.md, and the plots into docs/performance. The runs are JSON reports in bench/results:
  *
  *   reads.json        of `npm run -s bench -- --go --json`
- *   steps/*.json      of `npm run -s bench -- --label TEXT --command FILE --json`, in the order of their names
  *   memory.json       of `npm run -s bench:memory -- --json`
  *   submission.json   of `npm run -s bench:submission -- --json`
  *   growth.json       of `npm run -s bench:growth -- --json`

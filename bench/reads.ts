@@ -56,7 +56,6 @@ const benchmark = Effect.gen(function*() {
     comparisons.push(yield* compare(load, scenario, plan))
   }
   return {
-    label: options.label,
     machine: machine(),
     command: path.relative(process.cwd(), command),
     operations,

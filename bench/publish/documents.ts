@@ -1,25 +1,15 @@
 /**
  * Puts the recorded figures into the documents, between markers.
  */
-import { growthPlot, ladderPlot, memoryPlot, ratiosPlot, submissionCpuPlot, submissionPlot } from "./plots.ts"
+import { growthPlot, memoryPlot, ratiosPlot, submissionCpuPlot, submissionPlot } from "./plots.ts"
 import type { Results } from "./results.ts"
-import {
-  growthTables,
-  ladderTable,
-  machineLine,
-  memoryTable,
-  readsTables,
-  submissionTables,
-  summaryTable
-} from "./tables.ts"
+import { growthTables, memoryTable, readsTables, submissionTables } from "./tables.ts"
 
-export type Section = "summary" | "reads" | "ladder" | "memory" | "submission" | "growth"
+type Section = "reads" | "memory" | "submission" | "growth"
 
 /** The command that records what a section lacks. */
 const commands: Readonly<Record<Section, string>> = {
-  summary: "npm run -s bench -- --go --json > bench/results/reads.json",
   reads: "npm run -s bench -- --go --json > bench/results/reads.json",
-  ladder: "npm run -s bench -- --label TEXT --command FILE --json > bench/results/steps/1.json",
   memory: "npm run -s bench:memory -- --json > bench/results/memory.json",
   submission: "npm run -s bench:submission -- --json > bench/results/submission.json",
   growth: "npm run -s bench:growth -- --json > bench/results/growth.json"
@@ -31,16 +21,10 @@ const unmeasured = (section: Section) =>
 const image = (name: string, description: string) => `![${description}](performance/${name}.svg)`
 
 /** The text between the markers of each section. */
-const sectionsOf = ({ growth, memory, reads, steps, submission }: Results): Readonly<Record<Section, string>> => ({
-  summary: reads === null
-    ? unmeasured("summary")
-    : `${summaryTable(reads)}\n\nMeasured on ${machineLine(reads.machine)}.`,
+const sectionsOf = ({ growth, memory, reads, submission }: Results): Readonly<Record<Section, string>> => ({
   reads: reads === null
     ? unmeasured("reads")
     : `${image("ratios", "Requests per second relative to Fastify + pg")}\n\n${readsTables(reads)}`,
-  ladder: steps.length === 0
-    ? unmeasured("ladder")
-    : `${image("ladder", "CPU time of a request after each step")}\n\n${ladderTable(steps)}`,
   memory: memory === null
     ? unmeasured("memory")
     : `${image("memory", "Memory under a mixed load")}\n\n${memoryTable(memory)}`,
@@ -56,7 +40,6 @@ const sectionsOf = ({ growth, memory, reads, steps, submission }: Results): Read
 
 /** The documents with figures of recorded runs. */
 export const documents: ReadonlyArray<string> = [
-  "README.md",
   "docs/performance.md",
   "docs/submission-performance.md",
   "docs/postgresql.md"
@@ -73,10 +56,9 @@ export const fillSections = (document: string, results: Results): string => {
 }
 
 /** The plots by file name, for the results that there are. */
-export const plotsOf = ({ growth, memory, reads, steps, submission }: Results): ReadonlyMap<string, string> =>
+export const plotsOf = ({ growth, memory, reads, submission }: Results): ReadonlyMap<string, string> =>
   new Map([
     ...reads === null ? [] : [["ratios.svg", ratiosPlot(reads)] as const],
-    ...steps.length === 0 ? [] : [["ladder.svg", ladderPlot(steps)] as const],
     ...memory === null ? [] : [["memory.svg", memoryPlot(memory)] as const],
     ...submission === null ? [] : [
       ["submission.svg", submissionPlot(submission)] as const,

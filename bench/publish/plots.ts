@@ -38,26 +38,6 @@ export const ratiosPlot = (report: Report): string =>
     }))
   )
 
-/** CPU time of the gateway for a request, for each step. */
-export const ladderPlot = (steps: ReadonlyArray<Report>): string =>
-  drawBars(
-    "CPU time of the gateway for a request, after each step of the work",
-    shown.map((key): Panel => ({
-      title: steps.flatMap(({ comparisons }) => comparisons).find((comparison) => comparison.key === key)?.name ?? key,
-      unit: "CPU time of the gateway's process for a request, µs",
-      bars: steps.flatMap((step, index) => {
-        const gateway = step.comparisons.find((comparison) => comparison.key === key)?.targets[0]
-        const bar = (cpu: number): Bar => ({
-          label: step.label!,
-          value: cpu,
-          shown: cpu.toFixed(0),
-          isFirst: index === steps.length - 1
-        })
-        return gateway === undefined ? [] : [bar(gateway.serverCpu)]
-      })
-    })).filter(({ bars }) => bars.length > 0)
-  )
-
 export const memoryPlot = ({ samples }: MemoryReport): string => {
   const points = (of: (sample: MemoryReport["samples"][number]) => number) =>
     samples.map((sample) => [sample.requests / 1_000_000, of(sample)] as const)

@@ -4,8 +4,7 @@
 import type { Kind } from "../growth/calls.ts"
 import { goal, type GrowthReport, type LedgerCosts } from "../growth/report.ts"
 import { grows, type MemoryReport, thinOut } from "../memory/report.ts"
-import type { Comparison, Measurement } from "../reads/compare.ts"
-import { peerNames } from "../reads/contestants.ts"
+import type { Comparison } from "../reads/compare.ts"
 import type { Report } from "../reads/report.ts"
 import type { Machine } from "../shared/table.ts"
 import { distance } from "../submission/config.ts"
@@ -19,38 +18,11 @@ const table = (header: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<
 const whole = (value: number) => Math.round(value).toLocaleString("en")
 const missing = "–"
 
-/** Requests that one core serves in a second, counting the CPU time of the server's process. */
-const perCore = ({ serverCpu }: Measurement) => whole(1_000_000 / serverCpu)
+const ratioTo = (comparison: Comparison, name: string): string =>
+  comparison.ratios.find(({ to }) => to === name)?.requests.toFixed(2) ?? missing
 
-const comparisonOf = (report: Report, key: string): Comparison | undefined =>
-  report.comparisons.find((comparison) => comparison.key === key)
-
-const ratioTo = (comparison: Comparison, name: string, of: "requests" | "p99" = "requests"): string =>
-  comparison.ratios.find(({ to }) => to === name)?.[of].toFixed(2) ?? missing
-
-const namesOf = { read: "Read one operation", list: "List 100 operations", healthz: "`/healthz`" } as const
-type Shown = keyof typeof namesOf
-const shown = Object.keys(namesOf) as ReadonlyArray<Shown>
-
-export const machineLine = ({ cpu, cpus, memoryGiB, node }: Machine): string =>
+const machineLine = ({ cpu, cpus, memoryGiB, node }: Machine): string =>
   `${cpus} cores (${cpu}), ${memoryGiB} GiB, Node ${node.slice(1)}`
-
-/** For the README: what one process does, and its ratio to each peer. */
-export const summaryTable = (report: Report): string =>
-  table(
-    ["One process", "Requests/s per core", ...Object.values(peerNames).map((name) => `to ${name}`), "Peak memory"],
-    shown.flatMap((key) => {
-      const comparison = comparisonOf(report, key)
-      if (comparison === undefined) return []
-      const gateway = comparison.targets[0]!
-      return [[
-        namesOf[key],
-        perCore(gateway),
-        ...Object.values(peerNames).map((name) => ratioTo(comparison, name)),
-        `${whole(gateway.peakMemory)} MiB`
-      ]]
-    })
-  )
 
 /** Each server of a scenario. */
 const scenarioTable = (comparison: Comparison): string =>
@@ -75,20 +47,6 @@ export const readsTables = (report: Report): string =>
     + `${report.rounds} rounds; ${machineLine(report.machine)}.`,
     ...report.comparisons.map(scenarioTable)
   ].join("\n\n")
-
-const stepCells = (report: Report, key: Shown): ReadonlyArray<string> => {
-  const comparison = comparisonOf(report, key)
-  if (comparison === undefined) return [missing, missing, missing]
-  const { peakMemory, serverCpu } = comparison.targets[0]!
-  return [whole(serverCpu), ratioTo(comparison, peerNames.fastifyPg), whole(peakMemory)]
-}
-
-/** What each step of the work changed. */
-export const ladderTable = (steps: ReadonlyArray<Report>): string =>
-  table(
-    ["Step", ...["Read", "List", "Healthz"].flatMap((name) => [`${name}: CPU µs`, "× Fastify + pg", "MiB"])],
-    steps.map((step) => [step.label!, ...shown.flatMap((key) => stepCells(step, key))])
-  )
 
 export const memoryTable = (report: MemoryReport): string => {
   const { growth, machine, peakMemory, progress, samples, tolerance, warmUpSeconds } = report

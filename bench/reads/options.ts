@@ -3,7 +3,7 @@
  */
 import * as path from "node:path"
 import { commandOf, commandOptions } from "../shared/command.ts"
-import { choices, flag, number, readOptions, text, whole } from "../shared/usage.ts"
+import { choices, flag, number, readOptions, whole } from "../shared/usage.ts"
 import { type ScenarioKey, scenarioKeys } from "./scenarios.ts"
 
 export interface Options {
@@ -15,8 +15,6 @@ export interface Options {
   readonly command: string | null
   /** A directory for a database that stays. */
   readonly keep: string | null
-  /** Names the run in the ladder of docs/performance.md. */
-  readonly label: string | null
   readonly scenarios: ReadonlyArray<ScenarioKey>
   readonly operations: number
   readonly connections: number
@@ -43,11 +41,10 @@ export const readReadsOptions = (scriptUrl: string): Options => {
     go: flag("Measures the Go peer, too; needs golang-go and golang-github-jackc-pgx-v4-dev of Debian"),
     check: flag("Exits with 1 when a goal fails"),
     json: flag("Prints the report as JSON"),
-    label: text("Names the run in the ladder of docs/performance.md", { takes: "TEXT", default: null }),
     profile: flag("Writes CPU profiles of the gateway to the working directory, too"),
     ...commandOptions
   })
-  const { check, connections, go, json, label, operations, profile, scenario } = values
+  const { check, connections, go, json, operations, profile, scenario } = values
   return {
     json,
     check,
@@ -55,7 +52,6 @@ export const readReadsOptions = (scriptUrl: string): Options => {
     go,
     command: commandOf(values),
     keep: keep === null ? null : path.resolve(keep),
-    label,
     scenarios: scenario,
     operations,
     connections,

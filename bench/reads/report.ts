@@ -6,7 +6,6 @@ import type { Comparison } from "./compare.ts"
 import type { GoalResult } from "./goals.ts"
 
 export interface Report {
-  readonly label: string | null
   readonly machine: Machine
   /** What ran: the shipped command, the sources or another file. */
   readonly command: string

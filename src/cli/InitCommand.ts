@@ -7,8 +7,10 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
-import { manifest } from "../node/Invocation.ts"
+import { fileURLToPath } from "node:url"
+import { isClone, manifest } from "../node/Invocation.ts"
 import { CommandFailed } from "./Output.ts"
+import { shellWord } from "./shellWord.ts"
 
 const template = new URL("../../template/", import.meta.url)
 
@@ -63,11 +65,20 @@ const copyTemplate = Effect.fnUntraced(function*(folder: string) {
   yield* files.writeFileString(path.join(folder, "package.json"), `${JSON.stringify(projectManifest(name), null, 2)}\n`)
 })
 
+/** What `npm pack` writes in a clone. */
+const tarball = fileURLToPath(new URL(`../../${manifest.name}-${manifest.version}.tgz`, import.meta.url))
+
+const enter = (folder: string) => folder === "." ? "" : `cd ${shellWord(folder)} && `
+
+/** Installs the packages. A clone packs itself, because a registry may not have its version. */
+const installIn = (folder: string) =>
+  isClone ? `npm pack && ${enter(folder)}npm install ${shellWord(tarball)}` : `${enter(folder)}npm install`
+
 const nextCommands = (folder: string) => `
 Created an application in ${folder}: an endpoint, an adapter for a fake bank, workers and tests. Its README.md says
 what each file is. Continue with:
 
-  ${folder === "." ? "" : `cd ${folder} && `}npm install
+  ${installIn(folder)}
   npm start
   npm test
 `

@@ -12,8 +12,11 @@ export const manifest = createRequire(import.meta.url)("../../package.json") as 
   readonly devDependencies: Readonly<Record<string, string>>
 }
 
+/** Whether the program runs from a clone. */
+export const isClone = import.meta.url.endsWith(".ts")
+
 /** What a user types before the name of a command. `-s` keeps npm's own lines out of the output. */
-export const invocation = import.meta.url.endsWith(".ts") ? "npm run -s gateway --" : `npx ${manifest.name}`
+export const invocation = isClone ? "npm run -s gateway --" : `npx ${manifest.name}`
 
 /** Puts the invocation in place of the program's name in a command line. */
 export const toInvocation = (commandLine: string): string =>

@@ -9,6 +9,6 @@ import * as v8 from "node:v8"
  * V8 counts how many objects of a place in the code survive. If nearly all do in one burst, it allocates the objects of that
  * place in the old generation from then on. Requests that wait for the database are such a burst, but their objects soon die.
  * Dead objects of the old generation keep all that they refer to until a major collection. Each closed request scope then
- * kept its response: 30 KB for a list. `bench/garbage.ts` shows it.
+ * kept its response: 30 KB for a list.
  */
 export const allocateYoung = (): void => v8.setFlagsFromString("--no-allocation-site-pretenuring")

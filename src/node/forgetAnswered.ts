@@ -18,8 +18,7 @@ const maxAnswered = 64
 
 /**
  * The driver empties its queue only when no statement is on the wire. Under load there always is one: the queue then keeps
- * each statement with all its rows, without limit. `bench/garbage.ts` shows it. Call this before each statement. A driver
- * without such a queue stays unchanged.
+ * each statement with all its rows, without limit. Call this before each statement. A driver without such a queue stays unchanged.
  */
 export const forgetAnswered = (session: PgConnection.PgConnection): void => {
   if (!hasPipeline(session)) return

@@ -23,7 +23,7 @@ import { type FakeServer, makeFakeServer } from "../../fixtures/oauth/FakeServer
 import { issuer, signerOf, tokenOf } from "../../fixtures/oauth/Issuing.ts"
 import { jwkOf, keySetOf } from "../../fixtures/oauth/SearchedKeys.ts"
 import { makeScene, verdictOn } from "../../fixtures/oauth/TokenScene.ts"
-import { Box, makeMiddlebox } from "./Middlebox.ts"
+import { answerOf, proxyTo, targetOf, type Treatment } from "../../fixtures/Proxy.ts"
 
 const metadata = "/.well-known/oauth-authorization-server"
 
@@ -182,37 +182,39 @@ describe("A kid of two different keys in one set", () => {
     }))
 })
 
-/** A gateway that fetches keys through a middlebox. */
-const behindMiddlebox = Layer.unwrap(Effect.map(makeMiddlebox, (middlebox) => {
+/** What a request for keys meets; undefined leads it to the authorization server. */
+let treatment: Treatment | undefined
+
+/** A gateway that fetches keys through a proxy. */
+const behindProxy = Layer.unwrap(Effect.map(proxyTo({ port: 0 }, () => () => treatment), (proxy) => {
   const setup: Setup = {
     servers: [{
       agents: [{ client_id: "agent", tokens: "ES256", authentication: "client_secret_basic", binding: "none" }],
       tokenLifetime: 3 * 3600
     }],
     accept: ([server]) => {
-      middlebox.forwardTo(server!.issuer)
-      const jwksUri = `${middlebox.origin}/jwks`
+      proxy.target = targetOf(server!.issuer)
+      const jwksUri = `http://127.0.0.1:${proxy.port}/jwks`
       return {
         issuers: [{ issuer: server!.issuer, audience: baseUrl, grantProvisioning: {}, signatureTimeToLive: 0, jwksUri }]
       }
     }
   }
-  return Layer.merge(authorizedGateway(setup), Layer.succeed(Box, middlebox))
+  return authorizedGateway(setup)
 }))
 
-layer(behindMiddlebox, { excludeTestServices: true })(
+layer(behindProxy, { excludeTestServices: true })(
   "The gateway, whose authorization server lost its keys,",
   (it) => {
     it.effect("reads with the old ones for an hour; what it cannot verify is 503 then, and never 401", () =>
       Effect.gen(function*() {
-        const { treat } = yield* Box
         const { passTime } = yield* Surroundings
         const { send } = yield* Gateway
         const { holder, operation } = yield* settled("agent")
         const { keys } = yield* server()
         const claims = decodeJwt(holder.tokens.access)
         const stranger = signToken(yield* Effect.promise(() => generateKeys(false)), "ES256", claims)
-        treat(() => ({ json: { keys: [] } }))
+        treatment = answerOf("200 OK", "{\"keys\":[]}", ["Content-Type: application/json"])
         passTime("11 minutes")
         assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
         assertProblemOf(yield* send("/v1/operations", { token: stranger }), "authorization_unavailable")
@@ -220,7 +222,7 @@ layer(behindMiddlebox, { excludeTestServices: true })(
         const answer = yield* read(holder)
         assertProblemOf(answer, "authorization_unavailable")
         assert.notProperty(answer.headers, "www-authenticate")
-        treat(() => "forward")
+        treatment = undefined
         passTime("31 seconds")
         assert.deepStrictEqual(idsOf(yield* read(holder)), [operation.id])
         assertProblemOf(yield* send("/v1/operations", { token: stranger }), "invalid_token")

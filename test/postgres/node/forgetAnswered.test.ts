@@ -6,18 +6,16 @@ import * as PgPool from "@effect/sql-pg/PgPool"
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Fiber, Schema } from "effect"
 import * as net from "node:net"
-import { inject } from "vitest"
 import { Database } from "../../../src/node/Database.ts"
 import { forgetAnswered } from "../../../src/node/forgetAnswered.ts"
 import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
-import { TestDatabase } from "../../fixtures/TestDatabase.ts"
+import { serverAddress, TestDatabase } from "../../fixtures/TestDatabase.ts"
 
 /** A pool of one shared connection, and the sockets that it opened. */
 const makePool = Effect.gen(function*() {
   const sockets: Array<net.Socket> = []
   const stream = () => {
-    const { host, port } = inject("postgres")
-    const socket = host.startsWith("/") ? net.connect(`${host}/.s.PGSQL.${port}`) : net.connect(port, host)
+    const socket = net.connect(serverAddress())
     sockets.push(socket)
     return socket
   }
@@ -83,6 +81,19 @@ layer(TestDatabase, { excludeTestServices: true })("The statements of a connecti
       assert.strictEqual(yield* Fiber.join(previous), count)
       assert.isAtMost(longest, 64 + 2)
       assert.strictEqual(answered, 0)
+    }))
+
+  it.effect("are kept by the driver itself: if this fails, `forgetAnswered` can go", () =>
+    Effect.gen(function*() {
+      const { pool, sockets } = yield* makePool
+      yield* run(pool, "connects")
+      const first = yield* start(pool.use((session) => session.query("SELECT 1")))
+      yield* start(pool.use((session) => session.query("SELECT pg_sleep(60)")))
+      yield* Fiber.join(first)
+      const { pipelineHead, pipelineInFlight } = yield* pool.use((session) => Effect.succeed(queueOf(session)))
+      assert.strictEqual(pipelineHead, 1, "one is answered")
+      assert.isDefined(pipelineInFlight[0], "and kept")
+      sockets[0]!.destroy()
     }))
 
   it.effect.prop(

@@ -4,9 +4,6 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { once } from "node:events"
-import * as net from "node:net"
-import { inject } from "vitest"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
@@ -16,50 +13,16 @@ import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.
 import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
 import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
-import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
-
-/** A proxy to the database that can be cut and restored, as a network can. */
-const makeWay = Effect.acquireRelease(
-  Effect.promise(async () => {
-    const { host, port } = inject("postgres")
-    const target = host.startsWith("/") ? { path: `${host}/.s.PGSQL.${port}` } : { host, port }
-    const sockets = new Set<net.Socket>()
-    const server = net.createServer((near) => {
-      const far = net.connect(target)
-      for (const [socket, other] of [[near, far], [far, near]] as const) {
-        sockets.add(socket)
-        socket.on("error", () => {})
-        socket.on("close", () => {
-          sockets.delete(socket)
-          other.destroy()
-        })
-      }
-      near.pipe(far).pipe(near)
-    })
-    const listen = async (on: number) => {
-      server.listen(on, "127.0.0.1")
-      await once(server, "listening")
-      return (server.address() as net.AddressInfo).port
-    }
-    const nearPort = await listen(0)
-    return {
-      port: nearPort,
-      restore: () => listen(nearPort),
-      cut: () => {
-        server.close()
-        for (const socket of sockets) socket.destroy()
-      }
-    }
-  }),
-  ({ cut }) => Effect.sync(cut)
-)
+import { proxyTo } from "../../fixtures/Proxy.ts"
+import { createDatabase, layerFor, Platform, serverAddress } from "../../fixtures/TestDatabase.ts"
 
 describe("An unreachable database", () => {
   it.live("is 503 for every read, and neither 401 nor 500, until it can be reached again", () =>
     Effect.scoped(Effect.gen(function*() {
-      const way = yield* makeWay
+      const way = yield* proxyTo(serverAddress())
+      const { port } = way
       const database = yield* createDatabase()
-      const reader = Layer.fresh(layerFor(database, { host: "127.0.0.1", port: way.port, maxConnections: 2 }))
+      const reader = Layer.fresh(layerFor(database, { host: "127.0.0.1", port, maxConnections: 2 }))
       const reads = Layer.mergeAll(OperationStore.layer, OperationFeed.layer, GrantVerifier.layer, Readiness.layer)
         .pipe(
           Layer.provide(reader)
@@ -76,7 +39,7 @@ describe("An unreachable database", () => {
         const target = `/v1/operations/${id}`
         assert.strictEqual((yield* send(target, { token: known.token })).status, 200)
 
-        way.cut()
+        way.close()
         for (const { token } of [known, unseen]) {
           for (const path of [target, "/v1/operations"]) {
             assertProblemOf(yield* send(path, { token }), "service_unavailable")
@@ -88,7 +51,7 @@ describe("An unreachable database", () => {
         assertProblemOf(yield* send(target), "missing_credentials")
         assertProblemOf(yield* send(target, { token: "malformed" }), "invalid_token")
 
-        yield* Effect.promise(way.restore)
+        yield* Effect.promise(() => way.listen(port))
         for (const { token } of [known, unseen]) {
           const answer = yield* Effect.repeat(send(target, { token }), { until: ({ status }) => status !== 503 })
           assert.strictEqual(answer.status, 200)

@@ -7,7 +7,6 @@ import { Cause, Duration, Effect, Exit, Fiber } from "effect"
 import { SqlError } from "effect/sql"
 import * as net from "node:net"
 import { Duplex } from "node:stream"
-import { inject } from "vitest"
 import { bearer } from "../../../src/domain/Credential.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
@@ -16,6 +15,7 @@ import { orUnavailable, storeFailure, StoreUnavailable } from "../../../src/serv
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { accept, everything, issue, newClient, newKey, outcome, PostgresLedger, walk } from "../../fixtures/Ledger.ts"
 import { anotherProcess, terminate, untilWaiting, whileLocked } from "../../fixtures/Pools.ts"
+import { serverAddress } from "../../fixtures/TestDatabase.ts"
 
 /** Every call of the services, on one operation. */
 const everyCall = Effect.fnUntraced(function*() {
@@ -87,8 +87,7 @@ layer(PostgresLedger, { excludeTestServices: true })("StoreUnavailable", (it) =>
       const { identity } = yield* issue()
       const sockets: Array<net.Socket> = []
       const stream = () => {
-        const { host, port } = inject("postgres")
-        const socket = host.startsWith("/") ? net.connect(`${host}/.s.PGSQL.${port}`) : net.connect(port, host)
+        const socket = net.connect(serverAddress())
         sockets.push(socket)
         return socket
       }

@@ -13,10 +13,10 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { isRevoked, newRegistration, register, revocations } from "../../fixtures/ExternalGrants.ts"
 import { issue, PostgresLedger, unique } from "../../fixtures/Ledger.ts"
 import { anotherProcess, inTime, isSuperuser, openTransaction } from "../../fixtures/Pools.ts"
+import { type Proxy, proxyTo } from "../../fixtures/Proxy.ts"
 import { sqlStateOf } from "../../fixtures/RawSql.ts"
 import { rolesWith } from "../../fixtures/Roles.ts"
-import { stoppingProxy } from "../../fixtures/StoppedConnections.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
+import { Platform, serverAddress } from "../../fixtures/TestDatabase.ts"
 
 /** Waits until the session is idle in the server, or waits for a lock. */
 const untilAtRest = Effect.fnUntraced(function*(applicationName: string) {
@@ -30,8 +30,8 @@ const untilAtRest = Effect.fnUntraced(function*(applicationName: string) {
 })
 
 /**
- * Runs a change of grants in a process that stops after `writes` writes, and then an effect while it is stopped. Yields
- * whether the change ended before the process stopped.
+ * Runs a change of grants in a process that stops after `writes` writes, and then an effect while it is stopped: no byte passes, and the
+ * connection stays open, as after SIGSTOP. Yields whether the change ended before the process stopped.
  */
 const whileStopped = <A, E, R>(
   writes: number,
@@ -40,7 +40,12 @@ const whileStopped = <A, E, R>(
   effect: Effect.Effect<A, E, R>
 ) =>
   Effect.scoped(Effect.gen(function*() {
-    const proxy = yield* stoppingProxy
+    const stop = { left: Infinity, isDone: false }
+    const proxy: Proxy = yield* proxyTo(serverAddress(), () => () => {
+      if (stop.left-- > 0) return
+      stop.isDone = true
+      proxy.strike("forgotten")
+    })
     const applicationName = unique("stopped")
     const process = yield* Layer.build(anotherProcess({
       host: "127.0.0.1",
@@ -50,13 +55,13 @@ const whileStopped = <A, E, R>(
       startupParameters: { default_transaction_isolation: isolation }
     }))
     // Before the pool closes, because the pool waits for the statements on its connections.
-    yield* Effect.addFinalizer(() => Effect.sync(proxy.cut))
-    proxy.stopAfter(writes)
+    yield* Effect.addFinalizer(() => Effect.sync(() => proxy.strike("reset")))
+    stop.left = writes
     const changing = yield* Effect.forkDetach(Effect.exit(Effect.provideContext(change, process)))
-    while (!proxy.hasStopped() && changing.pollUnsafe() === undefined) yield* untilAtRest(applicationName)
+    while (!stop.isDone && changing.pollUnsafe() === undefined) yield* untilAtRest(applicationName)
     yield* untilAtRest(applicationName)
     yield* effect
-    return !proxy.hasStopped()
+    return !stop.isDone
   }))
 
 layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it) => {
@@ -108,7 +113,8 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
   it.effect("by SIGSTOP during a grant provisioning blocks no revocation, and registers no grant that reads when it continues", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      const proxy = yield* stoppingProxy
+      let onWrite: (bytes: Buffer) => void = () => {}
+      const proxy = yield* proxyTo(serverAddress(), () => (bytes) => onWrite(bytes))
       const [row] = yield* sql<{ readonly name: string }>`SELECT current_database() AS name`
       const { expires_at: _, ...registration } = newRegistration({ learned_from: "token" })
       const { password, username } = inject("postgres")
@@ -135,7 +141,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
       const closed = once(child, "close")
       const stopped = yield* Deferred.make<void>()
       // The write that requests the lock: the process stops before the answer can arrive.
-      proxy.onWrite = (bytes) => {
+      onWrite = (bytes) => {
         if (Deferred.isDoneUnsafe(stopped) || !/provision_grant|advisory/.test(bytes.toString("latin1"))) return
         child.kill("SIGSTOP")
         Deferred.doneUnsafe(stopped, Effect.void)

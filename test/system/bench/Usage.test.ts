@@ -36,7 +36,7 @@ describe("The commands of developers", () => {
   it("are found by this test", () => {
     assert.includeMembers(commands.map(([name]) => name), [
       "bench",
-      "bench:feed",
+      "bench:growth",
       "flood",
       "simulate",
       "chaos",

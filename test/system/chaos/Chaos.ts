@@ -12,6 +12,7 @@ import type { FaultSettings } from "../../../src/sandbox/Faults.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { migrate } from "../../../src/services/Migrations.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { Proxy } from "../../fixtures/Proxy.ts"
 import { acceptAll, type Acceptance, issueGrants } from "./Accepting.ts"
 import { Crew } from "./Crew.ts"
 import { makeDice } from "./Dice.ts"
@@ -22,7 +23,6 @@ import { abandoned } from "./Judge.ts"
 import type { PlantedBug } from "./Plan.ts"
 import { Platform } from "./Platform.ts"
 import { makePostgres, type Postgres } from "./Postgres.ts"
-import { Proxy } from "./Proxy.ts"
 import { type Sample, sampleInto } from "./Sampler.ts"
 import { SandboxProcess } from "./SandboxProcess.ts"
 
@@ -79,7 +79,7 @@ export const makeScene = Effect.fnUntraced(function*(options: ChaosOptions) {
   )
   const clientLink = new Proxy(postgres.target)
   const clientPort = yield* Effect.acquireRelease(
-    Effect.promise(clientLink.listen),
+    Effect.promise(() => clientLink.listen()),
     () => Effect.sync(() => clientLink.close())
   )
   const crew = new Crew({

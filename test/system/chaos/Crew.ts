@@ -1,9 +1,10 @@
 /** The workers as the parent manages them: each has proxies of its own, and is restarted when it dies. */
 import { Schema } from "effect"
 import * as path from "node:path"
+import { Proxy, type Target } from "../../fixtures/Proxy.ts"
 import { Child, type End } from "./Child.ts"
 import { type Blow, type CrashPoint, type Message, Order, type PlantedBug, WorkerConfig } from "./Plan.ts"
-import { Proxy, SentKeys, type Target } from "./Proxy.ts"
+import { SentKeys } from "./SentKeys.ts"
 
 const encodeOrder = Schema.encodeSync(Order)
 const encodeConfig = Schema.encodeSync(WorkerConfig)

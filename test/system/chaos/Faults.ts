@@ -1,7 +1,7 @@
 /** The faults of a run, and their shares. */
+import { type NetworkFault, networkFaults } from "../../fixtures/Proxy.ts"
 import { type Dice, shuffle } from "./Dice.ts"
 import { type Blow, blows, type CrashPoint, crashPoints } from "./Plan.ts"
-import { type NetworkFault, networkFaults } from "./Proxy.ts"
 
 /** The two ends of a network that fails. */
 export type Link = "worker_database" | "worker_sandbox" | "client_database"

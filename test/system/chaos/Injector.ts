@@ -1,10 +1,10 @@
 /** Injects the faults of a run, one after the other at their times, so that some worker can always work. */
 import { Effect } from "effect"
+import type { NetworkFault, Proxy } from "../../fixtures/Proxy.ts"
 import { type Crew, settlingIn, type Worker } from "./Crew.ts"
 import { type Dice, shuffle } from "./Dice.ts"
 import type { Fault } from "./Faults.ts"
 import type { Order } from "./Plan.ts"
-import type { NetworkFault, Proxy } from "./Proxy.ts"
 
 /** A fault that was injected, and its time in milliseconds since 1970. */
 export interface Injected {

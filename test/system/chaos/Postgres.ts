@@ -4,7 +4,7 @@ import { openCluster, port, prepareCluster, username } from "../../../src/node/e
 import { ensureDatabase } from "../../../src/node/embedded/Connection.ts"
 import { type Postmaster, spawnPostmaster, stop, waitUntilGone } from "../../../src/node/embedded/Postmaster.ts"
 import { findAnswering } from "../../../src/node/embedded/Server.ts"
-import type { Target } from "./Proxy.ts"
+import type { Target } from "../../fixtures/Proxy.ts"
 
 /** A period in which the database answered no client, in milliseconds since 1970. */
 export interface Outage {

@@ -1,7 +1,8 @@
 /** The processes of the gateway on the cluster: two servers, two payment endpoints, two workers, and the sandbox. */
 import * as path from "node:path"
 import { fileURLToPath } from "node:url"
-import { Proxy, SentKeys } from "../chaos/Proxy.ts"
+import { Proxy } from "../../fixtures/Proxy.ts"
+import { SentKeys } from "../chaos/SentKeys.ts"
 import { expectSoon, when } from "./Clock.ts"
 import type { Cluster } from "./Cluster.ts"
 import { Daemon, run, signal } from "./Daemon.ts"

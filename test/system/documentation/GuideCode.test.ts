@@ -19,7 +19,7 @@ import { issue } from "../../fixtures/Ledger.ts"
 import { codeBlocks } from "../../fixtures/Markdown.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
 
-const pages = ["README.md", ...fs.globSync("docs/*.md")]
+const pages = fs.globSync("docs/*.md")
 const blocks = pages.flatMap((page) => codeBlocks(page).map((block) => ({ ...block, page })))
 const named = blocks.filter(({ isNamed }) => isNamed)
 

@@ -7,8 +7,6 @@ import { Context, Duration, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
-import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http"
-import type { AddressInfo } from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
 import { Webhook } from "standardwebhooks"
@@ -16,6 +14,7 @@ import { webhooksPath } from "../../../examples/payments/BankWebhooks.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { freePort, urlOf } from "../../fixtures/CommandLine.ts"
+import { proxyTo, targetOf } from "../../fixtures/Proxy.ts"
 import { scrape } from "../../fixtures/Scrape.ts"
 import { createDatabase, layerFor } from "../../fixtures/TestDatabase.ts"
 import { ask, pay, type PaymentsProcess, startPayments } from "./paymentsProcess.ts"
@@ -46,40 +45,28 @@ const startBank = Effect.fnUntraced(function*(webhooks: { readonly url: string; 
   return { ...Context.get(sandbox, Sandbox), decide: inBank(TestClock.adjust(decidesAfter)) }
 })
 
-/** Passes requests on to the bank, and counts the status reads of each payment. */
-const startCounter = Effect.fnUntraced(function*(bankUrl: () => string) {
+/** A way to the bank that counts the status reads of each payment. */
+const startCounter = Effect.gen(function*() {
   const reads = new Map<string, number>()
-  const pass = (incoming: IncomingMessage, response: ServerResponse) => {
-    if (incoming.method === "GET") {
-      const key = incoming.url!.split("/").at(-1)!
-      reads.set(key, (reads.get(key) ?? 0) + 1)
+  const proxy = yield* proxyTo({ port: 0 }, () => (bytes) => {
+    for (const [, key] of bytes.toString("latin1").matchAll(/^GET \S*\/(\S+) HTTP/gm)) {
+      reads.set(key!, (reads.get(key!) ?? 0) + 1)
     }
-    const { headers, method } = incoming
-    const onward = request(`${bankUrl()}${incoming.url}`, { method, headers }, (answer) => {
-      response.writeHead(answer.statusCode!, answer.headers)
-      answer.pipe(response)
-    })
-    onward.on("error", () => response.destroy())
-    incoming.pipe(onward)
+  })
+  return {
+    url: `http://127.0.0.1:${proxy.port}`,
+    leadTo: (url: string) => {
+      proxy.target = targetOf(url)
+    },
+    readsOf: (key: string) => reads.get(key) ?? 0
   }
-  const server = yield* Effect.acquireRelease(
-    Effect.promise(() =>
-      new Promise<ReturnType<typeof createServer>>((resolve) => {
-        const made = createServer(pass).listen(0, "127.0.0.1", () => resolve(made))
-      })
-    ),
-    (made) => Effect.sync(() => (made.closeAllConnections(), made.close()))
-  )
-  const { port } = server.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}`, readsOf: (key: string) => reads.get(key) ?? 0 }
 })
 
 /** The example with a bank that sends webhooks, and its database. */
 const world = Effect.gen(function*() {
   const database = yield* createDatabase()
   const secret = newSecret()
-  let bankUrl = ""
-  const counter = yield* startCounter(() => bankUrl)
+  const counter = yield* startCounter
   const admin = yield* freePort
   const payments = yield* startPayments({
     DATABASE_URL: urlOf(database),
@@ -88,7 +75,7 @@ const world = Effect.gen(function*() {
     ADMIN_PORT: String(admin)
   })
   const bank = yield* startBank({ url: `${payments.url}${webhooksPath}`, secret })
-  bankUrl = bank.url
+  counter.leadTo(bank.url)
   const sql = Context.get(yield* Layer.build(Layer.fresh(layerFor(database))), SqlClient.SqlClient)
   return { admin, bank, counter, payments, secret, sql }
 })

@@ -7,14 +7,14 @@ import { Effect } from "effect"
 import { execFile, spawn } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
-import * as net from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll, beforeAll, inject } from "vitest"
 import { freePort, urlOf } from "../../fixtures/CommandLine.ts"
 import { buildImage, type Image } from "../../fixtures/Containerfile.ts"
+import { proxyTo } from "../../fixtures/Proxy.ts"
 import { timeout } from "../../fixtures/Release.ts"
-import { createDatabase } from "../../fixtures/TestDatabase.ts"
+import { createDatabase, serverAddress } from "../../fixtures/TestDatabase.ts"
 
 /** An ordinary user for the program, if the tests run as root. */
 const ordinaryUser = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}
@@ -22,19 +22,11 @@ const ordinaryUser = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {}
 /** The URL of a database through TCP. PostgreSQL may listen only in a folder that no other user may enter. */
 const relayed = (database: string) =>
   Effect.gen(function*() {
-    const { host, password, port, username } = inject("postgres")
+    const { host, password, username } = inject("postgres")
     if (!host.startsWith("/")) return urlOf(database)
-    const relay = net.createServer((client) => {
-      const server = net.connect(`${host}/.s.PGSQL.${port}`)
-      for (const socket of [client, server]) socket.on("error", () => socket.destroy())
-      client.pipe(server).pipe(client)
-    })
-    yield* Effect.acquireRelease(
-      Effect.promise(() => once(relay.listen(0, "127.0.0.1"), "listening")),
-      () => Effect.sync(() => relay.close())
-    )
+    const { port } = yield* proxyTo(serverAddress())
     const credentials = password === undefined ? username : `${username}:${encodeURIComponent(password)}`
-    return `postgres://${credentials}@127.0.0.1:${(relay.address() as net.AddressInfo).port}/${database}`
+    return `postgres://${credentials}@127.0.0.1:${port}/${database}`
   })
 
 describe("The base of the container", () => {

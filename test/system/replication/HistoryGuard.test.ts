@@ -4,50 +4,27 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Schedule, Scope } from "effect"
-import { once } from "node:events"
 import * as fs from "node:fs"
-import * as net from "node:net"
 import { Database } from "../../../src/node/Database.ts"
 import { type Cluster, port } from "../../../src/node/embedded/Cluster.ts"
 import { QueueServices } from "../../../src/node/GatewayServices.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { accept } from "../../fixtures/Ledger.ts"
 import { newLedger, runServer, servicesOn } from "../../fixtures/OwnServer.ts"
+import { proxyTo } from "../../fixtures/Proxy.ts"
 import { acceptSeveral, claimTerms, issueAtNewProvider } from "../../fixtures/Queue.ts"
 import { connectionTo, onServer, postmasterOf, replicatedServers } from "../../fixtures/ReplicatedServers.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
 /** An address that leads to one server after another, as a proxy in front of a cluster does. */
-const switchingAddress = Effect.acquireRelease(
-  Effect.promise(async () => {
-    const open = new Set<net.Socket>()
-    const target = { socketDirectory: "" }
-    const server = net.createServer((client) => {
-      const upstream = net.connect({ path: `${target.socketDirectory}/.s.PGSQL.${port}` })
-      for (const [one, other] of [[client, upstream], [upstream, client]] as const) {
-        open.add(one)
-        one.on("error", () => {})
-        one.on("close", () => void (open.delete(one), other.destroy()))
-        one.pipe(other)
-      }
-    })
-    server.listen(0, "127.0.0.1")
-    await once(server, "listening")
-    return { server, open, target }
-  }),
-  ({ open, server }) =>
-    Effect.sync(() => {
-      for (const socket of open) socket.destroy()
-      server.close()
-    })
-).pipe(Effect.map(({ open, server, target }) => ({
-  port: (server.address() as net.AddressInfo).port,
+const switchingAddress = Effect.map(proxyTo({ port: 0 }), (proxy) => ({
+  port: proxy.port,
   leadTo: ({ socketDirectory }: Cluster) =>
     Effect.sync(() => {
-      target.socketDirectory = socketDirectory
-      for (const socket of open) socket.destroy()
+      proxy.target = { path: `${socketDirectory}/.s.PGSQL.${port}` }
+      proxy.strike("reset")
     })
-})))
+}))
 
 /** The queue of a process that has just started. */
 const newProcess = (address: number) =>
