@@ -1,5 +1,5 @@
 /**
- * `npm run flood`: measures one honest client beside an attack, phase by phase: 2,000 hostile connections, unfinished bodies, and wide
+ * `npm run flood`: measures one honest client beside an attack, phase by phase: 2,000 hostile connections, change tokens, unfinished bodies, and wide
  * JSON. `flood/phases.ts` lists the phases.
  *
  *     npm run flood -- --times 10
@@ -15,10 +15,20 @@ import { withProgress } from "../src/cli/ProgressBar.ts"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
 import { RateLimit } from "../src/node/RateLimitSettings.ts"
 import { Grants } from "../src/services/Grants.ts"
+import { beforeAllIds, maxPending } from "../src/services/internal/changePosition.ts"
+import {
+  grantReader,
+  ledgerReader,
+  openChangeToken,
+  ownerDigest,
+  sealChangeToken
+} from "../src/services/internal/changeToken.ts"
+import { OperationFeed } from "../src/services/OperationFeed.ts"
+import { TokenCipher } from "../src/services/TokenCipher.ts"
 import type { Answers } from "./flood/attackers.ts"
 import { type PhaseName, phaseNames, type Target } from "./flood/phases.ts"
 import { shippedCommand } from "./shared/command.ts"
-import { BenchDatabase, grantFor, prepareDatabase } from "./shared/database.ts"
+import { BenchDatabase, grantFor, ownerOf, prepareDatabase } from "./shared/database.ts"
 import { startGateway } from "./shared/gateway.ts"
 import { cpuOf, peakMemoryOf } from "./shared/proc.ts"
 import { nextMessage, startReady } from "./shared/processes.ts"
@@ -42,6 +52,9 @@ const options = readOptions(import.meta.url, {
   times: number("Multiplies the requests a second of the attackers", { from: 0.01, to: 100, default: 1 }),
   json: flag("Prints the report as JSON")
 })
+
+/** Operations of the client with many. */
+const operations = 600_000
 
 const plan = options.quick ? { rounds: 1, seconds: 10 } : { rounds: 5, seconds: 20 }
 
@@ -131,6 +144,17 @@ const middleOf = Effect.gen(function*() {
   return row!.middle.toISOString()
 })
 
+/** The place of a client that has seen all changes but those of 200 transactions. */
+const longestChangeToken = Effect.gen(function*() {
+  const cipher = yield* TokenCipher
+  const grant = grantFor(ownerOf(operations))
+  const now = yield* openChangeToken(cipher, yield* OperationFeed.use((feed) => feed.now), ledgerReader)
+  const pending = Array.from({ length: maxPending }, (_, n) => ({ position: n + 1, id: beforeAllIds }))
+  const reader = grantReader(grant, { states: ["cancelled"], type: null })
+  const content = { ...now, owner: yield* ownerDigest(grant.resource_owner), position: { ...now.position, pending } }
+  return yield* sealChangeToken(cipher, content, reader)
+}).pipe(Effect.provide(OperationFeed.layer))
+
 /** What the honest client measured, and the share of a CPU that the gateway used. */
 type Round = Measured & { readonly cpu: number }
 
@@ -180,12 +204,13 @@ const reportOf = (phase: PhaseName, rounds: ReadonlyArray<Effect.Success<ReturnT
 }
 
 const run = Effect.gen(function*() {
-  const [greedy] = yield* prepareDatabase([600_000])
+  const [greedy] = yield* prepareDatabase([operations])
   const { ids, token } = yield* honestReader
   const tokens = yield* attackerTokens
   const middle = yield* middleOf
   const { pid, port } = yield* startServe
-  const target: Target = { port, token: greedy!.token, tokens, middle }
+  const changeToken = yield* longestChangeToken
+  const target: Target = { port, token: greedy!.token, tokens, middle, changeToken }
   const honest = withCpu(pid, behaveWell(port, token, ids))
   yield* honest
   const phases = phaseNames.filter((name) => options.phase === null || name === options.phase)

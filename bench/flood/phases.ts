@@ -14,6 +14,8 @@ export interface Target {
   readonly tokens: ReadonlyArray<string>
   /** RFC 3339: half of the operations of the client with many were created before it. */
   readonly middle: string
+  /** Change token of the client with many operations. It names as many unfinished transactions as a token can. */
+  readonly changeToken: string
 }
 
 type Attack = (target: Target, tools: Tools) => void
@@ -77,10 +79,22 @@ const wideJson: Attack = ({ tokens }, { pool, repeat }) => {
   repeat(84, () => send(bytes[sent++ % bytes.length]!))
 }
 
-export const phases = { connections, "unfinished-bodies": unfinishedBodies, "wide-json": wideJson } satisfies Record<
-  string,
-  Attack
->
+/** 250 pages of changes a second on 250 connections: made-up tokens, and the longest token with filters that few match. */
+const changeTokens: Attack = ({ changeToken, token }, { pool, repeat }) => {
+  const places = Array.from({ length: 200 }, (_, n) => (n + 1).toString(36)).join(".")
+  const madeUp = Buffer.from(`1.history.whole.zz.${places}.${"0".repeat(32)}`).toString("base64url")
+  for (const [kind, after] of [["made-up", madeUp], ["longest", changeToken]] as const) {
+    const send = pool(kind, 125)
+    repeat(125, () => send(get(`/v1/operations/changes?state=cancelled&after=${after}`, token)))
+  }
+}
+
+export const phases = {
+  connections,
+  "change-tokens": changeTokens,
+  "unfinished-bodies": unfinishedBodies,
+  "wide-json": wideJson
+} satisfies Record<string, Attack>
 
 export type PhaseName = keyof typeof phases
 
