@@ -13,17 +13,17 @@ import { SqlClient } from "effect/sql"
 import * as http from "node:http"
 import { withProgress } from "../src/cli/ProgressBar.ts"
 import { LocalPostgres } from "../src/node/embedded/LocalPostgres.ts"
-import { RateLimit } from "../src/node/RateLimitSettings.ts"
+import { RateLimit } from "../src/node/http/RateLimitSettings.ts"
 import { Grants } from "../src/services/Grants.ts"
-import { beforeAllIds, maxPending } from "../src/services/internal/changePosition.ts"
+import { OperationFeed } from "../src/services/OperationFeed.ts"
+import { beforeAllIds, maxPending } from "../src/services/rules/changePosition.ts"
 import {
   grantReader,
   ledgerReader,
   openChangeToken,
   ownerDigest,
   sealChangeToken
-} from "../src/services/internal/changeToken.ts"
-import { OperationFeed } from "../src/services/OperationFeed.ts"
+} from "../src/services/rules/changeToken.ts"
 import { TokenCipher } from "../src/services/TokenCipher.ts"
 import type { Answers } from "./flood/attackers.ts"
 import { type PhaseName, phaseNames, type Target } from "./flood/phases.ts"

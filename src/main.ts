@@ -26,10 +26,10 @@ import { serve } from "./cli/ServeCommand.ts"
 import { status, StatusServices } from "./cli/StatusCommand.ts"
 import { switchover } from "./cli/SwitchoverCommand.ts"
 import { work } from "./cli/WorkCommand.ts"
-import { Database } from "./node/Database.ts"
-import { manifest } from "./node/Invocation.ts"
-import { Observability } from "./node/Observability.ts"
-import { Platform, runProgram } from "./node/runProgram.ts"
+import { Database } from "./node/postgres/Database.ts"
+import { manifest } from "./node/process/Invocation.ts"
+import { Observability } from "./node/process/Observability.ts"
+import { Platform, runProgram } from "./node/process/runProgram.ts"
 
 const { version } = manifest
 

@@ -2,7 +2,7 @@
  * The pools of the command line, on the database of the benchmark.
  */
 import { Layer } from "effect"
-import { Database } from "../../src/node/Database.ts"
+import { Database } from "../../src/node/postgres/Database.ts"
 import type { DatabaseAddress } from "../shared/processes.ts"
 
 export const databaseAt = ({ database, port, socketDirectory, username }: DatabaseAddress) =>

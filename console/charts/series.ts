@@ -1,5 +1,5 @@
 /** Makes even series of the flow, which leaves out intervals without a change. */
-import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 
 type Point = Overview["flow"][number]
 

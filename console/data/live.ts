@@ -1,5 +1,5 @@
 /** The stream of changes. Its first event says nothing, so that the page reads after it what changed before it. */
-import type { ConsoleChanges } from "../../src/admin/console/ConsoleApi.ts"
+import type { ConsoleChanges } from "../../src/operator/console/ConsoleApi.ts"
 import { connected, connection, disconnected } from "./connection.ts"
 import { request, unattended } from "./request.ts"
 

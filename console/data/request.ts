@@ -1,5 +1,5 @@
 /** Requests to the console's API. */
-import type { Refusal } from "../../src/admin/console/ConsoleApi.ts"
+import type { Refusal } from "../../src/operator/console/ConsoleApi.ts"
 import { answered, sessionEnded, unanswered } from "./connection.ts"
 
 const base = "/console/api"

@@ -1,6 +1,6 @@
 /** What a component shows of the API. It is read again when operations changed. */
 import { useEffect, useRef, useState } from "preact/hooks"
-import type { ConsoleChanges } from "../../src/admin/console/ConsoleApi.ts"
+import type { ConsoleChanges } from "../../src/operator/console/ConsoleApi.ts"
 import { onChanges } from "./live.ts"
 import { request, unattended } from "./request.ts"
 

@@ -1,5 +1,5 @@
 /** The session of this browser. */
-import type { ActionRequest, ConsoleSession, csrfHeader, Detail } from "../../src/admin/console/ConsoleApi.ts"
+import type { ActionRequest, ConsoleSession, csrfHeader, Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { connection } from "./connection.ts"
 import { request, Unreachable } from "./request.ts"
 import { createStore } from "./store.ts"

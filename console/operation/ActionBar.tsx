@@ -1,6 +1,6 @@
 import type { RefObject } from "preact"
 import { useRef, useState } from "preact/hooks"
-import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { announce } from "../data/announcements.ts"
 import { ActionDialog } from "./ActionDialog.tsx"
 import { type ActionText, actionTexts } from "./actions.ts"

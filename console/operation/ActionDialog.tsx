@@ -1,5 +1,5 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks"
-import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { Refused } from "../data/request.ts"
 import { act } from "../data/session.ts"
 import { ActionOutcome, type Outcome } from "./ActionOutcome.tsx"

@@ -1,4 +1,4 @@
-import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { Time } from "../parts/Time.tsx"
 
 /** What happens next, when, and why. */

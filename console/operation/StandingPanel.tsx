@@ -1,4 +1,4 @@
-import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { formatName } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Facts } from "./Facts.tsx"

@@ -1,4 +1,4 @@
-import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { formatDuration, formatInstant } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { StateBadge } from "../parts/StateBadge.tsx"

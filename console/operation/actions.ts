@@ -1,5 +1,5 @@
 /** What operators may do to an operation, and what they are told before they confirm it. */
-import type { ActionRequest, Detail } from "../../src/admin/console/ConsoleApi.ts"
+import type { ActionRequest, Detail } from "../../src/operator/console/ConsoleApi.ts"
 
 export type ActionName = ActionRequest["action"]
 

@@ -1,4 +1,4 @@
-import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { formatCount, formatName } from "../data/format.ts"
 import { to } from "../data/route.ts"
 import { Panel } from "../parts/Panel.tsx"

@@ -1,4 +1,4 @@
-import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 
 /** Milliseconds without a report after which a worker counts as gone. */
 const goneAfter = 30_000

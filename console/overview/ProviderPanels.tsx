@@ -1,4 +1,4 @@
-import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { gridOf } from "../charts/series.ts"
 import { StackedChart } from "../charts/StackedChart.tsx"
 import { Panel } from "../parts/Panel.tsx"

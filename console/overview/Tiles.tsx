@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact"
-import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { formatCount } from "../data/format.ts"
 import { to } from "../data/route.ts"
 import { Age } from "../parts/Time.tsx"

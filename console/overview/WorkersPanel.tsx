@@ -1,4 +1,4 @@
-import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { formatDuration } from "../data/format.ts"
 import { Panel } from "../parts/Panel.tsx"
 import { Age, Time } from "../parts/Time.tsx"

@@ -1,5 +1,5 @@
 /** The series that the plots of the overview show. */
-import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { enteredIn, type Grid, type Series, standingIn } from "../charts/series.ts"
 import { formatName } from "../data/format.ts"
 

@@ -1,6 +1,6 @@
 import type { RefObject } from "preact"
 import { useEffect, useRef } from "preact/hooks"
-import type { Detail } from "../../src/admin/console/ConsoleApi.ts"
+import type { Detail } from "../../src/operator/console/ConsoleApi.ts"
 import { announce } from "../data/announcements.ts"
 import { formatName } from "../data/format.ts"
 import { Refused } from "../data/request.ts"

@@ -1,4 +1,4 @@
-import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { useResource } from "../data/resource.ts"
 import { ConditionsPanel } from "../overview/ConditionsPanel.tsx"
 import { DuePanel } from "../overview/DuePanel.tsx"

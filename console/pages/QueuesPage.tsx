@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "preact/hooks"
-import type { OperatorPage, Overview } from "../../src/admin/console/ConsoleApi.ts"
+import type { OperatorPage, Overview } from "../../src/operator/console/ConsoleApi.ts"
 import { announce } from "../data/announcements.ts"
 import { formatCount, formatOperations } from "../data/format.ts"
 import { useResource } from "../data/resource.ts"

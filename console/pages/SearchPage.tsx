@@ -1,5 +1,5 @@
 import { useEffect } from "preact/hooks"
-import type { Summary } from "../../src/admin/console/ConsoleApi.ts"
+import type { Summary } from "../../src/operator/console/ConsoleApi.ts"
 import { formatOperations } from "../data/format.ts"
 import { useResource } from "../data/resource.ts"
 import { navigate, to } from "../data/route.ts"

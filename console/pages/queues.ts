@@ -1,5 +1,5 @@
 /** The queues, and what each of them means. */
-import type { Overview } from "../../src/admin/console/ConsoleApi.ts"
+import type { Overview } from "../../src/operator/console/ConsoleApi.ts"
 
 export interface Queue {
   /** Part of the address. All but `all` are names of the API. */

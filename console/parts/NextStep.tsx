@@ -1,4 +1,4 @@
-import type { Summary } from "../../src/admin/console/ConsoleApi.ts"
+import type { Summary } from "../../src/operator/console/ConsoleApi.ts"
 import { Time } from "./Time.tsx"
 
 /** Why the operation is where it is, and what happens next. */

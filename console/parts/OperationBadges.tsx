@@ -1,4 +1,4 @@
-import type { Summary } from "../../src/admin/console/ConsoleApi.ts"
+import type { Summary } from "../../src/operator/console/ConsoleApi.ts"
 import { StateBadge } from "./StateBadge.tsx"
 
 /** State, and what is unusual about the operation. */

@@ -1,4 +1,4 @@
-import type { Summary } from "../../src/admin/console/ConsoleApi.ts"
+import type { Summary } from "../../src/operator/console/ConsoleApi.ts"
 import { to } from "../data/route.ts"
 import { NextStep } from "./NextStep.tsx"
 import { OperationBadges } from "./OperationBadges.tsx"

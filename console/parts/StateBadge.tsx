@@ -1,4 +1,4 @@
-import type { Summary } from "../../src/admin/console/ConsoleApi.ts"
+import type { Summary } from "../../src/operator/console/ConsoleApi.ts"
 import { formatName } from "../data/format.ts"
 
 type State = Summary["operation"]["state"]

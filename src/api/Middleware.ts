@@ -1,6 +1,6 @@
 /**
  * The middleware of the contract. An endpoint has one gate, which every request and response passes: `Gate` if it needs a
- * grant, else `OpenGate`. `server/Gate` implements both.
+ * grant, else `OpenGate`. `server/gate/Gate` implements both.
  */
 import * as Context from "effect/Context"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"

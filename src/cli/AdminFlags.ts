@@ -4,7 +4,7 @@
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
 import * as Option from "effect/Option"
-import type { AdminAddress } from "../node/AdminAddress.ts"
+import type { AdminAddress } from "../node/http/AdminAddress.ts"
 import { Port } from "./Flags.ts"
 
 export const adminFlags = {

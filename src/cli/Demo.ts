@@ -16,7 +16,7 @@ import {
 } from "../domain/Grant.ts"
 import { IdempotencyKey } from "../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../domain/Operation.ts"
-import { invocation } from "../node/Invocation.ts"
+import { invocation } from "../node/process/Invocation.ts"
 import { Grants, type IssuedGrant } from "../services/Grants.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 

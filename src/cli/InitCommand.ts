@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
 import { fileURLToPath } from "node:url"
-import { isClone, manifest } from "../node/Invocation.ts"
+import { isClone, manifest } from "../node/process/Invocation.ts"
 import { CommandFailed } from "./Output.ts"
 import { shellWord } from "./shellWord.ts"
 

@@ -3,7 +3,7 @@
  */
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
-import { MigrationPool } from "../node/Pools.ts"
+import { MigrationPool } from "../node/postgres/Pools.ts"
 import { applyMigrations } from "../services/sql/applyMigrations.ts"
 import { print } from "./Output.ts"
 import { withProgress } from "./ProgressBar.ts"

@@ -9,8 +9,8 @@ import * as Schema from "effect/Schema"
 import { Operation } from "../domain/Operation.ts"
 import { OperatorSummary } from "../domain/OperatorView.ts"
 import { replaceHidden } from "../domain/VisibleText.ts"
-import { oneLine } from "../node/explain.ts"
-import { invocation, toInvocation } from "../node/Invocation.ts"
+import { oneLine } from "../node/process/explain.ts"
+import { invocation, toInvocation } from "../node/process/Invocation.ts"
 
 /**
  * A document as JSON, with escapes in place of hidden characters. `JSON.stringify` escapes U+0000 to U+001F alone; a terminal obeys

@@ -3,7 +3,7 @@
  */
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
-import { RateLimit } from "../node/RateLimitSettings.ts"
+import { RateLimit } from "../node/http/RateLimitSettings.ts"
 
 export const rateLimitFlag = Flag.String("rate-limit").pipe(
   Flag.withDescription("Quota of each client and subject, such as 100/s;burst=200 (RATE_LIMIT); none by default"),

@@ -6,7 +6,7 @@ import * as Flag from "effect/cli/Flag"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { connectionLimits } from "../node/poolSizes.ts"
+import { connectionLimits } from "../node/postgres/poolSizes.ts"
 import { createRoles, defaultNaming, grantPrivileges, grantProofs, protectDatabase } from "../services/sql/roles.ts"
 
 /** A name that needs no quotes, and that is short enough for PostgreSQL with the name of a role behind it. */

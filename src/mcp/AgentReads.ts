@@ -1,6 +1,6 @@
 /**
  * The reads that the tools of agents use. The gateway implements them for the grant of the current request
- * (`server/GrantReads`), and the stdio server by requests to a gateway (`mcp/RemoteReads`).
+ * (`server/agents/GrantReads`), and the stdio server by requests to a gateway (`mcp/RemoteReads`).
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"

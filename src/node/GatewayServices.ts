@@ -10,9 +10,9 @@ import { ProgramVersion } from "../services/ProgramVersion.ts"
 import { Readiness } from "../services/Readiness.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { GrantVerifier } from "../services/verification/GrantVerifier.ts"
-import { manifest } from "./Invocation.ts"
-import * as PgAcceptanceSignal from "./PgAcceptanceSignal.ts"
-import { ListPool, OperationPool, ProbePool, WorkerPool, WriterPool } from "./Pools.ts"
+import * as PgAcceptanceSignal from "./postgres/PgAcceptanceSignal.ts"
+import { ListPool, OperationPool, ProbePool, WorkerPool, WriterPool } from "./postgres/Pools.ts"
+import { manifest } from "./process/Invocation.ts"
 
 /** Reads of operations and of their changes with their tokens, and the readiness probe. */
 export const ReadServices = Layer.mergeAll(

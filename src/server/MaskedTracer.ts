@@ -8,7 +8,7 @@ import { HttpServerError, isHttpServerError, ResponseError } from "effect/http/H
 import * as UrlParams from "effect/http/UrlParams"
 import * as Layer from "effect/Layer"
 import * as Tracer from "effect/Tracer"
-import { maskTokens } from "./TokenMask.ts"
+import { maskTokens } from "./gate/TokenMask.ts"
 
 /** The attributes that hold a target, by the conventions of OpenTelemetry. */
 const ofTarget = new Set(["url.full", "url.path", "url.query"])

@@ -6,9 +6,9 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { Api } from "../api/Api.ts"
 import { CurrentGrant } from "../api/Middleware.ts"
-import { makeOperationReads } from "./OperationReads.ts"
-import type { OperationResponse } from "./OperationResponses.ts"
-import { makeWaitingReads } from "./WaitingReads.ts"
+import { makeOperationReads } from "./reads/OperationReads.ts"
+import type { OperationResponse } from "./reads/OperationResponses.ts"
+import { makeWaitingReads } from "./waits/WaitingReads.ts"
 
 const send = ({ body, headers, status }: OperationResponse): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.setHeaders(

@@ -6,7 +6,7 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { createHash } from "node:crypto"
 import { promisify } from "node:util"
 import * as zlib from "node:zlib"
-import { type ContentCoding, matchesTag, preferredCoding, type RequestHeaders } from "./RequestChecks.ts"
+import { type ContentCoding, matchesTag, preferredCoding, type RequestHeaders } from "./gate/RequestChecks.ts"
 
 /** What is served. The headers are those of every form. */
 export interface StaticContent {

@@ -11,13 +11,13 @@ import { operationsRead } from "../domain/Grant.ts"
 import { mcpResource } from "../domain/McpResource.ts"
 import { Readiness } from "../services/Readiness.ts"
 import { AcceptedCredentials, type AcceptedCredentialsShape } from "../services/verification/AcceptedCredentials.ts"
-import { BaseUrl } from "./BaseUrl.ts"
-import { Lifecycle } from "./Lifecycle.ts"
+import { BaseUrl } from "./gate/BaseUrl.ts"
+import { Lifecycle } from "./gate/Lifecycle.ts"
+import { problemResponse, Problems } from "./gate/ProblemResponses.ts"
+import { preferredForm } from "./gate/RequestChecks.ts"
 import { makeRespondWithPage } from "./pages/Page.ts"
 import { problemPage, unknownProblemPage } from "./pages/ProblemPage.ts"
 import { problemsPage } from "./pages/ProblemsPage.ts"
-import { problemResponse, Problems } from "./ProblemResponses.ts"
-import { preferredForm } from "./RequestChecks.ts"
 
 const ok = { status: "ok" } as const
 

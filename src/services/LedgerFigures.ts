@@ -11,7 +11,7 @@ import type { OperationState } from "../domain/Operation.ts"
 import { makeSql } from "./sql/SqlLedgerFigures.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
-export { maxDueCount } from "./internal/maxDueCount.ts"
+export { maxDueCount } from "./rules/maxDueCount.ts"
 
 /**
  * Conditions that an operation should leave soon. A held operation is in `held` and not in `accepted`. One under review is also in

@@ -10,8 +10,8 @@ import type * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import { confirmation } from "./internal/confirmation.ts"
 import { makeIsMigrated } from "./Migrations.ts"
+import { confirmation } from "./rules/confirmation.ts"
 import { sqlState } from "./StoreUnavailable.ts"
 
 /** The store cannot serve reads. The reason is for logs, and names no host and no credential. */

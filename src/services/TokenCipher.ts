@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as SqlClient from "effect/sql/SqlClient"
-import { makeTokenCipher, type TokenContext, type TokenRefused } from "./internal/sealedTokens.ts"
+import { makeTokenCipher, type TokenContext, type TokenRefused } from "./rules/sealedTokens.ts"
 import { makeSql } from "./sql/SqlTokenKeys.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 

@@ -37,7 +37,7 @@ const isPure = (module: string) => {
 describe("The rooms of the source", () => {
   it("are found by this test", () => {
     assert.isAbove(imports.length, 300)
-    assert.deepInclude(imports, ["server/OperationReads.ts", "services/OperationStore.ts"])
+    assert.deepInclude(imports, ["server/reads/OperationReads.ts", "services/OperationStore.ts"])
   })
 
   it("domain imports only pure Effect modules and itself", () => {
@@ -118,17 +118,17 @@ describe("The rooms of the source", () => {
       violations(
         (file) => room(file) === "services",
         (module) =>
-          !["api", "http", "server", "submission", "sandbox", "cli", "node", "admin"].includes(room(module))
+          !["api", "http", "server", "submission", "sandbox", "cli", "node", "operator"].includes(room(module))
           && !/^effect\/http|^node:/.test(module)
       ),
       []
     )
   })
 
-  it("services/internal holds rules that both stores share: it imports neither store, and no SQL", () => {
+  it("services/rules holds rules that both stores share: it imports neither store, and no SQL", () => {
     assert.deepStrictEqual(
       violations(
-        (file) => file.startsWith("services/internal/"),
+        (file) => file.startsWith("services/rules/"),
         (module) => !/^services\/(?:sql|memory)\/|^effect\/sql/.test(module)
       ),
       []
@@ -153,7 +153,7 @@ describe("The rooms of the source", () => {
       violations(
         (file) => room(file) === "submission",
         (module) =>
-          !["api", "oauth", "server", "cli", "node", "admin"].includes(room(module)) &&
+          !["api", "oauth", "server", "cli", "node", "operator"].includes(room(module)) &&
           !/^effect\/http-api|^node:/.test(module)
           // The adapter of the sandbox shares the sandbox's wire format.
           && (room(module) !== "sandbox" || module === "sandbox/Protocol.ts")
@@ -179,10 +179,38 @@ describe("The rooms of the source", () => {
       violations(
         (file) => room(file) === "server",
         (module) =>
-          !["submission", "sandbox", "cli", "node", "admin"].includes(room(module)) && !module.startsWith("effect/sql")
+          !["submission", "sandbox", "cli", "node", "operator"].includes(room(module)) &&
+          !module.startsWith("effect/sql")
       ),
       []
     )
+  })
+
+  it("the rooms of the server import only those in front of them: the gate none of the others", () => {
+    const mayImport: Readonly<Record<string, ReadonlyArray<string>>> = {
+      gate: [],
+      pages: ["gate"],
+      reads: ["gate"],
+      waits: ["gate", "reads"],
+      mutations: ["gate"],
+      agents: ["gate", "reads", "waits", "mutations"]
+    }
+    for (const [name, others] of Object.entries(mayImport)) {
+      const own = [name, ...others].map((room) => `server/${room}/`)
+      const files = (file: string) => file.startsWith(`server/${name}/`)
+      assert.isNotEmpty(imports.filter(([file]) => files(file)), name)
+      assert.deepStrictEqual(
+        violations(files, (module) => room(module) !== "server" || own.some((start) => module.startsWith(start))),
+        []
+      )
+    }
+  })
+
+  it("the pools and the HTTP of node import nothing of each other", () => {
+    const between = [["node/postgres/", "node/http/"], ["node/http/", "node/postgres/"]] as const
+    for (const [one, other] of between) {
+      assert.deepStrictEqual(violations((file) => file.startsWith(one), (module) => !module.startsWith(other)), [])
+    }
   })
 
   it("metrics imports effect, domain and the contract of the figures: every room on the server may count", () => {
@@ -196,12 +224,13 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("admin imports inward, no SQL and no command; the browser reads only its contract", () => {
+  it("operator imports inward, no SQL and no command; the browser reads only its contract", () => {
     assert.deepStrictEqual(
       violations(
-        (file) => room(file) === "admin",
+        (file) => room(file) === "operator",
         (module, file) =>
-          ["admin", "domain", "http", "metrics", "oauth", "server", "services"].includes(room(module)) || isPure(module)
+          ["operator", "domain", "http", "metrics", "oauth", "server", "services"].includes(room(module)) ||
+          isPure(module)
           || /^effect\/(?:http|http-api|net|observability|persistence)\/|^node:/.test(module)
           // Operators sign in by OpenID Connect.
           || (file.endsWith("/OidcIssuer.ts") && module === "oauth4webapi")
@@ -268,7 +297,7 @@ describe("The rooms of the source", () => {
         (module) =>
           ["testing", "domain"].includes(room(module)) || isPure(module)
           || /^(?:effect\/(?:http|testing)\/|node:)/.test(module)
-          || ["submission/ProviderAdapter.ts", "node/ProviderHttpClient.ts"].includes(module)
+          || ["submission/ProviderAdapter.ts", "node/http/ProviderHttpClient.ts"].includes(module)
       ),
       []
     )
@@ -288,7 +317,7 @@ describe("The rooms of the source", () => {
       [...fs.readFileSync(file, "utf8").matchAll(importLine)].flatMap(([line, from, bare]) => {
         const module = from ?? bare!
         const own = module.startsWith(".") && !module.includes("/src/")
-        const contract = line.startsWith("import type") && module.endsWith("/src/admin/console/ConsoleApi.ts")
+        const contract = line.startsWith("import type") && module.endsWith("/src/operator/console/ConsoleApi.ts")
         return own || contract || /^preact(?:\/hooks)?$/.test(module) ? [] : [`${file} imports ${module}`]
       })
     )

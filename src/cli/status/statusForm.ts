@@ -3,7 +3,7 @@
  */
 import * as Schema from "effect/Schema"
 import { Figures } from "../../domain/FiguresForm.ts"
-import { toInvocation } from "../../node/Invocation.ts"
+import { toInvocation } from "../../node/process/Invocation.ts"
 import { findProblems, type Status } from "./findProblems.ts"
 
 const encodeFigures = Schema.encodeSync(Figures)

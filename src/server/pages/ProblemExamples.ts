@@ -4,7 +4,7 @@
 import { exampleProblem, readPath } from "../../api/OpenApiExamples.ts"
 import type { ProblemCode } from "../../api/ProblemKinds.ts"
 import type { RequestId } from "../../domain/RequestId.ts"
-import { makeProblem, problemJson, type ProblemOptions } from "../ProblemResponses.ts"
+import { makeProblem, problemJson, type ProblemOptions } from "../gate/ProblemResponses.ts"
 
 interface Request {
   readonly path: string

@@ -19,11 +19,11 @@ import {
 import { BindingConflict, type FinancialRequest, type InvalidFinancialRequest } from "../../domain/Idempotency.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AcceptanceSignal } from "../AcceptanceSignal.ts"
-import { type Platform, prepareAcceptance } from "../internal/ledgerRules.ts"
-import { makeFindRefusals } from "../internal/refuseUnsendable.ts"
 import type { Acceptance, Accepted } from "../OperationLedger.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
 import { ProviderPayloads } from "../ProviderPayloads.ts"
+import { type Platform, prepareAcceptance } from "../rules/ledgerRules.ts"
+import { makeFindRefusals } from "../rules/refuseUnsendable.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 
 /** A valid request, and what its operation would have. */

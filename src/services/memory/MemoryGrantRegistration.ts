@@ -14,8 +14,8 @@ import {
   ScopesExceeded
 } from "../../domain/Grant.ts"
 import type { GrantRegistration, GrantRequest } from "../Grants.ts"
-import { fitsScopes, isSameGrant, mergeRegistration } from "../internal/mergeRegistration.ts"
-import { newGrant, newProviderConnectionId } from "../internal/newGrant.ts"
+import { fitsScopes, isSameGrant, mergeRegistration } from "../rules/mergeRegistration.ts"
+import { newGrant, newProviderConnectionId } from "../rules/newGrant.ts"
 import { isCovered } from "./MemoryGrantRevocation.ts"
 import { MemoryLedger, type MemoryRevocation } from "./MemoryLedger.ts"
 

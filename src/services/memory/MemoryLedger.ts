@@ -21,8 +21,8 @@ import type {
 } from "../../domain/Grant.ts"
 import type { HistoryEntry, Operation } from "../../domain/Operation.ts"
 import type { ProviderReference } from "../../domain/Submission.ts"
-import type { LimitState } from "../internal/providerSlots.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
+import type { LimitState } from "../rules/providerSlots.ts"
 import { MemoryRecords } from "./MemoryRecords.ts"
 
 /** An operation with the members that its public form omits. */

@@ -12,7 +12,7 @@ import {
 } from "../../domain/ChangeFeed.ts"
 import { encodePage } from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
-import { afterAllIds, type ChangePlace, startOfLedger } from "../internal/changePosition.ts"
+import { afterAllIds, type ChangePlace, startOfLedger } from "../rules/changePosition.ts"
 import {
   grantReader,
   ledgerReader,
@@ -20,8 +20,8 @@ import {
   type OpenedToken,
   ownerDigest,
   sealChangeToken
-} from "../internal/changeToken.ts"
-import type { TokenContext } from "../internal/sealedTokens.ts"
+} from "../rules/changeToken.ts"
+import type { TokenContext } from "../rules/sealedTokens.ts"
 import { TokenCipher } from "../TokenCipher.ts"
 import { makeGrantOf } from "./grantOf.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"

@@ -14,7 +14,7 @@ import {
   type Outcome,
   type StaleOperation
 } from "../../domain/Operation.ts"
-import { cancellationResult, claimedError, findTransitionError, heldError } from "../internal/ledgerRules.ts"
+import { cancellationResult, claimedError, findTransitionError, heldError } from "../rules/ledgerRules.ts"
 import { makeAcceptances } from "./MemoryAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
 import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"

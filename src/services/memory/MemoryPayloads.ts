@@ -4,8 +4,8 @@
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { Claim } from "../../domain/Submission.ts"
-import { makeOpenPayload } from "../internal/openPayload.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
+import { makeOpenPayload } from "../rules/openPayload.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import { toProviderOperation } from "./MemoryQueueTable.ts"
 

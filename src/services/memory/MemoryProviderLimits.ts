@@ -5,7 +5,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import { longestRetryAfter, type SlotDemand, type SlotTerms } from "../../domain/ProviderLimit.ts"
-import { shareSlots, stateAfter, toSlots, unusedLimit, wasSetBack } from "../internal/providerSlots.ts"
+import { shareSlots, stateAfter, toSlots, unusedLimit, wasSetBack } from "../rules/providerSlots.ts"
 import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
 
 /** Microseconds. */

@@ -4,7 +4,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
-import { lostTakeOver, rescueEvidence, restartEvidence } from "../internal/rescueEvidence.ts"
+import { lostTakeOver, rescueEvidence, restartEvidence } from "../rules/rescueEvidence.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
 import { isHeldClaim, isReturnedClaim, moveRecord } from "./recordRules.ts"

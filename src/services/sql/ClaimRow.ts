@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
 import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import type { Claim } from "../../domain/Submission.ts"
-import { makeOpenPayload } from "../internal/openPayload.ts"
+import { makeOpenPayload } from "../rules/openPayload.ts"
 import { type SubmissionRow, toProviderOperation } from "./SubmissionRow.ts"
 
 /** The columns of a claimed operation, and of its payload: null if the payload is missing. */

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { HintedOperation, HintEffect } from "../../domain/Submission.ts"
-import { mostHinted } from "../internal/mostHinted.ts"
+import { mostHinted } from "../rules/mostHinted.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { claimableTimeline, millis, present } from "./queueFragments.ts"
 

@@ -18,6 +18,7 @@ import {
 } from "../../domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
+import type { RunSlowRead } from "../OperationFeed.ts"
 import {
   advance,
   afterAllIds,
@@ -26,7 +27,7 @@ import {
   isCovered,
   startOfLedger,
   type Unfinished
-} from "../internal/changePosition.ts"
+} from "../rules/changePosition.ts"
 import {
   type ChangeTokenContent,
   grantReader,
@@ -35,8 +36,7 @@ import {
   type OpenedToken,
   ownerDigest,
   sealChangeToken
-} from "../internal/changeToken.ts"
-import type { RunSlowRead } from "../OperationFeed.ts"
+} from "../rules/changeToken.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { TokenCipher } from "../TokenCipher.ts"
 import { changesOfGrant, changesOfLedger, factAt, lastChange, markOf, maxLookedAt } from "./changeStatements.ts"

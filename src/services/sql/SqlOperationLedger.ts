@@ -15,7 +15,7 @@ import {
   type Outcome,
   StaleOperation
 } from "../../domain/Operation.ts"
-import { cancellationResult, claimedError, findTransitionError, heldError } from "../internal/ledgerRules.ts"
+import { cancellationResult, claimedError, findTransitionError, heldError } from "../rules/ledgerRules.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"

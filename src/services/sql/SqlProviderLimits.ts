@@ -16,7 +16,7 @@ import {
   toSlots,
   unusedLimit,
   wasSetBack
-} from "../internal/providerSlots.ts"
+} from "../rules/providerSlots.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 
 /** Microseconds. */

@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { OperationId } from "../../domain/Operation.ts"
-import { rescueEvidence, restartEvidence } from "../internal/rescueEvidence.ts"
+import { rescueEvidence, restartEvidence } from "../rules/rescueEvidence.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { makeLowWaterMarks, walkedOf } from "./lowWaterMarks.ts"
 import { toIndeterminate } from "./queueFragments.ts"

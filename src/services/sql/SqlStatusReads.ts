@@ -8,7 +8,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationId, OperationState } from "../../domain/Operation.ts"
 import type { DueRead, ProviderReference, ReadTerms, Recording } from "../../domain/Submission.ts"
-import { untilServed } from "../internal/untilServed.ts"
+import { untilServed } from "../rules/untilServed.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
 import {

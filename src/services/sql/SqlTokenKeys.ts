@@ -5,7 +5,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
-import { settledAfter, type TokenKey } from "../internal/sealedTokens.ts"
+import { settledAfter, type TokenKey } from "../rules/sealedTokens.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 
 interface KeyRow {

@@ -13,8 +13,8 @@ import {
   type VerificationRequest,
   type WitnessState
 } from "../../domain/ClaimBatch.ts"
-import { missingBatchEvidence } from "../internal/rescueEvidence.ts"
-import { resultOf } from "../internal/verificationResult.ts"
+import { missingBatchEvidence } from "../rules/rescueEvidence.ts"
+import { resultOf } from "../rules/verificationResult.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { endClaims } from "./queueFragments.ts"
 import { holdAllStatement, released } from "./SqlHolds.ts"

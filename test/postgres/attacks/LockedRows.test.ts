@@ -15,7 +15,7 @@ import {
   ReaderPool,
   WorkerPool,
   WriterPool
-} from "../../../src/node/Pools.ts"
+} from "../../../src/node/postgres/Pools.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { ListClient } from "../../../src/services/sql/ListClient.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"

@@ -4,7 +4,7 @@
  */
 import { Context, Effect, Layer, Logger } from "effect"
 import type { ProviderName } from "../../../src/domain/Grant.ts"
-import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
+import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { layerCircuitBreaker } from "../../../src/submission/Circuit.ts"
 import { Providers } from "../../../src/submission/Providers.ts"

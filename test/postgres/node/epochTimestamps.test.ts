@@ -4,7 +4,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import { OperationPool, ReaderPool } from "../../../src/node/Pools.ts"
+import { OperationPool, ReaderPool } from "../../../src/node/postgres/Pools.ts"
 import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
 import { TestDatabase } from "../../fixtures/TestDatabase.ts"
 

@@ -6,16 +6,16 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChangeQuery } from "../../../src/domain/ChangeFeed.ts"
-import { readerParameters } from "../../../src/node/Pools.ts"
-import { beforeAllIds, type ChangePosition, startOfLedger } from "../../../src/services/internal/changePosition.ts"
+import { readerParameters } from "../../../src/node/postgres/Pools.ts"
+import { OperationFeed } from "../../../src/services/OperationFeed.ts"
+import { beforeAllIds, type ChangePosition, startOfLedger } from "../../../src/services/rules/changePosition.ts"
 import {
   grantReader,
   ledgerReader,
   openChangeToken,
   ownerDigest,
   sealChangeToken
-} from "../../../src/services/internal/changeToken.ts"
-import { OperationFeed } from "../../../src/services/OperationFeed.ts"
+} from "../../../src/services/rules/changeToken.ts"
 import { maxLookedAt } from "../../../src/services/sql/changeStatements.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { TokenCipher } from "../../../src/services/TokenCipher.ts"

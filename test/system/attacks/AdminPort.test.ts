@@ -9,7 +9,7 @@ import { once } from "node:events"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import * as net from "node:net"
 import type { RequestId } from "../../../src/domain/RequestId.ts"
-import { createListener } from "../../../src/node/NodeListener.ts"
+import { createListener } from "../../../src/node/http/NodeListener.ts"
 import { AdminWire } from "../../fixtures/AdminWire.ts"
 import { exchange } from "../../fixtures/console/Visitor.ts"
 

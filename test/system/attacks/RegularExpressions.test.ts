@@ -8,7 +8,7 @@ import * as fc from "fast-check"
 import * as fs from "node:fs"
 import { checkSync } from "recheck"
 import { parseAst } from "vite"
-import { maskTokens } from "../../../src/server/TokenMask.ts"
+import { maskTokens } from "../../../src/server/gate/TokenMask.ts"
 import { Gateway, memoryGateway } from "../../fixtures/HttpGateway.ts"
 import { Observer } from "../../fixtures/HttpObserver.ts"
 

@@ -5,7 +5,7 @@
 import { NodeCrypto } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer } from "effect"
-import { layerPayloadKeys } from "../../../src/node/PayloadKeys.ts"
+import { layerPayloadKeys } from "../../../src/node/process/PayloadKeys.ts"
 import { PayloadCipher } from "../../../src/services/PayloadCipher.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 

@@ -5,7 +5,7 @@
 import { Deferred, Effect, Layer } from "effect"
 import { options } from "../../../examples/payments/main.ts"
 import * as GatewayApp from "../../../src/node/GatewayApp.ts"
-import { Lifecycle } from "../../../src/server/Lifecycle.ts"
+import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 
 const released = Deferred.makeUnsafe<void>()

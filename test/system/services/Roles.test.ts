@@ -7,7 +7,7 @@ import { Effect, Layer } from "effect"
 import { SqlClient, type SqlConnection } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import * as fs from "node:fs"
-import { connectionLimits } from "../../../src/node/poolSizes.ts"
+import { connectionLimits } from "../../../src/node/postgres/poolSizes.ts"
 import { LedgerFigures } from "../../../src/services/LedgerFigures.ts"
 import {
   closedTables,

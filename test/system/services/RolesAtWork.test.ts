@@ -20,7 +20,7 @@ import {
 } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { slotTerms } from "../../../src/domain/ProviderLimit.ts"
-import * as PgAcceptanceSignal from "../../../src/node/PgAcceptanceSignal.ts"
+import * as PgAcceptanceSignal from "../../../src/node/postgres/PgAcceptanceSignal.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import { GrantBlockers } from "../../../src/services/GrantBlockers.ts"
 import { Grants } from "../../../src/services/Grants.ts"

@@ -12,8 +12,8 @@ import {
   type OperationState
 } from "../../../src/domain/Operation.ts"
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
-import { lostTakeOver, restartEvidence, rollbackEvidence } from "../../../src/services/internal/rescueEvidence.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
+import { lostTakeOver, restartEvidence, rollbackEvidence } from "../../../src/services/rules/rescueEvidence.ts"
 import type { Traits } from "./SimulatedProvider.ts"
 import type { World } from "./World.ts"
 

@@ -8,9 +8,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import type { Claim } from "../../../src/domain/Submission.ts"
-import { shareSlots, stateAfter, toSlots, unusedLimit } from "../../../src/services/internal/providerSlots.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { moveRecord } from "../../../src/services/memory/recordRules.ts"
+import { shareSlots, stateAfter, toSlots, unusedLimit } from "../../../src/services/rules/providerSlots.ts"
 import { namesNothing, NotSent, StatusAnswer, SubmissionAnswer } from "../../../src/submission/ProviderAdapter.ts"
 import {
   forgetful,

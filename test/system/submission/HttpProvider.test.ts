@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Exit, Fiber, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
+import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
 import { namesNothing, SubmissionAnswer } from "../../../src/submission/ProviderAdapter.ts"
 import { rounds } from "../../fixtures/Effort.ts"

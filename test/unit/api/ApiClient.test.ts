@@ -10,7 +10,7 @@ import { makeClient, submit } from "../../../src/api/ApiClient.ts"
 import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
 import type { ProblemCode } from "../../../src/api/ProblemKinds.ts"
 import type { RequestId } from "../../../src/domain/RequestId.ts"
-import { makeProblem, problemJson } from "../../../src/server/ProblemResponses.ts"
+import { makeProblem, problemJson } from "../../../src/server/gate/ProblemResponses.ts"
 import { whileTimePasses } from "../../fixtures/client/TestTime.ts"
 
 class Payments extends HttpApi.make("payments").add(

@@ -10,7 +10,7 @@ import { parseIdempotencyKey } from "../../../src/api/MutationRequest.ts"
 import { type ProblemCode, problemKinds } from "../../../src/api/ProblemKinds.ts"
 import { problemClasses } from "../../../src/api/Problems.ts"
 import type { RequestId } from "../../../src/domain/RequestId.ts"
-import { isProblem, makeProblem, problemJson } from "../../../src/server/ProblemResponses.ts"
+import { isProblem, makeProblem, problemJson } from "../../../src/server/gate/ProblemResponses.ts"
 import { baseUrl, mutationProblemTable, problemTable } from "../../fixtures/HttpProblem.ts"
 
 const codes = Object.keys(mutationProblemTable) as ReadonlyArray<keyof typeof mutationProblemTable>

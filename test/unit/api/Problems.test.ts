@@ -7,7 +7,7 @@ import { Effect, Schema } from "effect"
 import { type ProblemCode, type ProblemKind, problemKinds } from "../../../src/api/ProblemKinds.ts"
 import { type Problem, problemClasses, responses } from "../../../src/api/Problems.ts"
 import { isRequestId, type RequestId } from "../../../src/domain/RequestId.ts"
-import { makeProblem, problemJson } from "../../../src/server/ProblemResponses.ts"
+import { makeProblem, problemJson } from "../../../src/server/gate/ProblemResponses.ts"
 import { assertProblem, baseUrl, type Code, mutationProblemTable, problemTable } from "../../fixtures/HttpProblem.ts"
 
 const codes = Object.keys(problemKinds) as ReadonlyArray<ProblemCode>

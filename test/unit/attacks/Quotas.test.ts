@@ -8,9 +8,9 @@ import { RateLimiter } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import type { GrantIdentity } from "../../../src/domain/Grant.ts"
-import { clientAddress } from "../../../src/server/ClientAddress.ts"
-import { layerRateLimits, type Quota, RateLimits } from "../../../src/server/RateLimits.ts"
-import { Generations, layerStoreBounded } from "../../../src/server/RateLimitStore.ts"
+import { clientAddress } from "../../../src/server/gate/ClientAddress.ts"
+import { layerRateLimits, type Quota, RateLimits } from "../../../src/server/gate/RateLimits.ts"
+import { Generations, layerStoreBounded } from "../../../src/server/gate/RateLimitStore.ts"
 
 describe("The address of a client", () => {
   const addressOf = (

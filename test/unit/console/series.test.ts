@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { enteredIn, gridOf, sampled, stacked, standingIn } from "../../../console/charts/series.ts"
-import type { Overview } from "../../../src/admin/console/ConsoleApi.ts"
+import type { Overview } from "../../../src/operator/console/ConsoleApi.ts"
 
 type Point = Overview["flow"][number]
 

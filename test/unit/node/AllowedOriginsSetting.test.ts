@@ -1,8 +1,8 @@
 /** The setting `MCP_ALLOWED_ORIGINS` takes origins alone, so that a wrong one stops the start. */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Exit } from "effect"
-import { layerAllowedOrigins } from "../../../src/node/AllowedOriginsSetting.ts"
-import { AllowedOrigins } from "../../../src/server/AllowedOrigins.ts"
+import { layerAllowedOrigins } from "../../../src/node/http/AllowedOriginsSetting.ts"
+import { AllowedOrigins } from "../../../src/server/agents/AllowedOrigins.ts"
 
 const originsOf = (text: string | undefined) =>
   Effect.exit(AllowedOrigins.pipe(

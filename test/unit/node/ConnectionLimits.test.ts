@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import * as http from "node:http"
 import type { AddressInfo } from "node:net"
 import * as net from "node:net"
-import { Connection } from "../../../src/node/ConnectionLimits.ts"
+import { Connection } from "../../../src/node/http/ConnectionLimits.ts"
 
 /** A server that records its only connection; `answer` ends its responses. */
 const makeServer = (answer: (response: http.ServerResponse) => void) =>

@@ -1,7 +1,7 @@
 /** `DATABASE_READ_URL` needs confirmed statements and a database of its own; a typing error does not switch it off. */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Option, Redacted } from "effect"
-import { Database } from "../../../src/node/Database.ts"
+import { Database } from "../../../src/node/postgres/Database.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
 const url = "postgres://reader:secret@standby/gateway"

@@ -1,7 +1,7 @@
 /** `DATABASE_SYNCHRONOUS` is heeded, and a typing error never switches it off. */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Option, Redacted } from "effect"
-import { Database } from "../../../src/node/Database.ts"
+import { Database } from "../../../src/node/postgres/Database.ts"
 
 const database = (value: string | undefined, url: Option.Option<string>) =>
   Database.use(({ mustReplicate = false }) => Effect.succeed(mustReplicate)).pipe(

@@ -7,8 +7,8 @@ import { ServeError } from "effect/http/HttpServerError"
 import { once } from "node:events"
 import type * as net from "node:net"
 import type { RequestId } from "../../../src/domain/RequestId.ts"
-import { explainListenFailure } from "../../../src/node/ListenAddress.ts"
-import { createListener } from "../../../src/node/NodeListener.ts"
+import { explainListenFailure } from "../../../src/node/http/ListenAddress.ts"
+import { createListener } from "../../../src/node/http/NodeListener.ts"
 
 describe("A listener", () => {
   it("answers requests that arrived before there were routes, as soon as there are", async () => {

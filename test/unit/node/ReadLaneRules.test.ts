@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
-import { Lifecycle, type LifecycleOptions } from "../../../src/server/Lifecycle.ts"
+import { Lifecycle, type LifecycleOptions } from "../../../src/server/gate/Lifecycle.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { AcceptedCredentials } from "../../../src/services/verification/AcceptedCredentials.ts"

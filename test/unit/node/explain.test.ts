@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { ProviderName } from "../../../src/domain/Grant.ts"
-import { explain } from "../../../src/node/explain.ts"
+import { explain } from "../../../src/node/process/explain.ts"
 
 const Account = Schema.Struct({ key: Schema.String.check(Schema.isMinLength(20, { expected: "20 characters" })) })
 

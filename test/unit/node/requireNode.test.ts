@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { oldestNode, refusalOf } from "../../../src/cli/requireNode.ts"
-import { manifest } from "../../../src/node/Invocation.ts"
+import { manifest } from "../../../src/node/process/Invocation.ts"
 
 describe("The version of Node", () => {
   it.each(["20.19.5", "22.18.0", "18.0.0"])("%s is refused in one sentence", (version) => {

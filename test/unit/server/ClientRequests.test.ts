@@ -7,8 +7,8 @@ import { TestClock } from "effect/testing"
 import { ClientId, GrantId, PairwiseSubject } from "../../../src/domain/Grant.ts"
 import { longestAnswer } from "../../../src/mcp/HumanConfirmation.ts"
 import type { JsonRpcMessage } from "../../../src/mcp/JsonRpc.ts"
-import { makeClientRequests } from "../../../src/server/ClientRequests.ts"
-import { Lifecycle } from "../../../src/server/Lifecycle.ts"
+import { makeClientRequests } from "../../../src/server/agents/ClientRequests.ts"
+import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
 const grant = {

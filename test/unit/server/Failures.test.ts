@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Redacted } from "effect"
 import { AuthorizationUnavailable, type Credential } from "../../../src/domain/Credential.ts"
 import { type ClientId, GrantUnknown } from "../../../src/domain/Grant.ts"
-import { Lifecycle } from "../../../src/server/Lifecycle.ts"
+import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import {
   fixedId,

@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Effect, Exit, Fiber, Layer, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import { isOverdue, Lifecycle, type LifecycleOptions } from "../../../src/server/Lifecycle.ts"
+import { isOverdue, Lifecycle, type LifecycleOptions } from "../../../src/server/gate/Lifecycle.ts"
 
 const make = (options: Partial<LifecycleOptions>) =>
   Effect.map(Layer.build(Lifecycle.layer(options)), (context) => Context.get(context, Lifecycle))

@@ -9,7 +9,7 @@ import * as fc from "fast-check"
 import { adviceOnRefusal } from "../../../src/mcp/Advice.ts"
 import { refusalText } from "../../../src/mcp/ReadRefusals.ts"
 import { RpcClients } from "../../../src/mcp/RpcClients.ts"
-import { Lifecycle, type LifecycleOptions } from "../../../src/server/Lifecycle.ts"
+import { Lifecycle, type LifecycleOptions } from "../../../src/server/gate/Lifecycle.ts"
 import { assertFreeSlots } from "../../fixtures/BothWays.ts"
 import {
   fixedGateway,

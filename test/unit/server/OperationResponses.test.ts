@@ -7,7 +7,7 @@ import { DateTime, Effect, Schema } from "effect"
 import { OperationList } from "../../../src/api/OperationsApi.ts"
 import { encodeOperation, encodePage } from "../../../src/domain/EncodedOperation.ts"
 import { Operation } from "../../../src/domain/Operation.ts"
-import { listResponse, readResponse } from "../../../src/server/OperationResponses.ts"
+import { listResponse, readResponse } from "../../../src/server/reads/OperationResponses.ts"
 import { fixedId, fixedToken as token, operationWith, withServices } from "../../fixtures/HttpFixed.ts"
 
 const at = DateTime.makeUnsafe(1_769_860_800_123)

@@ -7,7 +7,7 @@ import { DateTime, Effect, Layer } from "effect"
 import { ClientId, PairwiseSubject } from "../../../src/domain/Grant.ts"
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { OperationId, OperationType } from "../../../src/domain/Operation.ts"
-import { openPageToken, sealPageToken } from "../../../src/server/PageToken.ts"
+import { openPageToken, sealPageToken } from "../../../src/server/reads/PageToken.ts"
 import { TokenCipher } from "../../../src/services/TokenCipher.ts"
 import { everything } from "../../fixtures/Ledger.ts"
 

@@ -5,8 +5,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { isOverdue, Lifecycle, type LifecycleOptions } from "../../../src/server/Lifecycle.ts"
-import type { RunningRequest } from "../../../src/server/RunningRequests.ts"
+import { isOverdue, Lifecycle, type LifecycleOptions } from "../../../src/server/gate/Lifecycle.ts"
+import type { RunningRequest } from "../../../src/server/gate/RunningRequests.ts"
 
 const make = (options: Partial<LifecycleOptions>) =>
   Effect.map(Layer.build(Lifecycle.layer(options)), (context) => Context.get(context, Lifecycle))

@@ -3,7 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { maxWait, readWait } from "../../../src/server/Preferences.ts"
+import { maxWait, readWait } from "../../../src/server/waits/Preferences.ts"
 
 interface Preference {
   readonly text: string

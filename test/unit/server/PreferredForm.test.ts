@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { acceptsJson, preferredForm } from "../../../src/server/RequestChecks.ts"
+import { acceptsJson, preferredForm } from "../../../src/server/gate/RequestChecks.ts"
 
 const formOf = (accept: string) => preferredForm({ accept })
 

@@ -3,7 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { RunningRequest, RunningRequests } from "../../../src/server/RunningRequests.ts"
+import { RunningRequest, RunningRequests } from "../../../src/server/gate/RunningRequests.ts"
 
 /** Adds a request, or removes one, which may have left already: its index modulo their number. */
 const Step = Schema.Union([Schema.Literal("add"), Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 20 }))])

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
-import { Lifecycle } from "../../../src/server/Lifecycle.ts"
+import { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { fixedGateway, fixedId, fixedToken, operationWith, type Services } from "../../fixtures/HttpFixed.ts"
 import { Gateway, type GatewayOptions } from "../../fixtures/HttpGateway.ts"
 import { Observer } from "../../fixtures/HttpObserver.ts"

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { once } from "node:events"
 import * as net from "node:net"
 import type { RequestId } from "../../../src/domain/RequestId.ts"
-import { createListener } from "../../../src/node/NodeListener.ts"
+import { createListener } from "../../../src/node/http/NodeListener.ts"
 
 describe("A server that closes", () => {
   it("closes connections on which nothing has arrived", async () => {

@@ -3,7 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import type { Lifecycle } from "../../../src/server/Lifecycle.ts"
+import type { Lifecycle } from "../../../src/server/gate/Lifecycle.ts"
 import { assertFreeSlots } from "../../fixtures/BothWays.ts"
 import { makeHeld, readOf, ways } from "../../fixtures/HeldRequests.ts"
 import { fixedId, fixedIdentity } from "../../fixtures/HttpFixed.ts"

@@ -10,7 +10,7 @@ import {
   isCovered,
   maxPending,
   startOfLedger
-} from "../../../src/services/internal/changePosition.ts"
+} from "../../../src/services/rules/changePosition.ts"
 import { Database, type PageTerms, readPage, type Row, type Snapshot } from "../../fixtures/ChangeModel.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 

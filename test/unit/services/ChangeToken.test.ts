@@ -6,19 +6,14 @@ import * as fc from "fast-check"
 import { ChangeToken, maxChangeToken } from "../../../src/domain/ChangeFeed.ts"
 import { ClientId, PairwiseSubject } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import {
-  afterAllIds,
-  beforeAllIds,
-  type ChangePlace,
-  maxPending
-} from "../../../src/services/internal/changePosition.ts"
+import { afterAllIds, beforeAllIds, type ChangePlace, maxPending } from "../../../src/services/rules/changePosition.ts"
 import {
   type ChangeTokenContent,
   grantReader,
   ledgerReader,
   openChangeToken,
   sealChangeToken
-} from "../../../src/services/internal/changeToken.ts"
+} from "../../../src/services/rules/changeToken.ts"
 import { TokenCipher } from "../../../src/services/TokenCipher.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 

@@ -9,7 +9,7 @@ import {
   stateAfter,
   toSlots,
   unusedLimit
-} from "../../../src/services/internal/providerSlots.ts"
+} from "../../../src/services/rules/providerSlots.ts"
 
 const longestPause = 300_000_000
 /** Microseconds since 1970. */

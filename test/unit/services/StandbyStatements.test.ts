@@ -4,7 +4,7 @@ import { ClientId, GrantId, type GrantIdentity, PairwiseSubject } from "../../..
 import { IdempotencyKey } from "../../../src/domain/Idempotency.ts"
 import { OperationId } from "../../../src/domain/Operation.ts"
 import type { OperationQuery } from "../../../src/domain/OperationQuery.ts"
-import { startOfLedger } from "../../../src/services/internal/changePosition.ts"
+import { startOfLedger } from "../../../src/services/rules/changePosition.ts"
 import { changesOfGrant, changesOfLedger, lastChange } from "../../../src/services/sql/changeStatements.ts"
 import { forStandby, onPrimary, onPrimaryOrStandby } from "../../../src/services/sql/onPrimary.ts"
 import { findById, listStatement, refusedStatement } from "../../../src/services/sql/readStatements.ts"

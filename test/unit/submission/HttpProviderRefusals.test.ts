@@ -7,7 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Redacted, Tracer } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import type * as net from "node:net"
-import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
+import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import type { HttpAdapterOptions } from "../../../src/submission/http/HttpProviderOptions.ts"
 import {

@@ -7,7 +7,7 @@ import { Effect, Redacted } from "effect"
 import * as crypto from "node:crypto"
 import type { AddressInfo } from "node:net"
 import * as tls from "node:tls"
-import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
+import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import {
   clients,
   failureOf,

@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, DateTime, Effect, Layer, Result, Schema } from "effect"
 import type { ProviderOperation } from "../../../src/domain/Submission.ts"
-import * as ProviderHttpClient from "../../../src/node/ProviderHttpClient.ts"
+import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { SandboxAnswer, SandboxProblem, SandboxStatus } from "../../../src/sandbox/Protocol.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
 import { type Proven, ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"

@@ -1,0 +1,71 @@
+/**
+ * The listener of `AdminServer`: a port of its own, apart from the public one. It has the same limits on headers, times and
+ * bytes, and answers also while the public server is saturated. Idle connections do not close it: new ones take their places.
+ */
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import type * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import { HttpServer } from "effect/http/HttpServer"
+import type { ServeError } from "effect/http/HttpServerError"
+import * as Layer from "effect/Layer"
+import { randomUUID } from "node:crypto"
+import * as net from "node:net"
+import type { RequestId } from "../../domain/RequestId.ts"
+import type { AdminHosts } from "../../operator/AdminHosts.ts"
+import type { InvalidSetting } from "../process/InvalidSetting.ts"
+import type { AdminAddress } from "./AdminAddress.ts"
+import { layerAdminHosts } from "./AdminHostsSetting.ts"
+import { addressOf, explainListenFailure } from "./ListenAddress.ts"
+import { createListener } from "./NodeListener.ts"
+
+/**
+ * Operators and scrapers open few connections. More than twice the backlog of 511: so many newer ones at once do not push out a
+ * connection before its request is read.
+ */
+const maxConnections = 1024
+
+const loopback = new net.BlockList()
+loopback.addSubnet("127.0.0.0", 8, "ipv4")
+loopback.addAddress("::1", "ipv6")
+
+/** Whether only this machine reaches the host. */
+const isLoopback = (host: string): boolean =>
+  host === "localhost" || (net.isIP(host) !== 0 && loopback.check(host, net.isIPv4(host) ? "ipv4" : "ipv6"))
+
+const warnOfOtherHosts = (host: string) =>
+  isLoopback(host)
+    ? Effect.void
+    : Effect.annotateLogs(
+      Effect.logWarning(
+        "The admin listener is not on the loopback interface, and /metrics asks for no credential. ADMIN_ALLOWED_HOSTS names the hosts "
+          + "under which scrapers reach it"
+      ),
+      { admin_host: host }
+    )
+
+/**
+ * Listens until the scope closes, then waits one second for open connections. Fails with the address and the setting if it
+ * cannot listen, and if a name in `ADMIN_ALLOWED_HOSTS` is none. Warns if other machines may reach the host.
+ */
+export const layer = (
+  { host, port }: AdminAddress
+): Layer.Layer<HttpServer | AdminHosts, ServeError | InvalidSetting | Config.ConfigError> => {
+  const listener = () =>
+    createListener({
+      baseUrl: addressOf(host, port),
+      newRequestId: () => randomUUID() as RequestId,
+      maxConnections,
+      makesRoom: true
+    })
+  return NodeHttpServer.layerServer(listener, {
+    host,
+    port,
+    gracefulShutdownTimeout: "1 second"
+  }).pipe(
+    Layer.catch((error) =>
+      Layer.effect(HttpServer, Effect.fail(explainListenFailure(error, { host, port, prefix: "ADMIN_" })))
+    ),
+    Layer.tap(() => warnOfOtherHosts(host)),
+    (Listening) => Layer.provideMerge(layerAdminHosts(host), Listening)
+  )
+}

@@ -1,0 +1,236 @@
+/**
+ * The `node:http` server with its limits, and its responses to bytes that are no valid request.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import { type IncomingMessage, Server, type ServerResponse } from "node:http"
+import type { Socket } from "node:net"
+import type { Duplex } from "node:stream"
+import type { ProblemCode } from "../../api/ProblemKinds.ts"
+import { type Problem, problemMediaType } from "../../api/Problems.ts"
+import { RequestId } from "../../domain/RequestId.ts"
+import { exchangeOf, type HttpMetrics } from "../../metrics/HttpMetrics.ts"
+import { makeProblem, problemJson } from "../../server/gate/ProblemResponses.ts"
+import { headersOfEveryResponse } from "../../server/gate/RequestContext.ts"
+import { closeOldest, Connection, reportDrops, watchConnections } from "./ConnectionLimits.ts"
+
+export { RequestId }
+
+/** Options of the listener. */
+export interface ListenerOptions {
+  readonly baseUrl: string
+  /** Makes the id of a request that could not be read. */
+  readonly newRequestId: () => RequestId
+  /** Called with each problem that the listener answers before there is a request, for the log. */
+  readonly onProblem?: (problem: Problem) => void
+  /** Most open connections, 10,000 by default. The server closes further ones at once. */
+  readonly maxConnections?: number
+  /**
+   * Whether the oldest connection without a running request is closed as soon as the last place is taken, so that a new one always
+   * finds a place. Default: false; connections stay open, and further ones are closed.
+   */
+  readonly makesRoom?: boolean
+  /** Called with the number of connections closed as too many: at once, and then at most every 10 seconds. */
+  readonly onDropped?: (count: number) => void
+  /** Counts requests and connections. Null, the default: they are not counted. */
+  readonly metrics?: HttpMetrics | null
+}
+
+/** Milliseconds; `maxHeaderSize` is in bytes and includes the request line. */
+const limits = {
+  maxHeaderSize: 16_384, // 16 KiB
+  headersTimeout: 10_000,
+  requestTimeout: 15_000,
+  // Longer than the idle timeout of common load balancers (60 s): they close first, and never use a closed socket.
+  keepAliveTimeout: 65_000,
+  connectionsCheckingInterval: 1000,
+  noDelay: true,
+  // By default Node takes the first of two Authorization or Host headers; a proxy may have checked the other one.
+  // Joined, they are neither a valid token nor a valid host.
+  joinDuplicateHeaders: true,
+  // The gateway never upgrades. A client that offers an upgrade accepts a plain response (RFC 9110 §7.8).
+  shouldUpgradeCallback: () => false,
+  // `edge` answers a missing Host with a complete problem; Node would send an empty 400.
+  requireHostHeader: false
+}
+
+/**
+ * The default of `maxConnections`. An idle connection takes 17 KiB. Common systems allow a process many times more open
+ * files.
+ */
+export const defaultMaxConnections = 10_000
+
+/** Logs that the server closed connections without a response, because too many were open. */
+export const logDroppedConnections = (count: number, maxConnections: number): Effect.Effect<void> =>
+  Effect.annotateLogs(
+    Effect.logWarning("Connections closed: too many are open. Raise MAX_CONNECTIONS, or limit them before the gateway"),
+    { count, max_connections: maxConnections }
+  )
+
+const codeOf = (error: NodeJS.ErrnoException): ProblemCode => {
+  switch (error.code) {
+    case "HPE_HEADER_OVERFLOW":
+      return "headers_too_large"
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return "request_timeout"
+    default:
+      return "malformed_request"
+  }
+}
+
+const reasons: Partial<Record<number, string>> = {
+  400: "Bad Request",
+  408: "Request Timeout",
+  431: "Request Header Fields Too Large"
+}
+
+/** Answers a request and returns true, or leaves it untouched and returns false. */
+export type Lane = (request: IncomingMessage, response: ServerResponse) => boolean
+
+/** Milliseconds after the end of listening for which a connection may stay without a byte. */
+const unusedConnectionTime = 1000
+
+/** The HTTP server, with a lane for requests that need no router. */
+class Listener extends Server {
+  /** Sees each request before the listeners of the event `request`. Null: they get every request. */
+  lane: Lane | null = null
+  /** Sees each request before the lane, and before the other listeners. */
+  onRequest: (request: IncomingMessage, response: ServerResponse) => void = () => {}
+  /** Runs when the server has stopped to listen. */
+  onClose: () => void = () => {}
+
+  /** Requests from before there were routes. */
+  readonly #early: Array<() => void> = []
+
+  constructor() {
+    super(limits)
+    this.on("newListener", (event) => {
+      // This event precedes the registration.
+      if (event === "request") setImmediate(() => this.#early.splice(0).forEach((start) => start()))
+    })
+  }
+
+  override close(callback?: (error?: Error) => void): this {
+    super.close(callback)
+    this.onClose()
+    return this
+  }
+
+  // oxlint-disable-next-line typescript/no-explicit-any -- Node declares the arguments of `emit` so
+  override emit(event: string, ...args: Array<any>): boolean {
+    // Node announces a request that expects `100 Continue` by an event of its own.
+    if (event === "request" || event === "checkContinue") {
+      // The server listens before the routes are complete, and of a shared port the system hands over connections at once.
+      if (this.listenerCount("request") === 0) return this.#early.push(() => this.emit(event, ...args)) > 0
+      // The cast: Node emits both with these two.
+      const [request, response] = args as [IncomingMessage, ServerResponse]
+      this.onRequest(request, response)
+      if (event === "request" && this.lane?.(request, response) === true) return true
+    }
+    return super.emit(event, ...args)
+  }
+}
+
+/** The server that `createListener` made, for layers that set its lane. */
+export class NodeListener extends Context.Service<NodeListener, Listener>()(
+  "financial-agents-gateway/node/http/NodeListener"
+) {}
+
+/** Counts each request from its arrival to the end of its response. */
+const countRequests = (metrics: HttpMetrics) => {
+  // One function for all responses: a closure for each would cost more than the counting.
+  function end(this: ServerResponse) {
+    const exchange = exchangeOf(this.req)
+    if (exchange !== undefined) metrics.end(exchange, this.writableFinished ? this.statusCode : null)
+  }
+  return (request: IncomingMessage, response: ServerResponse) => {
+    metrics.start(request, request.method ?? "")
+    response.on("close", end)
+  }
+}
+
+/** Creates the server; it does not listen yet. Give it to a platform's `HttpServer` layer. */
+export const createListener = (options: ListenerOptions): Listener => {
+  const { baseUrl, makesRoom = false, maxConnections = defaultMaxConnections, metrics = null } = options
+  const { newRequestId, onDropped, onProblem } = options
+  /** Open connections with their responses: an error after a valid request must not be answered before that request. */
+  const connections = new Map<Socket | Duplex, Connection>()
+
+  const problemOf = (code: ProblemCode) =>
+    makeProblem(baseUrl, { id: newRequestId(), path: "/", scheme: "Bearer" }, code)
+
+  const headersOf = (problem: ReturnType<typeof problemOf>, body: string) => ({
+    ...headersOfEveryResponse,
+    "content-type": problemMediaType,
+    "content-length": String(Buffer.byteLength(body)),
+    "cache-control": "no-store",
+    date: new Date().toUTCString(),
+    "x-request-id": problem.request_id,
+    connection: "close"
+  })
+
+  const answerSocket = (socket: Duplex, code: ProblemCode): void => {
+    const response = connections.get(socket)?.response
+    if (response !== undefined && !response.writableFinished && !response.destroyed) {
+      response.once("finish", () => answerSocket(socket, code))
+      return
+    }
+    connections.delete(socket)
+    if (!socket.writable) return void socket.destroy()
+    const problem = problemOf(code)
+    onProblem?.(problem)
+    metrics?.unreadable(problem.status, code)
+    const body = problemJson(problem)
+    const head = Object.entries(headersOf(problem, body)).map(([name, value]) => `${name}: ${value}\r\n`).join("")
+    // The server closes the connection if the client does not.
+    socket.once("finish", () => setTimeout(() => socket.destroy(), 1000).unref())
+    socket.end(`HTTP/1.1 ${problem.status} ${reasons[problem.status] ?? ""}\r\n${head}\r\n${body}`)
+  }
+
+  const server = new Listener()
+  // A client that reads nothing of its response for two minutes counts as gone.
+  server.timeout = 120_000
+  server.maxConnections = maxConnections
+  if (onDropped !== undefined) reportDrops(server, onDropped)
+  if (metrics !== null) {
+    metrics.openConnections = () => connections.size
+    server.on("drop", () => metrics.dropped.value++)
+  }
+  server.on("connection", (socket) => {
+    if (makesRoom && connections.size + 1 >= maxConnections) closeOldest(connections)
+    connections.set(socket, new Connection())
+    socket.once("close", () => connections.delete(socket))
+  })
+  // Clients open connections ahead. Node closes the idle ones, but waits for those on which nothing has arrived. A request may be on
+  // its way on a new one, so that it has time to arrive.
+  server.onClose = () => {
+    const endUnused = () => {
+      for (const socket of connections.keys()) if ("bytesRead" in socket && socket.bytesRead === 0) socket.destroy()
+    }
+    // A late timer runs before the bytes that arrived meanwhile are read. Two turns of the event loop read them first.
+    const endAfterReading = () => setImmediate(() => setImmediate(endUnused))
+    setTimeout(endAfterReading, unusedConnectionTime).unref()
+  }
+  watchConnections(server, connections, (socket) => answerSocket(socket, "request_timeout"))
+  server.on("clientError", (error, socket) => {
+    if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return void socket.destroy()
+    answerSocket(socket, codeOf(error))
+  })
+  // After a declined upgrade, Node's parser reports no more errors on the connection, and the client would wait for a
+  // response for ever.
+  const count = metrics === null ? null : countRequests(metrics)
+  server.onRequest = (request, response) => {
+    count?.(request, response)
+    connections.get(request.socket)?.start(response)
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false
+  }
+  // CONNECT is not supported. Node has released the socket, so this code handles its errors: an unhandled one would end
+  // the process.
+  server.on("connect", (_request, socket) => {
+    socket.on("error", () => socket.destroy())
+    answerSocket(socket, "malformed_request")
+  })
+  // A server may ignore an unknown expectation (RFC 9110 §10.1.1). Node would send an empty 417.
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response))
+  return server
+}

@@ -1,0 +1,78 @@
+/**
+ * The quotas of a process, and the trusted proxies that forward the addresses of clients.
+ */
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
+import { layerRateLimits, type Quota } from "../../server/gate/RateLimits.ts"
+import { trustedProxies } from "../../server/gate/TrustedProxies.ts"
+import { InvalidSetting } from "../process/InvalidSetting.ts"
+
+/** Length of each window, in seconds. */
+const windows = { s: 1, m: 60, h: 3600, d: 86_400 } as const
+
+const quotaPattern = /^([1-9][0-9]{0,5})\/([smhd])(?:;burst=([1-9][0-9]{0,5}))?$/u
+
+const parse = (text: string): Quota => {
+  const [, requests, unit, burst] = quotaPattern.exec(text)!
+  return {
+    requests: Number(requests),
+    window: windows[unit as keyof typeof windows],
+    burst: Number(burst ?? requests)
+  }
+}
+
+/** Requests in each second, minute, hour or day. `burst` may come at once, by default as many as in the window. */
+export const RateLimit = Schema.String.check(
+  Schema.isPattern(quotaPattern, { expected: "a quota such as 100/s, 100/s;burst=200 or 5000/h" })
+).pipe(
+  Schema.decodeTo(
+    Schema.Struct({ requests: Schema.Int, window: Schema.Int, burst: Schema.Int }),
+    SchemaTransformation.transform({
+      decode: parse,
+      encode: ({ burst, requests, window }) => {
+        const [unit] = Object.entries(windows).find(([, seconds]) => seconds === window) ?? ["s"]
+        return `${requests}/${unit};burst=${burst}`
+      }
+    })
+  )
+)
+
+/**
+ * The trusted proxies, as addresses or CIDR blocks; null if there are none. Fails with one sentence on anything else.
+ */
+export const readTrustedProxies = Effect.gen(function*() {
+  const text = yield* Config.option(Config.String("TRUSTED_PROXIES"))
+  if (Option.isNone(text) || text.value.trim() === "") return null
+  const proxies = text.value.split(",").map((address) => address.trim())
+  yield* Effect.catch(
+    Effect.try(() => trustedProxies(proxies)),
+    () =>
+      Effect.fail(
+        new InvalidSetting({
+          message:
+            "TRUSTED_PROXIES must be IP addresses or CIDR blocks, separated by commas, such as 127.0.0.1,10.1.0.0/16"
+        })
+      )
+  )
+  return proxies
+})
+
+/** The quotas, if there are any. Fails with one sentence on trusted proxies that are no addresses. */
+export const layerRateLimit = (quota: Option.Option<Quota>) =>
+  Option.isNone(quota)
+    ? Layer.empty
+    : Layer.unwrap(
+      Effect.map(
+        readTrustedProxies,
+        (proxies) => layerRateLimits({ quota: quota.value, trustedProxies: proxies ?? [] })
+      )
+    )
+
+/** The quotas of `RATE_LIMIT`. Without it, there are none. */
+export const layerRateLimitOfEnvironment = Layer.unwrap(
+  Effect.map(Config.option(Config.schema(RateLimit, "RATE_LIMIT")), layerRateLimit)
+)

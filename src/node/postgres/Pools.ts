@@ -1,0 +1,203 @@
+/**
+ * The connection pools of the gateway, one for each kind of work: reads, lists, probes, DPoP proofs, grant
+ * provisioning, the ledger, migrations, workers and figures.
+ */
+import type * as PgClient from "@effect/sql-pg/PgClient"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { ListClient } from "../../services/sql/ListClient.ts"
+import { Database } from "./Database.ts"
+import { epochTimestamps } from "./epochTimestamps.ts"
+import * as PoolClient from "./PoolClient.ts"
+import { poolSizes } from "./poolSizes.ts"
+import * as ReaderClient from "./ReaderClient.ts"
+import type { StandbyReads } from "./StandbyReads.ts"
+import { Standbys } from "./Standbys.ts"
+
+type LayerOf<A> = (
+  config: PgClient.PgPoolConfig,
+  name: string,
+  mustReplicate: boolean,
+  standbys: StandbyReads | null
+) => Layer.Layer<A, SqlError>
+
+const applicationName = "financial-agents-gateway"
+
+/** A client on the `Database`. All users of the same layer share one pool. Metrics name it `name`. */
+const client = <A>(
+  layerOf: LayerOf<A>,
+  name: string,
+  settings: PgClient.PgPoolConfig,
+  standbys: StandbyReads | null = null
+): Layer.Layer<A, SqlError, Database> =>
+  Layer.effectContext(
+    Effect.flatMap(Database, ({ connection, mustReplicate = false }) =>
+      Layer.build(layerOf({ applicationName, ...connection, ...settings }, name, mustReplicate, standbys)))
+  )
+
+/** A pool that gives each statement a connection of its own. */
+const pool = (
+  name: string,
+  settings: PgClient.PgPoolConfig
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError, Database> => client(PoolClient.layer, name, settings)
+
+/**
+ * How long a connection lives. A server that disappears without closing the connection causes no error: TCP retransmits
+ * for a quarter of an hour, and all bytes written in that time are lost. Abandoning a statement does not close a shared
+ * connection. So connections are replaced after seconds.
+ */
+const connectionTTL = "30 seconds"
+
+/**
+ * Timeouts that the server enforces on the sessions of a pool, in milliseconds. PostgreSQL ends longer statements even
+ * if the client process is stopped or gone.
+ */
+const limits = (of: { readonly statement: number; readonly lock: number }) => ({
+  statement_timeout: String(of.statement),
+  lock_timeout: String(of.lock),
+  // A process that stops inside a transaction keeps its locks for this long at most.
+  idle_in_transaction_session_timeout: "5000"
+})
+
+/** Shorter than the deadline of a request: the server cancels a statement before the request that waits for it ends. */
+const requestLimits = limits({ statement: 1500, lock: 1000 })
+
+/**
+ * Settings of the pools that read. The session refuses every statement that writes.
+ *
+ * It always reads an index in list order. Without these settings, PostgreSQL may sort all operations of an owner where
+ * it has no statistics of the table, such as after a restore. `jit` is off because PostgreSQL up to 17 sees a plan that
+ * breaks such a setting as expensive enough to compile.
+ */
+export const readerParameters = {
+  default_transaction_read_only: "on",
+  enable_seqscan: "off",
+  enable_bitmapscan: "off",
+  enable_sort: "off",
+  jit: "off",
+  ...requestLimits
+}
+
+const ReadStandbys = Standbys.layer({ applicationName, startupParameters: readerParameters })
+
+/**
+ * A client whose reads the standbys serve, if the database has some. Their pool has the same settings, of a shared pool if it is
+ * `multiplex`.
+ */
+const readingClient = <A>(
+  layerOf: LayerOf<A>,
+  name: string,
+  settings: PgClient.PgPoolConfig
+): Layer.Layer<A, SqlError, Database> =>
+  Layer.unwrap(Effect.gen(function*() {
+    const standbys = yield* (yield* Standbys).open(`${name}_standby`, { applicationName, ...settings })
+    return client(layerOf, name, settings, standbys)
+  })).pipe(Layer.provide(ReadStandbys))
+
+/**
+ * For verifiers of applications. `OperationPool` is the same for the gateway itself. Its connections have no `connectionTTL`: checking the age of a
+ * connection with each statement would cost a quarter of the reads. Many statements share a connection, so no statement
+ * may be slow or wait for a lock. Only migrations lock these tables. The other pools have nothing to join: each of their
+ * statements has a connection of its own.
+ */
+export const ReaderPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = client(ReaderClient.layer, "reader", {
+  maxConnections: poolSizes.reader,
+  startupParameters: readerParameters
+})
+
+/**
+ * The same for `OperationStore`, `OperationFeed` and the gateway's own verifier: timestamps are milliseconds since the epoch. A standby may
+ * serve the statements with `onPrimaryOrStandby`.
+ */
+export const OperationPool: Layer.Layer<SqlClient.SqlClient, SqlError, Database> = readingClient(
+  ReaderClient.layer,
+  "operations",
+  {
+    maxConnections: poolSizes.operations,
+    multiplex: true,
+    startupParameters: readerParameters,
+    types: epochTimestamps()
+  }
+)
+
+/**
+ * For filtered lists, and for slow pages of changes: see `ListClient`. Each statement has a connection of its own, which is freed when its client
+ * goes. There are twice as many connections as one client may use (`LifecycleOptions.maxListsPerClient`).
+ */
+export const ListPool = Layer.effect(ListClient, SqlClient.SqlClient).pipe(
+  Layer.provide(
+    readingClient(PoolClient.layer, "lists", {
+      maxConnections: poolSizes.lists,
+      connectionTTL,
+      startupParameters: readerParameters
+    })
+  )
+)
+
+/**
+ * For readiness probes. They must be answered even when the pools of the requests are full. A probe waits for a second, and its statement
+ * ends before that, so that the probe learns why.
+ */
+export const ProbePool = pool("probe", {
+  maxConnections: poolSizes.probe,
+  connectionTTL,
+  startupParameters: { ...readerParameters, ...limits({ statement: 800, lock: 500 }) }
+})
+
+/**
+ * For used DPoP proofs. Each request with a DPoP proof writes one row, and may wait for a request that writes the same
+ * row.
+ */
+export const ProofPool = pool("proofs", {
+  maxConnections: poolSizes.proofs,
+  connectionTTL,
+  startupParameters: requestLimits
+})
+
+/** For grant provisioning. A registration may wait for a revocation, and must not delay other statements. */
+export const ProvisioningPool = pool("provisioning", {
+  maxConnections: poolSizes.provisioning,
+  connectionTTL,
+  startupParameters: requestLimits
+})
+
+/**
+ * For `LedgerFigures`. It has no planner settings of the readers, because its statements aggregate. `jit` is off: it would cost more
+ * than the statements.
+ */
+export const FiguresPool = pool("figures", {
+  maxConnections: poolSizes.figures,
+  connectionTTL,
+  startupParameters: { default_transaction_read_only: "on", jit: "off", ...limits({ statement: 3000, lock: 1000 }) }
+})
+
+/** For the ledger and administration. Statements may wait for locks, so each has a connection of its own. */
+export const WriterPool = pool("writer", {
+  maxConnections: poolSizes.writer,
+  connectionTTL,
+  startupParameters: limits({ statement: 10_000, lock: 2000 })
+})
+
+/**
+ * For migrations. A statement may take long on a large ledger. It waits only a few seconds for a lock, because reads
+ * and acceptances queue behind a waiting lock. It confirms nothing: the procedure for that comes with a migration.
+ */
+export const MigrationPool = client((config, name) => PoolClient.layer(config, name), "migration", {
+  maxConnections: poolSizes.migration,
+  connectionTTL,
+  startupParameters: limits({ statement: 0, lock: 5000 })
+})
+
+/**
+ * For workers, and for hints of a process without them. One connection of the workers listens for acceptances and hints. The
+ * server cancels a statement before its worker stops waiting, so no abandoned statement can still commit. Statements may wait for
+ * the lock of a row, so each has a connection of its own.
+ */
+export const WorkerPool = pool("worker", {
+  maxConnections: poolSizes.worker,
+  connectionTTL: "10 seconds",
+  keepAlive: "10 seconds",
+  startupParameters: limits({ statement: 4000, lock: 2000 })
+})

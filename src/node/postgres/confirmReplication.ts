@@ -1,0 +1,28 @@
+/**
+ * Confirmed statements: proof that the synchronous standby has all that a session has seen. docs/postgresql.md explains it.
+ */
+import type * as PgConnection from "@effect/sql-pg/PgConnection"
+import * as Effect from "effect/Effect"
+import { ConnectionError, SqlError } from "effect/sql/SqlError"
+import { confirmation } from "../../services/rules/confirmation.ts"
+import { makeShared } from "./makeShared.ts"
+
+/** Fails if the standby may lack something that the session has seen until then. */
+export type Confirm = Effect.Effect<void, SqlError>
+
+/** The statement is done on this server, and may be lost with it. As after a lost connection, its outcome is unknown. */
+const notReplicated = (gap: unknown) => {
+  const message = `no synchronous standby has confirmed the statement: ${gap}`
+  return new SqlError({ reason: new ConnectionError({ cause: new Error(message), message, operation: confirmation }) })
+}
+
+/** Confirms on the same session, hence on the server that ran the statements. */
+export const confirmReplication = (session: PgConnection.PgConnection): Confirm =>
+  Effect.flatMap(
+    session.query("CALL confirm_replication()"),
+    ({ rows: [row] }) => row?.["gap"] === null ? Effect.void : Effect.fail(notReplicated(row?.["gap"]))
+  )
+
+/** The same for a session whose statements share the connection: see `makeShared`. */
+export const makeSharedConfirm = (session: PgConnection.PgConnection): Confirm =>
+  makeShared(confirmReplication(session))

@@ -1,0 +1,42 @@
+/**
+ * The console of operators in a process: its files, and the services of the ledger, which it calls as the writer.
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { AdminRoutes } from "../../operator/AdminServer.ts"
+import { loadAssets } from "../../operator/console/assets.ts"
+import { ConsoleAssets } from "../../operator/console/ConsoleAssets.ts"
+import { consoleRoutes } from "../../operator/console/ConsoleRoutes.ts"
+import type { ConsoleSettings } from "../../operator/console/ConsoleSettings.ts"
+import { LedgerFigures } from "../../services/LedgerFigures.ts"
+import { OperationFeed } from "../../services/OperationFeed.ts"
+import { OperationSearch } from "../../services/OperationSearch.ts"
+import { OperatorActions } from "../../services/OperatorActions.ts"
+import { mayActAsOperator } from "../../services/sql/mayActAsOperator.ts"
+import { databaseAs } from "../postgres/DatabaseRoles.ts"
+import { FiguresPool, OperationPool, WriterPool } from "../postgres/Pools.ts"
+import { InvalidSetting } from "./InvalidSetting.ts"
+
+const RequiredRole = Layer.effectDiscard(Effect.gen(function*() {
+  if (yield* mayActAsOperator) return
+  return yield* new InvalidSetting({
+    message:
+      "the console needs a database role that may write, and every migration: set WRITER_DATABASE_URL, or DATABASE_URL, "
+      + "to a writer (docs/postgresql.md)"
+  })
+}))
+
+/** Fresh: a process that also serves the API has these services and pools for another role. */
+const Ledger = Layer.mergeAll(
+  Layer.mergeAll(OperationSearch.layer, OperatorActions.layer, RequiredRole).pipe(Layer.provide(WriterPool)),
+  Layer.provide(LedgerFigures.layer, FiguresPool),
+  Layer.provide(OperationFeed.layer, OperationPool)
+).pipe(Layer.fresh, Layer.provide(databaseAs("writer")))
+
+const Assets = Layer.effect(ConsoleAssets, Effect.suspend(loadAssets))
+
+/** The console, for `Instrumentation.layer`. */
+export const operatorConsole = (settings: ConsoleSettings) => {
+  const { routes, ...more } = consoleRoutes(settings)
+  return { ...more, routes: Layer.provide(routes, [Ledger, Assets]) } satisfies AdminRoutes<unknown, unknown>
+}

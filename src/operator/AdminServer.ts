@@ -1,0 +1,124 @@
+/**
+ * The server for operators and scrapers, on a listener of its own. Its router shares no route with the public one.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as HttpRouter from "effect/http/HttpRouter"
+import { isHttpServerError } from "effect/http/HttpServerError"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
+import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
+import type { unhandled } from "effect/Types"
+import { LedgerMetrics } from "../metrics/LedgerMetrics.ts"
+import { makeFindAllow, routerConfig, type ServedPath } from "../server/gate/Edge.ts"
+import { maxBody } from "../server/gate/RequestBody.ts"
+import { headersOfEveryResponse } from "../server/gate/RequestContext.ts"
+import { MaskedTracer } from "../server/MaskedTracer.ts"
+import { AdminHosts, makeAdmits } from "./AdminHosts.ts"
+import { AdminShutdown } from "./AdminShutdown.ts"
+
+type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
+
+/** A page of the server, for the list at `/`. */
+export interface AdminPage {
+  readonly path: string
+  readonly purpose: string
+}
+
+/** Routes beside those of this file. */
+export interface AdminRoutes<E, R> {
+  readonly routes: Layer.Layer<never, E, R>
+  /** Their paths and methods: other methods on them are 405, other paths are 404. */
+  readonly paths: ReadonlyArray<ServedPath>
+  readonly pages: ReadonlyArray<AdminPage>
+  /** Host names under which browsers reach them, beside those of the listener. */
+  readonly hosts?: ReadonlyArray<string>
+}
+
+/** The media type of Prometheus' text format, version 0.0.4. */
+const metricsMediaType = "text/plain; version=0.0.4; charset=utf-8"
+
+const ownPaths: ReadonlyArray<ServedPath> = [
+  { path: "/", methods: ["GET"] },
+  { path: "/metrics", methods: ["GET"] }
+]
+
+const ownPages: ReadonlyArray<AdminPage> = [{ path: "/metrics", purpose: "Metrics in the text format of Prometheus" }]
+
+const listOf = (pages: ReadonlyArray<AdminPage>): string =>
+  ["Financial Agents Gateway: admin listener", "", ...pages.map(({ path, purpose }) => `${path}  ${purpose}`), ""]
+    .join("\n")
+
+const scrape = Effect.gen(function*() {
+  yield* (yield* LedgerMetrics) ?? Effect.void
+  return HttpServerResponse.text(yield* PrometheusMetrics.format(), { contentType: metricsMediaType })
+})
+
+const refusal = (status: number, text: string, headers: Readonly<Record<string, string>> = {}) =>
+  HttpServerResponse.text(`${text}\n`, { status, headers })
+
+const foreignHost = refusal(
+  403,
+  "This listener does not answer under this host name. ADMIN_ALLOWED_HOSTS allows further names."
+)
+
+/** Checks the `Host` of every request, adds the headers of every response, and answers what no route answers. */
+const frame = (paths: ReadonlyArray<ServedPath>, hosts: ReadonlyArray<string>) => {
+  const findAllow = makeFindAllow(paths)
+  const unrouted = (request: HttpServerRequest) => {
+    const allow = findAllow(request)
+    if (allow === undefined) return refusal(404, "Not found. GET / lists the pages of this listener.")
+    return request.method === "OPTIONS"
+      ? HttpServerResponse.empty({ status: 204, headers: { allow } })
+      : refusal(405, "Method not allowed.", { allow })
+  }
+  const failed = (cause: Cause.Cause<unknown>, request: HttpServerRequest) => {
+    const error = Cause.squash(cause)
+    if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") return Effect.succeed(unrouted(request))
+    // The client has left, or the process ends.
+    if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
+    return Effect.as(Effect.logError("Request of an operator failed", cause), refusal(500, "Internal error."))
+  }
+  return HttpRouter.middleware(
+    Effect.gen(function*() {
+      const admits = makeAdmits([...yield* AdminHosts, ...hosts])
+      return (handled: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled>): Handled =>
+        Effect.map(
+          Effect.flatMap(HttpServerRequest, (request) => {
+            if (!admits(request.headers)) return Effect.succeed(foreignHost)
+            return Number(request.headers["content-length"] ?? 0) > maxBody
+              ? Effect.succeed(refusal(413, "The body is too large."))
+              : Effect.catchCause(handled, (cause) => failed(cause, request))
+          }),
+          (response) => HttpServerResponse.setHeaders(response, { ...headersOfEveryResponse, ...response.headers })
+        )
+    }),
+    { global: true }
+  )
+}
+
+const nothingMore: AdminRoutes<never, never> = { routes: Layer.empty, paths: [], pages: [] }
+
+/** Begins the shutdown when the scope closes. The server closes after that, because it was built first. */
+const Stop = Layer.effectDiscard(
+  Effect.flatMap(AdminShutdown, ({ begin }) => Effect.addFinalizer(() => begin))
+)
+
+/**
+ * Serves `GET /metrics`, a list of the pages at `GET /`, and the routes of `more`, on the `HttpServer` that it gets
+ * (`AdminListener`), under its `AdminHosts`. Endless responses end with `AdminShutdown`. `/metrics` shows the `MetricRegistry` of the context. It asks for no credential.
+ */
+export const layer = <E = never, R = never>(
+  more: AdminRoutes<E, R> = nothingMore as AdminRoutes<E, R>
+) =>
+  // Not `provideMerge`: the public server would add its routes to this router.
+  Stop.pipe(Layer.provide(HttpRouter.serve(
+    Layer.mergeAll(
+      HttpRouter.add("GET", "/", HttpServerResponse.text(listOf([...ownPages, ...more.pages]))),
+      HttpRouter.add("GET", "/metrics", scrape),
+      more.routes,
+      frame([...ownPaths, ...more.paths], more.hosts ?? [])
+    ),
+    { routerConfig, disableLogger: true, disableListenLog: true }
+  ))).pipe(Layer.provide([MaskedTracer, AdminShutdown.layer]))

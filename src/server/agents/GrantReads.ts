@@ -1,0 +1,93 @@
+/**
+ * The reads of an agent's tools, for the grant of the current request.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { CurrentGrant } from "../../api/Middleware.ts"
+import { OperationChanges, OperationList } from "../../api/OperationsApi.ts"
+import type { Problem } from "../../api/Problems.ts"
+import { Operation, type OperationId } from "../../domain/Operation.ts"
+import { AgentReads, differs, ReadRefused } from "../../mcp/AgentReads.ts"
+import { makeChangeReads } from "../reads/ChangeReads.ts"
+import { makeOperationReads } from "../reads/OperationReads.ts"
+import { changesResponse } from "../reads/OperationResponses.ts"
+import { topicOfOperation } from "../waits/Waiters.ts"
+import { makeWaits } from "../waits/Waits.ts"
+
+// What the stores encode keeps the contract, so a mismatch is a defect.
+const decodeOperation = Schema.decodeSync(Schema.fromJsonString(Operation))
+const decodeList = Schema.decodeSync(Schema.fromJsonString(OperationList))
+const decodeChanges = Schema.decodeSync(Schema.fromJsonString(OperationChanges))
+
+/** Remembers the problem that denied the current request access, for tools that do more than read. */
+export const CurrentDenial: Context.Reference<(problem: Problem) => void> = Context.Reference<
+  (problem: Problem) => void
+>(
+  "financial-agents-gateway/server/agents/GrantReads/CurrentDenial",
+  { defaultValue: () => () => undefined }
+)
+
+/** A defect of the gateway or of the store. Only the log has its cause. */
+const defective = new ReadRefused({ code: "internal_error", detail: "The gateway could not read the operations." })
+
+/** The reads of a request, and the problem that denied it access (401 or 403), if one did. */
+export interface RequestReads {
+  readonly reads: AgentReads["Service"]
+  readonly denial: () => Problem | null
+  /** Remembers the problem if it denies access. */
+  readonly note: (problem: Problem) => void
+}
+
+/** Makes the reads of the current request. They use its grant, its slot and its id, also in other fibers. */
+export const makeGrantReads = Effect.gen(function*() {
+  const operations = yield* makeOperationReads
+  const feed = yield* makeChangeReads
+  const waits = yield* makeWaits
+
+  return Effect.contextWith((context: Context.Context<CurrentGrant>): Effect.Effect<RequestReads> => {
+    const grant = Context.get(context, CurrentGrant)
+    let denial: Problem | null = null
+
+    const note = (problem: Problem) => {
+      if (problem.status === 401 || problem.status === 403) denial = problem
+    }
+
+    const refuse = (problem: Problem) => {
+      note(problem)
+      return new ReadRefused({ code: problem.code, detail: problem.detail })
+    }
+
+    const ofRequest = <A>(read: Effect.Effect<A, Problem>): Effect.Effect<A, ReadRefused> =>
+      Effect.provideContext(read, context).pipe(
+        Effect.mapError(refuse),
+        Effect.catchDefect((defect) =>
+          Effect.andThen(Effect.logError("Request failed with a defect", defect), Effect.fail(defective))
+        )
+      )
+
+    const get = (id: OperationId) =>
+      Effect.map(operations.find(grant, id), ({ json }): Operation => decodeOperation(json))
+
+    const next = (known: Operation, seconds: number) => {
+      const isNews = (operation: Operation) => differs(known, operation)
+      return Effect.map(
+        waits.until(
+          { grant, seconds, topic: topicOfOperation(known.id), concerns: isNews },
+          Effect.suspend(() => get(known.id)),
+          isNews
+        ),
+        ({ answer }) => answer
+      )
+    }
+
+    const reads = AgentReads.of({
+      list: (query) => ofRequest(Effect.map(operations.list(grant, query), ({ body }) => decodeList(body))),
+      get: (id) => ofRequest(get(id)),
+      next: (known, seconds) => ofRequest(next(known, seconds)),
+      changes: (query) =>
+        ofRequest(Effect.map(feed.read(grant, query), (page) => decodeChanges(changesResponse(page).body)))
+    })
+    return Effect.succeed({ reads, note, denial: () => denial })
+  })
+})

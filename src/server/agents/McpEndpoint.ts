@@ -1,0 +1,223 @@
+/**
+ * The endpoint for language-model agents, `POST /mcp`: MCP over Streamable HTTP, without sessions. Each request passes the gate as
+ * any other does. Its message is handled in a fiber of its own, which outlives the handler if the response is a stream.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
+import { McpApi } from "../../api/McpApi.ts"
+import { CurrentGrant } from "../../api/Middleware.ts"
+import { bodyLimits, findExcess } from "../../domain/JsonLimits.ts"
+import type { InvalidMember } from "../../domain/PayloadSchemas.ts"
+import { AgentReads, ReadRefused } from "../../mcp/AgentReads.ts"
+import { errorCodes, type JsonRpcError, type JsonRpcMessage, type JsonRpcResponse } from "../../mcp/JsonRpc.ts"
+import { McpConnections } from "../../mcp/McpConnections.ts"
+import { errorResponse, isNotification, isRequest, readMessage } from "../../mcp/Messages.ts"
+import { modern } from "../../mcp/ProtocolVersions.ts"
+import { errorOfRefusal } from "../../mcp/ReadRefusals.ts"
+import { noteWait } from "../../metrics/HttpMetrics.ts"
+import { CurrentSlot } from "../gate/Admission.ts"
+import { BaseUrl } from "../gate/BaseUrl.ts"
+import { isJson } from "../gate/JsonRequest.ts"
+import { isOverdue, Lifecycle } from "../gate/Lifecycle.ts"
+import { isProblem, problemResponse, Problems } from "../gate/ProblemResponses.ts"
+import { AllowedOrigins } from "./AllowedOrigins.ts"
+import { type ClientCall, type ClientRequests, makeClientRequests } from "./ClientRequests.ts"
+import { eventStream } from "./EventStream.ts"
+import { CurrentDenial, makeGrantReads } from "./GrantReads.ts"
+import { acceptsEvents, findHeaderError } from "./McpHeaders.ts"
+
+/** Messages of a stream that may wait for a slow client. */
+const maxUnsent = 16
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const parseError: JsonRpcError = { code: errorCodes.parseError, message: "Parse error: expected JSON" }
+
+const beyondLimits = ({ message }: InvalidMember): JsonRpcError => ({
+  code: errorCodes.invalidRequest,
+  message: `Invalid request: ${message}`
+})
+
+const decoder = new TextDecoder()
+
+const json = (response: JsonRpcResponse, status: number) => HttpServerResponse.jsonUnsafe(response, { status })
+
+/** Version 2026-07-28 has statuses for the errors of a message as a whole. Errors of a call are 200. */
+const statusOf = (response: JsonRpcResponse, isModern: boolean): number => {
+  if (!("error" in response)) return 200
+  switch (response.error.code) {
+    case errorCodes.methodNotFound:
+      return isModern ? 404 : 200
+    case errorCodes.parseError:
+    case errorCodes.invalidRequest:
+    case errorCodes.headerMismatch:
+    case errorCodes.missingClientCapability:
+    case errorCodes.unsupportedProtocolVersion:
+      return 400
+    default:
+      return 200
+  }
+}
+
+const isResponse = (message: JsonRpcMessage): message is JsonRpcResponse => !("method" in message)
+
+/** Reads the message of a request, or returns the response to a body that is none. */
+const readBody = Effect.fnUntraced(function*(problems: Problems["Service"], request: HttpServerRequest) {
+  if (!isJson(request)) {
+    return yield* problems.fail("unsupported_media_type", { detail: "The endpoint reads application/json." })
+  }
+  // Not its `text`: that refuses JSON beyond the limits with a problem.
+  const text = decoder.decode(yield* Effect.orDie(request.arrayBuffer))
+  const excess = findExcess(text, bodyLimits)
+  if (excess !== null) return { refusal: errorResponse(null, beyondLimits(excess)) }
+  const value = parse(text)
+  if (value === undefined) return { refusal: errorResponse(null, parseError) }
+  const read = readMessage(value)
+  if (read.refusal !== undefined) return read
+  const error = findHeaderError(request.headers, read.message)
+  return error === null ? read : { refusal: errorResponse(isRequest(read.message) ? read.message.id : null, error) }
+})
+
+/** Also the answer to a response for a call of another grant, or in another process. */
+const noCallWaits: JsonRpcError = {
+  code: errorCodes.invalidRequest,
+  message: "Invalid request: no call waits for this response"
+}
+
+const internalError: JsonRpcError = { code: errorCodes.internalError, message: "Internal error" }
+
+/** The error of a request whose work ended without an answer. Its cause is not for clients. */
+const errorOfExit = (exit: Exit.Exit<void>): JsonRpcError => {
+  if (Exit.isSuccess(exit) || !Cause.hasInterruptsOnly(exit.cause)) return internalError
+  return errorOfRefusal(
+    new ReadRefused({
+      code: "service_unavailable",
+      detail: isOverdue(exit.cause) ? "The store did not answer in time." : "The gateway is shutting down."
+    })
+  )
+}
+
+/** Handles messages of the current request, each in a fiber of the request's scope. */
+const makeExchange = Effect.gen(function*() {
+  const connections = yield* McpConnections
+  const lifecycle = yield* Lifecycle
+  const grantReads = yield* makeGrantReads
+
+  return Effect.fnUntraced(function*(requests: ClientRequests, message: JsonRpcMessage, takesEvents: boolean) {
+    const scope = yield* Effect.scope
+    const slot = yield* CurrentSlot
+    const grant = yield* CurrentGrant
+    const { denial, note, reads } = yield* grantReads
+    const outbox = yield* Queue.make<JsonRpcMessage, Cause.Done>({ capacity: maxUnsent })
+    let isAnswered = false
+    let call: ClientCall | null = null
+    const offer = (sent: JsonRpcMessage) => Effect.asVoid(Queue.offer(outbox, sent))
+    // A client without event streams gets the response alone.
+    const send = (sent: JsonRpcMessage) => {
+      if (isResponse(sent)) isAnswered = true
+      if (isRequest(sent) && call !== null) return requests.ask(call, sent, takesEvents, scope)
+      return takesEvents || isResponse(sent) ? offer(sent) : Effect.void
+    }
+    let isEnded = false
+    const end = (exit: Exit.Exit<void>) => {
+      isEnded = true
+      if (call !== null) requests.end(call)
+      if (slot?.isHandedOver === true) lifecycle.leave(slot)
+      if (!isAnswered && isRequest(message)) Queue.offerUnsafe(outbox, errorResponse(message.id, errorOfExit(exit)))
+      Queue.endUnsafe(outbox)
+      return Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)
+        ? Effect.logError("Request failed with a defect", exit.cause)
+        : Effect.void
+    }
+    const handled = Effect.scoped(
+      Effect.flatMap(connections.open("http", send), ({ receive }) => {
+        if (isRequest(message)) {
+          call = {
+            grant,
+            slot,
+            id: message.id,
+            send: offer,
+            receive: (received) => Effect.provideService(receive(received), AgentReads, reads)
+          }
+        }
+        return receive(message)
+      })
+    ).pipe(
+      Effect.provideService(AgentReads, reads),
+      Effect.provideService(CurrentDenial, note),
+      Effect.onExit((exit) => Effect.suspend(() => end(exit)))
+    )
+    const fiber = yield* Effect.forkIn(Effect.interruptible(handled), scope)
+
+    /** The slot of the request ends with the fiber, because the handler returns before. */
+    const handOver = Effect.sync(() => {
+      // A fiber may have ended its work and still run: it would not free the slot again.
+      if (slot === null || slot.fiber === null || isEnded) return
+      slot.isHandedOver = true
+      slot.fiber = fiber as Fiber.Fiber<unknown, unknown>
+    })
+    return { denial, handOver, outbox }
+  })
+})
+
+/** The handler of the endpoint. */
+export const McpLayer = HttpApiBuilder.group(
+  McpApi,
+  "mcp",
+  Effect.fn(function*(handlers) {
+    const problems = yield* Problems
+    const { origin: ownOrigin } = new URL(yield* BaseUrl)
+    const origins = new Set([ownOrigin, ...yield* AllowedOrigins])
+    const exchange = yield* makeExchange
+    const requests = yield* makeClientRequests
+
+    const handle = Effect.fnUntraced(function*(request: HttpServerRequest) {
+      const { headers } = request
+      // A page of another origin could reach a gateway of the local network through a rebound name.
+      if (headers["origin"] !== undefined && !origins.has(headers["origin"])) {
+        return json(errorResponse(null, { code: errorCodes.invalidRequest, message: "The Origin is not allowed" }), 403)
+      }
+      const { message, refusal } = yield* readBody(problems, request)
+      const isModern = headers["mcp-protocol-version"] === modern
+      if (refusal !== undefined) return json(refusal, 400)
+      const takesEvents = acceptsEvents(headers)
+      const grant = yield* CurrentGrant
+      if (isResponse(message)) {
+        return (yield* requests.answer(grant, message))
+          ? HttpServerResponse.empty({ status: 202 })
+          : json(errorResponse(null, noCallWaits), 400)
+      }
+      if (isNotification(message) && message.method === "notifications/cancelled") {
+        yield* requests.cancel(grant, message)
+      }
+      const { denial, handOver, outbox } = yield* exchange(requests, message, takesEvents)
+      const first = yield* Effect.catch(Queue.take(outbox), () => Effect.succeed(null))
+      // Notifications of the client get no response of their own.
+      if (first === null) return HttpServerResponse.empty({ status: 202 })
+      if (isResponse(first)) {
+        const problem = denial()
+        return problem === null ? json(first, statusOf(first, isModern)) : yield* problemResponse(problem)
+      }
+      noteWait(request.source)
+      yield* handOver
+      return eventStream(Stream.concat(Stream.succeed(first), Stream.fromQueue(outbox)))
+    })
+
+    return handlers.handleRaw("message", ({ request }) => Effect.catchIf(handle(request), isProblem, problemResponse), {
+      uninterruptible: true
+    })
+  })
+)

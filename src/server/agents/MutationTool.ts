@@ -1,0 +1,204 @@
+/**
+ * Tools of agents that request mutations. An application adds them to `/mcp`, beside its mutation endpoints.
+ */
+import {
+  CallToolResult,
+  InputRequired,
+  type McpRequestContext,
+  Tool as McpTool,
+  type ToolJson
+} from "effect/ai/McpSchema"
+import { McpServer } from "effect/ai/McpServer"
+import * as Context from "effect/Context"
+import * as Digest from "effect/crypto/Digest"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Base64Url from "effect/encoding/Base64Url"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { CurrentGrant } from "../../api/Middleware.ts"
+import { CurrentKey } from "../../api/MutationRequest.ts"
+import type { Problem } from "../../api/Problems.ts"
+import { decodeStrictly } from "../../domain/firstIssues.ts"
+import { type GrantIdentity, GrantUnknown, refusal, standingAt, standingFor } from "../../domain/Grant.ts"
+import { canonicalPayload, type IdempotencyKey } from "../../domain/Idempotency.ts"
+import { confirm, type Question } from "../../mcp/HumanConfirmation.ts"
+import { KeyArgument } from "../../mcp/KeyArgument.ts"
+import {
+  adviceOnRefusedMutation,
+  adviceOnUnconfirmed,
+  meaningOfUnconfirmed,
+  type Unconfirmed
+} from "../../mcp/MutationAdvice.ts"
+import { answerOf, OperationAnswer } from "../../mcp/OperationAnswer.ts"
+import { makeReport } from "../../mcp/Progress.ts"
+import { quotedJson } from "../../mcp/QuotedText.ts"
+import { Grants } from "../../services/Grants.ts"
+import { OperationLedger } from "../../services/OperationLedger.ts"
+import { MutationEndpoints, type Work } from "../mutations/MutationEndpoints.ts"
+import { CurrentDenial } from "./GrantReads.ts"
+
+export type { Question }
+
+/** A tool that requests one kind of work. */
+export interface MutationToolOptions<Fields extends Schema.Struct.Fields> extends Omit<Work, "payload"> {
+  /** The name by which agents call the tool. */
+  readonly name: string
+  /** What hosts call it. */
+  readonly title: string
+  /** What it does, for the model. */
+  readonly description: string
+  /** The members of the payload. They are parameters of the tool, beside `idempotency_key`. */
+  readonly payload: Schema.Struct<Fields>
+  /** What a person confirms before the request is accepted. The key is shown as well. */
+  readonly question: (payload: Schema.Struct.Type<Fields>) => Question
+}
+
+/** The call was refused. The text is what the model reads. */
+class Refused extends Schema.TaggedError<Refused>()("MutationRefused", { text: Schema.String }) {}
+
+const refuse = (advice: string, problem: Schema.Json) => new Refused({ text: quotedJson({ advice, problem }) })
+
+const invalid = (detail: string) =>
+  refuse(adviceOnRefusedMutation("invalid_request"), { code: "invalid_request", detail })
+
+const unconfirmed = (code: Unconfirmed) =>
+  refuse(adviceOnUnconfirmed(code), { code, detail: meaningOfUnconfirmed(code) })
+
+/** The text of a problem, which also decides the status if the response has not begun. */
+const refuseProblem = (problem: Problem) =>
+  Effect.flatMap(CurrentDenial, (note) => {
+    note(problem)
+    const { code, detail, fields } = problem
+    return Effect.fail(refuse(adviceOnRefusedMutation(code), {
+      code,
+      detail,
+      ...fields === null
+        ? {}
+        : { fields: fields.map(({ message, path }) => ({ path: path.replace(/^body\./, ""), message })) }
+    }))
+  })
+
+const jsonSchemaOf = (schema: Schema.Constraint, onExcessProperty: "error" | "ignore") => {
+  const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema, { onExcessProperty })
+  return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }
+}
+
+const encodeAnswer = Schema.encodeSync(OperationAnswer)
+
+const encoder = new TextEncoder()
+
+/**
+ * Names a request of a grant, for the confirmation of it. It is no secret: a client that makes up a confirmation could as well
+ * make up the answer of its user.
+ */
+const stateOf = Effect.fnUntraced(function*(grant: GrantIdentity, tool: string, key: IdempotencyKey, work: Work) {
+  const digest = yield* Digest.Digest
+  const payload = new TextDecoder().decode(yield* canonicalPayload(work.payload))
+  const { client_id, grant_id, subject } = grant
+  const named = JSON.stringify([grant_id, client_id, subject, tool, key, work.type, payload])
+  return Base64Url.encode(yield* digest.digest(Digest.sha256, encoder.encode(named)))
+})
+
+const make = Effect.fnUntraced(function*<Fields extends Schema.Struct.Fields>(options: MutationToolOptions<Fields>) {
+  const { name, payload: { fields }, question, scope, type } = options
+  const server = yield* McpServer
+  const mutations = yield* MutationEndpoints
+  const ledger = yield* OperationLedger
+  const grants = yield* Grants
+  const withDigest = Effect.provideService(Digest.Digest, yield* Digest.Digest)
+  const report = yield* makeReport
+  const parameters = Schema.Struct({
+    ...fields,
+    idempotency_key: KeyArgument.pipe(
+      Schema.annotateEncoded({
+        description:
+          "Names this piece of work: choose and store it first, and repeat it with each repetition of the call."
+      })
+    )
+  })
+  // The compiler cannot see the key beside fields that it does not know.
+  const decode = decodeStrictly(
+    parameters as unknown as Schema.Codec<{ readonly idempotency_key: IdempotencyKey }>
+  )
+
+  /** No person is asked about a request that the grant does not permit. The acceptance checks the grant again. */
+  const checkGrant = Effect.fnUntraced(function*(identity: GrantIdentity) {
+    const grant = yield* Effect.catchTag(
+      grants.show(identity.grant_id),
+      "GrantNotFound",
+      () => Effect.fail(new GrantUnknown())
+    )
+    const refused = refusal(standingFor(identity, standingAt(grant, scope, yield* DateTime.now), scope), scope)
+    if (refused !== null) return yield* refused
+  }, Effect.catch(mutations.refuse))
+
+  const request = Effect.fnUntraced(function*(args: unknown) {
+    const { idempotency_key: key, ...decoded } = yield* Effect.mapError(
+      decode(args),
+      ({ message }) => invalid(message)
+    )
+    const payload = decoded as Schema.Struct.Type<Fields>
+    const work: Work = { type, scope, payload: payload as Schema.Json }
+    const grant = yield* CurrentGrant
+    const bound = yield* Effect.catch(ledger.bound({ ...grant, key }), mutations.refuse)
+    // A known key creates nothing: the acceptance returns its operation, or refuses another payload.
+    if (bound === null) {
+      yield* checkGrant(grant)
+      const state = yield* withDigest(Effect.catch(stateOf(grant, name, key, work), mutations.refuse))
+      const asked = question(payload)
+      const confirmed = yield* confirm({ ...asked, facts: { ...asked.facts, "Idempotency key": key } }, state, report)
+      if (confirmed instanceof InputRequired) return confirmed
+      if (confirmed !== "confirmed") return yield* unconfirmed(confirmed)
+    }
+    const { body } = yield* Effect.provideService(mutations.accept(work), CurrentKey, key)
+    const structuredContent = encodeAnswer(yield* answerOf(body))
+    return new CallToolResult({
+      content: [{ type: "text", text: quotedJson(structuredContent) }],
+      structuredContent,
+      isError: false
+    })
+  })
+
+  const handle = (args: unknown) =>
+    request(args).pipe(
+      Effect.catch((error): Effect.Effect<never, Refused> =>
+        error instanceof Refused ? Effect.fail(error) : refuseProblem(error)
+      ),
+      Effect.catch(({ text }) =>
+        Effect.succeed(new CallToolResult({ content: [{ type: "text", text }], isError: true }))
+      )
+    )
+
+  yield* server.addTool({
+    tool: new McpTool({
+      name,
+      title: options.title,
+      description:
+        `${options.description} A person is asked to confirm it. A repetition with the same key and the same `
+        + "arguments returns the same operation, and nothing is sent twice.",
+      inputSchema: jsonSchemaOf(parameters, "error") as typeof ToolJson.Type,
+      outputSchema: jsonSchemaOf(Schema.Struct(OperationAnswer.fields), "ignore") as typeof ToolJson.Type,
+      annotations: {
+        title: options.title,
+        readOnlyHint: false,
+        destructiveHint: true,
+        idempotentHint: true,
+        openWorldHint: true
+      }
+    }),
+    annotations: Context.empty(),
+    // The endpoint provides the grant of the call, which the types of the server cannot know.
+    handle: handle as (args: unknown) => Effect.Effect<CallToolResult | InputRequired, never, McpRequestContext>
+  })
+})
+
+/**
+ * An MCP tool that requests mutations, for the part `tools` of `GatewayApp`. Its call needs an idempotency key, as an HTTP request
+ * does. A person confirms it, and the answer is the operation with the advice on it. A known key returns its operation without a
+ * question, or fails if it belongs to another request. The grant needs the scope.
+ */
+export const mutationTool = <Fields extends Schema.Struct.Fields>(
+  options: MutationToolOptions<Fields>
+): Layer.Layer<never, never, McpServer | MutationEndpoints | OperationLedger | Grants | Digest.Digest> =>
+  Layer.effectDiscard(make(options))

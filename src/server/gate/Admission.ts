@@ -1,0 +1,69 @@
+/**
+ * The step of the gate that gives a request a slot and a deadline.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type { ServiceUnavailable } from "../../api/Problems.ts"
+import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
+import { Lifecycle, type RunningRequest } from "./Lifecycle.ts"
+import { Problems } from "./ProblemResponses.ts"
+
+/** The slot of the current request, for handlers that wait without it. Null outside of the gate. */
+export const CurrentSlot: Context.Reference<RunningRequest | null> = Context.Reference<RunningRequest | null>(
+  "financial-agents-gateway/server/gate/Admission/CurrentSlot",
+  { defaultValue: () => null }
+)
+
+/** A request that has a slot. */
+export interface Admitted {
+  readonly slot: RunningRequest
+  /** Runs the effect in a slot of the client. Fails with a problem if too many requests of the client run. */
+  readonly forClient: <A, E, R>(
+    client: string,
+    effect: Effect.Effect<A, E, R>
+  ) => Effect.Effect<A, E | ServiceUnavailable, R>
+}
+
+/** Whether an interruption ends the fiber at once. A fiber that does not tell counts as such. */
+const isInterruptible = (fiber: object): boolean => !("interruptible" in fiber) || fiber.interruptible !== false
+
+/**
+ * Makes the step. It fails with a problem if too many requests run, or the shutdown has begun.
+ *
+ * The deadline interrupts the fiber that runs the effect. A fiber that is interruptible throughout would end then, and could not
+ * answer. So the effect runs in a fiber of its own there; the routes of the gateway need none.
+ */
+export const makeAdmit = Effect.gen(function*() {
+  const lifecycle = yield* Lifecycle
+  const problems = yield* Problems
+  const metrics = yield* HttpMetrics
+  const saturated = problems.fail("service_unavailable", {
+    detail: "Too many requests are running, or the gateway is shutting down."
+  })
+  const tooMany = problems.fail("service_unavailable", { detail: "The client has too many running requests." })
+
+  const clientOf = (running: RunningRequest): Admitted["forClient"] => (client, effect) => {
+    if (lifecycle.admitClient(running, client)) return effect
+    metrics?.refuse("client_saturated")
+    return tooMany
+  }
+
+  return <A, E, R>(run: (admitted: Admitted) => Effect.Effect<A, E, R>) => {
+    const runIn = (fiber: Fiber.Fiber<unknown, unknown>): Effect.Effect<A, E | ServiceUnavailable, R> => {
+      const running = lifecycle.admit(fiber)
+      if (running === null) {
+        metrics?.refuse(lifecycle.isDraining() ? "draining" : "saturated")
+        return saturated
+      }
+      return Effect.ensuring(
+        Effect.interruptible(Effect.suspend(() => run({ slot: running, forClient: clientOf(running) }))),
+        Effect.sync(() => {
+          if (!running.isHandedOver) lifecycle.leave(running)
+        })
+      )
+    }
+    const inChild = Effect.flatMap(Effect.forkChild(Effect.withFiber(runIn)), Fiber.join)
+    return Effect.withFiber<A, E | ServiceUnavailable, R>((fiber) => isInterruptible(fiber) ? inChild : runIn(fiber))
+  }
+})

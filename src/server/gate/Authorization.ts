@@ -1,0 +1,139 @@
+/**
+ * The step of the gate from the credential of a request to its grant.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
+import type * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Redacted from "effect/Redacted"
+import { CurrentGrant } from "../../api/Middleware.ts"
+import type { ServiceUnavailable, TooManyRequests, Unauthorized } from "../../api/Problems.ts"
+import type { Credential } from "../../domain/Credential.ts"
+import type { GrantIdentity } from "../../domain/Grant.ts"
+import { resourceOf } from "../../domain/McpResource.ts"
+import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
+import { VerificationMetrics } from "../../metrics/VerificationMetrics.ts"
+import { readForwardedCertificate } from "../../oauth/ClientCertificate.ts"
+import { AcceptedCredentials, type ForwardedCertificates } from "../../services/verification/AcceptedCredentials.ts"
+import { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
+import type { Admitted } from "./Admission.ts"
+import { BaseUrl } from "./BaseUrl.ts"
+import { makeCharges } from "./Charges.ts"
+import { Problems } from "./ProblemResponses.ts"
+import { RateLimits } from "./RateLimits.ts"
+import { refuseForNow } from "./Refusals.ts"
+import { readAuthorization } from "./RequestChecks.ts"
+import { CurrentRequest } from "./RequestContext.ts"
+import { trustedProxies } from "./TrustedProxies.ts"
+
+/**
+ * The thumbprint of the client certificate, as a trusted proxy forwards it. Headers from other addresses are ignored.
+ */
+const certificatesFrom = ({ header, proxies }: ForwardedCertificates) => {
+  const isTrusted = trustedProxies(proxies)
+  return ({ headers, remoteAddress }: HttpServerRequest): Effect.Effect<string | null> => {
+    const value = headers[header]
+    return value !== undefined && remoteAddress._tag === "Some" && isTrusted(remoteAddress.value)
+      ? readForwardedCertificate(value)
+      : Effect.succeed(null)
+  }
+}
+
+/** The problems of a credential that was read. */
+type Refusal = Unauthorized | ServiceUnavailable | TooManyRequests
+
+type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+
+/**
+ * Makes the step of the gate that reads the credential, verifies it by `GrantVerifier`, and runs the request for its grant
+ * within the limits of the client.
+ */
+export const makeAuthorize = Effect.gen(function*() {
+  const accepted = yield* AcceptedCredentials
+  const problems = yield* Problems
+  const verify = yield* makeVerify
+  const limits = yield* RateLimits
+  const charges = limits === null ? null : makeCharges(limits, problems, yield* HttpMetrics)
+  const baseUrl = yield* BaseUrl
+
+  const certificateOf = accepted.certificates === null
+    ? () => Effect.succeed(null)
+    : certificatesFrom(accepted.certificates)
+
+  const read = Effect.fnUntraced(function*(request: HttpServerRequest) {
+    const authorization = readAuthorization(request.headers)
+    if (authorization === null || (authorization.scheme === "DPoP" && accepted.dpopAlgorithms === null)) {
+      return yield* problems.fail("missing_credentials")
+    }
+    const proof = request.headers["dpop"]
+    const path = (yield* CurrentRequest)?.path ?? "/"
+    return {
+      scheme: authorization.scheme,
+      token: Redacted.make(authorization.token),
+      proof: proof === undefined ? null : Redacted.make(proof),
+      certificate: yield* certificateOf(request),
+      method: request.method,
+      url: baseUrl + path,
+      resource: resourceOf(baseUrl, path)
+    } satisfies Credential
+  })
+
+  /** `use_dpop_nonce` is not charged: an expired nonce is no mistake, and the credential may be valid. */
+  const refuse = (
+    problem: Unauthorized | ServiceUnavailable,
+    request: HttpServerRequest
+  ): Effect.Effect<never, Refusal> =>
+    charges === null || problem.status !== 401 || problem.code === "use_dpop_nonce"
+      ? Effect.fail(problem)
+      : Effect.andThen(charges.refusal(request), Effect.fail(problem))
+
+  return <E, R>(admitted: Admitted, request: HttpServerRequest, httpEffect: Responding<E, R>) =>
+    Effect.flatMap(
+      Effect.catch(Effect.flatMap(read(request), verify), (problem) => refuse(problem, request)),
+      (grant) =>
+        admitted.forClient(
+          grant.client_id,
+          Effect.provideService(
+            charges === null ? httpEffect : charges.request(grant, request, httpEffect),
+            CurrentGrant,
+            grant
+          )
+        )
+    )
+})
+
+type Verify = GrantVerifier["Service"]["verify"]
+
+/** Counts the outcomes. A verification whose client leaves has none. */
+const countVerifications = (counts: VerificationMetrics, verify: Verify): Verify =>
+  counts === null ? verify : (credential) =>
+    Effect.matchEffect(verify(credential), {
+      onSuccess: (grant) => {
+        counts.verified.value++
+        return Effect.succeed(grant)
+      },
+      onFailure: (error) => {
+        const isUnavailable = error._tag === "AuthorizationUnavailable" || error._tag === "StoreUnavailable"
+        counts[isUnavailable ? "unavailable" : "refused"].value++
+        return Effect.fail(error)
+      }
+    })
+
+/** Makes the verification of credentials, which fails with problems. */
+export const makeVerify = Effect.gen(function*() {
+  const { verify } = yield* GrantVerifier
+  const counted = countVerifications(yield* VerificationMetrics, verify)
+  const problems = yield* Problems
+  return (credential: Credential): Effect.Effect<GrantIdentity, Unauthorized | ServiceUnavailable> =>
+    Effect.catchTags(counted(credential), {
+      InvalidCredential: () => problems.fail("invalid_token"),
+      InvalidDpopProof: ({ reason }) => problems.fail("invalid_dpop_proof", { detail: `The DPoP proof ${reason}.` }),
+      NonceRequired: ({ nonce }) => problems.fail("use_dpop_nonce", { nonce }),
+      AuthorizationUnavailable: ({ cause }) =>
+        Effect.andThen(
+          Effect.logError("The credential could not be verified", Cause.fail(cause)),
+          problems.fail("authorization_unavailable")
+        ),
+      StoreUnavailable: (error) => refuseForNow(problems, error)
+    })
+})

@@ -1,0 +1,231 @@
+/**
+ * The outermost layer of the server. It applies to every request, also to those without an endpoint.
+ */
+import * as Cause from "effect/Cause"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import type * as HttpApi from "effect/http-api/HttpApi"
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import * as FindMyWay from "effect/http/FindMyWay"
+import * as HttpRouter from "effect/http/HttpRouter"
+import { isHttpServerError } from "effect/http/HttpServerError"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import type * as Layer from "effect/Layer"
+import type { unhandled } from "effect/Types"
+import type { Problem } from "../../api/Problems.ts"
+import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
+import { countRequest } from "./countRequest.ts"
+import { answerFailure } from "./FailureResponses.ts"
+import { Lifecycle } from "./Lifecycle.ts"
+import { problemResponse, Problems } from "./ProblemResponses.ts"
+import { refuseTokenInQuery } from "./Refusals.ts"
+import { maxBody } from "./RequestBody.ts"
+import { lacksHost, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
+import { pathOf, variesByAccept, withRequestContext } from "./RequestContext.ts"
+
+type Handled = Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled, HttpServerRequest>
+
+/** Longest request target, in characters. The longest target of the contract has about 1,000. */
+const maxTarget = 8192
+
+/** Paths are literal: `/healthz/` and `//healthz` are other paths, and an overlong id is still an id. */
+export const routerConfig = {
+  ignoreTrailingSlash: false,
+  ignoreDuplicateSlashes: false,
+  caseSensitive: true,
+  maxParamLength: maxTarget
+}
+
+/** Whether the request lacks the Host that it needs. Requests that did not arrive over HTTP/1.1 need none. */
+const lacksRequiredHost = ({ headers, source }: HttpServerRequest): boolean =>
+  lacksHost(headers) && "httpVersion" in source && source.httpVersion === "1.1"
+
+/**
+ * Whether the target is a path, or the `*` of OPTIONS (RFC 9112 §3.2). The router would find paths in other targets
+ * too.
+ */
+const isTarget = ({ method, url }: HttpServerRequest): boolean =>
+  url.startsWith("/") || (url === "*" && method === "OPTIONS")
+
+/**
+ * Whether there is a `;` in the path. The router takes it for the start of the query, but it is part of the path
+ * (RFC 3986 §3.3). No path of the gateway has one.
+ */
+const hasPathParameters = ({ url }: HttpServerRequest): boolean => {
+  const semicolon = url.indexOf(";")
+  return semicolon !== -1 && !/[?#]/.test(url.slice(0, semicolon))
+}
+
+/**
+ * Checks every path of this server. The endpoints of the contract check again, because applications mount them alone.
+ */
+const hasTokenInQuery = ({ url }: HttpServerRequest): boolean => {
+  const query = url.indexOf("?")
+  return query !== -1 && new URLSearchParams(url.slice(query)).has("access_token")
+}
+
+const isDecodable = (target: string): boolean => {
+  try {
+    decodeURIComponent(pathOf(target))
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** A path of the server, in the router's syntax, and the methods of its endpoints. */
+export interface ServedPath {
+  readonly path: HttpRouter.PathInput
+  readonly methods: ReadonlyArray<string>
+}
+
+/** The paths of the endpoints of these APIs. */
+export const pathsOf = (apis: ReadonlyArray<HttpApi.Constraint>): ReadonlyArray<ServedPath> =>
+  (apis as ReadonlyArray<HttpApi.Top>).flatMap((api) =>
+    Object.values(api.groups).flatMap((group) =>
+      (Object.values(group.endpoints) as ReadonlyArray<HttpApiEndpoint.Top>).map(({ method, path }) => ({
+        path: path as HttpRouter.PathInput,
+        methods: [method]
+      }))
+    )
+  )
+
+/** Finds the value of `Allow` for the path of a request; undefined if no endpoint has the path. */
+export type FindAllow = (request: HttpServerRequest) => string | undefined
+
+/** Makes the finder for these paths. */
+export const makeFindAllow = (paths: ReadonlyArray<ServedPath>): FindAllow => {
+  const methodsOf = new Map<string, Set<string>>()
+  for (const { methods, path } of paths) {
+    const known = methodsOf.get(path) ?? new Set()
+    for (const method of methods) known.add(method)
+    methodsOf.set(path, known)
+  }
+  // A GET endpoint answers HEAD, too.
+  const allowOf = (methods: ReadonlySet<string>) =>
+    [...methods].flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]).concat("OPTIONS").join(", ")
+  const router = FindMyWay.make<string>(routerConfig)
+  for (const [path, methods] of methodsOf) router.on("GET", path as FindMyWay.PathInput, allowOf(methods))
+  const ofServer = allowOf(new Set(paths.flatMap(({ methods }) => methods)))
+  return ({ url }) => url === "*" ? ofServer : router.find("GET", url)?.handler
+}
+
+/** Finds the path of a request among those of the endpoints, in the router's syntax. */
+const makeFindTemplate = (paths: ReadonlyArray<ServedPath>) => {
+  const router = FindMyWay.make<string>(routerConfig)
+  // The edge itself answers `/`.
+  for (const path of new Set(["/", ...paths.map(({ path }) => path)])) {
+    router.on("GET", path as FindMyWay.PathInput, path)
+  }
+  return (url: string): string | undefined => router.find("GET", url)?.handler
+}
+
+const answer = (
+  problem: Effect.Effect<never, Problem>,
+  headers?: Readonly<Record<string, string>>
+): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+  Effect.catch(problem, (problem) => problemResponse(problem, headers))
+
+/** Returns the response to a request that no endpoint may see; undefined for other requests. */
+const makeIntercept = (problems: Problems["Service"]) => (request: HttpServerRequest) => {
+  if (hasTokenInQuery(request)) return answer(refuseTokenInQuery(problems))
+  if (lacksRequiredHost(request)) {
+    return answer(problems.fail("malformed_request", { detail: "The request has no Host header, or several." }))
+  }
+  if (!isTarget(request)) {
+    return answer(problems.fail("malformed_request", { detail: "The request target has no path." }))
+  }
+  if (request.url.length > maxTarget) return answer(problems.fail("uri_too_long"))
+  if (Number(request.headers["content-length"] ?? 0) > maxBody) return answer(problems.fail("payload_too_large"))
+  if (hasPathParameters(request)) return answer(problems.fail("route_not_found"))
+  return undefined
+}
+
+/**
+ * Answers browsers that read `/` with the front page. Programs get the problem of a path without an endpoint.
+ */
+const answerFront = (
+  problems: Problems["Service"],
+  page: HttpServerResponse.HttpServerResponse,
+  headers: RequestHeaders
+) =>
+  Effect.map(
+    preferredForm(headers) === "page" ? Effect.succeed(page) : answer(problems.fail("route_not_found")),
+    variesByAccept
+  )
+
+const readsFront = ({ method, url }: HttpServerRequest): boolean =>
+  (method === "GET" || method === "HEAD") && pathOf(url) === "/"
+
+/** Returns the response to a request without a route. */
+const makeUnrouted = (
+  problems: Problems["Service"],
+  findAllow: FindAllow,
+  front: HttpServerResponse.HttpServerResponse | undefined
+) =>
+(request: HttpServerRequest): Handled => {
+  if (front !== undefined && readsFront(request)) return answerFront(problems, front, request.headers)
+  const allow = findAllow(request)
+  if (request.method === "OPTIONS") {
+    return allow === undefined
+      ? answer(problems.fail("route_not_found"))
+      : Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
+  }
+  if (!isDecodable(request.url)) {
+    return answer(problems.fail("malformed_request", { detail: "The path is not valid percent-encoding." }))
+  }
+  return allow === undefined
+    ? answer(problems.fail("route_not_found"))
+    : answer(problems.fail("method_not_allowed"), { allow })
+}
+
+/** Returns the response to a request that no endpoint answered. */
+const makeFallback = (problems: Problems["Service"], unrouted: ReturnType<typeof makeUnrouted>) => {
+  return (cause: Cause.Cause<unknown>, request: HttpServerRequest): Handled => {
+    const error = Cause.squash(cause)
+    if (isHttpServerError(error) && error.reason._tag === "RouteNotFound") return unrouted(request)
+    return answerFailure(problems, cause)
+  }
+}
+
+/**
+ * Adds request context, limits, `OPTIONS`, and complete problems for requests without an endpoint. `paths` are the
+ * paths of all endpoints: other methods on them are 405, other paths are 404. `pathsOf` finds the paths of an API.
+ * `front` is the page for browsers at `/`. It is no route, so every route of an application that matches `/` comes before it.
+ */
+export const edge = (
+  paths: ReadonlyArray<ServedPath>,
+  front?: HttpServerResponse.HttpServerResponse
+): Layer.Layer<never, never, HttpRouter.HttpRouter | Lifecycle | Problems | SecureRandom.SecureRandom> =>
+  HttpRouter.middleware(
+    Effect.gen(function*() {
+      const lifecycle = yield* Lifecycle
+      const problems = yield* Problems
+      const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
+      const intercept = makeIntercept(problems)
+      const served = front === undefined ? paths : [...paths, { path: "/" as const, methods: ["GET"] }]
+      const fallback = makeFallback(problems, makeUnrouted(problems, makeFindAllow(served), front))
+      const metrics = yield* HttpMetrics
+      const count = metrics === null ? null : countRequest(metrics, makeFindTemplate(served))
+
+      /** A kept-alive connection would delay the server's shutdown. */
+      const closeWhileDraining = (response: HttpServerResponse.HttpServerResponse) =>
+        lifecycle.isDraining() ? HttpServerResponse.setHeader(response, "connection", "close") : response
+
+      return (httpEffect: Effect.Effect<HttpServerResponse.HttpServerResponse, unhandled>): Handled =>
+        Effect.map(
+          withContext(
+            Effect.flatMap(
+              HttpServerRequest,
+              (request): Handled => {
+                const handled = intercept(request) ?? Effect.catchCause(httpEffect, (cause) => fallback(cause, request))
+                return count === null ? handled : count(request, handled)
+              }
+            )
+          ),
+          closeWhileDraining
+        )
+    }),
+    { global: true }
+  )

@@ -1,0 +1,74 @@
+/**
+ * The responses to failed requests: every failure becomes a complete problem.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
+import type { RouteContext } from "effect/http/HttpRouter"
+import { ClientAbort } from "effect/http/HttpServerError"
+import { HttpServerRequest, type ParsedSearchParams } from "effect/http/HttpServerRequest"
+import type * as HttpServerResponse from "effect/http/HttpServerResponse"
+import type { Problem } from "../../api/Problems.ts"
+import { failingFields } from "./Fields.ts"
+import { hasBrokenJson } from "./JsonRequest.ts"
+import { isOverdue } from "./Lifecycle.ts"
+import { isProblem, problemResponse, type Problems } from "./ProblemResponses.ts"
+import { withhold } from "./Refusals.ts"
+
+type Responding<R = never> = Effect.Effect<HttpServerResponse.HttpServerResponse, never, R>
+
+/** Answers with the problem. */
+export const respond = <R>(problem: Effect.Effect<never, Problem, R>): Responding<R> =>
+  Effect.catch(problem, (problem) => problemResponse(problem))
+
+/**
+ * Answers a request that failed with this cause. Failures without a problem of their own are logged and not shown to the
+ * client. A client that has left gets no response.
+ */
+export const answerFailure = (problems: Problems["Service"], cause: Cause.Cause<unknown>): Responding => {
+  if (isOverdue(cause)) {
+    return respond(problems.fail("service_unavailable", { detail: "The store did not answer in time." }))
+  }
+  if (Cause.hasInterruptsOnly(cause)) {
+    // A client that the shutdown cut off may repeat its request.
+    return cause.reasons.some((reason) => reason.annotations.has(ClientAbort.key))
+      ? Effect.failCause(cause as Cause.Cause<never>)
+      : respond(problems.fail("service_unavailable", { detail: "The gateway is shutting down." }))
+  }
+  const error = Cause.squash(cause)
+  if (isProblem(error)) return problemResponse(error)
+  return Effect.andThen(
+    Effect.logError("Request failed with a defect", cause),
+    respond(problems.fail("internal_error"))
+  )
+}
+
+/** Names what does not fit the contract: parts of the request, or the response, which is withheld. */
+const refuseMismatch = (
+  problems: Problems["Service"],
+  error: HttpApiSchemaError,
+  endpoint: HttpApiEndpoint.Top
+): Effect.Effect<never, Problem, HttpServerRequest | ParsedSearchParams | RouteContext> => {
+  if (error.kind === "Body" || error.kind === "ResponseHeaders") return withhold(problems, error.cause)
+  return Effect.gen(function*() {
+    const fields = yield* failingFields(endpoint, error)
+    const isBroken = error.kind === "Payload" && (yield* hasBrokenJson(yield* HttpServerRequest))
+    return yield* problems.fail("invalid_request", {
+      fields,
+      ...isBroken ? { detail: "The body is not valid JSON." } : {}
+    })
+  })
+}
+
+/** The same for an endpoint, whose requests and responses have schemas. */
+export const answerEndpointFailure = (
+  problems: Problems["Service"],
+  cause: Cause.Cause<unknown>,
+  endpoint: HttpApiEndpoint.Top
+): Responding<HttpServerRequest | ParsedSearchParams | RouteContext> => {
+  const error = Cause.squash(cause)
+  return HttpApiSchemaError.is(error)
+    ? respond(refuseMismatch(problems, error, endpoint))
+    : answerFailure(problems, cause)
+}

@@ -1,0 +1,116 @@
+/**
+ * The gate of the endpoints. A request passes its steps from the outside in:
+ *
+ * 1. request context, if no `edge` has created it;
+ * 2. every failure from here on becomes a complete problem, and a response that breaks the contract is withheld;
+ * 3. no token in the query, and an `Accept` that JSON meets, or the page of an endpoint that has pages;
+ * 4. a slot, and the deadline (`Admission`);
+ * 5. from the credential to the grant, and the limits of its client (`Authorization`);
+ * 6. no body that the endpoint does not declare, and no query where it has none. A declared body is read on demand, without a
+ *    slot (`RequestBody`).
+ *
+ * `OpenGate` leaves out steps 4 and 5.
+ */
+import * as Context from "effect/Context"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import type { RouteContext } from "effect/http/HttpRouter"
+import { HttpServerRequest, ParsedSearchParams } from "effect/http/HttpServerRequest"
+import type * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
+import type { unhandled } from "effect/Types"
+import { HasPages } from "../../api/HasPages.ts"
+import { type CurrentGrant, Gate, OpenGate } from "../../api/Middleware.ts"
+import type { UnprocessableContent } from "../../api/Problems.ts"
+import type { GrantVerifier } from "../../services/verification/GrantVerifier.ts"
+import { CurrentSlot, makeAdmit } from "./Admission.ts"
+import { makeAuthorize } from "./Authorization.ts"
+import type { BaseUrl } from "./BaseUrl.ts"
+import { answerEndpointFailure, respond } from "./FailureResponses.ts"
+import { bringsSurplus, failingFields } from "./Fields.ts"
+import type { Lifecycle } from "./Lifecycle.ts"
+import { Problems } from "./ProblemResponses.ts"
+import { refuseTokenInQuery } from "./Refusals.ts"
+import { makeGuardBody } from "./RequestBody.ts"
+import { acceptsJson, preferredForm, type RequestHeaders } from "./RequestChecks.ts"
+import { CurrentRequest, variesByAccept, withRequestContext } from "./RequestContext.ts"
+
+type FromRouter = HttpServerRequest | ParsedSearchParams | RouteContext
+
+type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+
+interface Options {
+  readonly endpoint: HttpApiEndpoint.Top
+}
+
+const declaresBody = ({ payload }: HttpApiEndpoint.Top): boolean => payload.size > 0
+
+const make = Effect.gen(function*() {
+  const authorize = yield* makeAuthorize
+  const admit = yield* makeAdmit
+  const problems = yield* Problems
+  const guardBody = yield* makeGuardBody
+  const withContext = withRequestContext(yield* SecureRandom.SecureRandom)
+
+  /** Steps 1 to 3. */
+  const guard = <E, R>(httpEffect: Responding<E, R>, { endpoint }: Options): Responding<never, R | FromRouter> => {
+    const answered = Effect.catchCause(httpEffect, (cause) => answerEndpointFailure(problems, cause, endpoint))
+    const hasPages = Context.get(endpoint.annotations, HasPages)
+    const isAcceptable = hasPages ? (headers: RequestHeaders) => preferredForm(headers) !== null : acceptsJson
+    const checked = Effect.contextWith((context: Context.Context<FromRouter>): Responding<never, R | FromRouter> => {
+      if ("access_token" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))
+      return isAcceptable(Context.get(context, HttpServerRequest).headers)
+        ? answered
+        : respond(problems.fail("not_acceptable"))
+    })
+    const guarded = hasPages ? Effect.map(checked, variesByAccept) : checked
+    return Effect.flatMap(CurrentRequest, (request) => request === null ? withContext(guarded) : guarded)
+  }
+
+  /** Step 6. An endpoint that declares a body checks it itself. */
+  const refuseSurplus = <E, R>(
+    httpEffect: Responding<E, R>,
+    { endpoint }: Options
+  ): Responding<E | UnprocessableContent, R | FromRouter> => {
+    if (declaresBody(endpoint)) return httpEffect
+    const refused = Effect.flatMap(failingFields(endpoint), (fields) => problems.fail("invalid_request", { fields }))
+    return Effect.contextWith((
+      context: Context.Context<FromRouter>
+    ): Responding<E | UnprocessableContent, R | FromRouter> =>
+      bringsSurplus(endpoint, Context.get(context, HttpServerRequest), Context.get(context, ParsedSearchParams))
+        ? refused
+        : httpEffect
+    )
+  }
+
+  const gate = (httpEffect: Responding<unhandled, CurrentGrant>, options: Options) => {
+    const strict = refuseSurplus(httpEffect, options)
+    const readsBody = declaresBody(options.endpoint)
+    const admitted = admit((admitted) =>
+      Effect.flatMap(HttpServerRequest, (request) => {
+        if (readsBody) guardBody(request, admitted.slot)
+        return authorize(admitted, request, Effect.provideService(strict, CurrentSlot, admitted.slot))
+      })
+    )
+    return guard(admitted, options)
+  }
+
+  const openGate = <E, R>(httpEffect: Responding<E, R>, options: Options) => {
+    const strict = refuseSurplus(httpEffect, options)
+    const guarded = Effect.flatMap(HttpServerRequest, (request) => {
+      guardBody(request, null)
+      return strict
+    })
+    return guard(declaresBody(options.endpoint) ? guarded : strict, options)
+  }
+
+  return Context.make(Gate, Gate.of(gate)).pipe(Context.add(OpenGate, OpenGate.of(openGate)))
+})
+
+/** Implements `Gate` and `OpenGate`, for the endpoints of the gateway and of applications. */
+export const GateLayer: Layer.Layer<
+  Gate | OpenGate,
+  never,
+  BaseUrl | GrantVerifier | Lifecycle | Problems | SecureRandom.SecureRandom
+> = Layer.effectContext(make)

@@ -1,0 +1,71 @@
+/**
+ * Problems for errors of the services.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import type { BadRequest, Forbidden, InternalError, ServiceUnavailable, Unauthorized } from "../../api/Problems.ts"
+import type { MalformedOperation } from "../../domain/EncodedOperation.ts"
+import type { GrantRefusal } from "../../domain/Grant.ts"
+import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import type { ProblemOptions, Problems } from "./ProblemResponses.ts"
+
+/** Fails with the problem for a grant that may not be used. */
+export const refuseGrant = (
+  problems: Problems["Service"],
+  error: GrantRefusal
+): Effect.Effect<never, Unauthorized | Forbidden> => {
+  switch (error._tag) {
+    case "GrantUnknown":
+      return problems.fail("invalid_token")
+    case "GrantRevoked":
+      return problems.fail("grant_revoked", { detail: `The grant is ${error.reason}.` })
+    case "ClientInactive":
+      return problems.fail("client_inactive")
+    case "InsufficientScope":
+      return problems.fail("insufficient_scope", {
+        detail: `The grant lacks the scope ${error.required}.`,
+        scope: error.required
+      })
+    case "ProviderDisconnected":
+      return problems.fail("provider_disconnected")
+  }
+}
+
+/** Fails because the query has a token: it may have leaked through logs, histories and referrers (RFC 6750 §5.3). */
+export const refuseTokenInQuery = (problems: Problems["Service"]): Effect.Effect<never, BadRequest> =>
+  problems.fail("malformed_request", {
+    detail: "An access token belongs in the Authorization header, never in a URL: treat this one as leaked."
+  })
+
+/** Fails with 503 because the store did not answer. The cause is only logged. */
+export const refuseForNow = (
+  problems: Problems["Service"],
+  error: StoreUnavailable,
+  options?: ProblemOptions
+): Effect.Effect<never, ServiceUnavailable> =>
+  Effect.andThen(
+    Effect.logError("The store did not answer", Cause.fail(error.cause)),
+    problems.fail("service_unavailable", options)
+  )
+
+/** Fails with 500 because the response breaks the contract. The cause is only logged. */
+export const withhold = (problems: Problems["Service"], cause: unknown): Effect.Effect<never, InternalError> =>
+  Effect.andThen(
+    Effect.logError("Response withheld: it breaks the contract", Cause.fail(cause)),
+    problems.fail("response_contract_failed")
+  )
+
+/** Fails with the problem for a read that the services refused, or could not answer. */
+export const refuseRead = (
+  problems: Problems["Service"],
+  error: GrantRefusal | MalformedOperation | StoreUnavailable
+): Effect.Effect<never, Unauthorized | Forbidden | InternalError | ServiceUnavailable> => {
+  switch (error._tag) {
+    case "StoreUnavailable":
+      return refuseForNow(problems, error)
+    case "MalformedOperation":
+      return withhold(problems, error)
+    default:
+      return refuseGrant(problems, error)
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * The one way by which endpoints behind a gate read a body: it arrives without a slot, within a time, and within bounds of its own
+ * for the client and for the bytes of all clients. Start at `makeGuardBody`.
+ */
+import * as Effect from "effect/Effect"
+import { isHttpServerError } from "effect/http/HttpServerError"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as Multipart from "effect/http/Multipart"
+import * as Stream from "effect/Stream"
+import type { Problem } from "../../api/Problems.ts"
+import { bodyLimits, findExcess } from "../../domain/JsonLimits.ts"
+import { isJsonType, readBody } from "../../http/JsonBody.ts"
+import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
+import { type ArrivingBody, Lifecycle, type RunningRequest } from "./Lifecycle.ts"
+import { Problems } from "./ProblemResponses.ts"
+
+/** Largest body, in bytes: 64 KiB. */
+export const maxBody = 65_536
+
+/** Requests without a grant count as those of one client. No client has this name. */
+const strangers = ""
+
+/** The details of refusals, by their reason. */
+const refusals = {
+  saturated: "Too many requests are running.",
+  client_saturated: "The client has too many running requests.",
+  body_saturated: "Too many bodies of the client are on their way.",
+  bytes_saturated: "The bodies on their way have too many bytes in all."
+}
+
+/** The members of a request that its body comes from. */
+type Incoming = Pick<HttpServerRequest, "headers" | "source" | "stream">
+
+/** Whether all of the body is in the memory of the process. Only `node:http` tells. */
+const hasArrived = ({ source }: Incoming): boolean => "complete" in source && source.complete === true
+
+const decoder = new TextDecoder()
+
+/**
+ * Makes the function that has a request read its body in this way, whichever member of the request a handler reads. Reads fail with
+ * problems as defects, because the types of the members have no place for them; the gate answers with them.
+ *
+ * The request frees its slot while the body arrives, and takes one again before any work. So unfinished bodies keep no other
+ * request from its slot. A body that has arrived already needs no place among the arriving ones.
+ */
+export const makeGuardBody = Effect.gen(function*() {
+  const lifecycle = yield* Lifecycle
+  const problems = yield* Problems
+  const metrics = yield* HttpMetrics
+  const { bodyTimeout } = lifecycle.options
+
+  const refuse = (reason: keyof typeof refusals) =>
+    Effect.suspend(() => {
+      metrics?.refuse(reason === "bytes_saturated" ? "body_saturated" : reason)
+      return problems.fail("service_unavailable", { detail: refusals[reason] })
+    })
+  const tooLarge = problems.fail("payload_too_large", { detail: `The body is longer than ${maxBody} bytes.` })
+  const tooLate = problems.fail("request_timeout", {
+    detail: `The body did not arrive in full within ${bodyTimeout} milliseconds.`
+  })
+  /** Null as `body`: it has arrived. */
+  const collect = (request: Incoming, body: ArrivingBody | null): Effect.Effect<Uint8Array, Problem> =>
+    Effect.catch(
+      readBody(
+        body === null
+          ? request.stream
+          : Stream.tap(request.stream, ({ length }) => body.add(length) ? Effect.void : refuse("bytes_saturated")),
+        maxBody
+      ),
+      (error): Effect.Effect<never, Problem> => {
+        if (isHttpServerError(error)) return problems.fail("malformed_request", { detail: "The body ended early." })
+        return error._tag === "InvalidBody" ? tooLarge : Effect.fail(error)
+      }
+    )
+
+  const receive = (request: Incoming, slot: RunningRequest | null): Effect.Effect<Uint8Array, Problem> =>
+    Effect.acquireUseRelease(
+      Effect.sync(() => {
+        const body = lifecycle.openBody(slot?.client ?? strangers)
+        if (body !== null && slot !== null) lifecycle.pause(slot)
+        return body
+      }),
+      (body) =>
+        body === null ? refuse("body_saturated") : Effect.timeoutOrElse(Effect.interruptible(collect(request, body)), {
+          duration: bodyTimeout,
+          orElse: () => tooLate
+        }),
+      (body) => Effect.sync(() => body?.close())
+    ).pipe(Effect.tap(() => {
+      const reason = slot === null ? null : lifecycle.proceed(slot)
+      return reason === null ? Effect.void : refuse(reason)
+    }))
+
+  const read = (request: Incoming, slot: RunningRequest | null): Effect.Effect<Uint8Array, Problem> =>
+    Effect.suspend(() => {
+      if (Number(request.headers["content-length"] ?? 0) > maxBody) return tooLarge
+      if (hasArrived(request)) return collect(request, null)
+      // The parser may be in the midst of the bytes with which the headers came.
+      return Effect.andThen(
+        Effect.yieldNow,
+        Effect.suspend(() => hasArrived(request) ? collect(request, null) : receive(request, slot))
+      )
+    })
+
+  /** A text of JSON within the limits, or of another media type. */
+  const textOf = (headers: Incoming["headers"], bytes: Uint8Array): Effect.Effect<string, Problem> => {
+    const text = decoder.decode(bytes)
+    const excess = isJsonType(headers["content-type"] ?? "application/json") ? findExcess(text, bodyLimits) : null
+    return excess === null ? Effect.succeed(text) : problems.fail("invalid_request", {
+      fields: [{ path: ["body", ...excess.path].join("."), message: excess.message }]
+    })
+  }
+
+  /** Null as `slot`: the request has none. */
+  return (request: HttpServerRequest, slot: RunningRequest | null): void => {
+    const { headers, source, stream } = request
+    let known: Uint8Array | null = null
+    const bytes = Effect.suspend(() =>
+      known === null
+        ? Effect.tap(read({ headers, source, stream }, slot), (all) => Effect.sync(() => void (known = all)))
+        : Effect.succeed(known)
+    )
+    const whole = Stream.unwrap(Effect.map(Effect.orDie(bytes), (all) => Stream.make(all)))
+    const parts = Stream.pipeThroughChannel(whole, Multipart.makeChannel(headers))
+    // The other members of the body are made of these.
+    const guarded: Partial<HttpServerRequest> = {
+      arrayBuffer: Effect.orDie(Effect.map(bytes, (all) => all.slice().buffer)),
+      text: Effect.orDie(Effect.flatMap(bytes, (all) => textOf(headers, all))),
+      stream: whole,
+      multipartStream: parts,
+      multipart: Multipart.toPersisted(parts)
+    }
+    for (const [name, value] of Object.entries(guarded)) Object.defineProperty(request, name, { value })
+  }
+})

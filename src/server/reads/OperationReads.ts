@@ -1,0 +1,79 @@
+/**
+ * The reads of the operations endpoints, from a grant and checked parameters to a response.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { type ListQuery, maxPageSize } from "../../api/OperationsApi.ts"
+import type { Forbidden, InternalError, NotFound, ServiceUnavailable, Unauthorized } from "../../api/Problems.ts"
+import type { EncodedOperation, MalformedOperation } from "../../domain/EncodedOperation.ts"
+import type { GrantIdentity, GrantRefusal } from "../../domain/Grant.ts"
+import type { OperationId, OperationNotFound } from "../../domain/Operation.ts"
+import { isFiltered, type OperationQuery } from "../../domain/OperationQuery.ts"
+import { OperationStore } from "../../services/OperationStore.ts"
+import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import { TokenCipher } from "../../services/TokenCipher.ts"
+import { Lifecycle } from "../gate/Lifecycle.ts"
+import { Problems } from "../gate/ProblemResponses.ts"
+import { refuseForNow, refuseRead, withhold } from "../gate/Refusals.ts"
+import { listResponse, readResponse } from "./OperationResponses.ts"
+import { openPageToken, sealPageToken } from "./PageToken.ts"
+
+const toQuery = (query: ListQuery): OperationQuery => ({
+  states: [...new Set(query.state ?? [])],
+  type: query.type ?? null,
+  created_after: query.created_after ?? null,
+  created_before: query.created_before ?? null,
+  key: query.idempotency_key ?? null,
+  page_size: query.page_size ?? maxPageSize,
+  after: null
+})
+
+/** Makes the reads. They fail with problems of the current request. */
+export const makeOperationReads = Effect.gen(function*() {
+  const lifecycle = yield* Lifecycle
+  const store = yield* OperationStore
+  const problems = yield* Problems
+  const cipher = yield* TokenCipher
+
+  const refuseFind = (
+    error: GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable
+  ): Effect.Effect<never, NotFound | Unauthorized | Forbidden | InternalError | ServiceUnavailable> =>
+    error._tag === "OperationNotFound" ? problems.fail("operation_not_found") : refuseRead(problems, error)
+
+  const refuse = (error: StoreUnavailable) => refuseForNow(problems, error)
+
+  /** The start of the page that the query asks for. */
+  const startOf = Effect.fnUntraced(
+    function*(grant: GrantIdentity, token: string | undefined, filters: OperationQuery) {
+      if (token === undefined) return null
+      const cursor = yield* Effect.catch(openPageToken(cipher, token, { ...filters, ...grant }), refuse)
+      if (cursor !== null) return cursor
+      return yield* problems.fail("invalid_page_token", {
+        fields: [{ path: "query.page_token", message: "Expected a token of this list and these filters" }]
+      })
+    }
+  )
+
+  const find = (grant: GrantIdentity, id: OperationId) => Effect.catch(store.findEncoded(grant, id), refuseFind)
+
+  const respond = (operation: EncodedOperation, ifNoneMatch: string | undefined) =>
+    Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
+
+  return {
+    find,
+    respond,
+    get: (grant: GrantIdentity, id: OperationId, ifNoneMatch: string | undefined) =>
+      Effect.flatMap(find(grant, id), (operation) => respond(operation, ifNoneMatch)),
+
+    list: Effect.fnUntraced(function*(grant: GrantIdentity, query: ListQuery) {
+      const filters = toQuery(query)
+      const after = yield* startOf(grant, query.page_token, filters)
+      const list = Effect.catch(store.listEncoded(grant, { ...filters, after }), (error) => refuseRead(problems, error))
+      const page = yield* isFiltered(filters) ? lifecycle.admitList(grant.client_id, list) : list
+      // The store may be that of an application.
+      if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
+      const next = page.next === null ? null : sealPageToken(cipher, page.next, { ...filters, ...grant })
+      return listResponse(page, next === null ? null : yield* Effect.catch(next, refuse))
+    })
+  }
+})

@@ -1,0 +1,116 @@
+/**
+ * Reads that wait until their answer meets a condition, or their time is over.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as Latch from "effect/Latch"
+import * as Semaphore from "effect/Semaphore"
+import type { ServiceUnavailable } from "../../api/Problems.ts"
+import { noteWait } from "../../metrics/HttpMetrics.ts"
+import { CurrentSlot } from "../gate/Admission.ts"
+import { Lifecycle } from "../gate/Lifecycle.ts"
+import { Problems } from "../gate/ProblemResponses.ts"
+import type { RunningRequest } from "../gate/RunningRequests.ts"
+import { makeTurns } from "../gate/Turns.ts"
+import { ChangeWatcher } from "./ChangeWatcher.ts"
+import type { Waiter } from "./Waiters.ts"
+
+/** Reads of woken requests that run at once. One change may wake thousands, and ordinary reads need the pool as well. */
+const maxReads = 64
+
+/** The same for one client, so that its waits do not delay those of others. */
+const maxReadsPerClient = 16
+
+/** How long a woken request waits for its read. */
+const longestTurn = Duration.seconds(10)
+
+/** What a request waits for. */
+export interface Wait extends Omit<Waiter, "wake"> {
+  /** The longest wait. */
+  readonly seconds: number
+}
+
+/** What a read returned last. */
+export interface Awaited<A> {
+  readonly answer: A
+  /** Whether the wait was honoured, also if the condition held at once. */
+  readonly isHonoured: boolean
+}
+
+/** Makes the waits. A request has no slot while it waits, and no deadline. Each read has both. */
+export const makeWaits = Effect.gen(function*() {
+  const lifecycle = yield* Lifecycle
+  const watcher = yield* ChangeWatcher
+  const problems = yield* Problems
+  const clock = yield* Clock.Clock
+  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const turns = Semaphore.makeUnsafe(maxReads)
+  const turnsOfClient = makeTurns(maxReadsPerClient)
+  const tooLate = problems.fail("service_unavailable", { detail: "The store did not answer in time." })
+
+  /** Waits for its turn, and reads with a slot. */
+  const readInTurn = <A, E, R>(slot: RunningRequest, client: string, read: Effect.Effect<A, E, R>, isSlow: boolean) => {
+    const withSlot = turns.withPermit(Effect.suspend(() => {
+      lifecycle.resume(slot)
+      return read
+    }))
+    // In this order: a read that waits for others of its client holds no place of other clients.
+    const inTurn = isSlow ? lifecycle.admitList(client, withSlot) : withSlot
+    return Effect.timeoutOrElse(turnsOfClient(client, inTurn), { duration: longestTurn, orElse: () => tooLate })
+  }
+
+  /**
+   * Runs the read until the answer meets the condition, the time is over, or the shutdown begins. The answer is that of the last
+   * read, which has checked the grant. If its reads may be slow, a woken request runs `slowReread` in the turn of slow reads.
+   */
+  const until = <A, E, R>(
+    { seconds, ...waiter }: Wait,
+    read: Effect.Effect<A, E, R>,
+    isMet: (answer: A) => boolean,
+    slowReread?: Effect.Effect<A, E, R>
+  ): Effect.Effect<Awaited<A>, E | ServiceUnavailable, R> =>
+    Effect.withFiber((fiber) => {
+      const slot = Context.get(fiber.context, CurrentSlot)
+      if (slot === null) return Effect.map(read, (answer) => ({ answer, isHonoured: false }))
+      const woken = Latch.makeUnsafe(false)
+      const wake = () => void woken.openUnsafe()
+      const park = () => {
+        if (!lifecycle.park(slot, wake)) return false
+        const request = Context.getOrUndefined(fiber.context, HttpServerRequest)
+        if (request !== undefined) noteWait(request.source)
+        return true
+      }
+      const end = now() + seconds * 1000
+      const notHonoured = (answer: A) => ({ answer, isHonoured: false })
+      /** Begins with a read that the watcher precedes. */
+      const waitFrom = (first: Effect.Effect<A, E | ServiceUnavailable, R>) =>
+        watcher.during(
+          { ...waiter, wake },
+          Effect.gen(function*() {
+            let answer = yield* first
+            let isOver = false
+            while (!isMet(answer) && !isOver) {
+              if (!park()) return notHonoured(answer)
+              yield* Effect.timeoutOption(woken.await, Math.max(0, end - now()))
+              // Closed before the read: a change during the read wakes it again.
+              woken.closeUnsafe()
+              isOver = now() >= end || lifecycle.isDraining()
+              answer = yield* inTurn
+            }
+            return { answer, isHonoured: true }
+          })
+        )
+      const inTurn = readInTurn(slot, waiter.grant.client_id, slowReread ?? read, slowReread !== undefined)
+      if (watcher.isWatching()) return waitFrom(read)
+      // The watcher begins with a statement of its own, which a request that need not wait is spared.
+      return Effect.flatMap(read, (answer) => {
+        if (isMet(answer)) return Effect.succeed({ answer, isHonoured: true })
+        return park() ? waitFrom(inTurn) : Effect.succeed(notHonoured(answer))
+      })
+    })
+
+  return { until }
+})

@@ -1,0 +1,223 @@
+/** No request reaches an endpoint of the console without a session, from another page, or without the anti-forgery token. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { ConsoleApi } from "../../../../src/operator/console/ConsoleApi.ts"
+import { pathsOf } from "../../../../src/server/gate/Edge.ts"
+import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
+import { detailOf, FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
+import { cookiesOf, signIn, type Visit, Visitor } from "../../../fixtures/console/Visitor.ts"
+
+const Served = Layer.provideMerge(consoleServer(FakeLedger.services), FakeLedger.layer)
+
+const test = (rule: string, body: () => Effect.Effect<void, never, ConsoleServer | FakeLedger>) =>
+  it.effect(rule, () => Effect.provide(body(), Served))
+
+const { id } = detailOf(1).operation
+
+const pathOf = (template: string) => template.replace(":id", id)
+
+/** Every endpoint. */
+const endpoints = [
+  ...pathsOf([ConsoleApi]).flatMap(({ methods, path }) => methods.map((method) => [method, pathOf(path)] as const)),
+  ["GET", "/console/api/events"] as const
+]
+
+const bodyOf = (method: string) =>
+  method === "POST" ? { body: JSON.stringify({ action: "review", revision: 3, reason: null }) } : {}
+
+const codeOf = ({ text }: { readonly text: string }) => (JSON.parse(text) as { readonly code: string }).code
+
+const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"]
+const paths = [...new Set(endpoints.map(([, path]) => path)), "/console/api", "/console/api/other"]
+
+/** Text that a header may hold. */
+const token = fc.stringMatching(/^[A-Za-z0-9_-]{0,64}$/)
+
+const foreignOrigins = ["null", "https://evil.example", "http://127.0.0.1", "http://127.0.0.1:1", ""]
+
+describe("the guard of the console", () => {
+  it("knows every endpoint", () => {
+    assert.isAbove(endpoints.length, 7)
+    assert.deepInclude(endpoints, ["POST", `/console/api/operations/${id}/actions`])
+  })
+
+  test("answers every method on every path of the API with 401 if the cookie is missing or forged", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const { performed } = yield* FakeLedger
+      const signedIn = yield* signIn(port, link())
+      const [[name, value] = ["", ""]] = [...signedIn.cookies]
+      const cookies = fc.oneof(
+        fc.constant(null),
+        token.filter((text) => text !== value),
+        fc.nat(value.length - 1).map((at) => value.slice(0, at)),
+        fc.constantFrom(`${value}A`, value.toLowerCase(), `${value}; ${name}=${value}`, `other; ${name}=${value}`)
+      )
+      const forged = fc.tuple(fc.constantFrom(...methods), fc.constantFrom(...paths), cookies)
+      yield* Effect.promise(() =>
+        fc.assert(
+          fc.asyncProperty(forged, async ([method, path, cookie]) => {
+            const visitor = new Visitor(port)
+            visitor.csrfToken = signedIn.csrfToken
+            if (cookie !== null) visitor.cookies.set(name, cookie)
+            const answer = await Effect.runPromise(visitor.send(path, { method, ...bodyOf(method) }))
+            assert.deepStrictEqual([answer.status, codeOf(answer)], [401, "no_session"])
+          }),
+          { numRuns: 300 }
+        )
+      )
+      assert.deepStrictEqual(performed, [])
+    }))
+
+  test("answers no endpoint after the sign-out, and removes the cookie", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const visitor = yield* signIn(port, link())
+      const before = new Map(visitor.cookies)
+      const left = yield* visitor.send("/console/api/session", { method: "DELETE" })
+      assert.strictEqual(left.status, 204)
+      assert.strictEqual(visitor.cookies.size, 0)
+      for (const [name, value] of before) visitor.cookies.set(name, value)
+      for (const [method, path] of endpoints) {
+        assert.strictEqual((yield* visitor.send(path, { method, ...bodyOf(method) })).status, 401, `${method} ${path}`)
+      }
+    }))
+
+  test("refuses changes without the anti-forgery token of their session", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const { performed } = yield* FakeLedger
+      const visitor = yield* signIn(port, link())
+      const { csrfToken } = visitor
+      const tokens = ["", csrfToken.slice(1), `${csrfToken}A`, csrfToken.toLowerCase(), `${csrfToken}, ${csrfToken}`]
+      for (const [method, path] of endpoints.filter(([method]) => method !== "GET")) {
+        for (const token of [undefined, ...tokens]) {
+          const headers = { "x-csrf-token": token }
+          const refused = yield* visitor.send(path, { method, headers, ...bodyOf(method) })
+          assert.deepStrictEqual([refused.status, codeOf(refused)], [403, "wrong_csrf_token"], `${method} ${token}`)
+        }
+      }
+      assert.deepStrictEqual(performed, [])
+      assert.strictEqual((yield* visitor.send("/console/api/session")).status, 200, "the session has not ended")
+    }))
+
+  test("refuses changes with the anti-forgery token of another session", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const { performed } = yield* FakeLedger
+      const first = yield* signIn(port, link())
+      yield* TestClock.adjust("1 minute")
+      yield* new Visitor(port).send("/console")
+      const second = yield* signIn(port, link())
+      assert.notStrictEqual(first.csrfToken, second.csrfToken)
+      first.csrfToken = second.csrfToken
+      for (const [method, path] of endpoints.filter(([method]) => method !== "GET")) {
+        const refused = yield* first.send(path, { method, ...bodyOf(method) })
+        assert.deepStrictEqual([refused.status, codeOf(refused)], [403, "wrong_csrf_token"])
+      }
+      assert.deepStrictEqual(performed, [])
+    }))
+
+  test("refuses changes from other origins, and those whose origin is unknown", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const { performed } = yield* FakeLedger
+      const visitor = yield* signIn(port, link())
+      for (const [method, path] of endpoints.filter(([method]) => method !== "GET")) {
+        for (const origin of [...foreignOrigins, `http://localhost:${port}`, `https://127.0.0.1:${port}`, undefined]) {
+          const refused = yield* visitor.send(path, { method, headers: { origin }, ...bodyOf(method) })
+          assert.deepStrictEqual([refused.status, codeOf(refused)], [403, "foreign_origin"], `${method} ${origin}`)
+        }
+      }
+      assert.deepStrictEqual(performed, [])
+    }))
+
+  test("refuses what the browser marks as a request of another site, or of another port of this host", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const { performed } = yield* FakeLedger
+      const visitor = yield* signIn(port, link())
+      for (const [method, path] of endpoints) {
+        for (const site of ["cross-site", "same-site", ...method === "GET" ? [] : ["none"]]) {
+          const refused = yield* visitor.send(path, { method, headers: { "sec-fetch-site": site }, ...bodyOf(method) })
+          assert.deepStrictEqual(
+            [refused.status, codeOf(refused)],
+            [403, "foreign_origin"],
+            `${method} ${path} ${site}`
+          )
+        }
+      }
+      assert.deepStrictEqual(performed, [])
+    }))
+
+  test("serves browsers that send no fetch metadata", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const visitor = yield* signIn(port, link())
+      const headers = { "sec-fetch-site": undefined }
+      assert.strictEqual((yield* visitor.send("/console/api/session", { headers })).status, 200)
+      assert.strictEqual((yield* visitor.send("/console/api/session", { method: "DELETE", headers })).status, 204)
+    }))
+
+  test("sets cookies that scripts cannot read and that stay on this site, below the path of the console", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const answer = yield* new Visitor(port).open(link())
+      const [line = "", ...others] = answer.headers["set-cookie"] ?? []
+      assert.deepStrictEqual(others, [])
+      const [pair, ...attributes] = line.split("; ")
+      assert.match(pair!, new RegExp(`^gateway_console_${port}_session=[A-Za-z0-9_-]{43}$`))
+      assert.sameMembers(attributes, ["HttpOnly", "SameSite=Strict", "Path=/console"])
+    }))
+
+  test("gives each sign-in an id and an anti-forgery token of its own", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const visitor = yield* signIn(port, link())
+      const [[, id] = ["", ""]] = [...visitor.cookies]
+      assert.notStrictEqual(id, visitor.csrfToken)
+      assert.deepStrictEqual(cookiesOf(yield* visitor.send("/console/api/session")), [])
+    }))
+
+  test("answers requests that do not meet the contract with 400, 404, 405, 413 and 415, as JSON that repeats nothing", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const { performed } = yield* FakeLedger
+      const visitor = yield* signIn(port, link())
+      const actions = `/console/api/operations/${id}/actions`
+      const marker = "<script>marker"
+      const post = (body: string, headers: Visit["headers"] = {}) => ({ method: "POST", body, headers })
+      const action = (members: object) => JSON.stringify({ action: "review", revision: 3, reason: null, ...members })
+      const cases: ReadonlyArray<readonly [number, string, Visit]> = [
+        [400, actions, post(action({ action: marker }))],
+        [400, actions, post(action({ revision: "3" }))],
+        [400, actions, post(action({ reason: "x".repeat(1025) }))],
+        [400, actions, post(`{"action": "${marker}`)],
+        [400, actions, post("")],
+        [400, `/console/api/operations/${marker}`.replace("<", "%3C"), {}],
+        [400, "/console/api/operations?state=marker", {}],
+        [400, "/console/api/operations?queue=marker", {}],
+        [400, "/console/api/operations?after=marker", {}],
+        [400, "/console/api/overview?hours=2", {}],
+        [400, "/console/api/find", {}],
+        [400, `/console/api/find?text=${"x".repeat(1025)}`, {}],
+        [404, "/console/api/other", {}],
+        [404, "/console/api", {}],
+        [405, "/console/api/session", { method: "PUT", body: "{}" }],
+        [405, "/console/api/events", { method: "DELETE" }],
+        [413, actions, post(action({ reason: marker, more: "x".repeat(20_000) }))],
+        [400, actions, post(action({}), { "transfer-encoding": "chunked" })],
+        [415, actions, post(action({}), { "content-type": "text/plain" })],
+        [415, actions, post(action({}), { "content-type": undefined })]
+      ]
+      for (const [status, path, visit] of cases) {
+        const refused = yield* visitor.send(path, visit)
+        assert.strictEqual(refused.status, status, `${path} ${visit.body?.slice(0, 40)}: ${refused.text}`)
+        assert.hasAllKeys(JSON.parse(refused.text), ["code", "message"])
+        assert.notInclude(refused.text, "marker")
+      }
+      assert.deepStrictEqual(performed, [])
+    }))
+})
