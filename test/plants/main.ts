@@ -22,7 +22,7 @@ import { subjects } from "./subjects.ts"
 
 const values = readOptions(import.meta.url, {
   check: flag("Only checks that each old text occurs exactly once in its file, and that the named tests exist"),
-  changed: text("Plants in files that differ from this commit (HEAD without REF)", {
+  changed: text("Plants whose file or tests differ from this commit (HEAD without REF)", {
     takes: "[REF]",
     default: null,
     bare: "HEAD"
@@ -54,9 +54,9 @@ if (values.check || problems.length > 0) {
 
 const { only, subject: wanted } = values
 const changed = values.changed === null ? null : filesChangedSince(values.changed)
-const chosen = all.filter(({ plant: { file, rule }, subject }) =>
+const chosen = all.filter(({ plant: { file, rule, tests }, subject }) =>
   wanted.includes(subject) &&
-  (changed === null || changed.includes(file)) &&
+  (changed === null || [file, ...tests.map(({ path }) => path)].some((name) => changed.includes(name))) &&
   (only === null || [rule, file].some((name) => name.includes(only)))
 )
 

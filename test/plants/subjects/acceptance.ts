@@ -49,13 +49,6 @@ export const acceptance: ReadonlyArray<Plant> = [
     tests: [postgres("services/AcceptAll")]
   },
   {
-    rule: "batches insert their keys in one order, and never wait for each other in a circle",
-    file: statements,
-    from: "    ORDER BY r.key COLLATE \"C\", r.position\n",
-    to: "    ORDER BY r.key COLLATE \"C\" DESC, r.position\n",
-    tests: [postgres("services/AcceptAll"), postgres("services/AcceptAllRaces")]
-  },
-  {
     rule: "the scopes of a credential limit those of its grant",
     file: statements,
     from: "($4 = ANY (g.scopes) AND ($5::text[] IS NULL OR $4 = ANY ($5)))",

@@ -19,7 +19,7 @@ export const feed: ReadonlyArray<Plant> = [
     rule: "a token keeps every transaction that was running below its place",
     file: positions,
     from: "position > from.high.position && position < last.position)",
-    to: "position > from.high.position && position < last.position && page.isWhole)",
+    to: "position > from.high.position && position < last.position && isWhole)",
     tests: [unit("services/ChangePosition")]
   },
   {
@@ -99,13 +99,6 @@ export const feed: ReadonlyArray<Plant> = [
       "              woken.closeUnsafe()\n              isOver = now() >= end || lifecycle.isDraining()\n              answer = yield* inTurn\n",
     to:
       "              isOver = now() >= end || lifecycle.isDraining()\n              answer = yield* inTurn\n              woken.closeUnsafe()\n",
-    tests: [unit("server/Waits")]
-  },
-  {
-    rule: "a wait always ends with a read after its time",
-    file: waits,
-    from: "              isOver = now() >= end || lifecycle.isDraining()\n              answer = yield* inTurn\n",
-    to: "              answer = yield* inTurn\n              isOver = now() >= end || lifecycle.isDraining()\n",
     tests: [unit("server/Waits")]
   },
   {

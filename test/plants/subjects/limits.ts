@@ -1,5 +1,5 @@
 /** Mistakes in limits: of providers, which all workers share, and of clients, which never take the share of others. */
-import { type Plant, postgres, unit } from "../Plant.ts"
+import { type Plant, postgres, system, unit } from "../Plant.ts"
 
 const slots = "src/services/internal/providerSlots.ts"
 const sql = "src/services/sql/SqlProviderLimits.ts"
@@ -24,25 +24,11 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [postgres("services/ProviderLimits")]
   },
   {
-    rule: "a provider is never closed for longer than the longest pause",
-    file: sql,
-    from: "Math.min(Duration.toMillis(pause) * 1000, longestPause)",
-    to: "Duration.toMillis(pause) * 1000",
-    tests: [postgres("services/ProviderLimits")]
-  },
-  {
     rule: "no slot of a provider comes before the end of its pause",
     file: slots,
     from: "Math.max(Math.min(until, horizon + burst * spacing), opens)",
     to: "Math.min(until, horizon + burst * spacing)",
     tests: [unit("services/ProviderSlots")]
-  },
-  {
-    rule: "the clock of the database counts after the lock of the row",
-    file: sql,
-    from: "  ), present AS MATERIALIZED (\n    SELECT *, ${now}::float8 AS now FROM old\n",
-    to: "  ), present AS MATERIALIZED (\n    SELECT *, extract(epoch FROM now())::float8 * 1000000 AS now FROM old\n",
-    tests: [postgres("services/ProviderLimits")]
   },
   {
     rule: "status reads never take the reserved slots of submissions",
@@ -73,13 +59,6 @@ export const limits: ReadonlyArray<Plant> = [
     tests: [unit("submission/RequestSlots")]
   },
   {
-    rule: "a request never begins before its slot",
-    file: requests,
-    from: "for (let left = millis; left > 0; left = millis - (yield* monotonicElapsed(answeredAt))) {",
-    to: "for (let left = millis; left > 0; left = millis - (yield* elapsed(answeredAt))) {",
-    tests: [unit("submission/RequestSlots")]
-  },
-  {
     rule: "a local failure never counts for the circuit of a provider",
     file: circuit,
     from: "    && (error.isLocal === true || error.isPermanent === true || error.retryAfter !== undefined)",
@@ -91,7 +70,7 @@ export const limits: ReadonlyArray<Plant> = [
     file: "src/submission/ProviderPause.ts",
     from: "      pause.isProbing = true\n",
     to: "",
-    tests: [unit("submission/LocalFailures")]
+    tests: [unit("submission/LocalFailures", "is probed by no second operation")]
   },
   {
     rule: "no client takes all slots of the gateway",
@@ -126,7 +105,7 @@ export const limits: ReadonlyArray<Plant> = [
     file: "src/server/RateLimits.ts",
     from: "`${client_id} ${subject}`",
     to: "`${client_id}`",
-    tests: [unit("attacks/Quotas")]
+    tests: [system("attacks/RateLimits", "share their quota among all of their grants")]
   },
   {
     rule: "only a trusted proxy names the address of a client",

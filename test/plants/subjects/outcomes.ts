@@ -103,8 +103,9 @@ export const outcomes: ReadonlyArray<Plant> = [
   {
     rule: "after a revocation the worker never begins another attempt",
     file: attempts,
-    from: "if (mayStillSend === false) return yield* new AuthorizationRevoked()",
-    to: "if (mayStillSend === false && timed.probeOf !== null) return yield* new AuthorizationRevoked()",
+    from:
+      "  if (mayStillSend === false) return yield* new AuthorizationRevoked()\n  if (mayStillSend === true && (yield*",
+    to: "  if (mayStillSend !== null && (yield*",
     tests: [unit("submission/SubmissionWorker")]
   },
   {

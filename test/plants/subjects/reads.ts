@@ -45,13 +45,6 @@ export const reads: ReadonlyArray<Plant> = [
     tests: [postgres("services/Standing"), postgres("services/EncodedReads")]
   },
   {
-    rule: "a fact of a standing that is neither true nor false refuses",
-    file: standing,
-    from: "THEN 0 ELSE ${bits[name]} END`",
-    to: "IS NOT FALSE THEN 0 ELSE ${bits[name]} END`",
-    tests: [postgres("services/Standing"), postgres("services/EncodedReads")]
-  },
-  {
     rule: "a wait ends also when its grant is not there any more",
     file: statements,
     from: ") IS DISTINCT FROM ${goodStanding}",

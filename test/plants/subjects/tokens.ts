@@ -86,8 +86,15 @@ export const tokens: ReadonlyArray<Plant> = [
     rule: "an introspected token is good only when active is true",
     file: introspection,
     from: "answer[\"active\"] === true && isAccessToken(answer)",
-    to: "answer[\"active\"] !== false && isAccessToken(answer)",
-    tests: [unit("oauth/Introspection"), unit("oauth/IntrospectionServer")]
+    to: "isAccessToken(answer)",
+    tests: [unit("oauth/Introspection")]
+  },
+  {
+    rule: "an answer that does not say whether a token is active never refuses the token",
+    file: introspection,
+    from: "if (typeof answer[\"active\"] === \"boolean\") return answer",
+    to: "if (answer[\"active\"] !== undefined) return answer",
+    tests: [unit("oauth/Introspection")]
   },
   {
     rule: "a refresh token is never an access token",
@@ -215,7 +222,7 @@ export const tokens: ReadonlyArray<Plant> = [
     from: "gatewayClientId(clientPrefix, IssuerClientId.make(verified.client_id))",
     to:
       "gatewayClientId(verified.client_id.startsWith(clientPrefix) ? \"\" : clientPrefix, IssuerClientId.make(verified.client_id))",
-    tests: [system("authorization/SeveralIssuers", "each have their own clients")]
+    tests: [unit("verification/GrantProvisioning")]
   },
   {
     rule: "a token that contradicts its grant is never taken for a registered one",
