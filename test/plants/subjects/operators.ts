@@ -103,7 +103,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/admin/console/access/operatorOf.ts",
     from: "email_verified === true ? email : undefined",
     to: "email_verified === false ? undefined : email",
-    tests: [unit("admin/console/OidcAccess")]
+    tests: [unit("admin/console/ConsoleSettings")]
   },
   {
     rule: "a sign-in always ends the session before it",
