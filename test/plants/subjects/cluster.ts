@@ -244,12 +244,5 @@ export const cluster: ReadonlyArray<Plant> = [
     to:
       "    Effect.runCallback(effect, {\n      onExit: (exit) => {\n        const served = waiting\n        waiting = []\n",
     tests: [unit("node/ReadIndex"), unit("node/confirmReplication")]
-  },
-  {
-    rule: "what a standby cannot serve in time the primary serves",
-    file: "src/node/StandbyReads.ts",
-    from: "        Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(silent) })\n",
-    to: "        Effect.timeoutOrElse({ duration: 60_000, orElse: () => Effect.fail(silent) })\n",
-    tests: [system("replication/StandbyReads", "whose sessions are silent leaves its reads")]
   }
 ]

@@ -42,7 +42,7 @@ export const holds: ReadonlyArray<Plant> = [
     file: rescues,
     from: "    ORDER BY due_at LIMIT ${limit}\n    FOR UPDATE SKIP LOCKED\n  ), lost",
     to: "    ORDER BY due_at LIMIT ${limit}\n  ), lost",
-    tests: [postgres("services/Outcomes", "races with a record for a stale claim")]
+    tests: [postgres("services/LockedWork")]
   },
   {
     rule: "a held operation is released only once nobody can send it any more",
@@ -154,25 +154,11 @@ export const holds: ReadonlyArray<Plant> = [
     tests: [system("switchover/Switchover", "leaves held what an operator, an earlier failover")]
   },
   {
-    rule: "a switchover releases only holds with its own mark",
-    file: switchover,
-    from: "THEN o.due_at = ${instant(\"$2\")} AND NOT EXISTS (",
-    to: "THEN NOT EXISTS (",
-    tests: [system("switchover/Switchover", "leaves held what an operator, an earlier failover")]
-  },
-  {
     rule: "a switchover begins only without running workers",
     file: switchover,
     from: "      if (workers.length > 0) return yield* new WorkersRunning({ workers })\n",
     to: "",
     tests: [system("switchover/Switchover", "does not begin while a worker reports itself")]
-  },
-  {
-    rule: "a switchover releases nothing on a primary without its record",
-    file: switchover,
-    from: "    if (!now.has_record) return \"lost_hold\"\n",
-    to: "",
-    tests: [system("switchover/Switchover", "releases nothing on a standby that missed the holds")]
   },
   {
     rule: "a claim on a server that went back is never sent",

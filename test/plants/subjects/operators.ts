@@ -178,13 +178,6 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [system("services/Roles", "are equal to those in the documentation")]
   },
   {
-    rule: "privileges that an earlier version granted are always revoked",
-    file: roles,
-    from: "    wrap(`REVOKE ALL ON ${[...tables].join(\", \")} FROM ${everyone};`),\n",
-    to: "",
-    tests: [system("services/Roles", "lose the privileges of an earlier version")]
-  },
-  {
     rule: "a token never appears in a path of the log",
     file: "src/server/TokenMask.ts",
     from: "  if (isEncodedToken(before)) return \"…\"\n",

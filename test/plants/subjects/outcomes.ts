@@ -63,7 +63,9 @@ export const outcomes: ReadonlyArray<Plant> = [
     file: settlement,
     from: "findContradiction(names, { id, reference: null })",
     to: "findContradiction({ ...names, operation_id: id }, { id, reference: null })",
-    tests: [unit("submission/Settlement")]
+    tests: [
+      postgres("attacks/ForeignEvidence", "is indeterminate if the answer to a submission names another operation id")
+    ]
   },
   {
     rule: "an interruption while sending is always uncertain",
@@ -98,7 +100,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     file: decision,
     from: "  return contradiction === null ? decideByRule",
     to: "  return contradiction?.member !== \"operation_id\" ? decideByRule",
-    tests: [unit("submission/ReconcilerRules"), unit("submission/Reconciler")]
+    tests: [postgres("attacks/ForeignEvidence", "is only a review if a status read names another operation id")]
   },
   {
     rule: "after a revocation the worker never begins another attempt",
@@ -106,7 +108,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     from:
       "  if (mayStillSend === false) return yield* new AuthorizationRevoked()\n  if (mayStillSend === true && (yield*",
     to: "  if (mayStillSend !== null && (yield*",
-    tests: [unit("submission/SubmissionWorker")]
+    tests: [postgres("attacks/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")]
   },
   {
     rule: "without an answer of the database the worker never begins another attempt",
@@ -115,7 +117,7 @@ export const outcomes: ReadonlyArray<Plant> = [
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), null)",
     to:
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), true)",
-    tests: [unit("submission/SubmissionWorker")]
+    tests: [postgres("attacks/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
   },
   {
     rule: "no attempt begins after the send deadline",
@@ -170,7 +172,14 @@ export const outcomes: ReadonlyArray<Plant> = [
       "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n"
       + "    FOR UPDATE OF o SKIP LOCKED",
     to: "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}",
-    tests: [postgres("services/StatusReads")]
+    tests: [postgres("services/LockedWork")]
+  },
+  {
+    rule: "a held operation is examined by one reader at most",
+    file: statusReads,
+    from: "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n    FOR UPDATE OF o SKIP LOCKED",
+    to: "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}",
+    tests: [postgres("services/LockedWork")]
   },
   {
     rule: "a status is read only while a grant allows it",
