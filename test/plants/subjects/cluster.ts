@@ -196,13 +196,6 @@ export const cluster: ReadonlyArray<Plant> = [
     tests: [system("replication/ConfirmedStatements", "asks for the position of the standby")]
   },
   {
-    rule: "synchronous_commit = off never confirms a statement",
-    file: replication,
-    from: "IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN",
-    to: "IF current_setting('synchronous_commit') IN ('off', 'local') THEN",
-    tests: [system("replication/ConfirmedStatements", "tells what a standby has, and nothing else")]
-  },
-  {
     rule: "a failed COMMIT always ends its transaction",
     file: connection,
     from: "        if (text === \"COMMIT\") this.isInTransaction = false\n        // An error without",

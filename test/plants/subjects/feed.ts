@@ -53,8 +53,8 @@ export const feed: ReadonlyArray<Plant> = [
   {
     rule: "a moved ledger always puts new changes behind the restored ones",
     file: migration,
-    from: "coalesce((SELECT max(change_position + 0) FROM operations), 0) + 1\n        - pg_snapshot",
-    to: "coalesce((SELECT max(change_position + 0) FROM operations), 0)\n        - pg_snapshot",
+    from: "- pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+    to: "- pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
     tests: [postgres("services/ChangeHistory")]
   },
   {
@@ -90,7 +90,7 @@ export const feed: ReadonlyArray<Plant> = [
     file: "src/services/sql/changeStatements.ts",
     from: "  WHERE m.high <= excluded.high`",
     to: "`",
-    tests: [postgres("services/ChangeMarks")]
+    tests: [postgres("services/ChangeMarks", "never goes back")]
   },
   {
     rule: "a change during the read of a wait wakes it again",
