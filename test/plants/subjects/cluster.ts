@@ -200,21 +200,21 @@ export const cluster: ReadonlyArray<Plant> = [
     file: connection,
     from: "        if (text === \"COMMIT\") this.isInTransaction = false\n        // An error without",
     to: "        // An error without",
-    tests: [unit("node/confirmReplication")]
+    tests: [unit("node/ConfirmedConnection")]
   },
   {
     rule: "an error of the server is told only after its confirmation",
     file: connection,
     from: "return sqlState(error) === \"\" ? Effect.void : confirmOutside",
     to: "return Effect.void",
-    tests: [unit("node/confirmReplication")]
+    tests: [unit("node/ConfirmedConnection")]
   },
   {
     rule: "a result within a transaction is confirmed with its COMMIT",
     file: connection,
     from: "else if (text === \"COMMIT\" || text === \"ROLLBACK\") this.isInTransaction = false",
     to: "else if (text === \"ROLLBACK\") this.isInTransaction = false",
-    tests: [unit("node/confirmReplication")]
+    tests: [unit("node/ConfirmedConnection")]
   },
   {
     rule: "a read of a standby is told only after its primary is confirmed",
