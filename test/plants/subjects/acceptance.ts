@@ -11,14 +11,14 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: statements,
     from: "FOR SHARE OF g, c, p NOWAIT",
     to: "FOR SHARE OF g, p NOWAIT",
-    tests: [postgres("services/Acceptance"), postgres("services/Revocation"), postgres("attacks/LockedRows")]
+    tests: [postgres("services/Revocation", "are ordered: a request waits")]
   },
   {
     rule: "an acceptance and a revocation of its grant always have an order",
     file: statements,
     from: "FOR SHARE OF g, c, p NOWAIT",
     to: "FOR SHARE OF c, p NOWAIT",
-    tests: [postgres("services/Acceptance"), postgres("services/Revocation"), postgres("attacks/LockedRows")]
+    tests: [postgres("services/Revocation", "are ordered")]
   },
   {
     rule: "an acceptance never waits for a locked row with its connection",

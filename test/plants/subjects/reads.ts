@@ -127,7 +127,7 @@ export const reads: ReadonlyArray<Plant> = [
     from:
       "if (\"access_token\" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))\n",
     to: "",
-    tests: [postgres("server/Credentials")]
+    tests: [unit("server/Mounting")]
   },
   {
     rule: "the entity tag changes with a review",
