@@ -1,5 +1,5 @@
 /** Mistakes in acceptances: a request binding always returns its operation, and only a good grant binds a key. */
-import { type Plant, postgres, unit } from "../Plant.ts"
+import { type Plant, postgres } from "../Plant.ts"
 
 const statements = "src/services/sql/acceptStatements.ts"
 const one = "src/services/sql/SqlAcceptance.ts"
@@ -63,16 +63,6 @@ export const acceptance: ReadonlyArray<Plant> = [
     tests: [postgres("services/Acceptance")]
   },
   {
-    rule: "workers hear of an operation only once it is recorded",
-    file: one,
-    from:
-      "      const refused = refusal(row, scope)\n      if (refused !== null) return yield* refused\n      if (row.id !== null) {\n"
-      + "        yield* signal.announce(row.provider)\n",
-    to: "      yield* signal.announce(row.provider)\n      const refused = refusal(row, scope)\n"
-      + "      if (refused !== null) return yield* refused\n      if (row.id !== null) {\n",
-    tests: [unit("services/MemoryLedger"), postgres("services/Acceptance")]
-  },
-  {
     rule: "a repeated request of one batch gets the operation only if it is the same",
     file: all,
     from: ": repeated(operation, digest === prepared.digest)",
@@ -92,13 +82,5 @@ export const acceptance: ReadonlyArray<Plant> = [
     from: "          Effect.forEach(batch, (prepared) => acceptAlone(grant, prepared, scope))",
     to: "          Effect.succeed(batch.map((): Acceptance => Exit.die(defect)))",
     tests: [postgres("services/AcceptAll")]
-  },
-  {
-    rule: "the log of a failed batch never has the message of the database",
-    file: all,
-    from: "sqlstate: isSqlError(defect) ? sqlState(defect) : \"\"",
-    to:
-      "sqlstate: isSqlError(defect) ? sqlState(defect) : \"\", cause: String(defect instanceof Error ? defect.cause : defect)",
-    tests: [postgres("services/AcceptAll"), postgres("services/PayloadSecrecy")]
   }
 ]

@@ -45,7 +45,7 @@ export const holds: ReadonlyArray<Plant> = [
     tests: [postgres("services/LockedWork")]
   },
   {
-    rule: "a held operation is released only once nobody can send it any more",
+    rule: "a held operation is released only once its earlier claim holder can send it no more",
     file: holdsFile,
     from: "${isExamined} AND o.send_before <= now()\n",
     to: "${isExamined}\n",
@@ -62,8 +62,8 @@ export const holds: ReadonlyArray<Plant> = [
     rule: "a status read releases only the hold that it examined",
     file: holdsFile,
     from: "NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)",
-    to: "NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before <= now())",
-    tests: [postgres("services/HeldRelease")]
+    to: "NOT o.acknowledged AND $2::timestamptz IS NOT DISTINCT FROM $2::timestamptz",
+    tests: [postgres("services/HeldRelease", "by a status read from before a later hold")]
   },
   {
     rule: "a release of all never releases an acknowledged operation",
@@ -94,7 +94,7 @@ export const holds: ReadonlyArray<Plant> = [
       "  const holdEverything = Effect.tap(\n    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => endAllClaims\n  )",
     to:
       "  const holdEverything = Effect.andThen(\n    endAllClaims,\n    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length)\n  )",
-    tests: [postgres("services/ReturnedClaims"), postgres("services/Held")]
+    tests: [postgres("services/ConcurrentClaims", "end with a hold of all operations")]
   },
   {
     rule: "a move of the ledger always ends the claims",
