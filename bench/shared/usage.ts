@@ -13,6 +13,8 @@ export interface Option<A> {
   readonly meaning: string
   /** Stands for its value in the help. Null: it takes none. */
   readonly takes: string | null
+  /** Its value if it is given without one. Absent: it needs one. */
+  readonly bare?: string | undefined
   /** Decodes its values, in the order in which they were given. Throws `InvalidCall`. */
   readonly decode: (given: ReadonlyArray<string | boolean>, flag: string) => A
 }
@@ -71,6 +73,8 @@ interface TextRules<Fallback> {
   readonly takes: string
   /** Null: the meaning says what applies without the option. */
   readonly default: Fallback
+  /** The text if the option is given without one. Absent: it needs one. */
+  readonly bare?: string
   /** What is wrong with the text, such as `must be a file`. Null: nothing. */
   readonly problem?: (text: string) => string | null
 }
@@ -78,10 +82,11 @@ interface TextRules<Fallback> {
 /** A text. */
 export const text = <Fallback extends string | null>(
   meaning: string,
-  { default: fallback, problem = () => null, takes }: TextRules<Fallback>
+  { bare, default: fallback, problem = () => null, takes }: TextRules<Fallback>
 ): Option<string | Fallback> => ({
   meaning: withDefault(meaning, fallback),
   takes,
+  bare,
   decode: (given, flag) => {
     const last = given.at(-1)
     if (last === undefined) return fallback
@@ -133,9 +138,13 @@ export const parseOptions = <Config extends Options>(args: ReadonlyArray<string>
   const types = Object.entries(config).map(([name, { takes }]) =>
     [name, { type: takes === null ? "boolean" : "string", multiple: true }] as const
   )
+  const complete = args.flatMap((arg, n) => {
+    const bare = arg.startsWith("--") ? config[arg.slice(2)]?.bare : undefined
+    return bare === undefined || args[n + 1]?.startsWith("-") === false ? [arg] : [arg, bare]
+  })
   const parse = (): Readonly<Record<string, ReadonlyArray<string | boolean> | undefined>> => {
     try {
-      return parseArgs({ args: [...args], options: Object.fromEntries(types) }).values
+      return parseArgs({ args: complete, options: Object.fromEntries(types) }).values
     } catch (error) {
       throw new InvalidCall(error instanceof Error ? error.message.replaceAll(/\s+/g, " ") : String(error))
     }

@@ -57,6 +57,25 @@ layer(PostgresLedger, { excludeTestServices: true })("a revocation", (it) => {
         }
       }))
 
+    it.effect(`keeps its time when it is renewed by a clock that was set back (${mode})`, ({ skip }) =>
+      Effect.gen(function*() {
+        skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
+        const sql = yield* SqlClient.SqlClient
+        const registration = newRegistration()
+        yield* revocations["its client"](registration)
+        const { client_id } = registration
+        yield* sql`ALTER TABLE grant_revocations DISABLE TRIGGER grant_revocations_guard`
+        yield* sql`UPDATE grant_revocations SET revoked_at = '2100-01-01' WHERE client_id = ${client_id}`
+        yield* sql`ALTER TABLE grant_revocations ENABLE ALWAYS TRIGGER grant_revocations_guard`
+        const rows = yield* attempt(
+          mode,
+          "UPDATE grant_revocations SET revoked_at = '3000-01-01' WHERE client_id = $1",
+          [client_id],
+          `SELECT revoked_at = '2100-01-01' AS kept FROM grant_revocations WHERE client_id = '${client_id}'`
+        )
+        assert.deepStrictEqual(rows, [{ kept: true }])
+      }))
+
     it.effect(`of one grant, and the registration by an event, are dated by the database (${mode})`, ({ skip }) =>
       Effect.gen(function*() {
         skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")

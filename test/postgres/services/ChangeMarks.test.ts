@@ -1,12 +1,12 @@
 /** Workers mark how far the changes have come, so that change tokens survive a failover. */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import * as ChangeMarker from "../../../src/submission/ChangeMarker.ts"
 import { submittingStatement } from "../../fixtures/Changes.ts"
 import { accept, issue, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { openTransaction } from "../../fixtures/Pools.ts"
+import { anotherProcess, openTransaction, untilWaiting } from "../../fixtures/Pools.ts"
 
 interface Mark {
   readonly high: number
@@ -76,6 +76,25 @@ layer(PostgresLedger, { excludeTestServices: true })("A mark of the changes", (i
       const { after } = yield* markNow
       assert.strictEqual(after.high, yield* lastPosition)
     }))
+
+  it.effect("never goes back: a worker that waited for a further mark leaves it", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const another = yield* Layer.build(anotherProcess({ maxConnections: 1 }))
+      const { identity } = yield* issue()
+      yield* accept(identity)
+      yield* sql`UPDATE change_marks SET marked_at = 'epoch'`
+      const run = yield* openTransaction
+      yield* run("UPDATE change_marks SET high = high + 1000000")
+      const marking = yield* Effect.forkChild(
+        Effect.provideContext(SubmissionQueue.use(({ markChanges }) => markChanges), another)
+      )
+      yield* untilWaiting(1)
+      yield* run("COMMIT")
+      yield* Fiber.join(marking)
+      assert.isAbove((yield* mark).high, yield* lastPosition)
+      yield* sql`UPDATE change_marks SET high = high - 1000000`
+    }).pipe(Effect.scoped))
 
   it.effect("is made by the workers, again and again", () =>
     Effect.gen(function*() {

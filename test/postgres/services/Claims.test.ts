@@ -215,6 +215,29 @@ queueConformance("an operation that waits to be claimed", (it) => {
       assert.deepStrictEqual([...yield* claimIds(grant.provider, 3)].toSorted(), ready.toSorted())
     }))
 
+  it.effect("waits until it is due, also while another operation that waits is due", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const { grant, identity } = yield* issueAtNewProvider()
+      const other = yield* issueAtNewProvider({ provider: grant.provider })
+      const connect = (grantOf: typeof grant, connected: boolean) =>
+        grants.setProviderConnected(grantOf.provider_connection_id, connected)
+      const putOff = Effect.fnUntraced(function*(grantOf: typeof grant) {
+        yield* connect(grantOf, false)
+        assert.deepStrictEqual(yield* claimIds(grant.provider), [])
+        yield* connect(grantOf, true)
+      })
+      const { operation: early } = yield* accept(identity)
+      yield* putOff(grant)
+      yield* pass("5 minutes")
+      const { operation: late } = yield* accept(other.identity)
+      yield* putOff(other.grant)
+      yield* pass("6 minutes")
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [early.id])
+      yield* pass("6 minutes")
+      assert.deepStrictEqual(yield* claimIds(grant.provider), [late.id])
+    }))
+
   it.effect("is examined less often the longer ago consent was revoked, and at least every five minutes", () =>
     Effect.gen(function*() {
       const grants = yield* Grants

@@ -9,9 +9,10 @@ import type { Grant } from "../../../src/domain/Grant.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { submittingStatement } from "../../fixtures/Changes.ts"
 import { fillQueue } from "../../fixtures/FilledQueue.ts"
 import { accept, PostgresLedger } from "../../fixtures/Ledger.ts"
-import { anotherPool, anotherProcess, terminate, untilWaiting } from "../../fixtures/Pools.ts"
+import { anotherPool, anotherProcess, openTransaction, terminate, untilWaiting } from "../../fixtures/Pools.ts"
 import { acceptSeveral, claimIds, claimTerms, issueAtNewProvider, pass, queued, takeIds } from "../../fixtures/Queue.ts"
 
 /** The queue of another process, on a connection of its own. */
@@ -153,6 +154,21 @@ layer(PostgresLedger, { excludeTestServices: true })("claims of several processe
       while (again.length < 5) again.push(...yield* claimIds(provider))
       assert.includeMembers(again, ids.slice(0, 4))
     }))
+
+  it.effect("end with a hold of all operations, also those for whose commit it waited", () =>
+    Effect.gen(function*() {
+      const ledger = yield* OperationLedger
+      const holding = yield* anotherQueue("holding")
+      const { identity } = yield* issueAtNewProvider()
+      const { operation: { id } } = yield* accept(identity)
+      const run = yield* openTransaction
+      yield* run(submittingStatement, [id])
+      const hold = yield* Effect.forkChild(Context.get(holding, SubmissionQueue).holdAll)
+      yield* untilWaiting(1)
+      yield* run("COMMIT")
+      yield* Fiber.join(hold)
+      assert.strictEqual((yield* ledger.show(id)).state, "indeterminate")
+    }).pipe(Effect.scoped))
 
   it.effect("make a cancellation wait for their commit, and the cancellation is then too late", () =>
     Effect.gen(function*() {

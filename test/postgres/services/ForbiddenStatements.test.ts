@@ -129,6 +129,8 @@ const forbidden: Readonly<Record<string, string>> = {
   "remove an indeterminate operation from every schedule, however old it is":
     "UPDATE operations SET due_at = NULL WHERE id = :indeterminate",
   "schedule a settled operation": "UPDATE operations SET due_at = now() WHERE id = :succeeded",
+  "count a status read of a settled operation": "UPDATE operations SET reads = reads + 1 WHERE id = :succeeded",
+  "give a reference to a settled operation": "UPDATE operations SET reference = 'theirs' WHERE id = :cancelled",
   "schedule an operation in the transaction that settles it": `DO $$BEGIN
       UPDATE operations SET state = 'cancelled', revision = 2, due_at = now() WHERE id = :accepted;
       UPDATE operations SET due_at = now() WHERE id = :accepted;
@@ -173,6 +175,11 @@ const forbidden: Readonly<Record<string, string>> = {
   "change the subject of a grant": "UPDATE grants SET subject = 'other' WHERE id = :other",
   "change the provider connection of a grant": "UPDATE grants SET provider_connection_id = :binding WHERE id = :other",
   "change the creation time of a grant": "UPDATE grants SET created_at = now() WHERE id = :other",
+  "shorten a grant that the gateway issued":
+    "UPDATE grants SET expires_at = expires_at - interval '1 second' WHERE id = :grant",
+  "prolong a grant that the gateway issued":
+    "UPDATE grants SET expires_at = expires_at + interval '1 second' WHERE id = :grant",
+  "add a scope to a grant that the gateway issued": "UPDATE grants SET scopes = scopes || '{other}' WHERE id = :grant",
   "delete a grant": "DELETE FROM grants WHERE id = :grant",
   "delete a grant that was revoked, in order to issue it again": "DELETE FROM grants WHERE id = :revoked",
   "truncate grants": "TRUNCATE grants",

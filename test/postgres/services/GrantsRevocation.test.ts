@@ -210,6 +210,8 @@ const statements: Readonly<Record<string, string>> = {
     "INSERT INTO grant_revocations (client_id, external_id) VALUES ('c', 'g')",
   "revoke a grant of one subject alone":
     "INSERT INTO grant_revocations (client_id, issuer, external_id, subject) VALUES ('c', 'i', 'g', 's')",
+  "delete a grant of an authorization server, in order to register it anew":
+    "DELETE FROM grants WHERE issuer IS NOT NULL",
   "give a grant another issuer": "UPDATE grants SET issuer = 'other' WHERE issuer IS NOT NULL",
   "give a grant another name": "UPDATE grants SET external_id = 'other' WHERE issuer IS NOT NULL",
   "give an issuer to a grant of the gateway":

@@ -132,6 +132,19 @@ queueConformance("the release of a held operation", (it) => {
       assert.deepStrictEqual(yield* claimIds(provider), [id])
     }))
 
+  it.effect("by a status read from before a later hold is refused, also once that hold was examined and waited out", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const { id, provider } = yield* heldOperation
+      const [before] = yield* queue.takeHeld(provider, 10, readTerms)
+      yield* queue.holdAll
+      yield* queue.takeHeld(provider, 10, readTerms)
+      yield* pass("2 hours")
+      const refusal = yield* Effect.flip(queue.releaseUnsent(id, before!.operation.send_before!))
+      assert.strictEqual(refusal._tag, "StaleOperation")
+      assert.deepStrictEqual(yield* claimIds(provider), [])
+    }))
+
   it.effect("is not delayed by a status read that was taken before it", () =>
     Effect.gen(function*() {
       const queue = yield* SubmissionQueue

@@ -33,7 +33,7 @@ const anotherQueue = Effect.map(
 const claimed = Effect.gen(function*() {
   const { grant: { provider }, identity } = yield* issueAtNewProvider()
   const { operation: { id } } = yield* accept(identity)
-  const [claim] = yield* SubmissionQueue.use((queue) => queue.claim(provider, 1, claimTerms))
+  const [claim] = yield* SubmissionQueue.use((queue) => queue.claim(provider, 1, { ...claimTerms, worker: "one" }))
   return { id, provider, claim: claim! }
 })
 
@@ -117,6 +117,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the trigger refuses", (it)
       const others = [
         "send_before = send_before + interval '1 second'",
         "claimed_by = 'another'",
+        "claimed_by = NULL",
         "waiting = true",
         "reads = reads + 1",
         "reviewed_at = now()",

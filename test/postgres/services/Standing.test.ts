@@ -3,14 +3,23 @@
  * PostgreSQL and the memory store.
  */
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { Deferred, Duration, Effect, Fiber } from "effect"
 import { bearer } from "../../../src/domain/Credential.ts"
 import { ClientId, GrantId, type GrantIdentity, ProviderConnectionId, ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { accept, conformance, everything, fieldsOf, issue, issueAgain, newClient } from "../../fixtures/Ledger.ts"
+import {
+  accept,
+  conformance,
+  everything,
+  fieldsOf,
+  issue,
+  issueAgain,
+  newClient,
+  nextMillisecond
+} from "../../fixtures/Ledger.ts"
 
 const unknownId = "019aa4f0-5c00-7b1e-8d2f-3a4b5c6d7e8f"
 
@@ -152,6 +161,39 @@ conformance("a revocation", (it) => {
       const { identity: renewed } = yield* issueAgain(grant)
       assert.deepStrictEqual(yield* read(renewed, operation.id), ["ok", "ok"])
       assert.deepStrictEqual(yield* read(identity, operation.id), ["GrantRevoked", "GrantRevoked"])
+    }))
+
+  it.effect("ends with the grant: to the millisecond, by the clock of the store", () =>
+    Effect.gen(function*() {
+      const { grant } = yield* issue()
+      const { grant: short, identity } = yield* issueAgain(grant, { expires_in: Duration.seconds(1) })
+      const { operation } = yield* accept(identity)
+      assert.deepStrictEqual(yield* read(identity, operation.id), ["ok", "ok"])
+      while (Date.now() <= short.expires_at.epochMilliseconds) yield* nextMillisecond
+      assert.deepStrictEqual(yield* read(identity, operation.id), ["GrantRevoked", "GrantRevoked"])
+    }))
+
+  it.effect("is asked for many grants at once: it names those that may not read, and unknown ones", () =>
+    Effect.gen(function*() {
+      const grants = yield* Grants
+      const store = yield* OperationStore
+      const issued = yield* Effect.forEach(Array.from({ length: 5 }), () => issue())
+      const [good, revoked, inactive, disconnected] = issued.map(({ grant }) => grant)
+      const unknown = { ...issued[4]!.identity, grant_id: GrantId.make(unknownId) }
+      const identities = [...issued.map(({ identity }) => identity), unknown]
+      assert.deepStrictEqual(yield* store.refused(identities), [unknown.grant_id])
+      yield* grants.revoke(revoked!.grant_id)
+      yield* grants.setClientActive(inactive!.client_id, false)
+      yield* grants.setProviderConnected(disconnected!.provider_connection_id, false)
+      const { client_id } = issued[4]!.identity
+      const ofAnother = { ...issued[0]!.identity, client_id }
+      assert.sameMembers([...yield* store.refused([...identities, ofAnother])], [
+        revoked!.grant_id,
+        inactive!.grant_id,
+        disconnected!.grant_id,
+        unknown.grant_id,
+        good!.grant_id
+      ])
     }))
 
   it.effect("stays as it is for client and provider when a grant is revoked or issued", () =>

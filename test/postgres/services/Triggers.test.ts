@@ -64,6 +64,15 @@ layer(PostgresLedger, { excludeTestServices: true })("the triggers of PostgreSQL
           { revision: 4, from_state: "submitted", to_state: "indeterminate", now: true, evidence: { status: "read" } }
         ])
       }))
+
+    it.effect(`erase the payload of an operation that any role settles, and no other (${mode})`, ({ skip }) =>
+      Effect.gen(function*() {
+        skip(!(yield* allows(mode)), "only a superuser may set session_replication_role")
+        const { indeterminate, submitted: id } = yield* world
+        const left = `
+          SELECT operation_id FROM operation_payloads WHERE operation_id IN ('${id}', '${indeterminate}') ORDER BY 1`
+        assert.deepStrictEqual(yield* attempt(mode, move, [id, "succeeded"], left), [{ operation_id: indeterminate }])
+      }))
   }
 })
 

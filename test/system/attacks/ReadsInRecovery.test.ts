@@ -48,6 +48,7 @@ describe("A server in recovery", () => {
             Effect.asVoid(store.list(identityOf(grant), { ...everything, states: ["accepted"] })),
             Effect.asVoid(store.list(identityOf(grant), { ...everything, created_before: operation.created_at })),
             Effect.asVoid(store.list(identityOf(grant), { ...everything, key: newKey() })),
+            Effect.asVoid(store.refused([identityOf(grant)])),
             Effect.asVoid(verify(access_token))
           ])
           for (const [n, read] of reads.entries()) {

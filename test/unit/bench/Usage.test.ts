@@ -19,6 +19,7 @@ const config = {
   kind: choice("Kind", ["small", "large"]),
   only: choices("Measures only", ["read", "list"]),
   label: text("Label", { takes: "TEXT", default: "none" }),
+  since: text("Since", { takes: "[DAY]", default: null, bare: "today" }),
   quick: flag("Short")
 }
 
@@ -40,8 +41,16 @@ describe("The options of a developer's command", () => {
       kind: null,
       only: ["read", "list"],
       label: "none",
+      since: null,
       quick: false
     })
+  })
+
+  it("have their bare value if they may stand without one", () => {
+    for (const args of [["--since"], ["--since", "--quick"], ["--quick", "--since"], ["--since=today"]]) {
+      assert.strictEqual(parseOptions(args, config).since, "today")
+    }
+    assert.strictEqual(parseOptions(["--since", "monday", "--quick"], config).since, "monday")
   })
 
   it("are the numbers of their range, and no others", () => {
@@ -74,12 +83,13 @@ describe("The options of a developer's command", () => {
         "    npm run x -- --quick",
         "",
         "Options:",
-        "  --rounds N    Rounds: 1 to 50 (default 7)",
-        "  --rate X      Rate: 0.5 to 2",
-        "  --kind NAME   Kind: small, large",
-        "  --only NAME   Measures only: read, list; may be repeated (default all)",
-        "  --label TEXT  Label (default none)",
-        "  --quick       Short",
+        "  --rounds N     Rounds: 1 to 50 (default 7)",
+        "  --rate X       Rate: 0.5 to 2",
+        "  --kind NAME    Kind: small, large",
+        "  --only NAME    Measures only: read, list; may be repeated (default all)",
+        "  --label TEXT   Label (default none)",
+        "  --since [DAY]  Since",
+        "  --quick        Short",
         ""
       ].join("\n")
     )

@@ -73,7 +73,8 @@ const watch = Effect.fnUntraced(function*({ feed, store }: FakeLedger) {
 
 const grantOf = (n: number): GrantIdentity => ({
   grant_id: `grant-${n}` as GrantId,
-  client_id: `client-${n}` as ClientId,
+  // The owners share two clients.
+  client_id: `client-${n % 2}` as ClientId,
   subject: `subject-${n}` as PairwiseSubject
 })
 

@@ -189,6 +189,21 @@ describe("A wait", () => {
       }).pipe(Effect.provide(InMemoryLedger))
   )
 
+  it.effect("is woken again by a change during its read", () =>
+    Effect.gen(function*() {
+      const { end } = yield* openProcess({}, { ...atOnce, read: { before: 0, after: 500 } })
+      const { identity, operation } = yield* scene
+      const waiting = yield* start(end(identity, operation, 60))
+      yield* TestClock.adjust(1500)
+      const submitting = yield* drive(operation, ["submitting"])
+      yield* TestClock.adjust(100)
+      // The read after the first change is under way, with a snapshot from before the second one.
+      yield* drive(submitting, ["failed"])
+      yield* TestClock.adjust(1000)
+      assert.isDefined(exitOf(waiting))
+      assert.strictEqual((yield* Fiber.join(waiting)).answer.revision, 3)
+    }).pipe(Effect.provide(InMemoryLedger)))
+
   it.effect("ends after its time with what is true then", () =>
     Effect.gen(function*() {
       const { change, changes } = yield* openProcess()

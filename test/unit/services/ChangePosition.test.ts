@@ -6,6 +6,7 @@ import * as fc from "fast-check"
 import { assert, describe, it } from "vitest"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import {
+  beforeAllIds,
   type ChangePosition,
   isCovered,
   maxPending,
@@ -249,6 +250,26 @@ describe("After a failover", () => {
     reader.drain(database, { limit: 10, look: Infinity })
     assert.deepStrictEqual([...reader.copy].toSorted(), [[first, 1], [second, 1]])
     assert.strictEqual(reader.expired, 1)
+  })
+})
+
+describe("A mark", () => {
+  it("covers a reader only if it had come as far, and if each of its unfinished places is unfinished for the reader", () => {
+    const place = (position: number) => ({ position, id: beforeAllIds })
+    const at = (high: number, ...pending: ReadonlyArray<number>): ChangePosition => ({
+      high: place(high),
+      pending: pending.map(place),
+      isWhole: true
+    })
+    const covered = (reader: ChangePosition, high: number, ...pending: ReadonlyArray<number>) =>
+      isCovered(reader, { high, pending })
+    assert.isTrue(covered(at(10), 10))
+    assert.isFalse(covered(at(11), 10))
+    assert.isTrue(covered(at(10, 4, 7), 20, 4))
+    assert.isTrue(covered(at(10), 20, 15))
+    assert.isFalse(covered(at(10, 4), 20, 7))
+    assert.isFalse(covered(at(10, 4), 20, 4, 7))
+    assert.isFalse(covered({ ...at(10), isWhole: false }, 20))
   })
 })
 

@@ -84,6 +84,20 @@ describe("A wrong key", () => {
       assert.isAtLeast(pauses.length, 11)
     }))
 
+  it.effect("is probed by no second operation while a probe takes long", () =>
+    Effect.gen(function*() {
+      const world = yield* makeWorld({
+        policy: { providerConcurrency: 4, pollInterval: Duration.millis(10) },
+        submit: () => Effect.delay(wrongKey, "3 seconds")
+      })
+      yield* world.acceptMany(100)
+      yield* startWorker(world)
+      yield* TestClock.adjust("15 seconds")
+      // The first batch until 3 s, and probes after pauses of 1, 2 and 4 seconds.
+      const seconds = world.attempts.map(({ at }, _, attempts) => Math.round((at - attempts[0]!.at) / 1000))
+      assert.deepStrictEqual(seconds, [0, 0, 0, 0, 4, 9])
+    }))
+
   it.effect("is logged at WARN for each attempt, with provider, operation and reason", () =>
     Effect.gen(function*() {
       const { world } = yield* repairable()

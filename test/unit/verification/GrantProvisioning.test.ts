@@ -8,6 +8,7 @@ import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import {
   ClientId,
+  externalGrantId,
   ExternalId,
   Issuer,
   operationsRead,
@@ -83,6 +84,15 @@ const tell = (scopes: ReadonlyArray<Scope>, life: Duration.Input) =>
     (now) => Grants.use((grants) => grants.register({ ...names, scopes, expires_at: DateTime.addDuration(now, life) }))
   )
 
+/** The grant of a client by its name in the tokens; null if there is none. */
+const findGrant = (client: string) =>
+  Effect.gen(function*() {
+    const id = yield* externalGrantId(names.issuer, ClientId.make(client), names.grant)
+    return yield* Grants.use((grants) => grants.show(id)).pipe(
+      Effect.catchTag("GrantNotFound", () => Effect.succeed(null))
+    )
+  })
+
 describe("A token", () => {
   it.effect("neither widens nor prolongs a grant beyond an event, in any process and at any age", () =>
     inServices(Effect.gen(function*() {
@@ -118,6 +128,25 @@ describe("A token", () => {
       yield* TestClock.adjust("1 hour")
       assert.strictEqual(yield* read(token), "expired")
       assert.strictEqual(yield* read(yield* issueToken()), "expired")
+    })))
+
+  it.effect("registers no grant for a sender who does not hold its key", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway()
+      assert.strictEqual(yield* read(yield* issueToken({ cnf: { jkt: "A".repeat(43) } })), "InvalidCredential")
+      assert.isNull(yield* findGrant("agent-1"))
+      assert.strictEqual(yield* read(yield* issueToken()), "read")
+      assert.isNotNull(yield* findGrant("agent-1"))
+    })))
+
+  it.effect("registers its grant for the client behind the prefix, also if the client id begins with it", () =>
+    inServices(Effect.gen(function*() {
+      const { issueToken, startGateway } = yield* makeScene
+      const read = yield* startGateway({ clientPrefix: "first/" })
+      assert.strictEqual(yield* read(yield* issueToken({ client_id: "first/agent-1" })), "read")
+      assert.isNull(yield* findGrant("first/agent-1"))
+      assert.isNotNull(yield* findGrant("first/first/agent-1"))
     })))
 })
 

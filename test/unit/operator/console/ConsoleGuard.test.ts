@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { ConsoleApi } from "../../../../src/operator/console/ConsoleApi.ts"
+import { ConsoleApi, refreshHeader } from "../../../../src/operator/console/ConsoleApi.ts"
 import { pathsOf } from "../../../../src/server/gate/Edge.ts"
 import { ConsoleServer, consoleServer } from "../../../fixtures/console/ConsoleServer.ts"
 import { detailOf, FakeLedger } from "../../../fixtures/console/FakeLedger.ts"
@@ -150,6 +150,38 @@ describe("the guard of the console", () => {
         }
       }
       assert.deepStrictEqual(performed, [])
+    }))
+
+  test("tells a page of another origin nothing of a session, and does not prolong it", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const visitor = yield* signIn(port, link())
+      yield* TestClock.adjust("40 minutes")
+      for (const [method, path] of endpoints) {
+        for (const browser of [visitor, new Visitor(port)]) {
+          const headers = { "sec-fetch-site": "cross-site" }
+          const refused = yield* browser.send(path, { method, headers, ...bodyOf(method) })
+          assert.deepStrictEqual([refused.status, codeOf(refused)], [403, "foreign_origin"], `${method} ${path}`)
+        }
+      }
+      yield* TestClock.adjust("30 minutes")
+      assert.strictEqual((yield* visitor.send("/console/api/session")).status, 401)
+    }))
+
+  test("prolongs a session by requests of the operator, and not by those that the page makes by itself", () =>
+    Effect.gen(function*() {
+      const { link, port } = yield* ConsoleServer
+      const visitor = yield* signIn(port, link())
+      const look = (headers: Visit["headers"] = {}) =>
+        Effect.map(visitor.send("/console/api/session", { headers }), ({ status }) => status)
+      for (let times = 0; times < 3; times++) {
+        yield* TestClock.adjust("40 minutes")
+        assert.strictEqual(yield* look(), 200)
+      }
+      yield* TestClock.adjust("40 minutes")
+      assert.strictEqual(yield* look({ [refreshHeader]: "1" }), 200)
+      yield* TestClock.adjust("30 minutes")
+      assert.strictEqual(yield* look(), 401)
     }))
 
   test("serves browsers that send no fetch metadata", () =>

@@ -1,0 +1,34 @@
+/**
+ * All planted mistakes, by subject.
+ */
+import type { Plant } from "./Plant.ts"
+import { acceptance } from "./subjects/acceptance.ts"
+import { attacks } from "./subjects/attacks.ts"
+import { claims } from "./subjects/claims.ts"
+import { cluster } from "./subjects/cluster.ts"
+import { feed } from "./subjects/feed.ts"
+import { grants } from "./subjects/grants.ts"
+import { holds } from "./subjects/holds.ts"
+import { limits } from "./subjects/limits.ts"
+import { operators } from "./subjects/operators.ts"
+import { outcomes } from "./subjects/outcomes.ts"
+import { reads } from "./subjects/reads.ts"
+import { tokens } from "./subjects/tokens.ts"
+import { transitions } from "./subjects/transitions.ts"
+
+/** The table of plants. */
+export const subjects: Readonly<Record<string, ReadonlyArray<Plant>>> = {
+  reads,
+  acceptance,
+  grants,
+  transitions,
+  claims,
+  outcomes,
+  holds,
+  feed,
+  tokens,
+  operators,
+  limits,
+  attacks,
+  cluster
+}

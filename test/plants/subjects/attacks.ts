@@ -1,0 +1,233 @@
+/** Mistakes in what bounds an attacker: tokens, bodies, clocks of workers, the admin listener, and shared resources. */
+import { type Plant, postgres, system, unit } from "../Plant.ts"
+
+const sealed = "src/services/rules/sealedTokens.ts"
+const feed = "src/services/sql/SqlOperationFeed.ts"
+const statements = "src/services/sql/changeStatements.ts"
+const lifecycle = "src/server/gate/Lifecycle.ts"
+const body = "src/server/gate/RequestBody.ts"
+const claims = "src/submission/claimOperations.ts"
+
+export const attacks: ReadonlyArray<Plant> = [
+  {
+    rule: "a token is opened before any statement of the feed",
+    file: feed,
+    from:
+      "    const from = query.after === null ? null : yield* openChangeToken(cipher, query.after, reader)\n    const position",
+    to:
+      "    const opened = query.after === null ? null : yield* Effect.result(openChangeToken(cipher, query.after, reader))\n"
+      + "    const from = opened?._tag === \"Success\" ? opened.success : null\n    const position",
+    tests: [postgres("attacks/ForgedChangeTokens")]
+  },
+  {
+    rule: "pages that may look at more rows than they return run on the connections of lists",
+    file: feed,
+    from: "position.pending.length > 0 || isFiltered(query)",
+    to: "isFiltered(query)",
+    tests: [postgres("attacks/ForgedChangeTokens")]
+  },
+  {
+    rule: "a client runs only a few slow pages of changes at once",
+    file: "src/server/reads/ChangeReads.ts",
+    from: "runSlow: RunSlowRead = (read) => lifecycle.admitList(grant.client_id, read)",
+    to: "runSlow: RunSlowRead = (read) => lifecycle === null ? lifecycle : read",
+    tests: [postgres("attacks/ForgedChangeTokens")]
+  },
+  {
+    rule: "the process gives the feed the connections of lists",
+    file: "src/node/GatewayServices.ts",
+    from: "OperationFeed.layer.pipe(Layer.provide([OperationPool, ListPool]))",
+    to: "OperationFeed.layer.pipe(Layer.provide(OperationPool))",
+    tests: [postgres("attacks/ForgedChangeTokens", "run slow pages of changes on the connections of lists")]
+  },
+  {
+    rule: "slow reads of waiting requests never hold a place of other clients",
+    file: "src/server/waits/Waits.ts",
+    from: "isSlow ? lifecycle.admitList(client, withSlot) : withSlot",
+    to: "isSlow ? turns.withPermit(lifecycle.admitList(client, read)) : withSlot",
+    tests: [unit("server/Waits")]
+  },
+  {
+    rule: "the rows of a page are bounded over all its places together",
+    file: statements,
+    from: "       ORDER BY r.n ${rows}`",
+    to: "       ORDER BY r.n`",
+    tests: [postgres("services/ChangeFeedCost")]
+  },
+  {
+    rule: "a pending place ends with its transaction",
+    file: statements,
+    from: "THEN l.ceiling - 1 ELSE r.after END",
+    to: "THEN l.ceiling - 1 ELSE l.ceiling - 1 END",
+    tests: [postgres("services/ChangeFeedTransactions"), postgres("services/ChangeFeedCost")]
+  },
+  {
+    rule: "a token opens only for its reader and its filters",
+    file: sealed,
+    from: "bytes.subarray(nameLength, start), aad: additional(context) }",
+    to: "bytes.subarray(nameLength, start), aad: additional([]) }",
+    tests: [unit("services/ChangeToken"), unit("server/PageToken")]
+  },
+  {
+    rule: "a process seals only with a key that every process has read",
+    file: sealed,
+    from: "found.findLast(({ isSettled }) => isSettled) ?? found[0]",
+    to: "found.at(-1)!",
+    tests: [postgres("services/TokenCipher")]
+  },
+  {
+    rule: "keys that cannot be read stay known",
+    file: sealed,
+    from: "known === null ? Effect.fail(error) : Effect.succeed(known)",
+    to: "Effect.fail(error)",
+    tests: [postgres("services/TokenCipher")]
+  },
+  {
+    rule: "a change token belongs to one resource owner",
+    file: feed,
+    from: "if (from !== null && from.owner !== owner)",
+    to: "if (from !== null && from.owner === \"\")",
+    tests: [postgres("services/ChangeFeed")]
+  },
+  {
+    rule: "a page token belongs to one client and subject",
+    file: "src/server/reads/PageToken.ts",
+    from: "  client_id,\n  subject,\n",
+    to: "",
+    tests: [unit("server/PageToken")]
+  },
+  {
+    rule: "each ledger has keys of its own",
+    file: "migrations/0016_token_keys.sql",
+    from:
+      "DEFAULT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))",
+    to: "DEFAULT sha256('key')",
+    tests: [postgres("services/TokenCipher")]
+  },
+  {
+    rule: "a reader that has not moved gets its own token again",
+    file: "src/services/rules/changeToken.ts",
+    from: "if (from !== null && textOf(from) === text)",
+    to: "if (from !== null && from.token === text)",
+    tests: [unit("services/ChangeToken")]
+  },
+  {
+    rule: "a request holds no slot while its body arrives",
+    file: body,
+    from: "if (body !== null && slot !== null) lifecycle.pause(slot)",
+    to: "if (body !== null && slot === null) return body",
+    tests: [unit("attacks/UnfinishedBodies")]
+  },
+  {
+    rule: "the arriving bodies of one client are bounded",
+    file: lifecycle,
+    from: "bodiesOf.of(client) >= options.maxBodiesPerClient",
+    to: "bodiesOf.of(client) >= options.maxInFlightPerClient * 1000",
+    tests: [unit("attacks/UnfinishedBodies")]
+  },
+  {
+    rule: "the bytes of all arriving bodies are bounded",
+    file: lifecycle,
+    from: "return bodyBytes <= options.maxBodyBytes",
+    to: "return bytes <= options.maxBodyBytes",
+    tests: [unit("attacks/UnfinishedBodies")]
+  },
+  {
+    rule: "a body that arrived takes a slot only if one is free",
+    file: lifecycle,
+    from: "if (inFlight >= options.maxInFlight) return \"saturated\"",
+    to: "if (draining && inFlight >= options.maxInFlight) return \"saturated\"",
+    tests: [unit("attacks/UnfinishedBodies")]
+  },
+  {
+    rule: "validation stops after 32 issues",
+    file: "src/domain/firstIssues.ts",
+    from: "index < items.length && found.length < maxIssues",
+    to: "index < items.length",
+    tests: [unit("attacks/WideJson")]
+  },
+  {
+    rule: "a worker sends nothing by a clock that may be wrong",
+    file: "src/domain/ClockSkew.ts",
+    from: "if (most <= longestSkew) return null",
+    to: "if (Math.abs(proven) <= longestSkew) return null",
+    tests: [unit("domain/ClockSkew"), unit("attacks/WrongClocks")]
+  },
+  {
+    rule: "a wrong clock returns the claims",
+    file: claims,
+    from: "refusal: timed.refusal ?? refused.get(timed.claim.batch) ?? null",
+    to: "refusal: refused.get(timed.claim.batch) ?? null",
+    tests: [unit("attacks/WrongClocks")]
+  },
+  {
+    rule: "a wrong clock pauses the claims for the provider",
+    file: claims,
+    from: "if (skewed !== undefined) yield* pauses.fail(provider, probeOf, skewed.refusal!)",
+    to: "if (skewed !== undefined && limit < 0) yield* pauses.fail(provider, probeOf, skewed.refusal!)",
+    tests: [unit("attacks/WrongClocks")]
+  },
+  {
+    rule: "the deadline of a submission is always by the clock of the database",
+    file: "src/submission/attemptUntilSent.ts",
+    from: "DateTime.addDuration(claim.claimed_at, policy.sendWithin)",
+    to: "DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))",
+    tests: [unit("attacks/WrongClocks")]
+  },
+  {
+    rule: "a clock that was set between two attempts allows no second one",
+    file: "src/submission/attemptUntilSent.ts",
+    from: "if (Math.abs(yield* clockSet(askedAt)) > longestSkew)",
+    to: "if (Math.abs(yield* clockSet(askedAt)) > Infinity)",
+    tests: [unit("attacks/WrongClocks")]
+  },
+  {
+    rule: "a provider never uses a failure code of the gateway",
+    file: "src/submission/publicFailure.ts",
+    from: "isGatewayFailureCode(valid.code) ?",
+    to: "isGatewayFailureCode(code) ?",
+    tests: [unit("attacks/ForgedFailures")]
+  },
+  {
+    rule: "the log never has the message of a provider",
+    file: "src/submission/logOutcome.ts",
+    from: "code: outcome.failure.code,",
+    to: "code: outcome.failure.code, failure: outcome.failure.message,",
+    tests: [unit("attacks/ForgedFailures")]
+  },
+  {
+    rule: "the admin listener answers only under its own names",
+    file: "src/operator/AdminServer.ts",
+    from: "if (!admits(request.headers)) return",
+    to: "if (!admits(request.headers) && request.url === \"\") return",
+    tests: [system("attacks/AdminPort", "answers under loopback names with its port, and under allowed names")]
+  },
+  {
+    rule: "idle connections never close the admin listener",
+    file: "src/node/http/AdminListener.ts",
+    from: "makesRoom: true",
+    to: "makesRoom: false",
+    tests: [system("attacks/AdminPort", "The admin listener answers each scrape")]
+  },
+  {
+    rule: "a stolen role takes only the connections of its pools",
+    file: "src/services/sql/roles.ts",
+    from: "pg_export_snapshot|pg_logical_emit_message|",
+    to: "",
+    tests: [postgres("attacks/SharedResources", "writes no WAL, no large object and no snapshot by functions")]
+  },
+  {
+    rule: "of keys with one name only a few are tried",
+    file: "src/oauth/KeySet.ts",
+    from: "const mostTried = 4",
+    to: "const mostTried = 400",
+    tests: [unit("attacks/SharedKeyNames")]
+  },
+  {
+    rule: "a process that drains takes no new connection on a shared port",
+    file: "src/node/http/NodeServer.ts",
+    from: "if (!reusePort ||",
+    to: "if (reusePort ||",
+    tests: [system("node/SharedPort", "get no new connection from the start of their drain on")]
+  }
+]

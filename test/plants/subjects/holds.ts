@@ -1,0 +1,184 @@
+/** Mistakes in rescues, holds and switchovers: what a failover may have lost is never sent again without proof. */
+import { type Plant, postgres, system, unit } from "../Plant.ts"
+
+const rescues = "src/services/sql/SqlRescues.ts"
+const holdsFile = "src/services/sql/SqlHolds.ts"
+const fragments = "src/services/sql/queueFragments.ts"
+const statusReads = "src/services/sql/SqlStatusReads.ts"
+const switchover = "src/services/sql/SqlSwitchover.ts"
+const guard = "src/services/sql/historyGuard.ts"
+
+export const holds: ReadonlyArray<Plant> = [
+  {
+    rule: "a returned claim is never rescued as a stale one",
+    file: rescues,
+    from: "return_reason IS NULL AND due_at >= (SELECT due_at FROM first) AND due_at <= now()",
+    to: "due_at >= (SELECT due_at FROM first) AND due_at <= now()",
+    tests: [postgres("services/ReturnedClaims")]
+  },
+  {
+    rule: "only returned claims of an earlier timeline are lost",
+    file: rescues,
+    from: "return_reason IS NOT NULL AND timeline < (SELECT ledger_timeline())",
+    to: "return_reason IS NOT NULL AND timeline <= (SELECT ledger_timeline())",
+    tests: [postgres("services/ReturnedClaims")]
+  },
+  {
+    rule: "a restart rescues only the claims of its own worker",
+    file: rescues,
+    from: "return_reason IS NULL AND claimed_by = $2",
+    to: "return_reason IS NULL AND claimed_by IS NOT NULL AND $2::text IS NOT NULL",
+    tests: [postgres("services/ReturnedClaims")]
+  },
+  {
+    rule: "after a rollback a rescue waits for a take-over that may be lost",
+    file: fragments,
+    from: "THEN greatest(o.send_before, now() + ${lostTakeOverTime}) ELSE",
+    to: "THEN o.send_before ELSE",
+    tests: [postgres("services/ReturnedClaims")]
+  },
+  {
+    rule: "a stale claim is rescued at most once",
+    file: rescues,
+    from: "    ORDER BY due_at LIMIT ${limit}\n    FOR UPDATE SKIP LOCKED\n  ), lost",
+    to: "    ORDER BY due_at LIMIT ${limit}\n  ), lost",
+    tests: [postgres("services/LockedWork")]
+  },
+  {
+    rule: "a held operation is released only once its earlier claim holder can send it no more",
+    file: holdsFile,
+    from: "${isExamined} AND o.send_before <= now()\n",
+    to: "${isExamined}\n",
+    tests: [postgres("services/HeldRelease")]
+  },
+  {
+    rule: "an acknowledged operation is never released",
+    file: holdsFile,
+    from: "    AND NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)",
+    to: "    AND ($2::timestamptz IS NULL OR o.send_before = $2)",
+    tests: [postgres("services/HeldRelease")]
+  },
+  {
+    rule: "a status read releases only the hold that it examined",
+    file: holdsFile,
+    from: "NOT o.acknowledged AND ($2::timestamptz IS NULL OR o.send_before = $2)",
+    to: "NOT o.acknowledged AND $2::timestamptz IS NOT DISTINCT FROM $2::timestamptz",
+    tests: [postgres("services/HeldRelease", "by a status read from before a later hold")]
+  },
+  {
+    rule: "a release of all never releases an acknowledged operation",
+    file: holdsFile,
+    from: "< (SELECT ledger_timeline()) AND NOT o.acknowledged\n    AND NOT EXISTS",
+    to: "< (SELECT ledger_timeline())\n    AND NOT EXISTS",
+    tests: [postgres("services/HeldRelease")]
+  },
+  {
+    rule: "a release of all releases nothing before the comparison with the witness",
+    file: holdsFile,
+    from:
+      "    AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())\n",
+    to: "",
+    tests: [postgres("services/Verifications")]
+  },
+  {
+    rule: "a hold of all operations always ends the claims",
+    file: holdsFile,
+    from: "Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => endAllClaims\n",
+    to: "Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => Effect.void\n",
+    tests: [postgres("services/ReturnedClaims")]
+  },
+  {
+    rule: "claims end after the holds are placed",
+    file: holdsFile,
+    from:
+      "  const holdEverything = Effect.tap(\n    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length),\n    () => endAllClaims\n  )",
+    to:
+      "  const holdEverything = Effect.andThen(\n    endAllClaims,\n    Effect.map(sql.unsafe(holdAllStatement), ({ length }) => length)\n  )",
+    tests: [postgres("services/ConcurrentClaims", "end with a hold of all operations")]
+  },
+  {
+    rule: "a move of the ledger always ends the claims",
+    file: holdsFile,
+    from: "(moved) => Effect.when(endAllClaims, Effect.succeed(moved))",
+    to: "(moved) => Effect.when(endAllClaims, Effect.succeed(moved && false))",
+    tests: [postgres("services/ReturnedClaimsInPostgres")]
+  },
+  {
+    rule: "the examination before a hold never counts",
+    file: fragments,
+    from: "export const placeHold = \"hold_placed = true, examined_timeline = NULL\"",
+    to: "export const placeHold = \"hold_placed = true\"",
+    tests: [postgres("services/OperationColumns"), postgres("services/HoldOne")]
+  },
+  {
+    rule: "an examination counts only on its timeline",
+    file: fragments,
+    from: "\"o.examined_timeline = ledger_timeline()\"",
+    to: "\"o.examined_timeline IS NOT NULL\"",
+    tests: [postgres("services/HeldRelease"), postgres("services/OperationColumns")]
+  },
+  {
+    rule: "an examined operation is always held",
+    file: fragments,
+    from: "= ledger_timeline() AND o.examined_timeline IS NULL`",
+    to: "= ledger_timeline()`",
+    tests: [postgres("services/OperationColumns"), postgres("services/HoldOne")]
+  },
+  {
+    rule: "an earlier send_before never shortens the wait of a held operation",
+    file: statusReads,
+    from: "send_before = CASE WHEN ${isExamined} THEN o.send_before ELSE",
+    to: "send_before = CASE WHEN o.send_before IS NOT NULL THEN o.send_before ELSE",
+    tests: [postgres("services/Held")]
+  },
+  {
+    rule: "a report of a late outcome holds an operation that is accepted again",
+    file: statusReads,
+    from: "hold_placed = (o.state = 'accepted'), examined_timeline = NULL",
+    to: "hold_placed = o.hold_placed, examined_timeline = NULL",
+    tests: [postgres("services/HeldRelease"), postgres("services/OperationColumns")]
+  },
+  {
+    rule: "a postponement of a held operation counts only for its examination",
+    file: statusReads,
+    from: "WHEN 'accepted' THEN o.send_before = $5::timestamptz AND ${isExamined}",
+    to: "WHEN 'accepted' THEN true",
+    tests: [postgres("services/HeldRelease")]
+  },
+  {
+    rule: "a switchover never releases what an operator held meanwhile",
+    file: switchover,
+    from:
+      " AND NOT EXISTS (\n        SELECT FROM operator_actions a\n        WHERE a.operation_id = o.id AND a.action = 'hold' AND a.result = 'done' AND a.at >= ${instant(\"$3\")}\n      )",
+    to: "",
+    tests: [system("switchover/Switchover", "leaves held what an operator, an earlier failover")]
+  },
+  {
+    rule: "a switchover begins only without running workers",
+    file: switchover,
+    from: "      if (workers.length > 0) return yield* new WorkersRunning({ workers })\n",
+    to: "",
+    tests: [system("switchover/Switchover", "does not begin while a worker reports itself")]
+  },
+  {
+    rule: "a claim on a server that went back is never sent",
+    file: guard,
+    from: "return Effect.tap(statement, (rows) => learn(rows[0]!.place, before))",
+    to: "return Effect.tap(statement, (rows) => Effect.ignore(learn(rows[0]!.place, before)))",
+    tests: [system("replication/HistoryGuard", "claims nothing of a")]
+  },
+  {
+    rule: "another mark of a timeline always tells another history",
+    file: guard,
+    from: "  if (mark !== undefined && now.marks[before.timeline] !== mark) return true\n",
+    to: "",
+    tests: [unit("services/historyGuard")]
+  },
+  {
+    rule: "what a server has flushed never goes back",
+    file: guard,
+    from: "return now.timeline === before.timeline && now.flushed < before.flushed",
+    to: "return now.timeline < before.timeline && now.flushed < before.flushed",
+    tests: [unit("services/historyGuard")]
+  }
+]

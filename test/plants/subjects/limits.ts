@@ -1,0 +1,124 @@
+/** Mistakes in limits: of providers, which all workers share, and of clients, which never take the share of others. */
+import { type Plant, postgres, system, unit } from "../Plant.ts"
+
+const slots = "src/services/rules/providerSlots.ts"
+const sql = "src/services/sql/SqlProviderLimits.ts"
+const requests = "src/submission/RequestSlots.ts"
+const lifecycle = "src/server/gate/Lifecycle.ts"
+const circuit = "src/submission/Circuit.ts"
+
+export const limits: ReadonlyArray<Plant> = [
+  {
+    rule: "a slot of a provider is given at most once, to all processes together",
+    file: sql,
+    from: "FROM provider_limits WHERE provider = $1\n    FOR UPDATE\n",
+    to: "FROM provider_limits WHERE provider = $1\n",
+    tests: [postgres("services/ProviderLimits")]
+  },
+  {
+    rule: "a shorter pause never ends a longer one",
+    file: sql,
+    from:
+      "SET closed_until = greatest(l.closed_until, excluded.closed_until)\n  WHERE l.closed_until < excluded.closed_until`",
+    to: "SET closed_until = excluded.closed_until`",
+    tests: [postgres("services/ProviderLimits")]
+  },
+  {
+    rule: "no slot of a provider comes before the end of its pause",
+    file: slots,
+    from: "Math.max(Math.min(until, horizon + burst * spacing), opens)",
+    to: "Math.min(until, horizon + burst * spacing)",
+    tests: [unit("services/ProviderSlots")]
+  },
+  {
+    rule: "status reads never take the reserved slots of submissions",
+    file: slots,
+    from: "const idle = slotsUntil(0, shared +",
+    to: "const idle = slotsUntil(horizon, shared +",
+    tests: [unit("services/ProviderSlots"), postgres("services/ProviderLimits")]
+  },
+  {
+    rule: "nothing is sent while the database reserves no slot",
+    file: requests,
+    from: "    const turn = slots === null\n      ? unavailable\n",
+    to: "    const turn = slots === null\n      ? begin\n",
+    tests: [unit("submission/RequestSlots")]
+  },
+  {
+    rule: "a slot that is late is lost",
+    file: requests,
+    from: "return (yield* elapsed(askedAt)) > millis + slack / 2000 ? wait(0) : begin",
+    to: "return begin",
+    tests: [unit("submission/RequestSlots")]
+  },
+  {
+    rule: "a slot is never used while the provider has asked for a pause",
+    file: requests,
+    from: "    const pause = yield* pauseLeft(state)\n    if (pause > 0) return wait(pause)\n    return (yield*",
+    to: "    return (yield*",
+    tests: [unit("submission/RequestSlots")]
+  },
+  {
+    rule: "a local failure never counts for the circuit of a provider",
+    file: circuit,
+    from: "    && (error.isLocal === true || error.isPermanent === true || error.retryAfter !== undefined)",
+    to: "    && (error.isPermanent === true || error.retryAfter !== undefined)",
+    tests: [unit("submission/Circuit")]
+  },
+  {
+    rule: "after a local failure at most one operation probes a provider",
+    file: "src/submission/ProviderPause.ts",
+    from: "      pause.isProbing = true\n",
+    to: "",
+    tests: [unit("submission/LocalFailures", "is probed by no second operation")]
+  },
+  {
+    rule: "no client takes all slots of the gateway",
+    file: lifecycle,
+    from: "      if (inFlightOf.of(client) >= options.maxInFlightPerClient) return false\n",
+    to: "",
+    tests: [unit("server/Lifecycle"), unit("server/Limits")]
+  },
+  {
+    rule: "a request beyond the limit is refused, never queued",
+    file: lifecycle,
+    from: "if (draining || inFlight >= options.maxInFlight) return null",
+    to: "if (draining || inFlight > options.maxInFlight) return null",
+    tests: [unit("server/Lifecycle"), unit("server/Limits")]
+  },
+  {
+    rule: "a request that leaves always frees its slots, once",
+    file: lifecycle,
+    from: "      if (!request.isParked) freeSlots(request)\n",
+    to: "      freeSlots(request)\n",
+    tests: [unit("server/Parking"), unit("server/Waits")]
+  },
+  {
+    rule: "a deadline counts by the monotonic clock",
+    file: lifecycle,
+    from: "const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6",
+    to: "const now = () => clock.currentTimeMillisUnsafe()",
+    tests: [unit("server/Lifecycle")]
+  },
+  {
+    rule: "a quota belongs to client and subject",
+    file: "src/server/gate/RateLimits.ts",
+    from: "`${client_id} ${subject}`",
+    to: "`${client_id}`",
+    tests: [system("attacks/RateLimits", "share their quota among all of their grants")]
+  },
+  {
+    rule: "only a trusted proxy names the address of a client",
+    file: "src/server/gate/ClientAddress.ts",
+    from: "while (forwarded !== \"\" && isTrusted(NetAddress.formatIp(address))) {",
+    to: "while (forwarded !== \"\") {",
+    tests: [unit("server/TrustedProxies"), unit("attacks/Quotas")]
+  },
+  {
+    rule: "a dropped bucket of a rate limit gives no more than its burst",
+    file: "src/server/gate/RateLimitStore.ts",
+    from: "const left = Math.min(limit, bucket.tokens - tokens)",
+    to: "const left = bucket.tokens - tokens",
+    tests: [unit("attacks/Quotas")]
+  }
+]

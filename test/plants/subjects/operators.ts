@@ -1,0 +1,209 @@
+/** Mistakes in the console, in the actions of operators, in roles and in what is logged. */
+import { type Plant, postgres, system, unit } from "../Plant.ts"
+
+const guard = "src/operator/console/ConsoleGuard.ts"
+const sessions = "src/operator/console/access/Sessions.ts"
+const link = "src/operator/console/access/OneTimeLink.ts"
+const oidc = "src/operator/console/access/OidcAccess.ts"
+const cookies = "src/operator/console/access/cookies.ts"
+const actions = "src/services/sql/SqlOperatorActions.ts"
+const table = "migrations/0012_operator_actions.sql"
+const roles = "src/services/sql/roles.ts"
+
+export const operators: ReadonlyArray<Plant> = [
+  {
+    rule: "a request that changes something always has an anti-forgery token",
+    file: guard,
+    from: "if (!changesNothing(method) && !isSameSecret(",
+    to: "if (!changesNothing(method) && headers[csrfHeader] !== undefined && !isSameSecret(",
+    tests: [unit("operator/console/ConsoleGuard")]
+  },
+  {
+    rule: "a page of another origin never learns whether there is a session",
+    file: guard,
+    from:
+      "        if (isForeign(address, method, headers)) return foreignOrigin\n        const session = yield* findSession(request)\n"
+      + "        if (session === null) return noSession\n",
+    to: "        const session = yield* findSession(request)\n        if (session === null) return noSession\n"
+      + "        if (isForeign(address, method, headers)) return foreignOrigin\n",
+    tests: [unit("operator/console/ConsoleGuard")]
+  },
+  {
+    rule: "a request that changes something always has an Origin",
+    file: guard,
+    from: "return origin === undefined ? !changesNothing(method) : origin !==",
+    to: "return origin === undefined ? false : origin !==",
+    tests: [unit("operator/console/ConsoleGuard")]
+  },
+  {
+    rule: "an automatic request never prolongs a session",
+    file: guard,
+    from: "sessions.find(id, { prolongs: !isAutomatic(headers) })",
+    to: "sessions.find(id, { prolongs: true })",
+    tests: [unit("operator/console/ConsoleGuard")]
+  },
+  {
+    rule: "a session always ends by its age",
+    file: sessions,
+    from: "Math.min(entry.expiresAt.epochMilliseconds, entry.usedAt + maxIdle)",
+    to: "entry.usedAt + maxIdle",
+    tests: [unit("operator/console/Sessions")]
+  },
+  {
+    rule: "an ended session is never found",
+    file: sessions,
+    from: "    removeEnded()\n    const entry = entries.get(digestOf(id))",
+    to: "    const entry = entries.get(digestOf(id))",
+    tests: [unit("operator/console/Sessions")]
+  },
+  {
+    rule: "a link opens the console at most once",
+    file: link,
+    from: "        digest = null\n        return true",
+    to: "        return true",
+    tests: [unit("operator/console/OneTimeLink")]
+  },
+  {
+    rule: "a link opens the console only within its time",
+    file: link,
+    from: "if (digest === null || !isValid() || !isSameSecret",
+    to: "if (digest === null || !isSameSecret",
+    tests: [unit("operator/console/OneTimeLink")]
+  },
+  {
+    rule: "only an operator with the role signs in",
+    file: oidc,
+    from: "if (hasRole(claims, settings.roleClaim, settings.role)) return",
+    to: "if (hasRole(claims, settings.roleClaim, settings.role) || operator !== \"unknown\") return",
+    tests: [unit("operator/console/OidcAccess")]
+  },
+  {
+    rule: "only the browser that began a sign-in finishes it",
+    file: oidc,
+    from: "if (attempt === null || !isSameSecret(answer.get(\"state\") ?? \"\", attempt.state)) {",
+    to: "if (attempt === null) {",
+    tests: [unit("operator/console/OidcAccess")]
+  },
+  {
+    rule: "a sign-in leads only to paths of the console",
+    file: "src/operator/console/access/LoginAttempts.ts",
+    from: "path !== undefined && nextPattern.test(path) && !hasDotSegment(path) ? path",
+    to: "path !== undefined && nextPattern.test(path) ? path",
+    tests: [unit("operator/console/OidcAccess")]
+  },
+  {
+    rule: "an email names an operator only if it is verified",
+    file: "src/operator/console/access/operatorOf.ts",
+    from: "email_verified === true ? email : undefined",
+    to: "email_verified === false ? undefined : email",
+    tests: [unit("operator/console/ConsoleSettings")]
+  },
+  {
+    rule: "a sign-in always ends the session before it",
+    file: "src/operator/console/access/signIn.ts",
+    from: "    if (old !== null) yield* sessions.end(old)\n",
+    to: "",
+    tests: [unit("operator/console/OneTimeLink"), unit("operator/console/OidcAccess")]
+  },
+  {
+    rule: "no script reads the cookies of the console",
+    file: cookies,
+    from: "    httpOnly: true,\n",
+    to: "",
+    tests: [
+      unit("operator/console/OneTimeLink"),
+      unit("operator/console/OidcAccess"),
+      unit("operator/console/ConsoleGuard")
+    ]
+  },
+  {
+    rule: "a cookie that is given twice never counts",
+    file: cookies,
+    from: "return values.length === 1 && values[0]!",
+    to: "return values.length >= 1 && values[0]!",
+    tests: [
+      unit("operator/console/ConsoleGuard"),
+      unit("operator/console/OneTimeLink"),
+      unit("operator/console/OidcAccess")
+    ]
+  },
+  {
+    rule: "an action happens only at the revision that the operator saw",
+    file: actions,
+    from: "  if (row.revision !== expected) return yield* new StaleOperation",
+    to: "  if (row.revision < expected) return yield* new StaleOperation",
+    tests: [postgres("services/OperatorActions")]
+  },
+  {
+    rule: "the revision that an operator saw stays until the action",
+    file: actions,
+    from: "WHERE id = $1 FOR NO KEY UPDATE\"",
+    to: "WHERE id = $1\"",
+    tests: [postgres("services/OperatorActions")]
+  },
+  {
+    rule: "an action happens only together with its record",
+    file: actions,
+    from:
+      "      orUnavailable(sql.withTransaction(\n        Effect.tap(all, (affected) => record(operator, { action, operation_id: null, affected, result: \"done\" }))\n      ))",
+    to:
+      "      Effect.tap(all, (affected) => record(operator, { action, operation_id: null, affected, result: \"done\" }))",
+    tests: [postgres("services/OperatorActions")]
+  },
+  {
+    rule: "a refused action is always recorded",
+    file: actions,
+    from: "            : record(operator, { action, operation_id: id, affected: null, result: error.message }))",
+    to: "            : Effect.void)",
+    tests: [postgres("services/OperatorActions")]
+  },
+  {
+    rule: "the record of actions is append-only",
+    file: table,
+    from: "CREATE TRIGGER operator_actions_permanent BEFORE UPDATE OR DELETE OR TRUNCATE",
+    to: "CREATE TRIGGER operator_actions_permanent BEFORE DELETE OR TRUNCATE",
+    tests: [postgres("services/OperatorActions")]
+  },
+  {
+    rule: "the reader never writes",
+    file: roles,
+    from: "      operation_counts: { SELECT: \"all\" },\n      worker_reports: { SELECT: \"all\" },\n",
+    to: "      operation_counts: { SELECT: \"all\", DELETE: true },\n      worker_reports: { SELECT: \"all\" },\n",
+    tests: [unit("services/roles")]
+  },
+  {
+    rule: "the database chooses id and time of an action, never the writer",
+    file: roles,
+    from: "INSERT: [\"operator\", \"via\"",
+    to: "INSERT: [\"at\", \"operator\", \"via\"",
+    tests: [system("services/Roles", "are equal to those in the documentation")]
+  },
+  {
+    rule: "a token never appears in a path of the log",
+    file: "src/server/gate/TokenMask.ts",
+    from: "  if (isEncodedToken(before)) return \"…\"\n",
+    to: "",
+    tests: [unit("attacks/TokensInSpans"), postgres("server/Privacy")]
+  },
+  {
+    rule: "a confirmation counts only for the request that the person saw",
+    file: "src/mcp/HumanConfirmation.ts",
+    from: "  if (requestState !== state) return \"confirmation_mismatch\"\n",
+    to: "",
+    tests: [system("examples/paymentsTool", "of 2026-07-28 counts for its own payment")]
+  },
+  {
+    rule: "an accepted form without the confirmation confirms nothing",
+    file: "src/mcp/HumanConfirmation.ts",
+    from: "action === \"accept\" && isObject(content) && content[\"confirm\"] === true",
+    to: "action === \"accept\"",
+    tests: [system("examples/paymentsTool", "accepts nothing that the person declines")]
+  },
+  {
+    rule: "text of a provider never closes a tag in the prompt of a host",
+    file: "src/mcp/QuotedText.ts",
+    from: "const marks = /[<>&`]/gu",
+    to: "const marks = /[<&`]/gu",
+    tests: [unit("mcp/QuotedText")]
+  }
+]

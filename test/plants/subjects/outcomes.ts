@@ -1,0 +1,207 @@
+/** Mistakes in attempts, evidence and status reads: an uncertain outcome stays uncertain until evidence ends it. */
+import { type Plant, postgres, unit } from "../Plant.ts"
+
+const outcomesFile = "src/services/sql/SqlOutcomes.ts"
+const settlement = "src/submission/Settlement.ts"
+const decision = "src/submission/decideAfterRead.ts"
+const attempts = "src/submission/attemptUntilSent.ts"
+const hints = "src/services/sql/SqlHints.ts"
+const statusReads = "src/services/sql/SqlStatusReads.ts"
+
+export const outcomes: ReadonlyArray<Plant> = [
+  {
+    rule: "a record of an earlier claim is never applied",
+    file: outcomesFile,
+    from: "    AND ($9::timestamptz IS NULL OR o.send_before = $9)\n",
+    to: "",
+    tests: [postgres("services/Outcomes")]
+  },
+  {
+    rule: "a record is applied only at its revision",
+    file: outcomesFile,
+    from: "WHERE o.id = $1 AND o.revision = $2 AND o.return_reason IS NULL",
+    to: "WHERE o.id = $1 AND o.return_reason IS NULL",
+    tests: [postgres("services/Outcomes")]
+  },
+  {
+    rule: "a returned claim records nothing",
+    file: outcomesFile,
+    from: "WHERE o.id = $1 AND o.revision = $2 AND o.return_reason IS NULL",
+    to: "WHERE o.id = $1 AND o.revision = $2",
+    tests: [postgres("services/ReturnedClaims")]
+  },
+  {
+    rule: "an outcome with another reference than the stored one is never recorded",
+    file: outcomesFile,
+    from: "    AND coalesce(o.reference = $7, true)\n",
+    to: "",
+    tests: [postgres("services/Outcomes"), postgres("attacks/ForeignEvidence")]
+  },
+  {
+    rule: "a batch of outcomes is applied only at the revisions of the claims",
+    file: outcomesFile,
+    from: "WHERE o.revision = i.revision AND o.return_reason IS NULL",
+    to: "WHERE o.revision >= i.revision AND o.return_reason IS NULL",
+    tests: [postgres("services/OutcomeBatches")]
+  },
+  {
+    rule: "a batch of outcomes never records for an earlier claim",
+    file: outcomesFile,
+    from: "      AND (i.send_before IS NULL OR o.send_before = i.send_before)\n",
+    to: "",
+    tests: [postgres("services/OutcomeBatches")]
+  },
+  {
+    rule: "a locked row delays no other outcome of its batch",
+    file: outcomesFile,
+    from: "FOR NO KEY UPDATE OF o SKIP LOCKED",
+    to: "FOR NO KEY UPDATE OF o",
+    tests: [postgres("services/OutcomeBatches")]
+  },
+  {
+    rule: "an answer that names another operation is no evidence of a submission",
+    file: settlement,
+    from: "findContradiction(names, { id, reference: null })",
+    to: "findContradiction({ ...names, operation_id: id }, { id, reference: null })",
+    tests: [
+      postgres("attacks/ForeignEvidence", "is indeterminate if the answer to a submission names another operation id")
+    ]
+  },
+  {
+    rule: "an interruption while sending is always uncertain",
+    file: settlement,
+    from: "  return isSending\n    ? uncertain(",
+    to: "  return isSending && !isStopped\n    ? uncertain(",
+    tests: [unit("submission/Settlement")]
+  },
+  {
+    rule: "an error of an unknown kind is always uncertain",
+    file: settlement,
+    from: "return uncertain(\"the adapter failed with an error of an unknown kind\")",
+    to: "return returned(\"the adapter failed with an error of an unknown kind\")",
+    tests: [unit("submission/Settlement")]
+  },
+  {
+    rule: "not found proves nothing about an indeterminate operation",
+    file: decision,
+    from: "      return due.state === \"submitted\" && answer.reason === \"unreachable\"\n",
+    to: "      return due.state !== \"accepted\" && answer.reason === \"not_found\"\n",
+    tests: [unit("submission/ReconcilerRules")]
+  },
+  {
+    rule: "never received counts only if the provider has not acknowledged",
+    file: decision,
+    from: "      if (due.acknowledged) return postpone\n",
+    to: "",
+    tests: [unit("submission/ReconcilerRules")]
+  },
+  {
+    rule: "a status answer that names another operation proves nothing",
+    file: decision,
+    from: "  return contradiction === null ? decideByRule",
+    to: "  return contradiction?.member !== \"operation_id\" ? decideByRule",
+    tests: [postgres("attacks/ForeignEvidence", "is only a review if a status read names another operation id")]
+  },
+  {
+    rule: "after a revocation the worker never begins another attempt",
+    file: attempts,
+    from:
+      "  if (mayStillSend === false) return yield* new AuthorizationRevoked()\n  if (mayStillSend === true && (yield*",
+    to: "  if (mayStillSend !== null && (yield*",
+    tests: [postgres("attacks/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")]
+  },
+  {
+    rule: "without an answer of the database the worker never begins another attempt",
+    file: attempts,
+    from:
+      "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), null)",
+    to:
+      "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), true)",
+    tests: [postgres("attacks/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
+  },
+  {
+    rule: "no attempt begins after the send deadline",
+    file: attempts,
+    from: "if ((yield* elapsed(askedAt)) >= Duration.toMillis(policy.sendWithin)) {",
+    to: "if ((yield* elapsed(askedAt)) >= Duration.toMillis(policy.rescueAfter)) {",
+    tests: [unit("submission/SubmissionWorker"), unit("submission/LocalFailures")]
+  },
+  {
+    rule: "no attempt follows one that may have sent a byte",
+    file: attempts,
+    from:
+      "else if (error._tag === \"NotSent\" && error.isLocal !== true && error.isPermanent !== true) failure = error",
+    to: "else if (error._tag === \"Uncertain\") failure = local(error.reason)\n"
+      + "    else if (error._tag === \"NotSent\" && error.isLocal !== true && error.isPermanent !== true) failure = error",
+    tests: [unit("submission/SubmissionWorker")]
+  },
+  {
+    rule: "an attempt that timed out is always uncertain",
+    file: attempts,
+    from: "(reason) => Effect.fail(new Uncertain({ reason }))",
+    to: "(reason) => Effect.fail(new NotSent({ reason }))",
+    tests: [unit("submission/SubmissionWorker")]
+  },
+  {
+    rule: "the marker of a running attempt is set before the attempt",
+    file: attempts,
+    from: "  progress.isSending = true\n  return yield* Effect.tapError(\n    attempt(services, timed, payload),",
+    to:
+      "  return yield* Effect.tapError(\n    Effect.tap(attempt(services, timed, payload), () => Effect.sync(() => {\n"
+      + "      progress.isSending = true\n    })),",
+    tests: [unit("submission/SubmissionWorker"), unit("submission/Drain")]
+  },
+  {
+    rule: "a claim is returned only while it is held: a stale one is left to the rescuer",
+    file: "src/submission/whileClaimed.ts",
+    from: "(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ",
+    to: "",
+    tests: [unit("submission/Recording"), unit("submission/SubmissionWorker"), unit("submission/LocalFailures")]
+  },
+  {
+    rule: "a late outcome of a sent operation is always reported",
+    file: "src/submission/recordSettlement.ts",
+    from: "() => settlement.isSent ? withinStore(queue.report(id, reference)) : Effect.void",
+    to: "() => Effect.void",
+    tests: [unit("submission/Recording"), unit("submission/SubmissionWorker")]
+  },
+  {
+    rule: "a status read belongs to one reader at most",
+    file: statusReads,
+    from:
+      "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n"
+      + "    FOR UPDATE OF o SKIP LOCKED",
+    to: "      AND o.due_at >= (SELECT due_at FROM first) AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}",
+    tests: [postgres("services/LockedWork")]
+  },
+  {
+    rule: "a held operation is examined by one reader at most",
+    file: statusReads,
+    from: "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}\n    FOR UPDATE OF o SKIP LOCKED",
+    to: "      AND o.due_at <= now()\n    ORDER BY o.due_at LIMIT ${limit}",
+    tests: [postgres("services/LockedWork")]
+  },
+  {
+    rule: "a status is read only while a grant allows it",
+    file: statusReads,
+    from:
+      "SET due_at = now() + CASE WHEN due.active THEN ${millis(\"$2\")} ELSE ${idle(\"$3\")} END,\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter",
+    to:
+      "SET due_at = now() + ${millis(\"$2\")},\n      reads = ${countRead}, reading_since = ${readingSince},\n      ${reviewAfter",
+    tests: [postgres("services/StatusReads")]
+  },
+  {
+    rule: "a hint concerns only operations of its provider",
+    file: hints,
+    from: "o.client_id = f.client_id AND o.provider = $1\n",
+    to: "o.client_id = f.client_id\n",
+    tests: [postgres("services/Hints")]
+  },
+  {
+    rule: "hints ask for a status read at most once an interval",
+    file: hints,
+    from: "${present} + ${millis(\"$3\")}) + ${millis(\"$3\")}) END`",
+    to: "${present} + ${millis(\"$3\")})) END`",
+    tests: [postgres("services/Hints")]
+  }
+]

@@ -1,0 +1,146 @@
+/** Mistakes in reads: a grant reads what it owns and nothing else, in one statement with its check, on every way. */
+import { type Plant, postgres, system, unit } from "../Plant.ts"
+
+const statements = "src/services/sql/readStatements.ts"
+const standing = "src/services/sql/grantStanding.ts"
+const onPrimary = "src/services/sql/onPrimary.ts"
+const lane = "src/node/http/ReadLane.ts"
+const gate = "src/server/gate/Gate.ts"
+const responses = "src/server/reads/OperationResponses.ts"
+
+export const reads: ReadonlyArray<Plant> = [
+  {
+    rule: "a grant reads only operations of its subject",
+    file: statements,
+    from: "o.resource_owner = g.resource_owner AND o.subject = g.subject\"",
+    to: "o.resource_owner = g.resource_owner\"",
+    tests: [postgres("services/Ownership")]
+  },
+  {
+    rule: "a grant reads only operations of its resource owner",
+    file: statements,
+    from: "o.client_id = g.client_id AND o.resource_owner = g.resource_owner AND",
+    to: "o.client_id = g.client_id AND",
+    tests: [postgres("services/Ownership")]
+  },
+  {
+    rule: "a look-up by key finds only operations of the same resource owner",
+    file: statements,
+    from: "  const where = [\n    owned,\n    ...query.type",
+    to: "  const where = [\n    \"true\",\n    ...query.type",
+    tests: [postgres("services/FindByKey")]
+  },
+  {
+    rule: "a credential names grant, client and subject together",
+    file: standing,
+    from: "g.id = $1 AND g.client_id = $2 AND g.subject = $3\"",
+    to: "g.id = $1 AND g.client_id = $2\"",
+    tests: [postgres("services/EncodedReads")]
+  },
+  {
+    rule: "an expired grant never reads",
+    file: standing,
+    from: "\"g.expires_at <= now()\"",
+    to: "\"g.expires_at <= now() - interval '5 seconds'\"",
+    tests: [postgres("services/Standing")]
+  },
+  {
+    rule: "a wait ends also when its grant is not there any more",
+    file: statements,
+    from: ") IS DISTINCT FROM ${goodStanding}",
+    to: ") <> ${goodStanding}",
+    tests: [postgres("services/Standing")]
+  },
+  {
+    rule: "a page never repeats the last operation of the page before",
+    file: statements,
+    from: "(o.created_at, o.id) < (",
+    to: "(o.created_at, o.id) <= (",
+    tests: [postgres("services/Listing")]
+  },
+  {
+    rule: "the bounds of a list are always exclusive",
+    file: statements,
+    from: "o.created_at > ${parameter(",
+    to: "o.created_at >= ${parameter(",
+    tests: [postgres("services/Listing")]
+  },
+  {
+    rule: "a server in recovery never serves a read that only the primary may serve",
+    file: onPrimary,
+    from: "export const onPrimary = \"(SELECT pg_current_wal_insert_lsn()) IS NOT NULL\"",
+    to: "export const onPrimary = \"true\"",
+    tests: [system("attacks/ReadsInRecovery")]
+  },
+  {
+    rule: "a promoted server never answers as a standby",
+    file: onPrimary,
+    from: "const onStandby = \"(SELECT pg_is_wal_replay_paused()) IS NOT NULL\"",
+    to: "const onStandby = \"true\"",
+    tests: [system("replication/StandbyReads", "fails on a primary, and that of the primary on a standby")]
+  },
+  {
+    rule: "the lane leaves requests with a DPoP proof to the router",
+    file: lane,
+    from: "\"upgrade\", \"dpop\", \"prefer\"]",
+    to: "\"upgrade\", \"prefer\"]",
+    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
+  },
+  {
+    rule: "the lane leaves requests that wait to the router",
+    file: lane,
+    from: "\"upgrade\", \"dpop\", \"prefer\"]",
+    to: "\"upgrade\", \"dpop\"]",
+    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
+  },
+  {
+    rule: "the lane leaves requests without one Host to the router",
+    file: lane,
+    from: "&& !lacksHost(headers) && asksForJson",
+    to: "&& asksForJson",
+    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
+  },
+  {
+    rule: "the lane leaves tokens of other schemes to the router",
+    file: lane,
+    from: "if (authorization?.scheme !== \"Bearer\") return false",
+    to: "if (authorization === null) return false",
+    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
+  },
+  {
+    rule: "the lane is off in a process with quotas",
+    file: lane,
+    from: "const isOff = (yield* RateLimits) !== null || (yield* AcceptedCredentials)",
+    to: "const isOff = (yield* AcceptedCredentials)",
+    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane"), unit("node/GatewayAppParts")]
+  },
+  {
+    rule: "the lane counts a read for its client",
+    file: lane,
+    from: "(grant) => forClient(grant.client_id, run(grant)))",
+    to: "(grant) => forClient(\"\", run(grant)))",
+    tests: [unit("node/ReadLaneRules"), unit("node/ReadLane")]
+  },
+  {
+    rule: "a token in the query is always refused",
+    file: gate,
+    from:
+      "if (\"access_token\" in Context.get(context, ParsedSearchParams)) return respond(refuseTokenInQuery(problems))\n",
+    to: "",
+    tests: [unit("server/Mounting")]
+  },
+  {
+    rule: "the entity tag changes with a review",
+    file: responses,
+    from: "${revision}${under_review ? \"-review\" : \"\"}",
+    to: "${revision}",
+    tests: [unit("server/OperationResponses")]
+  },
+  {
+    rule: "caches always revalidate a response for a grant",
+    file: responses,
+    from: "\"cache-control\": \"private, no-cache\"",
+    to: "\"cache-control\": \"private, max-age=1\"",
+    tests: [unit("server/OperationResponses"), unit("server/ResponseContract")]
+  }
+]

@@ -1,0 +1,32 @@
+/**
+ * The roles that the gateway serves with cannot write: every statement of theirs that changes something is a function of the owner.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { closedTables, proofTables, roles } from "../../../src/services/sql/roles.ts"
+
+const verbsOf = (tables: (typeof roles)["reader"]["tables"]) =>
+  Object.entries(tables).flatMap(([table, privileges]) => Object.keys(privileges).map((verb) => `${verb} ${table}`))
+
+describe("The roles of the gateway", () => {
+  it("that serve requests only read, apart from the DPoP proofs", () => {
+    for (const role of [roles.reader, roles.provisioner]) {
+      assert.deepStrictEqual(verbsOf(role.tables).filter((verb) => !verb.startsWith("SELECT ")), [])
+    }
+    assert.deepStrictEqual(Object.keys(proofTables), ["dpop_proofs"])
+    assert.deepStrictEqual([...roles.reader.functions, ...roles.provisioner.functions].toSorted(), [
+      "provision_grant",
+      "replication_gap",
+      "replication_gap"
+    ])
+  })
+
+  it("never delete anything but rows that expire, and have no tables of the owner", () => {
+    assert.sameMembers(verbsOf(roles.writer.tables).filter((verb) => verb.startsWith("DELETE ")), [
+      "DELETE claim_batches",
+      "DELETE worker_reports"
+    ])
+    for (const role of Object.values(roles)) {
+      for (const table of closedTables) assert.notProperty(role.tables, table)
+    }
+  })
+})

@@ -1,0 +1,127 @@
+/**
+ * A worker sends only claims whose batch its witness has recorded. The tests answer for the witness and for the ledger.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Logger } from "effect"
+import { TestClock } from "effect/testing"
+import type { ClaimBatch, WitnessState } from "../../../src/domain/ClaimBatch.ts"
+import type { Claim } from "../../../src/domain/Submission.ts"
+import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { makeWitnessGate } from "../../../src/submission/WitnessGate.ts"
+import { makeMemoryWitness } from "../../../src/witness/MemoryWitness.ts"
+import { Witness, type WitnessStore, WitnessUnavailable } from "../../../src/witness/Witness.ts"
+
+const epoch = "00000000-0000-4000-8000-000000000001"
+const agreed: WitnessState = { epoch, life: "life", isCurrent: true, age: 0, isReleaseDue: false }
+
+/** The gate of a worker, and a claim in a batch of the key that the worker has now. */
+const openScene = Effect.fnUntraced(function*(changes: Partial<WitnessStore> = {}) {
+  const store = makeMemoryWitness()
+  yield* store.fence(null, epoch)
+  let state = agreed
+  // The cast: the gate uses no other method of the queue.
+  const queue = { readWitnessState: Effect.sync(() => state) } as unknown as SubmissionQueue["Service"]
+  const gate = yield* Effect.provideService(makeWitnessGate(queue), Witness, { ...store, ...changes })
+  const batchOf = (batch: number, own: Partial<ClaimBatch> = {}): ClaimBatch => ({
+    epoch,
+    worker: gate.witnessedBy().witnessed_by!,
+    life: "life",
+    provider: "bank",
+    batch,
+    ...own
+  })
+  // The cast: the gate reads no other member of a claim.
+  const claimOf = (batch?: ClaimBatch) => ({ batch }) as Claim
+  const refused = (...batches: ReadonlyArray<ClaimBatch | undefined>) =>
+    Effect.map(gate.record(batches.map(claimOf)), (reasons) => batches.map((batch) => reasons.has(batch)))
+  return {
+    gate,
+    store,
+    batchOf,
+    refused,
+    setState: (next: Partial<WitnessState>) => {
+      state = { ...agreed, ...next }
+    }
+  }
+})
+
+const silent = Effect.provide(Logger.layer([]))
+
+describe("A claim of a worker with a witness", () => {
+  it.effect("may be sent once the witness has recorded its batch", () =>
+    Effect.gen(function*() {
+      const { batchOf, refused, store } = yield* openScene()
+      assert.deepStrictEqual(yield* refused(batchOf(1)), [false])
+      assert.deepStrictEqual(yield* store.batches(epoch), [batchOf(1)])
+    }))
+
+  it.effect("is recorded with the last batch of its key, which proves the earlier ones, in any order", () =>
+    Effect.gen(function*() {
+      const { batchOf, refused, store } = yield* openScene()
+      const batches = [batchOf(2), batchOf(3), batchOf(1), batchOf(7, { provider: "other" })]
+      assert.deepStrictEqual(yield* refused(...batches), [false, false, false, false])
+      assert.sameDeepMembers([...(yield* store.batches(epoch))!], [batchOf(3), batchOf(7, { provider: "other" })])
+    }))
+
+  it.effect("is not sent if the witness refuses, fails, dies or does not answer, and others of the call are", () =>
+    Effect.gen(function*() {
+      const failures: Readonly<Record<string, Effect.Effect<boolean, WitnessUnavailable>>> = {
+        refuses: Effect.succeed(false),
+        fails: Effect.fail(new WitnessUnavailable({ reason: "no connection" })),
+        dies: Effect.die("a defect"),
+        "does not answer": Effect.never
+      }
+      for (const [name, failure] of Object.entries(failures)) {
+        const { batchOf, gate, refused } = yield* openScene({
+          record: ({ provider }) => provider === "bank" ? failure : Effect.succeed(true)
+        })
+        const batches = [batchOf(1), batchOf(2), batchOf(1, { provider: "other" })]
+        const { witnessed_by: worker } = gate.witnessedBy()
+        const recording = yield* Effect.forkChild(refused(...batches), { startImmediately: true })
+        yield* TestClock.adjust("3 seconds")
+        assert.deepStrictEqual(yield* Fiber.join(recording), [true, true, false], name)
+        // A write without an answer may take effect later, and the ledger must not count it for other claims.
+        assert.notStrictEqual(gate.witnessedBy().witnessed_by, worker, name)
+      }
+    }).pipe(silent))
+
+  it.effect("is not sent without a batch", () =>
+    Effect.gen(function*() {
+      const { batchOf, refused } = yield* openScene()
+      assert.deepStrictEqual(yield* refused(undefined, batchOf(1)), [true, false])
+    }))
+})
+
+describe("A worker whose witness did not record a claim", () => {
+  it.effect("claims again only once ledger and witness have the same epoch in the present life", () =>
+    Effect.gen(function*() {
+      const { batchOf, gate, refused, setState, store } = yield* openScene()
+      assert.isTrue(yield* gate.admits)
+      assert.deepStrictEqual(yield* refused(batchOf(1, { epoch: "another" })), [true])
+      yield* store.fence(epoch, "next")
+      assert.isFalse(yield* gate.admits, "the ledger has the epoch before")
+      setState({ epoch: "next", isCurrent: false })
+      assert.isFalse(yield* gate.admits, "the ledger has it of an earlier life")
+      setState({ epoch: "next" })
+      assert.isTrue(yield* gate.admits)
+    }).pipe(silent))
+
+  it.effect("claims nothing while the witness does not answer", () =>
+    Effect.gen(function*() {
+      const { batchOf, gate, refused } = yield* openScene({ epoch: Effect.never, record: () => Effect.succeed(false) })
+      yield* refused(batchOf(1))
+      const admitted = yield* Effect.forkChild(gate.admits, { startImmediately: true })
+      yield* TestClock.adjust(Duration.seconds(3))
+      assert.isFalse(yield* Fiber.join(admitted))
+    }).pipe(silent))
+})
+
+describe("A worker without a witness", () => {
+  it.effect("may send every claim", () =>
+    Effect.gen(function*() {
+      const gate = yield* makeWitnessGate({} as unknown as SubmissionQueue["Service"])
+      assert.deepStrictEqual(gate.witnessedBy(), {})
+      assert.isTrue(yield* gate.admits)
+      assert.strictEqual((yield* gate.record([{} as Claim])).size, 0)
+    }))
+})
