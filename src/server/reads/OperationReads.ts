@@ -44,9 +44,9 @@ export const makeOperationReads = Effect.gen(function*() {
 
   /** The start of the page that the query asks for. */
   const startOf = Effect.fnUntraced(
-    function*(grant: GrantIdentity, token: string | undefined, filters: OperationQuery) {
+    function*(token: string | undefined, filters: OperationQuery) {
       if (token === undefined) return null
-      const cursor = yield* Effect.catch(openPageToken(cipher, token, { ...filters, ...grant }), refuse)
+      const cursor = yield* Effect.catch(openPageToken(cipher, token, filters), refuse)
       if (cursor !== null) return cursor
       return yield* problems.fail("invalid_page_token", {
         fields: [{ path: "query.page_token", message: "Expected a token of this list and these filters" }]
@@ -67,12 +67,12 @@ export const makeOperationReads = Effect.gen(function*() {
 
     list: Effect.fnUntraced(function*(grant: GrantIdentity, query: ListQuery) {
       const filters = toQuery(query)
-      const after = yield* startOf(grant, query.page_token, filters)
+      const after = yield* startOf(query.page_token, filters)
       const list = Effect.catch(store.listEncoded(grant, { ...filters, after }), (error) => refuseRead(problems, error))
       const page = yield* isFiltered(filters) ? lifecycle.admitList(grant.client_id, list) : list
       // The store may be that of an application.
       if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
-      const next = page.next === null ? null : sealPageToken(cipher, page.next, { ...filters, ...grant })
+      const next = page.next === null ? null : sealPageToken(cipher, page.next, filters)
       return listResponse(page, next === null ? null : yield* Effect.catch(next, refuse))
     })
   }

@@ -18,7 +18,7 @@ interface KeyRow {
 const oldestFirst = `
   SELECT encode(substring(sha256(key) FOR 4), 'hex') AS name, key,
     created_at <= clock_timestamp() - interval '${Duration.toSeconds(settledAfter)} seconds' AS settled
-  FROM token_keys ORDER BY number`
+  FROM token_keys ORDER BY created_at, key`
 
 const noKeys = new StoreUnavailable({
   cause: new Error("token_keys has no row. As its owner, run: INSERT INTO token_keys DEFAULT VALUES")

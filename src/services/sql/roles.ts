@@ -63,7 +63,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       worker_reports: { SELECT: "all" },
       ledger_home: { SELECT: ["system_identifier", "database", "change_offset", "history"] },
       change_marks: { SELECT: ["timeline", "id", "high", "pending"] },
-      token_keys: { SELECT: ["number", "key", "created_at"] },
+      token_keys: { SELECT: ["key", "created_at"] },
       [migrationsTable]: { SELECT: ["migration_id"] }
     },
     functions: ["replication_gap"]

@@ -90,13 +90,6 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [postgres("services/ChangeFeed")]
   },
   {
-    rule: "a page token belongs to one client and subject",
-    file: "src/server/reads/PageToken.ts",
-    from: "  client_id,\n  subject,\n",
-    to: "",
-    tests: [unit("server/PageToken")]
-  },
-  {
     rule: "each ledger has keys of its own",
     file: "migrations/0016_token_keys.sql",
     from:

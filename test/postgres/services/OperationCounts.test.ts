@@ -186,8 +186,10 @@ layer(Figures, { excludeTestServices: true })("counts of moves", (it) => {
       yield* sql`DROP FUNCTION operations_counted, fold_operation_counts, recount_operations CASCADE`.unprepared
       yield* sql`DROP INDEX operations_unsettled, operations_under_review`.unprepared
       // Later migrations stay.
-      const file = fs.readFileSync("migrations/0011_operation_counts.sql", "utf8")
-      yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${file}$file$; END $migration$`).unprepared
+      for (const name of ["0011_operation_counts", "0017_clock_skew"]) {
+        const file = fs.readFileSync(`migrations/${name}.sql`, "utf8")
+        yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${file}$file$; END $migration$`).unprepared
+      }
       yield* assertExact("the migration")
       yield* acceptSeveral(identity, 1)
       yield* assertExact("the first acceptance after the migration")
