@@ -29,6 +29,16 @@ const structureOf = (ast: SchemaAST.AST): SchemaAST.AST => ast.encoding?.length 
 /** Whether each member or item of the schema fits by itself. */
 const isPlain = ({ checks, encoding }: SchemaAST.AST): boolean => checks === undefined && encoding === undefined
 
+/** The issue of a part. Null: it fits, or its schema waits for something, which throws here. */
+const issueOf = (ast: SchemaAST.AST, value: unknown): SchemaIssue.Issue | null => {
+  try {
+    const result = SchemaParser.decodeUnknownResult(schemaOf(ast))(value, { ...strict, errors: "all" })
+    return Result.isFailure(result) ? result.failure : null
+  } catch {
+    return null
+  }
+}
+
 type Path = ReadonlyArray<PropertyKey>
 
 /**
@@ -81,8 +91,8 @@ export const firstIssues = (schema: Schema.Top, input: unknown, first: SchemaIss
     const isVisited = ast.encoding === undefined && visitStructure(ast, value, path)
     // The checks of a struct or an array apply only if its members fit.
     if (isVisited && (ast.checks === undefined || found.length > before)) return
-    const result = SchemaParser.decodeUnknownResult(schemaOf(ast))(value, { ...strict, errors: "all" })
-    if (Result.isFailure(result)) add(path, result.failure)
+    const issue = issueOf(ast, value)
+    if (issue !== null) add(path, issue)
   }
 
   visitStructure(structureOf(schema.ast), input, [])

@@ -4,6 +4,7 @@
  */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
+import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -187,3 +188,21 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
     reference: ProviderReference | null
   ) => Effect.Effect<StatusAnswer>
 }>()("financial-agents-gateway/submission/ProviderAdapter") {}
+
+/**
+ * An instant before the status read under way, by the clock of the database. The reconciler sets it: `send_before` is by the same
+ * clock, so a wrong clock of the process makes no "not found" final too early. Null: there is no reconciler.
+ */
+export const ReadBegin: Context.Reference<DateTime.Utc | null> = Context.Reference<DateTime.Utc | null>(
+  "financial-agents-gateway/submission/ReadBegin",
+  { defaultValue: () => null }
+)
+
+/**
+ * The instant from which on this process sends no byte of the submission under way, in milliseconds of its own wall clock. The worker
+ * sets it, because `send_before` is by the clock of the database. Null: there is no worker, and `send_before` counts.
+ */
+export const SendDeadline: Context.Reference<number | null> = Context.Reference<number | null>(
+  "financial-agents-gateway/submission/SendDeadline",
+  { defaultValue: () => null }
+)

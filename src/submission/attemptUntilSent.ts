@@ -16,7 +16,7 @@ import { type ClockReading, clockSet, elapsed, readClocks } from "./elapsed.ts"
 import { logFailure } from "./logFailure.ts"
 import { logNotSent } from "./logOutcome.ts"
 import { NotSent, Uncertain } from "./ProviderAdapter.ts"
-import { SendDeadline } from "./SendDeadline.ts"
+import { SendDeadline } from "./ProviderAdapter.ts"
 import type { WorkerServices } from "./SubmissionServices.ts"
 import { withinStore } from "./withinStore.ts"
 

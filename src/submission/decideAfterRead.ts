@@ -1,6 +1,7 @@
 /**
  * Decides the consequence of a status read (specification, "States and transitions").
  */
+import * as DateTime from "effect/DateTime"
 import { gatewayFailure } from "../domain/GatewayFailures.ts"
 import type { Outcome } from "../domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference } from "../domain/Submission.ts"
@@ -35,7 +36,7 @@ const postpone: ReadDecision = { _tag: "Postpone", reference: null }
  * names neither counts: the adapter asked for exactly this operation (see `AnswerNames`).
  */
 export const decideAfterRead = (
-  due: Pick<DueRead, "operation" | "state" | "reference" | "acknowledged">,
+  due: Pick<DueRead, "operation" | "state" | "reference" | "acknowledged" | "taken_at">,
   answer: StatusAnswer | null
 ): ReadDecision => {
   const contradiction = answer === null || namesNoOperation(answer)
@@ -48,9 +49,16 @@ export const decideAfterRead = (
 const namesNoOperation = (answer: StatusAnswer): answer is Exclude<StatusAnswer, { readonly names: AnswerNames }> =>
   answer._tag === "NotProven" && answer.reason !== "not_found"
 
+/**
+ * Both times are by the clock of the database, so a wrong clock of an adapter cannot end an operation whose request the provider may
+ * still take.
+ */
+const isPastDeadline = ({ operation: { send_before }, taken_at }: Pick<DueRead, "operation" | "taken_at">): boolean =>
+  send_before === null || DateTime.isGreaterThan(taken_at, send_before)
+
 /** For an answer about this operation. */
 const decideByRule = (
-  due: Pick<DueRead, "state" | "acknowledged">,
+  due: Pick<DueRead, "operation" | "state" | "acknowledged" | "taken_at">,
   answer: StatusAnswer | null
 ): ReadDecision => {
   switch (answer?._tag) {
@@ -69,7 +77,7 @@ const decideByRule = (
       // The provider contradicts its earlier acknowledgement.
       if (due.acknowledged) return postpone
       if (due.state === "accepted") return { _tag: "Release" }
-      return due.state === "indeterminate"
+      return due.state === "indeterminate" && isPastDeadline(due)
         ? {
           _tag: "Record",
           outcome: { state: "failed", failure: gatewayFailure("provider_never_received") },

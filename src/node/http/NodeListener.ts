@@ -43,6 +43,8 @@ const limits = {
   requestTimeout: 15_000,
   // Longer than the idle timeout of common load balancers (60 s): they close first, and never use a closed socket.
   keepAliveTimeout: 65_000,
+  // Bytes of a body that wait for their reader. Each chunk of one byte takes 200 more.
+  highWaterMark: 16_384,
   connectionsCheckingInterval: 1000,
   noDelay: true,
   // By default Node takes the first of two Authorization or Host headers; a proxy may have checked the other one.
@@ -121,9 +123,11 @@ class Listener extends Server {
     // Node announces a request that expects `100 Continue` by an event of its own.
     if (event === "request" || event === "checkContinue") {
       // The server listens before the routes are complete, and of a shared port the system hands over connections at once.
-      if (this.listenerCount("request") === 0) return this.#early.push(() => this.emit(event, ...args)) > 0
       // The cast: Node emits both with these two.
       const [request, response] = args as [IncomingMessage, ServerResponse]
+      if (this.listenerCount("request") === 0) {
+        return this.#early.push(() => request.socket.destroyed || this.emit(event, ...args)) > 0
+      }
       this.onRequest(request, response)
       if (event === "request" && this.lane?.(request, response) === true) return true
     }

@@ -30,9 +30,13 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
   leafHook: (issue) => issue._tag === "UnexpectedKey" ? surplus : SchemaIssue.defaultLeafHook(issue)
 })
 
+/** A member of a path. The client chose it, so a long one is cut. */
+const nameOf = (segment: PropertyKey | { readonly key: PropertyKey }): string =>
+  String(typeof segment === "object" ? segment.key : segment).slice(0, 64)
+
 const fieldsOf = (slot: string, issue: SchemaIssue.Issue): ReadonlyArray<ProblemField> =>
-  format(issue).issues.map(({ message, path = [] }) => ({
-    path: [slot, ...path.map((segment) => String(typeof segment === "object" ? segment.key : segment))].join("."),
+  format(issue).issues.slice(0, maxIssues).map(({ message, path = [] }) => ({
+    path: [slot, ...path.map(nameOf)].join("."),
     message: slot === "body" && message === surplus ? surplusMember : message
   }))
 

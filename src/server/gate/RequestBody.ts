@@ -6,10 +6,11 @@ import * as Effect from "effect/Effect"
 import { isHttpServerError } from "effect/http/HttpServerError"
 import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Multipart from "effect/http/Multipart"
+import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { Problem } from "../../api/Problems.ts"
 import { bodyLimits, findExcess } from "../../domain/JsonLimits.ts"
-import { isJsonType, readBody } from "../../http/JsonBody.ts"
+import { readBody } from "../../http/JsonBody.ts"
 import { HttpMetrics } from "../../metrics/HttpMetrics.ts"
 import { type ArrivingBody, Lifecycle, type RunningRequest } from "./Lifecycle.ts"
 import { Problems } from "./ProblemResponses.ts"
@@ -17,24 +18,30 @@ import { Problems } from "./ProblemResponses.ts"
 /** Largest body, in bytes: 64 KiB. */
 export const maxBody = 65_536
 
-/** Requests without a grant count as those of one client. No client has this name. */
-const strangers = ""
+/** Requests without a grant count by the address that they come from. No client has such a name. */
+const anonymous = ({ remoteAddress }: Incoming) => `\n${Option.getOrElse(remoteAddress, () => "")}`
 
 /** The details of refusals, by their reason. */
 const refusals = {
   saturated: "Too many requests are running.",
   client_saturated: "The client has too many running requests.",
-  body_saturated: "Too many bodies of the client are on their way.",
-  bytes_saturated: "The bodies on their way have too many bytes in all."
+  body_saturated: "Too many bodies of the client are arriving.",
+  bytes_saturated: "The arriving bodies have too many bytes in all."
 }
 
 /** The members of a request that its body comes from. */
-type Incoming = Pick<HttpServerRequest, "headers" | "source" | "stream">
+type Incoming = Pick<HttpServerRequest, "headers" | "remoteAddress" | "source" | "stream">
 
 /** Whether all of the body is in the memory of the process. Only `node:http` tells. */
 const hasArrived = ({ source }: Incoming): boolean => "complete" in source && source.complete === true
 
 const decoder = new TextDecoder()
+
+/** Media types of text that is no JSON. */
+const otherText = /^(?:text\/plain|application\/x-www-form-urlencoded)[ \t]*(?:;|$)/i
+
+/** What a chunk takes in memory beside its bytes. */
+const chunkOverhead = 256
 
 /**
  * Makes the function that has a request read its body in this way, whichever member of the request a handler reads. Reads fail with
@@ -64,11 +71,14 @@ export const makeGuardBody = Effect.gen(function*() {
       readBody(
         body === null
           ? request.stream
-          : Stream.tap(request.stream, ({ length }) => body.add(length) ? Effect.void : refuse("bytes_saturated")),
+          : Stream.tap(request.stream, ({ length }) =>
+            body.add(length + chunkOverhead) ? Effect.void : refuse("bytes_saturated")),
         maxBody
       ),
       (error): Effect.Effect<never, Problem> => {
-        if (isHttpServerError(error)) return problems.fail("malformed_request", { detail: "The body ended early." })
+        if (isHttpServerError(error)) {
+          return problems.fail("malformed_request", { detail: "The body ended early." })
+        }
         return error._tag === "InvalidBody" ? tooLarge : Effect.fail(error)
       }
     )
@@ -76,7 +86,7 @@ export const makeGuardBody = Effect.gen(function*() {
   const receive = (request: Incoming, slot: RunningRequest | null): Effect.Effect<Uint8Array, Problem> =>
     Effect.acquireUseRelease(
       Effect.sync(() => {
-        const body = lifecycle.openBody(slot?.client ?? strangers)
+        const body = lifecycle.openBody(slot?.client ?? anonymous(request))
         if (body !== null && slot !== null) lifecycle.pause(slot)
         return body
       }),
@@ -102,10 +112,10 @@ export const makeGuardBody = Effect.gen(function*() {
       )
     })
 
-  /** A text of JSON within the limits, or of another media type. */
+  /** A text within the limits of JSON, or of a media type that is none: an endpoint may read any other as JSON. */
   const textOf = (headers: Incoming["headers"], bytes: Uint8Array): Effect.Effect<string, Problem> => {
     const text = decoder.decode(bytes)
-    const excess = isJsonType(headers["content-type"] ?? "application/json") ? findExcess(text, bodyLimits) : null
+    const excess = otherText.test(headers["content-type"] ?? "") ? null : findExcess(text, bodyLimits)
     return excess === null ? Effect.succeed(text) : problems.fail("invalid_request", {
       fields: [{ path: ["body", ...excess.path].join("."), message: excess.message }]
     })
@@ -113,11 +123,12 @@ export const makeGuardBody = Effect.gen(function*() {
 
   /** Null as `slot`: the request has none. */
   return (request: HttpServerRequest, slot: RunningRequest | null): void => {
-    const { headers, source, stream } = request
+    const { headers, remoteAddress, source, stream } = request
     let known: Uint8Array | null = null
     const bytes = Effect.suspend(() =>
       known === null
-        ? Effect.tap(read({ headers, source, stream }, slot), (all) => Effect.sync(() => void (known = all)))
+        ? Effect.tap(read({ headers, remoteAddress, source, stream }, slot), (all) =>
+          Effect.sync(() => void (known = all)))
         : Effect.succeed(known)
     )
     const whole = Stream.unwrap(Effect.map(Effect.orDie(bytes), (all) => Stream.make(all)))

@@ -29,8 +29,8 @@ import type { ProviderOperation, ProviderReference } from "../../domain/Submissi
 import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
 import { withinTime } from "../../http/withinTime.ts"
 import { namesNothing, NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../ProviderAdapter.ts"
-import { ReadBegin } from "../ReadBegin.ts"
-import { SendDeadline } from "../SendDeadline.ts"
+import { ReadBegin } from "../ProviderAdapter.ts"
+import { SendDeadline } from "../ProviderAdapter.ts"
 import {
   byStatus,
   type Decode,

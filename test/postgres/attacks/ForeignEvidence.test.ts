@@ -3,7 +3,7 @@
  * over HTTP, check the rules by property, and call the ledger.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Duration, Effect, Exit } from "effect"
+import { DateTime, Duration, Effect, Exit } from "effect"
 import * as fc from "fast-check"
 import { OperationId, type OperationState } from "../../../src/domain/Operation.ts"
 import { type DueRead, isProviderReference, type ProviderReference } from "../../../src/domain/Submission.ts"
@@ -110,12 +110,14 @@ const anyStatusAnswer: fc.Arbitrary<StatusAnswer> = anyNames.chain((names) =>
   )
 )
 
-const anyDue: fc.Arbitrary<Pick<DueRead, "operation" | "state" | "acknowledged" | "reference">> = fc.record({
-  operation: fc.constant({ id: own } as DueRead["operation"]),
-  state: fc.constantFrom<OperationState>("accepted", "submitted", "indeterminate"),
-  acknowledged: fc.boolean(),
-  reference: fc.constantFrom(null, ...references)
-})
+const anyDue: fc.Arbitrary<Pick<DueRead, "operation" | "state" | "acknowledged" | "reference" | "taken_at">> = fc
+  .record({
+    taken_at: fc.constant(DateTime.makeUnsafe(0)),
+    operation: fc.constant({ id: own, send_before: null } as DueRead["operation"]),
+    state: fc.constantFrom<OperationState>("accepted", "submitted", "indeterminate"),
+    acknowledged: fc.boolean(),
+    reference: fc.constantFrom(null, ...references)
+  })
 
 const contradicts = (names: AnswerNames, stored: ProviderReference | null) =>
   (names.operation_id !== null && names.operation_id !== own)
@@ -140,14 +142,24 @@ describe("The decision about an answer", () => {
 
   it("follows the answer if it names nothing, because the read was for this operation alone", () => {
     for (const stored of [null, ...references]) {
-      const due = { operation: { id: own }, state: "indeterminate", revision: 3, reference: stored } as DueRead
+      const due = {
+        operation: { id: own, send_before: null },
+        state: "indeterminate",
+        revision: 3,
+        reference: stored
+      } as DueRead
       const answer = StatusAnswer.Proven({ state: "succeeded", names: namesNothing, evidence })
       assert.deepInclude(decideAfterRead(due, answer), { _tag: "Record", outcome: { state: "succeeded" } })
     }
   })
 
   it("is indeterminate if an untyped adapter omits the names of the answer", () => {
-    const due = { operation: { id: own }, state: "indeterminate", revision: 3, reference: null } as DueRead
+    const due = {
+      operation: { id: own, send_before: null },
+      state: "indeterminate",
+      revision: 3,
+      reference: null
+    } as DueRead
     // Casts past `unknown`: these answers contradict the types, as those of an adapter in JavaScript may.
     for (const names of [undefined, null, {}, { reference: null }, { operation_id: null }]) {
       const status = { _tag: "Proven", state: "succeeded", evidence, names } as unknown as StatusAnswer
@@ -172,7 +184,12 @@ describe("The decision about an answer", () => {
   })
 
   it("is logged with the expected and the named value: printable, and at most 64 characters of it", () => {
-    const due = { operation: { id: own }, state: "submitted", revision: 3, reference: references[0] } as DueRead
+    const due = {
+      operation: { id: own, send_before: null },
+      state: "submitted",
+      revision: 3,
+      reference: references[0]
+    } as DueRead
     const named = `\u001b[31mline\n${"x".repeat(1000)}` as ProviderReference
     const names = { reference: named, operation_id: null }
     const decision = decideAfterRead(due, StatusAnswer.Proven({ state: "succeeded", names, evidence }))

@@ -13,8 +13,8 @@ import {
   SubmissionAnswer,
   Uncertain
 } from "../../../src/submission/ProviderAdapter.ts"
-import { ReadBegin } from "../../../src/submission/ReadBegin.ts"
-import { SendDeadline } from "../../../src/submission/SendDeadline.ts"
+import { ReadBegin } from "../../../src/submission/ProviderAdapter.ts"
+import { SendDeadline } from "../../../src/submission/ProviderAdapter.ts"
 import type { Judge, Truth } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"

@@ -190,7 +190,7 @@ const fill = Effect.fnUntraced(function*(port: number, post: Post, bound: number
     Promise.race(wires.map(async (wire) => [wire, (await wire.next())!] as const))
   )
   assert.deepInclude(assertProblemOf(answer, "service_unavailable"), {
-    detail: "Too many bodies of the client are on their way."
+    detail: "Too many bodies of the client are arriving."
   })
   assert.strictEqual(answer.headers["retry-after"], "1")
   return wires.filter((wire) => wire !== refused)
@@ -280,7 +280,7 @@ describe("A body that has not arrived", () => {
         Promise.race(wires.map(async (wire) => [wire, (await wire.next())!] as const))
       )
       assert.deepInclude(assertProblemOf(answer, "service_unavailable"), {
-        detail: "The bodies on their way have too many bytes in all."
+        detail: "The arriving bodies have too many bytes in all."
       })
       const kept = wires.find((wire) => wire !== refused)!
       kept.send("0\r\n\r\n")

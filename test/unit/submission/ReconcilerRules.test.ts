@@ -3,7 +3,7 @@
  * try every answer in every state.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Random } from "effect"
+import { DateTime, Duration, Effect, Random } from "effect"
 import { readDelay } from "../../../src/domain/Submission.ts"
 import { decideAfterRead } from "../../../src/submission/decideAfterRead.ts"
 import { namesNothing, StatusAnswer } from "../../../src/submission/ProviderAdapter.ts"
@@ -20,7 +20,12 @@ const never = StatusAnswer.NeverReceived({ names: namesNothing, evidence })
 const notFound = StatusAnswer.NotProven({ reason: "not_found", detail: "404", names: namesNothing })
 
 /** As the claim left it: without an acknowledgement. */
-const unacknowledged = { operation: operationOf(), acknowledged: false, reference: null }
+const unacknowledged = {
+  operation: operationOf(),
+  acknowledged: false,
+  reference: null,
+  taken_at: DateTime.makeUnsafe("9999-01-01T00:00:00Z")
+}
 
 describe("The decision after a status read", () => {
   // From the specification, "States and transitions". `stays` is nothing; for held operations there is `Release`.
@@ -58,6 +63,14 @@ describe("The decision after a status read", () => {
     for (const state of ["indeterminate", "accepted"] as const) {
       assert.strictEqual(decideAfterRead({ ...unacknowledged, state, acknowledged: true }, never)._tag, "Postpone")
     }
+  })
+
+  it("never ends an operation as unreceived while its request may still arrive, by the clock of the database", () => {
+    const send_before = DateTime.makeUnsafe("2026-01-01T00:00:30Z")
+    const due = { ...unacknowledged, state: "indeterminate" as const, operation: { ...operationOf(), send_before } }
+    const after = (milliseconds: number) => DateTime.add(send_before, { milliseconds })
+    assert.strictEqual(decideAfterRead({ ...due, taken_at: after(0) }, never)._tag, "Postpone")
+    assert.strictEqual(decideAfterRead({ ...due, taken_at: after(1) }, never)._tag, "Record")
   })
 
   it("includes the evidence", () => {
