@@ -102,13 +102,13 @@ class Listener extends Server {
   onClose: () => void = () => {}
 
   /** Requests from before there were routes. */
-  readonly #early: Array<() => void> = []
+  readonly early: Array<() => void> = []
 
   constructor() {
     super(limits)
     this.on("newListener", (event) => {
       // This event precedes the registration.
-      if (event === "request") setImmediate(() => this.#early.splice(0).forEach((start) => start()))
+      if (event === "request") setImmediate(() => this.early.splice(0).forEach((start) => start()))
     })
   }
 
@@ -126,7 +126,7 @@ class Listener extends Server {
       // The cast: Node emits both with these two.
       const [request, response] = args as [IncomingMessage, ServerResponse]
       if (this.listenerCount("request") === 0) {
-        return this.#early.push(() => request.socket.destroyed || this.emit(event, ...args)) > 0
+        return this.early.push(() => request.socket.destroyed || this.emit(event, ...args)) > 0
       }
       this.onRequest(request, response)
       if (event === "request" && this.lane?.(request, response) === true) return true
