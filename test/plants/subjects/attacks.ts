@@ -133,6 +133,34 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [unit("attacks/UnfinishedBodies")]
   },
   {
+    rule: "a body takes a slot of its client only if one is left",
+    file: lifecycle,
+    from: "return \"client_saturated\"",
+    to: "return null",
+    tests: [unit("attacks/UnfinishedBodies")]
+  },
+  {
+    rule: "an announced body that is too long never takes a place",
+    file: body,
+    from: "if (Number(request.headers[\"content-length\"] ?? 0) > maxBody) return tooLarge",
+    to: "if (Number(request.headers[\"content-length\"] ?? 0) > maxBody * 2) return tooLarge",
+    tests: [unit("attacks/UnfinishedBodies")]
+  },
+  {
+    rule: "chunks of a body count with what they take in memory",
+    file: body,
+    from: "body.add(length + chunkOverhead)",
+    to: "body.add(length)",
+    tests: [unit("attacks/UnfinishedBodies")]
+  },
+  {
+    rule: "an operation is never unreceived before its deadline by the clock of the database",
+    file: "src/submission/decideAfterRead.ts",
+    from: "due.state === \"indeterminate\" && isPastDeadline(due)",
+    to: "due.state === \"indeterminate\"",
+    tests: [unit("submission/ReconcilerRules")]
+  },
+  {
     rule: "validation stops after 32 issues",
     file: "src/domain/firstIssues.ts",
     from: "index < items.length && found.length < maxIssues",

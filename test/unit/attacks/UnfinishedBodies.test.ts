@@ -138,6 +138,9 @@ const posts: Readonly<Record<string, Post>> = {
   "an endpoint without a grant": { path: "/v1/open", body: amount, status: 200 }
 }
 
+/** Requests without a grant count by their address. */
+const anonymous = "\n127.0.0.1\n"
+
 const names = Object.keys(posts)
 const withGrant = names.filter((name) => name !== "an endpoint without a grant")
 
@@ -172,10 +175,10 @@ const hasPlaces = (lifecycle: Lifecycle["Service"], client: string, count: numbe
   return bodies.every((body) => body !== null)
 }
 
-/** Sends reads until one has a slot. */
-const untilHeld = Effect.fnUntraced(function*(port: number, held: Held) {
+/** Sends reads of a client until one has a slot. */
+const untilHeld = Effect.fnUntraced(function*(port: number, held: Held, client = "other") {
   while (true) {
-    const wire = yield* send(port, readOf("other"))
+    const wire = yield* send(port, readOf(client))
     const isHeld = yield* Effect.raceFirst(Effect.as(held.entered(1), true), Effect.as(next(wire), false))
     if (isHeld) return wire
   }
@@ -254,7 +257,7 @@ describe("A body that has not arrived", () => {
       const { lifecycle, port } = yield* serve({ maxInFlight: 2, maxBodiesPerClient: 2 })
       for (let round = 0; round < 3; round++) {
         for (const wire of yield* fill(port, posts[name]!, 2)) wire.destroy()
-        yield* until(() => hasPlaces(lifecycle, name === "an endpoint without a grant" ? "" : "attacker", 2))
+        yield* until(() => hasPlaces(lifecycle, name === "an endpoint without a grant" ? anonymous : "attacker", 2))
       }
       yield* assertFreeSlots(lifecycle, "attacker", 2)
     }))
@@ -288,6 +291,32 @@ describe("A body that has not arrived", () => {
       const body = lifecycle.openBody("other")!
       assert.isTrue(body.add(1000), "all bytes were given back")
       body.close()
+    }))
+
+  it.live("counts with what its chunks take: one byte each is far more than its length", () =>
+    Effect.gen(function*() {
+      const { port } = yield* serve({ maxBodyBytes: 65_536 })
+      const post = posts["an endpoint of the application"]!
+      const wire = yield* send(port, headOf(post, "attacker", "Transfer-Encoding: chunked"))
+      let isRefused = false
+      const answer = next(wire).pipe(Effect.tap(() => Effect.sync(() => void (isRefused = true))))
+      const fiber = yield* Effect.forkChild(answer, { startImmediately: true })
+      for (let n = 0; n < 2000 && !isRefused; n++) {
+        wire.send("1\r\na\r\n")
+        yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+      }
+      assert.deepInclude(assertProblemOf(yield* Fiber.join(fiber), "service_unavailable"), {
+        detail: "The arriving bodies have too many bytes in all."
+      })
+    }))
+
+  it.live("is refused by its announced length before it takes a place", () =>
+    Effect.gen(function*() {
+      const { port } = yield* serve({ maxBodiesPerClient: 0 })
+      for (const name of names) {
+        const head = headOf(posts[name]!, "attacker", "Content-Length: 65537")
+        assertProblemOf(yield* next(yield* send(port, head)), "payload_too_large")
+      }
     }))
 
   it.live("is 413 once it is longer than 64 KiB, announced or not", () =>
@@ -331,6 +360,21 @@ describe("A body that arrived", () => {
         assert.strictEqual((yield* next(wire)).status, post.status)
       })
   )
+
+  it.live("is refused if its client has no slot left then", () =>
+    Effect.gen(function*() {
+      const held = makeHeld()
+      const post = posts["a mutation endpoint"]!
+      const { port } = yield* serve({ maxInFlightPerClient: 1 }, held)
+      const wire = yield* send(port, wholeOf(post).slice(0, -1))
+      const read = yield* untilHeld(port, held, "attacker")
+      wire.send(post.body.at(-1)!)
+      assert.deepInclude(assertProblemOf(yield* next(wire), "service_unavailable"), {
+        detail: "The client has too many running requests."
+      })
+      held.release()
+      assert.strictEqual((yield* next(read)).status, 200)
+    }))
 
   it.live.each(withGrant)("during the shutdown is still read and answered: %s", (name) =>
     Effect.gen(function*() {

@@ -4,13 +4,13 @@
  */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer, Logger, Result, Schema, SchemaIssue } from "effect"
+import { Cause, Effect, Exit, Layer, Logger, Result, Schema, SchemaGetter, SchemaIssue } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import * as fc from "fast-check"
 import { Gate } from "../../../src/api/Middleware.ts"
 import { mutationEndpoint } from "../../../src/api/MutationEndpoint.ts"
-import { decodeStrictly } from "../../../src/domain/firstIssues.ts"
+import { decodeStrictly, firstIssues } from "../../../src/domain/firstIssues.ts"
 import { bodyLimits, findExcess, type JsonLimits } from "../../../src/domain/JsonLimits.ts"
 import { payloadDecoders } from "../../../src/domain/PayloadSchemas.ts"
 import { BaseUrl } from "../../../src/server/gate/BaseUrl.ts"
@@ -173,6 +173,21 @@ describe("A schema", () => {
     )
     assert.isAbove(several, 50)
   })
+
+  it.effect("names its other issues beside a part that waits for something", () =>
+    Effect.gen(function*() {
+      const Looked = Schema.String.pipe(Schema.decode({
+        decode: SchemaGetter.transformEffect((text: string) => Effect.as(Effect.sleep(1), text)),
+        encode: SchemaGetter.passthrough()
+      }))
+      const schema = Schema.Struct({ name: Schema.String, looked: Looked })
+      const input = { name: 1, looked: "up", more: 1 }
+      const { issue } = yield* Effect.flip(Schema.decodeUnknownEffect(schema)(input))
+      assert.deepStrictEqual(
+        issuesOf(firstIssues(schema, input, issue)).map(({ path }) => path),
+        [["more"], ["name"]]
+      )
+    }))
 
   it("stops after 32 issues", () => {
     const { Digits, looks } = counting()

@@ -165,4 +165,25 @@ describe("A request that waits", () => {
       yield* Fiber.await(drain)
       assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(waiting)))
     }))
+
+  it.effect("of a request whose body arrives have no deadline, and a whole one from then on", () =>
+    Effect.gen(function*() {
+      const lifecycle = yield* make({ ...limits, deadline: 100 })
+      const requested: { request: RunningRequest | null } = { request: null }
+      const fiber = yield* start(Effect.withFiber<never>((fiber) => {
+        requested.request = lifecycle.admit(fiber)
+        return Effect.never
+      }))
+      const request = requested.request!
+      yield* TestClock.adjust(50)
+      lifecycle.pause(request)
+      yield* TestClock.adjust(1000)
+      assert.isTrue(isRunning(fiber))
+      assert.isNull(lifecycle.proceed(request))
+      yield* TestClock.adjust(99)
+      assert.isTrue(isRunning(fiber))
+      yield* TestClock.adjust(1)
+      assert.isFalse(isRunning(fiber))
+      lifecycle.leave(request)
+    }))
 })
