@@ -66,7 +66,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       token_keys: { SELECT: ["key", "created_at"] },
       [migrationsTable]: { SELECT: ["migration_id"] }
     },
-    functions: ["replication_gap"]
+    functions: ["replication_gap", "write_confirmation"]
   },
   /** Registers the grants that tokens show. It writes by one function, which only adds scopes and time. */
   provisioner: {
@@ -77,7 +77,7 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
         SELECT: [...grantColumns, "created_at", "revoked_at", "issuer", "external_id", "registered_by_event_at"]
       }
     },
-    functions: ["provision_grant", "replication_gap"]
+    functions: ["provision_grant", "replication_gap", "write_confirmation"]
   },
   writer: {
     tables: {
@@ -165,7 +165,8 @@ export const roles: Readonly<Record<Role, RolePrivileges>> = {
       "revoke_grants",
       "change_standing",
       "fold_operation_counts",
-      "replication_gap"
+      "replication_gap",
+      "write_confirmation"
     ]
   }
 }
@@ -240,6 +241,9 @@ BEGIN
     '^(lo_creat|lo_create|lo_from_bytea|pg_export_snapshot|pg_logical_emit_message|pg_(try_)?advisory_(xact_)?lock(_shared)?)$'
   LOOP
     EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
+    IF f::text LIKE 'pg_logical_emit_message(boolean,text,text%' THEN
+      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO ${nameOf(naming, "owner")}', f);
+    END IF;
   END LOOP;
 END $$;`
 ]

@@ -238,6 +238,13 @@ export const attacks: ReadonlyArray<Plant> = [
     tests: [postgres("attacks/SharedResources", "writes no WAL, no large object and no snapshot by functions")]
   },
   {
+    rule: "roles that may write no message still confirm what they have seen",
+    file: "src/services/sql/roles.ts",
+    from: "EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO ${nameOf(naming, \"owner\")}', f);",
+    to: "NULL;",
+    tests: [postgres("attacks/SharedResources", "may still confirm what it has seen")]
+  },
+  {
     rule: "of keys with one name only a few are tried",
     file: "src/oauth/KeySet.ts",
     from: "const mostTried = 4",

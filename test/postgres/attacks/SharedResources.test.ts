@@ -52,6 +52,20 @@ describe("A stolen reader or provisioner", () => {
       }
     }).pipe(Effect.scoped, Effect.provide(Platform)))
 
+  it.live("may still confirm what it has seen, as the writer may: by an empty message of the owner", () =>
+    Effect.gen(function*() {
+      const { as } = yield* rolesWith()
+      for (const role of [...stolen, "writer"] as const) {
+        const [row] = yield* Effect.provide(
+          SqlClient.SqlClient.use((sql) =>
+            sql.unsafe<{ readonly gap: string }>("CALL confirm_replication()").unprepared
+          ),
+          as(role)
+        )
+        assert.strictEqual(row!.gap, "synchronous_standby_names is empty", role)
+      }
+    }).pipe(Effect.scoped, Effect.provide(Platform)))
+
   it.live("fills no disk with temporary files, and cannot lift that limit", ({ skip }) =>
     Effect.gen(function*() {
       const { as, asSuperuser } = yield* rolesWith()

@@ -27,7 +27,8 @@ const all = [
   "0014_replication",
   "0015_witness",
   "0016_token_keys",
-  "0017_clock_skew"
+  "0017_clock_skew",
+  "0018_confirmation_message"
 ]
 
 const onNewDatabase = <A, E, R>(body: (database: string) => Effect.Effect<A, E, R>) =>

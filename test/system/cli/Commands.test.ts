@@ -333,7 +333,8 @@ describe("The command line", () => {
             "0014_replication",
             "0015_witness",
             "0016_token_keys",
-            "0017_clock_skew"
+            "0017_clock_skew",
+            "0018_confirmation_message"
           ]
         })
         assert.deepStrictEqual(yield* result(["migrate"], env), { applied: [] })
