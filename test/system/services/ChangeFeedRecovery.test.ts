@@ -23,8 +23,11 @@ const newId = Effect.map(
   ([row]) => row!.id
 )
 
-/** PostgreSQL logs no snapshots for standbys, which would contain the newest ids at a time of its own. */
-const withoutSnapshots = { wal_level: "minimal", max_wal_senders: "0" }
+/**
+ * PostgreSQL logs no snapshots for standbys, which would contain the newest ids at a time of its own, and writes what no commit waits for
+ * after ten seconds.
+ */
+const withoutSnapshots = { wal_level: "minimal", max_wal_senders: "0", wal_writer_delay: "10s" }
 
 const move = (id: OperationId, state: "submitting" | "cancelled") =>
   OperationLedger.use((ledger) => ledger.transition(id, 1, outcome(state), null))
