@@ -16,7 +16,9 @@ describe("The roles of the gateway", () => {
     assert.deepStrictEqual([...roles.reader.functions, ...roles.provisioner.functions].toSorted(), [
       "provision_grant",
       "replication_gap",
-      "replication_gap"
+      "replication_gap",
+      "write_confirmation",
+      "write_confirmation"
     ])
   })
 
