@@ -45,7 +45,11 @@ type Path = ReadonlyArray<PropertyKey>
  * The issues of a value that a schema refused with `first`. It stops after `maxIssues` parts of structs and arrays that do not fit.
  * Another part, such as a union, counts as one, and all its issues are found: the limits of JSON bound them.
  */
-export const firstIssues = (schema: Schema.Top, input: unknown, first: SchemaIssue.Issue): SchemaIssue.Issue => {
+export const firstIssues = (
+  schema: Pick<Schema.Top, "ast">,
+  input: unknown,
+  first: SchemaIssue.Issue
+): SchemaIssue.Issue => {
   const found: Array<SchemaIssue.Issue> = []
   const add = (path: Path, issue: SchemaIssue.Issue) => {
     if (found.length < maxIssues) found.push(new SchemaIssue.Pointer(path, issue))
@@ -105,6 +109,6 @@ export const decodeStrictly = <S extends Schema.ConstraintDecoder<unknown>>(sche
   return (input: unknown): Exit.Exit<S["Type"], Schema.SchemaError> =>
     Exit.mapError(
       decode(input),
-      ({ issue }) => new Schema.SchemaError(firstIssues(schema as unknown as Schema.Top, input, issue))
+      ({ issue }) => new Schema.SchemaError(firstIssues(schema, input, issue))
     )
 }

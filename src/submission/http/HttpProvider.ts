@@ -28,9 +28,15 @@ import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 import { parseBaseUrl } from "../../http/parseBaseUrl.ts"
 import { withinTime } from "../../http/withinTime.ts"
-import { namesNothing, NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../ProviderAdapter.ts"
-import { ReadBegin } from "../ProviderAdapter.ts"
-import { SendDeadline } from "../ProviderAdapter.ts"
+import {
+  namesNothing,
+  NotSent,
+  ProviderAdapter,
+  ReadBegin,
+  SendDeadline,
+  StatusAnswer,
+  Uncertain
+} from "../ProviderAdapter.ts"
 import {
   byStatus,
   type Decode,

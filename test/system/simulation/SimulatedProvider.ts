@@ -9,12 +9,12 @@ import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import {
   NotSent,
   type ProviderAdapter,
+  ReadBegin,
+  SendDeadline,
   StatusAnswer,
   SubmissionAnswer,
   Uncertain
 } from "../../../src/submission/ProviderAdapter.ts"
-import { ReadBegin } from "../../../src/submission/ProviderAdapter.ts"
-import { SendDeadline } from "../../../src/submission/ProviderAdapter.ts"
 import type { Judge, Truth } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"

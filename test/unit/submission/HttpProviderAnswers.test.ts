@@ -11,9 +11,7 @@ import { gzipSync } from "node:zlib"
 import type { ProviderReference } from "../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
-import { NotSent, StatusAnswer } from "../../../src/submission/ProviderAdapter.ts"
-import { ReadBegin } from "../../../src/submission/ProviderAdapter.ts"
-import { SendDeadline } from "../../../src/submission/ProviderAdapter.ts"
+import { NotSent, ReadBegin, SendDeadline, StatusAnswer } from "../../../src/submission/ProviderAdapter.ts"
 import {
   answering,
   inMillis,
