@@ -10,7 +10,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { ProviderName } from "../domain/Grant.ts"
 import { type ProviderLimit, slotTerms } from "../domain/ProviderLimit.ts"
-import { Providers } from "../submission/Providers.ts"
+import { Providers } from "../submission/providers/Providers.ts"
 import { CommandFailed } from "./Output.ts"
 
 export const providerLimitFlag = Flag.String("provider-limit").pipe(

@@ -2,8 +2,8 @@ import * as Effect from "effect/Effect"
 import type * as FiberSet from "effect/FiberSet"
 import type { ProviderName } from "../domain/Grant.ts"
 import type { RequestKind } from "../domain/ProviderLimit.ts"
-import { passable } from "./Circuit.ts"
 import { makeSlots, runPoller } from "./Poller.ts"
+import { passable } from "./providers/Circuit.ts"
 import type { SubmissionServices } from "./SubmissionServices.ts"
 
 /** Work that exists for each provider: sending its operations, or reading their status. */

@@ -2,7 +2,7 @@
 import * as Effect from "effect/Effect"
 import type { ProviderName } from "../domain/Grant.ts"
 import type { OperationId, Outcome } from "../domain/Operation.ts"
-import type { NotSent } from "./ProviderAdapter.ts"
+import type { NotSent } from "./providers/ProviderAdapter.ts"
 
 /** The operation that a line of the log is about. */
 interface About {

@@ -21,7 +21,7 @@ import {
   type StatusAnswer,
   type SubmissionAnswer,
   type Uncertain
-} from "../submission/ProviderAdapter.ts"
+} from "../submission/providers/ProviderAdapter.ts"
 import type { ContractBank, Seen } from "./ContractBank.ts"
 
 /** The adapter under test, and the operation that it submits. */

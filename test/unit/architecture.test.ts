@@ -162,6 +162,18 @@ describe("The rooms of the source", () => {
     )
   })
 
+  it("attempts and reads of submission import nothing of each other, and providers neither of them", () => {
+    const forbidden = { attempts: ["reads"], reads: ["attempts"], providers: ["attempts", "reads"] }
+    for (const [name, others] of Object.entries(forbidden)) {
+      const files = (file: string) => file.startsWith(`submission/${name}/`)
+      assert.isNotEmpty(imports.filter(([file]) => files(file)), name)
+      assert.deepStrictEqual(
+        violations(files, (module) => !others.some((other) => module.startsWith(`submission/${other}/`))),
+        []
+      )
+    }
+  })
+
   it("the sandbox is a provider: it imports only domain of the gateway", () => {
     assert.deepStrictEqual(
       violations(
@@ -297,7 +309,7 @@ describe("The rooms of the source", () => {
         (module) =>
           ["testing", "domain"].includes(room(module)) || isPure(module)
           || /^(?:effect\/(?:http|testing)\/|node:)/.test(module)
-          || ["submission/ProviderAdapter.ts", "node/http/ProviderHttpClient.ts"].includes(module)
+          || ["submission/providers/ProviderAdapter.ts", "node/http/ProviderHttpClient.ts"].includes(module)
       ),
       []
     )

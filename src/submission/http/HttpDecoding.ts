@@ -7,7 +7,7 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import type * as Headers from "effect/http/Headers"
 import * as Schema from "effect/Schema"
-import { NotSent } from "../ProviderAdapter.ts"
+import { NotSent } from "../providers/ProviderAdapter.ts"
 import { retryAfterOf, withRetryAfter } from "./retryAfter.ts"
 
 /** A complete answer of the provider, with a JSON body or none. Redirects never become one. */

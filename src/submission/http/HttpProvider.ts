@@ -36,7 +36,7 @@ import {
   SendDeadline,
   StatusAnswer,
   Uncertain
-} from "../ProviderAdapter.ts"
+} from "../providers/ProviderAdapter.ts"
 import {
   byStatus,
   type Decode,

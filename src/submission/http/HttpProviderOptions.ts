@@ -7,7 +7,7 @@ import type * as Schema from "effect/Schema"
 import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
 import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
 import type { ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
-import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "../ProviderAdapter.ts"
+import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
 import type { Decode } from "./HttpDecoding.ts"
 import type { HttpCredentials, HttpStatusRead, HttpSubmission } from "./HttpRequest.ts"
 

@@ -6,7 +6,7 @@ const feed = "src/services/sql/SqlOperationFeed.ts"
 const statements = "src/services/sql/changeStatements.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"
 const body = "src/server/gate/RequestBody.ts"
-const claims = "src/submission/claimOperations.ts"
+const claims = "src/submission/attempts/claimOperations.ts"
 
 export const attacks: ReadonlyArray<Plant> = [
   {
@@ -155,7 +155,7 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "an operation is never unreceived before its deadline by the clock of the database",
-    file: "src/submission/decideAfterRead.ts",
+    file: "src/submission/reads/decideAfterRead.ts",
     from: "due.state === \"indeterminate\" && isPastDeadline(due)",
     to: "due.state === \"indeterminate\"",
     tests: [unit("submission/ReconcilerRules")]
@@ -190,21 +190,21 @@ export const attacks: ReadonlyArray<Plant> = [
   },
   {
     rule: "the deadline of a submission is always by the clock of the database",
-    file: "src/submission/attemptUntilSent.ts",
+    file: "src/submission/attempts/attemptUntilSent.ts",
     from: "DateTime.addDuration(claim.claimed_at, policy.sendWithin)",
     to: "DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))",
     tests: [unit("attacks/WrongClocks")]
   },
   {
     rule: "a clock that was set between two attempts allows no second one",
-    file: "src/submission/attemptUntilSent.ts",
+    file: "src/submission/attempts/attemptUntilSent.ts",
     from: "if (Math.abs(yield* clockSet(askedAt)) > longestSkew)",
     to: "if (Math.abs(yield* clockSet(askedAt)) > Infinity)",
     tests: [unit("attacks/WrongClocks")]
   },
   {
     rule: "a provider never uses a failure code of the gateway",
-    file: "src/submission/publicFailure.ts",
+    file: "src/submission/providers/publicFailure.ts",
     from: "isGatewayFailureCode(valid.code) ?",
     to: "isGatewayFailureCode(code) ?",
     tests: [unit("attacks/ForgedFailures")]

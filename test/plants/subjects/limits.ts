@@ -3,9 +3,9 @@ import { type Plant, postgres, system, unit } from "../Plant.ts"
 
 const slots = "src/services/rules/providerSlots.ts"
 const sql = "src/services/sql/SqlProviderLimits.ts"
-const requests = "src/submission/RequestSlots.ts"
+const requests = "src/submission/providers/RequestSlots.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"
-const circuit = "src/submission/Circuit.ts"
+const circuit = "src/submission/providers/Circuit.ts"
 
 export const limits: ReadonlyArray<Plant> = [
   {
@@ -67,7 +67,7 @@ export const limits: ReadonlyArray<Plant> = [
   },
   {
     rule: "after a local failure at most one operation probes a provider",
-    file: "src/submission/ProviderPause.ts",
+    file: "src/submission/providers/ProviderPause.ts",
     from: "      pause.isProbing = true\n",
     to: "",
     tests: [unit("submission/LocalFailures", "is probed by no second operation")]

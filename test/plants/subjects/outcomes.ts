@@ -2,9 +2,9 @@
 import { type Plant, postgres, unit } from "../Plant.ts"
 
 const outcomesFile = "src/services/sql/SqlOutcomes.ts"
-const settlement = "src/submission/Settlement.ts"
-const decision = "src/submission/decideAfterRead.ts"
-const attempts = "src/submission/attemptUntilSent.ts"
+const settlement = "src/submission/attempts/Settlement.ts"
+const decision = "src/submission/reads/decideAfterRead.ts"
+const attempts = "src/submission/attempts/attemptUntilSent.ts"
 const hints = "src/services/sql/SqlHints.ts"
 const statusReads = "src/services/sql/SqlStatusReads.ts"
 
@@ -153,14 +153,14 @@ export const outcomes: ReadonlyArray<Plant> = [
   },
   {
     rule: "a claim is returned only while it is held: a stale one is left to the rescuer",
-    file: "src/submission/whileClaimed.ts",
+    file: "src/submission/attempts/whileClaimed.ts",
     from: "(yield* elapsed(askedAt)) < Duration.toMillis(policy.rescueAfter) && ",
     to: "",
     tests: [unit("submission/Recording"), unit("submission/SubmissionWorker"), unit("submission/LocalFailures")]
   },
   {
     rule: "a late outcome of a sent operation is always reported",
-    file: "src/submission/recordSettlement.ts",
+    file: "src/submission/attempts/recordSettlement.ts",
     from: "() => settlement.isSent ? withinStore(queue.report(id, reference)) : Effect.void",
     to: "() => Effect.void",
     tests: [unit("submission/Recording"), unit("submission/SubmissionWorker")]

@@ -9,14 +9,14 @@ import { OperationId, type OperationState } from "../../../src/domain/Operation.
 import { type DueRead, isProviderReference, type ProviderReference } from "../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { decideAfterRead } from "../../../src/submission/decideAfterRead.ts"
+import { type Settlement, settlementOf } from "../../../src/submission/attempts/Settlement.ts"
 import {
   type AnswerNames,
   namesNothing,
   StatusAnswer,
   type SubmissionAnswer
-} from "../../../src/submission/ProviderAdapter.ts"
-import { type Settlement, settlementOf } from "../../../src/submission/Settlement.ts"
+} from "../../../src/submission/providers/ProviderAdapter.ts"
+import { decideAfterRead } from "../../../src/submission/reads/decideAfterRead.ts"
 import { accept, conformance, fieldsOf, outcome, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { heldOperation, inspect, issueAtNewProvider, pass, queued, recording, reference } from "../../fixtures/Queue.ts"
 import { submissionScene } from "./SubmissionScene.ts"

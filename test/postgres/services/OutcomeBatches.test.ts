@@ -10,7 +10,7 @@ import type { OperationId, OperationState, Outcome } from "../../../src/domain/O
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { makeOutcomeRecorder } from "../../../src/submission/OutcomeRecorder.ts"
+import { makeOutcomeRecorder } from "../../../src/submission/attempts/OutcomeRecorder.ts"
 import { defaultPolicy, SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { fillQueue } from "../../fixtures/FilledQueue.ts"

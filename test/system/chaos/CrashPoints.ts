@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import * as net from "node:net"
 import type { ProviderName } from "../../../src/domain/Grant.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
+import { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
 import type { Striker } from "./Striker.ts"
 
 /** The address of the database. */

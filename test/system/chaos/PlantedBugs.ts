@@ -3,7 +3,7 @@
  * must report it.
  */
 import { Effect } from "effect"
-import { type ProviderAdapter, StatusAnswer } from "../../../src/submission/ProviderAdapter.ts"
+import { type ProviderAdapter, StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import type { PlantedBug } from "./Plan.ts"
 
 type Service = ProviderAdapter["Service"]

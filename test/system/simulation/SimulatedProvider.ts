@@ -14,7 +14,7 @@ import {
   StatusAnswer,
   SubmissionAnswer,
   Uncertain
-} from "../../../src/submission/ProviderAdapter.ts"
+} from "../../../src/submission/providers/ProviderAdapter.ts"
 import type { Judge, Truth } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
 import type { SimulatedProcess } from "./SimulatedProcess.ts"

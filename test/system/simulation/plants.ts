@@ -11,7 +11,12 @@ import type { Claim } from "../../../src/domain/Submission.ts"
 import type { MemoryRecord } from "../../../src/services/memory/MemoryLedger.ts"
 import { moveRecord } from "../../../src/services/memory/recordRules.ts"
 import { shareSlots, stateAfter, toSlots, unusedLimit } from "../../../src/services/rules/providerSlots.ts"
-import { namesNothing, NotSent, StatusAnswer, SubmissionAnswer } from "../../../src/submission/ProviderAdapter.ts"
+import {
+  namesNothing,
+  NotSent,
+  StatusAnswer,
+  SubmissionAnswer
+} from "../../../src/submission/providers/ProviderAdapter.ts"
 import {
   forgetful,
   forgottenAndUnfindable,

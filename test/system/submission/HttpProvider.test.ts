@@ -7,7 +7,7 @@ import { DateTime, Effect, Exit, Fiber, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
-import { namesNothing, SubmissionAnswer } from "../../../src/submission/ProviderAdapter.ts"
+import { namesNothing, SubmissionAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import {
   answering,

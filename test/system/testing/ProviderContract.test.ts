@@ -5,7 +5,7 @@
 import { describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import * as Bank from "../../../examples/payments/Bank.ts"
-import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
+import * as SandboxProvider from "../../../src/submission/providers/SandboxProvider.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { sandboxContract } from "../../fixtures/testing/sandboxContract.ts"
 

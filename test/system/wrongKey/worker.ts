@@ -9,8 +9,13 @@ import { WorkerPool } from "../../../src/node/postgres/Pools.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { byStatus, evidenceOf, onBody } from "../../../src/submission/http/HttpProvider.ts"
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
-import { NotSent, ProviderReference, StatusAnswer, SubmissionAnswer } from "../../../src/submission/ProviderAdapter.ts"
-import { Providers } from "../../../src/submission/Providers.ts"
+import {
+  NotSent,
+  ProviderReference,
+  StatusAnswer,
+  SubmissionAnswer
+} from "../../../src/submission/providers/ProviderAdapter.ts"
+import { Providers } from "../../../src/submission/providers/Providers.ts"
 import * as Submission from "../../../src/submission/SubmissionProcesses.ts"
 import { type WorkerConfig, workerVariable } from "./WrongKey.ts"
 

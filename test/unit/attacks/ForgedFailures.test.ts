@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Tracer } from "effect"
 import { TestClock } from "effect/testing"
-import { namesNothing, StatusAnswer, SubmissionAnswer } from "../../../src/submission/ProviderAdapter.ts"
+import { namesNothing, StatusAnswer, SubmissionAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { acknowledged, makeWorld, type Script, workFor } from "../../fixtures/submission/World.ts"
 
 /** What a client may take as leave to request again. */

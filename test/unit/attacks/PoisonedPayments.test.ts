@@ -6,8 +6,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import { NotSent } from "../../../src/submission/ProviderAdapter.ts"
-import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
+import { NotSent } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { acknowledged, bank, makeWorld, until } from "../../fixtures/submission/World.ts"
 
 describe("A client whose payments cannot be encoded", () => {

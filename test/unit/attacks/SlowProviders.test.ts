@@ -7,8 +7,8 @@ import { Cause, Clock, Duration, Effect, Exit } from "effect"
 import { TestClock } from "effect/testing"
 import { type Grant, ProviderName } from "../../../src/domain/Grant.ts"
 import type { ProviderOperation } from "../../../src/domain/Submission.ts"
-import { Reconciler } from "../../../src/submission/Reconciler.ts"
-import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
+import { Reconciler } from "../../../src/submission/reads/Reconciler.ts"
 import { acknowledged, bank, makeWorld, type Script, unclear, type World } from "../../fixtures/submission/World.ts"
 
 const slow = [ProviderName.make("slow-1"), ProviderName.make("slow-2")]

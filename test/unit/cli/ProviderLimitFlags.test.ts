@@ -7,8 +7,8 @@ import { ConfigProvider, Duration, Effect, Layer } from "effect"
 import * as fc from "fast-check"
 import { readProviderLimits, withLimits } from "../../../src/cli/ProviderLimitFlags.ts"
 import { ProviderName } from "../../../src/domain/Grant.ts"
-import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
-import { Providers } from "../../../src/submission/Providers.ts"
+import { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { Providers } from "../../../src/submission/providers/Providers.ts"
 
 const bank = ProviderName.make("bank")
 

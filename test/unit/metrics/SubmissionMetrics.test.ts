@@ -4,15 +4,15 @@ import { Duration, Effect, Metric } from "effect"
 import { PrometheusMetrics } from "effect/observability"
 import { TestClock } from "effect/testing"
 import * as SubmissionMetrics from "../../../src/metrics/SubmissionMetrics.ts"
-import { layerCircuitBreaker } from "../../../src/submission/Circuit.ts"
+import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
+import { layerCircuitBreaker } from "../../../src/submission/providers/Circuit.ts"
 import {
   namesNothing,
   NotSent,
   StatusAnswer,
   SubmissionAnswer as Answer,
   Uncertain
-} from "../../../src/submission/ProviderAdapter.ts"
-import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+} from "../../../src/submission/providers/ProviderAdapter.ts"
 import { parseScrape } from "../../fixtures/Scrape.ts"
 import { acknowledged, makeWorld, type Script, unclear, unreachable, workFor } from "../../fixtures/submission/World.ts"
 

@@ -21,9 +21,9 @@ import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
-import { Providers } from "../../../src/submission/Providers.ts"
-import { Reconciler } from "../../../src/submission/Reconciler.ts"
+import { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { Providers } from "../../../src/submission/providers/Providers.ts"
+import { Reconciler } from "../../../src/submission/reads/Reconciler.ts"
 import { accept, issue } from "../../fixtures/Ledger.ts"
 
 class Customers extends Context.Service<Customers, { readonly count: number }>()("test/Customers") {}

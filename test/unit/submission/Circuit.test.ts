@@ -6,15 +6,20 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber } from "effect"
 import { CircuitBreaker } from "effect/persistence"
 import { TestClock } from "effect/testing"
-import { classifyAttempt, classifyRead, layerCircuitBreaker, passable } from "../../../src/submission/Circuit.ts"
+import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
+import {
+  classifyAttempt,
+  classifyRead,
+  layerCircuitBreaker,
+  passable
+} from "../../../src/submission/providers/Circuit.ts"
 import {
   namesNothing,
   NotSent,
   StatusAnswer,
   SubmissionAnswer,
   Uncertain
-} from "../../../src/submission/ProviderAdapter.ts"
-import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+} from "../../../src/submission/providers/ProviderAdapter.ts"
 import { acknowledged, bank, makeWorld, unclear, unreachable, until } from "../../fixtures/submission/World.ts"
 
 const uncertain = Effect.fail(new Uncertain({ reason: "the connection was reset" }))

@@ -4,8 +4,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { NotSent } from "../../../src/submission/ProviderAdapter.ts"
-import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
+import { NotSent } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { acknowledged, away, makeWorld, neverOpen } from "../../fixtures/submission/World.ts"
 
 const drainTimeout = Duration.seconds(10)

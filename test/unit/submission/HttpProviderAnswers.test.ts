@@ -11,7 +11,7 @@ import { gzipSync } from "node:zlib"
 import type { ProviderReference } from "../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { byStatus, onBody } from "../../../src/submission/http/HttpDecoding.ts"
-import { NotSent, ReadBegin, SendDeadline, StatusAnswer } from "../../../src/submission/ProviderAdapter.ts"
+import { NotSent, ReadBegin, SendDeadline, StatusAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
 import {
   answering,
   inMillis,

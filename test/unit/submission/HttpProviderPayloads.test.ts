@@ -12,7 +12,7 @@ import { byStatus, onBody, refusedForNow, wrongCredentials } from "../../../src/
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import type { HttpProviderOptions, SubmissionArguments } from "../../../src/submission/http/HttpProviderOptions.ts"
 import type { HttpSubmission } from "../../../src/submission/http/HttpRequest.ts"
-import { NotSent } from "../../../src/submission/ProviderAdapter.ts"
+import { NotSent } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { fieldsOf } from "../../fixtures/Ledger.ts"
 import {
   answering,

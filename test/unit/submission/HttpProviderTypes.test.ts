@@ -7,7 +7,12 @@ import { Effect, Schema } from "effect"
 import { expectTypeOf } from "vitest"
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
 import type { HttpProviderOptions } from "../../../src/submission/http/HttpProviderOptions.ts"
-import { namesNothing, NotSent, StatusAnswer, SubmissionAnswer } from "../../../src/submission/ProviderAdapter.ts"
+import {
+  namesNothing,
+  NotSent,
+  StatusAnswer,
+  SubmissionAnswer
+} from "../../../src/submission/providers/ProviderAdapter.ts"
 
 const Payment = Schema.Struct({ amount: Schema.BigIntFromString, iban: Schema.String })
 const Refund = Schema.Struct({ payment: Schema.String })

@@ -7,9 +7,9 @@ import { Duration, Effect, Fiber, Layer } from "effect"
 import { CircuitBreaker } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import type { OperationId } from "../../../src/domain/Operation.ts"
-import { NotSent, type SubmissionAnswer, Uncertain } from "../../../src/submission/ProviderAdapter.ts"
+import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
+import { NotSent, type SubmissionAnswer, Uncertain } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { defaultPolicy, validatePolicy } from "../../../src/submission/SubmissionPolicy.ts"
-import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
 import { acknowledged, away, bank, makeWorld, neverOpen, workFor, type World } from "../../fixtures/submission/World.ts"
 
 const wrongKey = Effect.fail(new NotSent({ reason: "401: the key is wrong", isLocal: true, isRefused: true }))

@@ -9,7 +9,7 @@ import { type Operation, OperationId, StaleOperation } from "../../../src/domain
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { makeOutcomeRecorder } from "../../../src/submission/OutcomeRecorder.ts"
+import { makeOutcomeRecorder } from "../../../src/submission/attempts/OutcomeRecorder.ts"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 
 const recordOf = (n: number): OutcomeRecord => ({

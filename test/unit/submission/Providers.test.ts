@@ -6,8 +6,8 @@ import { ProviderName } from "../../../src/domain/Grant.ts"
 import { explain } from "../../../src/node/process/explain.ts"
 import { ProviderPayloads } from "../../../src/services/ProviderPayloads.ts"
 import * as HttpProvider from "../../../src/submission/http/HttpProvider.ts"
-import { ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
-import { Providers } from "../../../src/submission/Providers.ts"
+import { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { acknowledged, unclear } from "../../fixtures/submission/World.ts"
 
 let built = 0

@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { acknowledged, away, makeWorld, reference, workFor } from "../../fixtures/submission/World.ts"
 
 describe("The record of an outcome", () => {

@@ -7,11 +7,11 @@ import { Context, Duration, Effect, Fiber, Layer, Logger, References } from "eff
 import { TestClock } from "effect/testing"
 import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../../../src/submission/ProviderAdapter.ts"
-import { Providers } from "../../../src/submission/Providers.ts"
-import { Reconciler } from "../../../src/submission/Reconciler.ts"
-import { RequestSlots } from "../../../src/submission/RequestSlots.ts"
-import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
+import { NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { Providers } from "../../../src/submission/providers/Providers.ts"
+import { RequestSlots } from "../../../src/submission/providers/RequestSlots.ts"
+import { Reconciler } from "../../../src/submission/reads/Reconciler.ts"
 import { InMemoryLedger } from "../../fixtures/Ledger.ts"
 import {
   acknowledged,

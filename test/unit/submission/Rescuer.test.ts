@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { operationStates } from "../../../src/domain/Operation.ts"
-import { Rescuer } from "../../../src/submission/Rescuer.ts"
+import { Rescuer } from "../../../src/submission/attempts/Rescuer.ts"
 import { drive, pathTo } from "../../fixtures/Ledger.ts"
 import { away, makeWorld, reference, type World } from "../../fixtures/submission/World.ts"
 

@@ -8,8 +8,8 @@ import type { ProviderOperation } from "../../../src/domain/Submission.ts"
 import * as ProviderHttpClient from "../../../src/node/http/ProviderHttpClient.ts"
 import { SandboxAnswer, SandboxProblem, SandboxStatus } from "../../../src/sandbox/Protocol.ts"
 import { Sandbox } from "../../../src/sandbox/Sandbox.ts"
-import { type Proven, ProviderAdapter } from "../../../src/submission/ProviderAdapter.ts"
-import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
+import { type Proven, ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
+import * as SandboxProvider from "../../../src/submission/providers/SandboxProvider.ts"
 import { answering, inMillis, operationOf, rawServer, response } from "../../fixtures/submission/HttpProviderServer.ts"
 
 const client = ProviderHttpClient.layer()

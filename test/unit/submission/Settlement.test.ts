@@ -2,14 +2,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Exit } from "effect"
 import { AuthorizationRevoked, PayloadAltered, PayloadUnreadable } from "../../../src/domain/Submission.ts"
+import { type AttemptError, type Settlement, settlementOf } from "../../../src/submission/attempts/Settlement.ts"
 import {
   namesNothing,
   NotSent,
   type SubmissionAnswer,
   SubmissionAnswer as Answer,
   Uncertain
-} from "../../../src/submission/ProviderAdapter.ts"
-import { type AttemptError, type Settlement, settlementOf } from "../../../src/submission/Settlement.ts"
+} from "../../../src/submission/providers/ProviderAdapter.ts"
 import { operationOf } from "../../fixtures/submission/HttpProviderServer.ts"
 import { acknowledged, reference } from "../../fixtures/submission/World.ts"
 

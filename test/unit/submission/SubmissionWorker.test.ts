@@ -7,14 +7,14 @@ import { Cause, DateTime, Duration, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import { UnsafeDatabase } from "../../../src/domain/Submission.ts"
+import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import {
   namesNothing,
   NotSent,
   type SubmissionAnswer,
   SubmissionAnswer as Answer,
   Uncertain
-} from "../../../src/submission/ProviderAdapter.ts"
-import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+} from "../../../src/submission/providers/ProviderAdapter.ts"
 import {
   acknowledged,
   away,

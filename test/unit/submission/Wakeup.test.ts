@@ -6,8 +6,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Queue, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { ProviderName } from "../../../src/domain/Grant.ts"
-import { namesNothing } from "../../../src/submission/ProviderAdapter.ts"
-import { SubmissionWorker } from "../../../src/submission/SubmissionWorker.ts"
+import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
+import { namesNothing } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { bank, makeWorld, until } from "../../fixtures/submission/World.ts"
 
 const other = ProviderName.make("another-bank")

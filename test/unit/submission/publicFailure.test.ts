@@ -3,8 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fc from "fast-check"
 import { isOperationFailure } from "../../../src/domain/Operation.ts"
-import { namesNothing, SubmissionAnswer } from "../../../src/submission/ProviderAdapter.ts"
-import { publicFailure } from "../../../src/submission/publicFailure.ts"
+import { namesNothing, SubmissionAnswer } from "../../../src/submission/providers/ProviderAdapter.ts"
+import { publicFailure } from "../../../src/submission/providers/publicFailure.ts"
 import { makeWorld } from "../../fixtures/submission/World.ts"
 
 const codeOf = (code: string) => publicFailure({ code, message: "No." }).code

@@ -15,8 +15,8 @@ import {
   StatusAnswer,
   SubmissionAnswer,
   Uncertain
-} from "../../../src/submission/ProviderAdapter.ts"
-import * as SandboxProvider from "../../../src/submission/SandboxProvider.ts"
+} from "../../../src/submission/providers/ProviderAdapter.ts"
+import * as SandboxProvider from "../../../src/submission/providers/SandboxProvider.ts"
 import * as ProviderContract from "../../../src/testing/ProviderContract.ts"
 import { sandboxContract } from "../../fixtures/testing/sandboxContract.ts"
 

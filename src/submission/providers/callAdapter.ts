@@ -1,7 +1,7 @@
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import { withinTime } from "../http/withinTime.ts"
-import { describeDefect } from "./logFailure.ts"
+import { withinTime } from "../../http/withinTime.ts"
+import { describeDefect } from "../logFailure.ts"
 
 /**
  * Calls an adapter with a time limit. A defect of the adapter and the end of the time become `unanswered`, with the reason. The

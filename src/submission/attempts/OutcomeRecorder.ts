@@ -7,11 +7,11 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import type { OperationNotFound, StaleOperation } from "../domain/Operation.ts"
-import type { OutcomeRecord } from "../domain/Submission.ts"
-import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
-import { withinStore } from "./withinStore.ts"
+import type { OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
+import type { OutcomeRecord } from "../../domain/Submission.ts"
+import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import type { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import { withinStore } from "../withinStore.ts"
 
 /** Most outcomes of one statement. */
 const largestBatch = 100

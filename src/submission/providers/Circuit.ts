@@ -10,9 +10,9 @@ import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
-import type { ProviderName } from "../domain/Grant.ts"
-import { layerCircuit } from "../http/layerCircuit.ts"
-import type { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { layerCircuit } from "../../http/layerCircuit.ts"
+import type { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import type { NotSent, StatusAnswer, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
 
 /**

@@ -2,15 +2,15 @@
  * Takes hints from providers: they move status reads forward, and wake the reconcilers that read.
  */
 import * as Effect from "effect/Effect"
-import type { ProviderName } from "../domain/Grant.ts"
-import { isOperationId } from "../domain/Operation.ts"
-import { type HintedOperation, isProviderReference } from "../domain/Submission.ts"
-import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
-import { HintSignal } from "../services/HintSignal.ts"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
-import type { Poller } from "./Poller.ts"
-import { SubmissionPolicy } from "./SubmissionPolicy.ts"
-import { withinStore } from "./withinStore.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { isOperationId } from "../../domain/Operation.ts"
+import { type HintedOperation, isProviderReference } from "../../domain/Submission.ts"
+import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
+import { HintSignal } from "../../services/HintSignal.ts"
+import { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import type { Poller } from "../Poller.ts"
+import { SubmissionPolicy } from "../SubmissionPolicy.ts"
+import { withinStore } from "../withinStore.ts"
 
 /**
  * The operation of a hint: by the provider's reference, or by the operation's id if the provider echoes it. Both are text of the

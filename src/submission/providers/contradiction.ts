@@ -1,5 +1,5 @@
-import type { OperationId } from "../domain/Operation.ts"
-import type { ProviderReference } from "../domain/Submission.ts"
+import type { OperationId } from "../../domain/Operation.ts"
+import type { ProviderReference } from "../../domain/Submission.ts"
 import { loggable } from "./loggable.ts"
 import type { AnswerNames } from "./ProviderAdapter.ts"
 

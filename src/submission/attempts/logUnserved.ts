@@ -1,5 +1,5 @@
 import * as Effect from "effect/Effect"
-import type { ProviderName } from "../domain/Grant.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
 
 /** Most names that are remembered. Further ones are not logged. */
 const mostKnown = 1000

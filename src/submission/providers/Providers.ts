@@ -5,9 +5,9 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { ProviderName } from "../domain/Grant.ts"
-import { slotTerms } from "../domain/ProviderLimit.ts"
-import { ProviderPayloads } from "../services/ProviderPayloads.ts"
+import { ProviderName } from "../../domain/Grant.ts"
+import { slotTerms } from "../../domain/ProviderLimit.ts"
+import { ProviderPayloads } from "../../services/ProviderPayloads.ts"
 import { ProviderAdapter } from "./ProviderAdapter.ts"
 
 const isProviderName = Schema.is(ProviderName)
@@ -41,7 +41,7 @@ const namingProvider = (name: ProviderName) => (defect: unknown): Effect.Effect<
  * the workers that have an adapter for them.
  */
 export class Providers extends Context.Service<Providers, ReadonlyMap<ProviderName, ProviderAdapter["Service"]>>()(
-  "financial-agents-gateway/submission/Providers"
+  "financial-agents-gateway/submission/providers/Providers"
 ) {
   /**
    * One adapter for each name: `Providers.layer({ "demo-bank": SandboxProvider.layer(…) })`. A name has 1 to 255 visible

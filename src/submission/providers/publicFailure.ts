@@ -3,9 +3,9 @@
  * contract, unless the gateway reserves it, and the provider's message.
  */
 import * as Effect from "effect/Effect"
-import { gatewayFailure, isGatewayFailureCode } from "../domain/GatewayFailures.ts"
-import type { ProviderName } from "../domain/Grant.ts"
-import { isOperationFailure, type OperationFailure } from "../domain/Operation.ts"
+import { gatewayFailure, isGatewayFailureCode } from "../../domain/GatewayFailures.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { isOperationFailure, type OperationFailure } from "../../domain/Operation.ts"
 import { loggable } from "./loggable.ts"
 
 /** Code and message as a provider's adapter gives them. */

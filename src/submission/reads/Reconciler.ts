@@ -10,26 +10,26 @@ import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
-import type { ProviderName } from "../domain/Grant.ts"
-import { type DueRead, readDelay } from "../domain/Submission.ts"
-import { HintSignal } from "../services/HintSignal.ts"
-import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
-import { callAdapter } from "./callAdapter.ts"
-import { classifyRead } from "./Circuit.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { type DueRead, readDelay } from "../../domain/Submission.ts"
+import { HintSignal } from "../../services/HintSignal.ts"
+import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import type { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import { elapsed, readClocks } from "../elapsed.ts"
+import { logFailure } from "../logFailure.ts"
+import { logOutcome } from "../logOutcome.ts"
+import { callAdapter } from "../providers/callAdapter.ts"
+import { classifyRead } from "../providers/Circuit.ts"
+import { ReadBegin, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import type { Providers } from "../providers/Providers.ts"
+import { makeFailureCheck } from "../providers/publicFailure.ts"
+import { RequestSlots } from "../providers/RequestSlots.ts"
+import { type ProviderTask, runOnce, runPollers } from "../ProviderTask.ts"
+import { type SubmissionServices, submissionServices } from "../SubmissionServices.ts"
+import { withinStore } from "../withinStore.ts"
 import { decideAfterRead, type ReadDecision } from "./decideAfterRead.ts"
-import { elapsed, readClocks } from "./elapsed.ts"
 import { type HintSubject, makeHint } from "./hint.ts"
-import { logFailure } from "./logFailure.ts"
-import { logOutcome } from "./logOutcome.ts"
 import { makeUnusableReadLog } from "./logUnusableReads.ts"
-import { ReadBegin, StatusAnswer } from "./ProviderAdapter.ts"
-import type { Providers } from "./Providers.ts"
-import { type ProviderTask, runOnce, runPollers } from "./ProviderTask.ts"
-import { makeFailureCheck } from "./publicFailure.ts"
-import { RequestSlots } from "./RequestSlots.ts"
-import { type SubmissionServices, submissionServices } from "./SubmissionServices.ts"
-import { withinStore } from "./withinStore.ts"
 
 export type { HintSubject }
 
@@ -48,7 +48,7 @@ export class Reconciler extends Context.Service<Reconciler, {
    * Fails with `StoreUnavailable` if the database does not answer in time. The schedule of the reads then still holds.
    */
   readonly hint: (provider: ProviderName, about: HintSubject) => Effect.Effect<boolean, StoreUnavailable>
-}>()("financial-agents-gateway/submission/Reconciler") {
+}>()("financial-agents-gateway/submission/reads/Reconciler") {
   /** Reads only when `runOnce` is called: for tests and for schedulers of your own. */
   static readonly layerManual = Layer.effect(
     Reconciler,

@@ -7,11 +7,11 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
-import { logFailure } from "./logFailure.ts"
-import { SubmissionPolicy } from "./SubmissionPolicy.ts"
-import { withinStore } from "./withinStore.ts"
+import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
+import { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import { logFailure } from "../logFailure.ts"
+import { SubmissionPolicy } from "../SubmissionPolicy.ts"
+import { withinStore } from "../withinStore.ts"
 
 /** Most operations in one statement. */
 const batch = 100
@@ -24,7 +24,7 @@ export class Rescuer extends Context.Service<Rescuer, {
   readonly runOnce: Effect.Effect<number>
   /** Puts operations of any provider under review that are unsettled for too long. Yields their number. */
   readonly review: Effect.Effect<number>
-}>()("financial-agents-gateway/submission/Rescuer") {
+}>()("financial-agents-gateway/submission/attempts/Rescuer") {
   /** Rescues only when `runOnce` is called: for tests and for schedulers of your own. */
   static readonly layerManual: Layer.Layer<Rescuer, never, SubmissionQueue> = Layer.effect(
     Rescuer,

@@ -2,13 +2,13 @@
  * Decides the consequence of a status read (specification, "States and transitions").
  */
 import * as DateTime from "effect/DateTime"
-import { gatewayFailure } from "../domain/GatewayFailures.ts"
-import type { Outcome } from "../domain/Operation.ts"
-import { type DueRead, isProviderReference, type ProviderReference } from "../domain/Submission.ts"
-import { type Contradiction, findContradiction } from "./contradiction.ts"
-import { answered, type Evidence } from "./Evidence.ts"
-import type { AnswerNames, StatusAnswer } from "./ProviderAdapter.ts"
-import { publicFailure } from "./publicFailure.ts"
+import { gatewayFailure } from "../../domain/GatewayFailures.ts"
+import type { Outcome } from "../../domain/Operation.ts"
+import { type DueRead, isProviderReference, type ProviderReference } from "../../domain/Submission.ts"
+import { answered, type Evidence } from "../Evidence.ts"
+import { type Contradiction, findContradiction } from "../providers/contradiction.ts"
+import type { AnswerNames, StatusAnswer } from "../providers/ProviderAdapter.ts"
+import { publicFailure } from "../providers/publicFailure.ts"
 
 /** The consequence of a status read. */
 export type ReadDecision =

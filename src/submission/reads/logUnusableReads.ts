@@ -2,9 +2,9 @@
  * The log of status reads that give no usable answer: a wrong key, a wrong address, or a provider that is down.
  */
 import * as Effect from "effect/Effect"
-import type { ProviderName } from "../domain/Grant.ts"
-import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
-import type { StatusAnswer } from "./ProviderAdapter.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
+import type { StatusAnswer } from "../providers/ProviderAdapter.ts"
 
 /** UTF-16 code units of a detail. */
 const longestDetail = 1024

@@ -6,12 +6,19 @@ import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { type ClockSkew, compareClocks, describeSkew, longestSkew, warnedSkew, whySkewed } from "../domain/ClockSkew.ts"
-import type { Claim } from "../domain/Submission.ts"
-import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
-import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
-import { withinStore } from "./withinStore.ts"
+import {
+  type ClockSkew,
+  compareClocks,
+  describeSkew,
+  longestSkew,
+  warnedSkew,
+  whySkewed
+} from "../../domain/ClockSkew.ts"
+import type { Claim } from "../../domain/Submission.ts"
+import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
+import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import { withinStore } from "../withinStore.ts"
 
 type Finding = "agree" | "differ" | "wrong"
 
@@ -40,7 +47,7 @@ export class ClockCheck extends Context.Service<ClockCheck, {
    * was clear yet.
    */
   readonly measure: Effect.Effect<number | null, StoreUnavailable>
-}>()("financial-agents-gateway/submission/ClockCheck") {
+}>()("financial-agents-gateway/submission/attempts/ClockCheck") {
   /** The parts of a process share the layer, so each finding is logged once. */
   static readonly layer: Layer.Layer<ClockCheck, never, SubmissionQueue> = Layer.effect(
     ClockCheck,

@@ -1,13 +1,13 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
-import { readDelay } from "../domain/Submission.ts"
+import { readDelay } from "../../domain/Submission.ts"
+import { logFailure } from "../logFailure.ts"
+import type { WorkerServices } from "../SubmissionServices.ts"
+import { withinStore } from "../withinStore.ts"
 import type { TimedClaim } from "./claimOperations.ts"
-import { logFailure } from "./logFailure.ts"
 import type { Settlement } from "./Settlement.ts"
-import type { WorkerServices } from "./SubmissionServices.ts"
 import { whileClaimed } from "./whileClaimed.ts"
-import { withinStore } from "./withinStore.ts"
 
 /**
  * Records the outcome of a submission by compare-and-set, and repeats that while the store is unavailable.

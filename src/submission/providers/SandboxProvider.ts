@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { ProviderReference } from "../domain/Submission.ts"
+import { ProviderReference } from "../../domain/Submission.ts"
 import {
   idempotencyKeyHeader,
   SandboxAnswer,
@@ -14,10 +14,10 @@ import {
   SandboxProblem,
   sendBeforeHeader,
   submissionsPath
-} from "../sandbox/Protocol.ts"
-import { byStatus, type Decode, evidenceOf, firstOf, onBody, refusedForNow } from "./http/HttpDecoding.ts"
-import * as HttpProvider from "./http/HttpProvider.ts"
-import type { HttpAdapterOptions } from "./http/HttpProviderOptions.ts"
+} from "../../sandbox/Protocol.ts"
+import { byStatus, type Decode, evidenceOf, firstOf, onBody, refusedForNow } from "../http/HttpDecoding.ts"
+import * as HttpProvider from "../http/HttpProvider.ts"
+import type { HttpAdapterOptions } from "../http/HttpProviderOptions.ts"
 import {
   type AnswerNames,
   type NotSent,

@@ -1,9 +1,9 @@
 import * as Effect from "effect/Effect"
+import { logFailure } from "../logFailure.ts"
+import type { WorkerServices } from "../SubmissionServices.ts"
+import { withinStore } from "../withinStore.ts"
 import type { TimedClaim } from "./claimOperations.ts"
-import { logFailure } from "./logFailure.ts"
-import type { WorkerServices } from "./SubmissionServices.ts"
 import { whileClaimed } from "./whileClaimed.ts"
-import { withinStore } from "./withinStore.ts"
 
 /**
  * Returns the claim of an operation that the provider provably has not taken, so that any worker may take it over later.

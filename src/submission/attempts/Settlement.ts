@@ -5,20 +5,20 @@ import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
-import { gatewayFailure, type GatewayFailureCode } from "../domain/GatewayFailures.ts"
-import type { OperationId, Outcome } from "../domain/Operation.ts"
+import { gatewayFailure, type GatewayFailureCode } from "../../domain/GatewayFailures.ts"
+import type { OperationId, Outcome } from "../../domain/Operation.ts"
 import {
   type AuthorizationRevoked,
   isProviderReference,
   type PayloadAltered,
   type PayloadUnreadable,
   type ProviderReference
-} from "../domain/Submission.ts"
-import { findContradiction } from "./contradiction.ts"
-import { answered, type Evidence } from "./Evidence.ts"
-import { describeDefect } from "./logFailure.ts"
-import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
-import { publicFailure } from "./publicFailure.ts"
+} from "../../domain/Submission.ts"
+import { answered, type Evidence } from "../Evidence.ts"
+import { describeDefect } from "../logFailure.ts"
+import { findContradiction } from "../providers/contradiction.ts"
+import type { NotSent, SubmissionAnswer, Uncertain } from "../providers/ProviderAdapter.ts"
+import { publicFailure } from "../providers/publicFailure.ts"
 
 /** An outcome with its evidence. */
 export interface Settlement {

@@ -6,8 +6,8 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import type { ProviderName } from "../domain/Grant.ts"
-import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import type { NotSent, SubmissionAnswer, Uncertain } from "./ProviderAdapter.ts"
 
 /** Milliseconds. */

@@ -8,9 +8,9 @@ import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { PayloadSchemas } from "../domain/PayloadSchemas.ts"
-import type { ProviderLimit } from "../domain/ProviderLimit.ts"
-import { type ProviderOperation, ProviderReference } from "../domain/Submission.ts"
+import type { PayloadSchemas } from "../../domain/PayloadSchemas.ts"
+import type { ProviderLimit } from "../../domain/ProviderLimit.ts"
+import { type ProviderOperation, ProviderReference } from "../../domain/Submission.ts"
 
 export { type PayloadSchemas, type ProviderLimit, type ProviderOperation, ProviderReference }
 
@@ -187,14 +187,14 @@ export class ProviderAdapter extends Context.Service<ProviderAdapter, {
     operation: ProviderOperation,
     reference: ProviderReference | null
   ) => Effect.Effect<StatusAnswer>
-}>()("financial-agents-gateway/submission/ProviderAdapter") {}
+}>()("financial-agents-gateway/submission/providers/ProviderAdapter") {}
 
 /**
  * An instant before the status read under way, by the clock of the database. The reconciler sets it: `send_before` is by the same
  * clock, so a wrong clock of the process makes no "not found" final too early. Null: there is no reconciler.
  */
 export const ReadBegin: Context.Reference<DateTime.Utc | null> = Context.Reference<DateTime.Utc | null>(
-  "financial-agents-gateway/submission/ReadBegin",
+  "financial-agents-gateway/submission/providers/ProviderAdapter/ReadBegin",
   { defaultValue: () => null }
 )
 
@@ -203,6 +203,6 @@ export const ReadBegin: Context.Reference<DateTime.Utc | null> = Context.Referen
  * sets it, because `send_before` is by the clock of the database. Null: there is no worker, and `send_before` counts.
  */
 export const SendDeadline: Context.Reference<number | null> = Context.Reference<number | null>(
-  "financial-agents-gateway/submission/SendDeadline",
+  "financial-agents-gateway/submission/providers/ProviderAdapter/SendDeadline",
   { defaultValue: () => null }
 )

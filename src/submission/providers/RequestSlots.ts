@@ -8,21 +8,21 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { ProviderName } from "../domain/Grant.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
 import {
   longestRetryAfter,
   type RequestKind,
   type Slots,
   type SlotTerms,
   slotTermsOf
-} from "../domain/ProviderLimit.ts"
-import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
-import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
-import { logFailure } from "./logFailure.ts"
+} from "../../domain/ProviderLimit.ts"
+import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
+import { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
+import { logFailure } from "../logFailure.ts"
+import { SubmissionPolicy } from "../SubmissionPolicy.ts"
+import { withinStore } from "../withinStore.ts"
 import { Providers } from "./Providers.ts"
-import { SubmissionPolicy } from "./SubmissionPolicy.ts"
-import { withinStore } from "./withinStore.ts"
 
 /** Milliseconds: no slot is reserved further ahead. */
 const longestHorizon = 250
@@ -96,7 +96,7 @@ export class RequestSlots extends Context.Service<RequestSlots, {
    * that is no duration changes nothing.
    */
   readonly slowDown: (provider: ProviderName, retryAfter: unknown) => Effect.Effect<void>
-}>()("financial-agents-gateway/submission/RequestSlots") {
+}>()("financial-agents-gateway/submission/providers/RequestSlots") {
   /** Dies with the name of the provider if a limit is invalid. */
   static readonly layer: Layer.Layer<RequestSlots, never, SubmissionQueue | Providers> = Layer.effect(
     RequestSlots,

@@ -1,10 +1,10 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
+import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
+import { elapsed } from "../elapsed.ts"
+import type { WorkerServices } from "../SubmissionServices.ts"
 import type { TimedClaim } from "./claimOperations.ts"
-import { elapsed } from "./elapsed.ts"
-import type { WorkerServices } from "./SubmissionServices.ts"
 
 /** Pauses while the store is unavailable: from 100 ms, doubling, up to two seconds. */
 const retrySchedule = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")])
