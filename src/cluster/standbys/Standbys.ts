@@ -5,10 +5,10 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type { SqlError } from "effect/sql/SqlError"
 import { MovedReads, PoolMetrics } from "../../metrics/PoolMetrics.ts"
-import { Database } from "./Database.ts"
-import { openPool } from "./openPool.ts"
-import { openSharedPool } from "./openSharedPool.ts"
-import { poolSizes } from "./poolSizes.ts"
+import { Database } from "../../node/postgres/Database.ts"
+import { openPool } from "../../node/postgres/driver/openPool.ts"
+import { openSharedPool } from "../../node/postgres/driver/openSharedPool.ts"
+import { poolSizes } from "../../node/postgres/poolSizes.ts"
 import { makeUseReadIndex } from "./ReadIndex.ts"
 import { makeStandbyReads, type StandbyReads, standbyStatementTimeout } from "./StandbyReads.ts"
 
@@ -22,7 +22,7 @@ export class Standbys extends Context.Service<Standbys, {
    * Metrics name the pool `name`.
    */
   readonly open: (name: string, config: PgPoolConfig) => Effect.Effect<StandbyReads | null, SqlError, Scope.Scope>
-}>()("financial-agents-gateway/node/postgres/Standbys") {
+}>()("financial-agents-gateway/cluster/standbys/Standbys") {
   /** All pools on standbys share the questions to the primary, whose sessions have these settings. */
   static readonly layer = (settings: PgPoolConfig): Layer.Layer<Standbys, SqlError, Database> =>
     Layer.effect(

@@ -3,7 +3,7 @@
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
-import { InvalidSetting } from "../process/InvalidSetting.ts"
+import { InvalidSetting } from "../../node/settings/InvalidSetting.ts"
 
 /**
  * Whether results count only once the synchronous standbys have them: `required`. `off` is the default. Fails with one sentence on any

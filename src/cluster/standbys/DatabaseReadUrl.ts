@@ -5,8 +5,8 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import { InvalidSetting } from "../process/InvalidSetting.ts"
-import { readDatabaseUrl } from "./databaseUrl.ts"
+import { readDatabaseUrl } from "../../node/postgres/driver/databaseUrl.ts"
+import { InvalidSetting } from "../../node/settings/InvalidSetting.ts"
 
 const invalid = (message: string) => new InvalidSetting({ message: `DATABASE_READ_URL ${message}` })
 

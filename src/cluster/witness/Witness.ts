@@ -8,7 +8,7 @@ import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
-import type { ClaimBatch } from "../domain/ClaimBatch.ts"
+import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 
 /** The witness did not answer as it should. After a write it is unknown whether it took effect. The reason holds no secret. */
 export class WitnessUnavailable extends Data.TaggedError("WitnessUnavailable")<{ readonly reason: string }> {
@@ -41,12 +41,12 @@ export interface WitnessStore {
 
 /** The witness of the workers of this process. Null: there is none. */
 export const Witness = Context.Reference<WitnessStore | null>(
-  "financial-agents-gateway/witness/Witness",
+  "financial-agents-gateway/cluster/witness/Witness",
   { defaultValue: () => null }
 )
 
 /** How workers use their witness. */
-export const WitnessPolicy = Context.Reference("financial-agents-gateway/witness/WitnessPolicy", {
+export const WitnessPolicy = Context.Reference("financial-agents-gateway/cluster/witness/WitnessPolicy", {
   defaultValue: () => ({
     /** Longest wait for one answer. Without one, nothing is sent. */
     timeout: Duration.seconds(2),

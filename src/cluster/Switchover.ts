@@ -10,16 +10,16 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
+import type { ActingOperator } from "../services/OperatorActions.ts"
+import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type {
   BegunSwitchover,
   FinishedSwitchover,
   SwitchoverRound,
   SwitchoverUnproven,
   WorkersRunning
-} from "../domain/PlannedSwitchover.ts"
-import type { ActingOperator } from "./OperatorActions.ts"
-import { makeSql } from "./sql/SqlSwitchover.ts"
-import type { StoreUnavailable } from "./StoreUnavailable.ts"
+} from "./PlannedSwitchover.ts"
+import { makeSql } from "./SqlSwitchover.ts"
 
 export class Switchover extends Context.Service<Switchover, {
   /**
@@ -44,7 +44,7 @@ export class Switchover extends Context.Service<Switchover, {
     last: SwitchoverRound | null,
     operator: ActingOperator
   ) => Effect.Effect<FinishedSwitchover, SwitchoverUnproven | StoreUnavailable>
-}>()("financial-agents-gateway/services/Switchover") {
+}>()("financial-agents-gateway/cluster/Switchover") {
   static readonly layer: Layer.Layer<Switchover, never, SqlClient.SqlClient> = Layer.effect(
     Switchover,
     Effect.suspend(() => Effect.map(makeSql, (switchover) => Switchover.of(switchover)))

@@ -1,7 +1,7 @@
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
-import { makeShared } from "./makeShared.ts"
+import { makeShared } from "../confirmed/makeShared.ts"
 import { walPosition } from "./walPosition.ts"
 
 /** Null: the server was promoted, and has a timeline of its own. */

@@ -4,19 +4,19 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import { workerSeenWithin } from "../../domain/FiguresForm.ts"
+import { workerSeenWithin } from "../domain/FiguresForm.ts"
+import type { ActingOperator } from "../services/OperatorActions.ts"
+import { recordMark } from "../services/sql/changeStatements.ts"
+import { claimableTimeline, millis, placeHold } from "../services/sql/queueFragments.ts"
+import { makeRecord } from "../services/sql/SqlOperatorActions.ts"
+import { orUnavailable } from "../services/StoreUnavailable.ts"
 import {
   type BegunSwitchover,
   type FinishedSwitchover,
   type SwitchoverRound,
   SwitchoverUnproven,
   WorkersRunning
-} from "../../domain/PlannedSwitchover.ts"
-import type { ActingOperator } from "../OperatorActions.ts"
-import { orUnavailable } from "../StoreUnavailable.ts"
-import { recordMark } from "./changeStatements.ts"
-import { claimableTimeline, millis, placeHold } from "./queueFragments.ts"
-import { makeRecord } from "./SqlOperatorActions.ts"
+} from "./PlannedSwitchover.ts"
 
 interface PlaceRow extends Pick<BegunSwitchover, "timeline" | "history" | "at" | "due_at"> {
   readonly is_home: boolean

@@ -2,7 +2,7 @@
  * A witness in memory, for tests. It forgets with its process, and so proves nothing in production.
  */
 import * as Effect from "effect/Effect"
-import type { ClaimBatch } from "../domain/ClaimBatch.ts"
+import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
 import type { WitnessStore } from "./Witness.ts"
 
 const keyOf = ({ epoch, life, provider, worker }: ClaimBatch) => JSON.stringify([epoch, worker, life, provider])

@@ -2,9 +2,9 @@ import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
+import { SessionConnection } from "../../node/postgres/driver/SessionConnection.ts"
 import { sqlState } from "../../services/StoreUnavailable.ts"
 import type { Confirm } from "./confirmReplication.ts"
-import { SessionConnection } from "./SessionConnection.ts"
 
 type Transform = Parameters<SessionConnection["execute"]>[2]
 

@@ -10,11 +10,11 @@ import type * as Scope from "effect/Scope"
 import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import type { MovedReads } from "../../metrics/PoolMetrics.ts"
+import { SessionConnection } from "../../node/postgres/driver/SessionConnection.ts"
 import { sqlState } from "../../services/StoreUnavailable.ts"
-import { makeHasReplayed } from "./makeHasReplayed.ts"
 import { ReadConnection } from "./ReadConnection.ts"
 import type { UseReadIndex } from "./ReadIndex.ts"
-import { SessionConnection } from "./SessionConnection.ts"
+import { makeHasReplayed } from "./StandbyReplay.ts"
 
 /** Milliseconds that a standby has for a read. The primary needs the rest of the deadline of the request. */
 const patience = 800

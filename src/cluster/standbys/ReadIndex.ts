@@ -6,8 +6,8 @@ import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import type * as PgPool from "@effect/sql-pg/PgPool"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
-import { type Confirm, makeSharedConfirm } from "./confirmReplication.ts"
-import { makeShared } from "./makeShared.ts"
+import { type Confirm, makeSharedConfirm } from "../confirmed/confirmReplication.ts"
+import { makeShared } from "../confirmed/makeShared.ts"
 import { walPosition } from "./walPosition.ts"
 
 /** A place in the history of the primary. */

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type { Scope } from "effect/Scope"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
-import type { PoolCounts } from "../../metrics/PoolMetrics.ts"
+import type { PoolCounts } from "../../../metrics/PoolMetrics.ts"
 
 type Session = PgConnection.PgConnection
 

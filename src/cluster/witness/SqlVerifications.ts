@@ -13,11 +13,11 @@ import {
   type VerificationRequest,
   type WitnessState
 } from "../../domain/ClaimBatch.ts"
-import { missingBatchEvidence } from "../rules/rescueEvidence.ts"
-import { resultOf } from "../rules/verificationResult.ts"
-import { orUnavailable } from "../StoreUnavailable.ts"
-import { endClaims } from "./queueFragments.ts"
-import { holdAllStatement, released } from "./SqlHolds.ts"
+import { missingBatchEvidence } from "../../services/rules/rescueEvidence.ts"
+import { endClaims } from "../../services/sql/queueFragments.ts"
+import { holdAllStatement, released } from "../../services/sql/SqlHolds.ts"
+import { orUnavailable } from "../../services/StoreUnavailable.ts"
+import { resultOf } from "./verificationResult.ts"
 
 interface StateRow {
   readonly epoch: string | null

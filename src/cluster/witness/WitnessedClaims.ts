@@ -2,12 +2,12 @@
  * Lets a worker send only what its witness has: each claim batch is recorded there before one of its operations is sent.
  */
 import * as Effect from "effect/Effect"
-import type { ClaimBatch } from "../domain/ClaimBatch.ts"
-import type { Claim } from "../domain/Submission.ts"
-import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
-import { Witness, WitnessPolicy, type WitnessStore, WitnessUnavailable } from "../witness/Witness.ts"
-import { logFailure } from "./logFailure.ts"
-import { withinStore } from "./withinStore.ts"
+import type { ClaimBatch } from "../../domain/ClaimBatch.ts"
+import type { Claim } from "../../domain/Submission.ts"
+import type { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import { logFailure } from "../../submission/logFailure.ts"
+import { withinStore } from "../../submission/withinStore.ts"
+import { Witness, WitnessPolicy, type WitnessStore, WitnessUnavailable } from "./Witness.ts"
 
 /** The gate of one worker process. */
 export interface WitnessGate {

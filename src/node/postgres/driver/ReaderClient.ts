@@ -10,12 +10,12 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { Borrower, Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Compiler } from "effect/sql/Statement"
-import { ConfirmedConnection } from "./ConfirmedConnection.ts"
-import { makeSharedConfirm } from "./confirmReplication.ts"
+import { ConfirmedConnection } from "../../../cluster/confirmed/ConfirmedConnection.ts"
+import { makeSharedConfirm } from "../../../cluster/confirmed/confirmReplication.ts"
+import type { StandbyReads } from "../../../cluster/standbys/StandbyReads.ts"
 import { spanAttributesOf } from "./openPool.ts"
 import { openSharedPool } from "./openSharedPool.ts"
 import { SessionConnection } from "./SessionConnection.ts"
-import type { StandbyReads } from "./StandbyReads.ts"
 
 /**
  * Compiles each statement anew. The driver's own compiler keeps all statements in a `WeakMap`, although each runs once.

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
+import { orUnavailable, StoreUnavailable } from "../services/StoreUnavailable.ts"
 
 /** How far the ledger of a server had come. */
 export interface LedgerPlace {
