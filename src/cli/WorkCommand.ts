@@ -11,7 +11,6 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
-import { layerWitness } from "../cluster/witness/WitnessSetting.ts"
 import { ProviderName } from "../domain/Grant.ts"
 import { QueueServices } from "../node/GatewayServices.ts"
 import { adminUrl } from "../node/http/AdminAddress.ts"
@@ -139,7 +138,7 @@ export const work = Command.make(
     )
     yield* Layer.launch(
       announced.pipe(
-        Layer.provide(Layer.provide(Submission.layer, layerWitness)),
+        Layer.provide(Submission.layer),
         Layer.provide(adapters),
         Layer.provide(ProviderHttpClient.layer({ connections: policy.concurrency * 2 })),
         Layer.provide(QueueServices),

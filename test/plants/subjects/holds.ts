@@ -78,7 +78,7 @@ export const holds: ReadonlyArray<Plant> = [
     from:
       "    AND NOT EXISTS (SELECT FROM ledger_home WHERE epoch IS NOT NULL AND epoch_life IS DISTINCT FROM ledger_life())\n",
     to: "",
-    tests: [postgres("services/Verifications")]
+    tests: [postgres("cluster/Verifications")]
   },
   {
     rule: "a hold of all operations always ends the claims",
@@ -163,8 +163,8 @@ export const holds: ReadonlyArray<Plant> = [
   {
     rule: "a claim on a server that went back is never sent",
     file: guard,
-    from: "return Effect.tap(statement, (rows) => learn(rows[0]!.place, before))",
-    to: "return Effect.tap(statement, (rows) => Effect.ignore(learn(rows[0]!.place, before)))",
+    from: "return Effect.tap(statement, (rows) => learn((rows[0] as Placed).place, before))",
+    to: "return Effect.tap(statement, (rows) => Effect.ignore(learn((rows[0] as Placed).place, before)))",
     tests: [system("replication/HistoryGuard", "claims nothing of a")]
   },
   {
@@ -172,13 +172,13 @@ export const holds: ReadonlyArray<Plant> = [
     file: guard,
     from: "  if (mark !== undefined && now.marks[before.timeline] !== mark) return true\n",
     to: "",
-    tests: [unit("services/historyGuard")]
+    tests: [unit("cluster/historyGuard")]
   },
   {
     rule: "what a server has flushed never goes back",
     file: guard,
     from: "return now.timeline === before.timeline && now.flushed < before.flushed",
     to: "return now.timeline < before.timeline && now.flushed < before.flushed",
-    tests: [unit("services/historyGuard")]
+    tests: [unit("cluster/historyGuard")]
   }
 ]
