@@ -10,6 +10,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
+import type { ActingOperator } from "../domain/OperatorView.ts"
 import type {
   BegunSwitchover,
   FinishedSwitchover,
@@ -17,7 +18,6 @@ import type {
   SwitchoverUnproven,
   WorkersRunning
 } from "../domain/PlannedSwitchover.ts"
-import type { ActingOperator } from "./OperatorActions.ts"
 import { makeSql } from "./sql/SqlSwitchover.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 

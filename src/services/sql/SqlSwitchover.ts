@@ -5,6 +5,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { workerSeenWithin } from "../../domain/FiguresForm.ts"
+import type { ActingOperator } from "../../domain/OperatorView.ts"
 import {
   type BegunSwitchover,
   type FinishedSwitchover,
@@ -12,7 +13,6 @@ import {
   SwitchoverUnproven,
   WorkersRunning
 } from "../../domain/PlannedSwitchover.ts"
-import type { ActingOperator } from "../OperatorActions.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { recordMark } from "./changeStatements.ts"
 import { claimableTimeline, millis, placeHold } from "./queueFragments.ts"
