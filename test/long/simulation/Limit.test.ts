@@ -6,11 +6,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { defaultPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import { rounds } from "../../fixtures/Effort.ts"
-import { limited } from "./Circumstances.ts"
-import { plants } from "./plants.ts"
-import type { Scenario } from "./Scenario.ts"
-import { type Plant, Simulation } from "./Simulation.ts"
-import { sweep } from "./Sweep.ts"
+import { limited } from "../../system/simulation/Circumstances.ts"
+import { plants } from "../../system/simulation/plants.ts"
+import type { Scenario } from "../../system/simulation/Scenario.ts"
+import { type Plant, Simulation } from "../../system/simulation/Simulation.ts"
+import { sweep } from "../../system/simulation/Sweep.ts"
 
 const seconds = 60
 
