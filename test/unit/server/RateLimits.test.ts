@@ -3,18 +3,17 @@
  * tests send requests over sockets while the test clock stands still.
  */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { InvalidCredential, NonceRequired } from "../../../src/domain/Credential.ts"
 import { type ClientId, type GrantIdentity, PairwiseSubject } from "../../../src/domain/Grant.ts"
+import { RateLimit } from "../../../src/node/http/RateLimitSettings.ts"
 import type { Quota } from "../../../src/server/gate/RateLimits.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
-import { freePort, result, run, serve, urlOf } from "../../fixtures/CommandLine.ts"
 import { fixedToken, withServices } from "../../fixtures/HttpFixed.ts"
 import { Gateway, memoryGateway, type Request } from "../../fixtures/HttpGateway.ts"
 import { assertProblemOf } from "../../fixtures/HttpProblem.ts"
 import { accept, issue, issueAgain } from "../../fixtures/HttpScene.ts"
-import { createDatabase, Platform } from "../../fixtures/TestDatabase.ts"
 
 /** Four requests a minute, and a burst of three. */
 const quota: Quota = { requests: 4, window: 60, burst: 3 }
@@ -244,42 +243,8 @@ describe("A credential", () => {
     }))
 })
 
-describe("serve", () => {
-  it.live("applies the quota of a flag or the environment", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const database = yield* createDatabase()
-      const port = yield* freePort
-      const env = { DATABASE_URL: urlOf(database), PORT: String(port) }
-      const { access_token } = yield* result<{ readonly access_token: string }>(
-        ["grants", "issue", "--owner", "owner", "--subject", "subject", "--client", "client"],
-        env
-      )
-      yield* serve(["--rate-limit", "1/d;burst=2"], env)
-      const read = Effect.promise(async () => {
-        const { headers, status } = await fetch(`http://127.0.0.1:${port}${list}`, {
-          headers: { authorization: `Bearer ${access_token}` }
-        })
-        return [status, headers.get("ratelimit-policy")]
-      })
-      const told = "\"requests\";q=1;w=86400;fingw-burst=2"
-      assert.deepStrictEqual(yield* Effect.all([read, read, read]), [[200, told], [200, told], [429, told]])
-    })).pipe(Effect.provide(Platform)))
-
-  it.live("does not start with a malformed quota, and reports it in one line", () =>
-    Effect.gen(function*() {
-      const env = { DATABASE_URL: urlOf(yield* createDatabase()), PORT: String(yield* freePort) }
-      const wrong: ReadonlyArray<readonly [Readonly<Record<string, string>>, RegExp]> = [
-        ...["100", "0/s", "100/w", "1.5/s", "100/s;burst=0", "100/s; burst=2", "100/s;rate=1"].map((text) =>
-          [{ RATE_LIMIT: text }, /^error: .*a quota such as 100\/s.*\n$/] as const
-        ),
-        [{ RATE_LIMIT: "100/s", TRUSTED_PROXIES: "10.0.0.0/33" }, /^error: TRUSTED_PROXIES must be IP addresses.*\n$/],
-        [{ TRUSTED_PROXIES: "10.0.0.0/8" }, /^error: .*TRUSTED_PROXIES alone needs RATE_LIMIT\n$/]
-      ]
-      yield* Effect.forEach(wrong, ([extra, reason]) =>
-        Effect.gen(function*() {
-          const { code, stderr } = yield* run(["serve", "--no-migrate"], { ...env, ...extra })
-          assert.strictEqual(code, 1)
-          assert.match(stderr, reason)
-        }), { concurrency: 2 })
-    }).pipe(Effect.provide(Platform)))
+describe("A quota in text", () => {
+  it.each(["100", "0/s", "100/w", "1.5/s", "100/s;burst=0", "100/s; burst=2", "100/s;rate=1"])("is not %s", (text) => {
+    assert.throws(() => Schema.decodeUnknownSync(RateLimit)(text), /a quota such as 100\/s/)
+  })
 })

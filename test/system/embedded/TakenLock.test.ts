@@ -13,15 +13,7 @@ import * as path from "node:path"
 import * as readline from "node:readline"
 import { fileURLToPath } from "node:url"
 import { tryLock, waitForLock } from "../../../src/node/embedded/Lock.ts"
-import {
-  assertAnswers,
-  childrenOf,
-  isAlive,
-  start,
-  temporaryDirectory,
-  timeout,
-  until
-} from "../embedded/Supervised.ts"
+import { assertAnswers, childrenOf, isAlive, start, temporaryDirectory, timeout, until } from "./Supervised.ts"
 
 const isRoot = process.geteuid?.() === 0
 const onLinux = process.platform === "linux"
@@ -76,7 +68,7 @@ const endings = ["SIGKILL", "close", "exit", "SIGTERM"] as const
 const lockHolder = (directory: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const script = fileURLToPath(new URL("./lockHolder.ts", import.meta.url))
+      const script = fileURLToPath(new URL("../services/lockHolder.ts", import.meta.url))
       const child = spawn(process.execPath, [script, directory], {
         stdio: ["pipe", "pipe", "inherit"]
       })

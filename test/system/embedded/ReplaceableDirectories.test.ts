@@ -7,8 +7,8 @@ import { Effect, Result } from "effect"
 import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { start, temporaryDirectory, timeout } from "../embedded/Supervised.ts"
-import { another, directoryOf, inNamespace, isRoot, runsAs, self } from "../embedded/Users.ts"
+import { start, temporaryDirectory, timeout } from "./Supervised.ts"
+import { another, directoryOf, inNamespace, isRoot, runsAs, self } from "./Users.ts"
 
 describe.runIf(isRoot)("Root refuses a data directory that another user could replace", () => {
   const exchangeable = new RegExp(`user ${another} could exchange it`)

@@ -129,7 +129,7 @@ layer(PostgresLedger, { excludeTestServices: true })("a process that stops", (it
       }
       const child = yield* Effect.acquireRelease(
         Effect.sync(() =>
-          spawn(process.execPath, ["test/system/attacks/registering.ts"], {
+          spawn(process.execPath, ["test/system/services/registering.ts"], {
             env: { ...process.env, TASK: JSON.stringify({ connection, registration }) },
             stdio: ["ignore", "pipe", "inherit"]
           })
