@@ -13,11 +13,11 @@ import {
   InvalidChangeToken,
   isFiltered,
   type LedgerChange,
-  type LedgerChanges
+  type LedgerChanges,
+  type RunSlowRead
 } from "../../domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import type { RunSlowRead } from "../OperationFeed.ts"
 import {
   advance,
   afterAllIds,
