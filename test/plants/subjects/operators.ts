@@ -183,7 +183,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/server/gate/TokenMask.ts",
     from: "  if (isEncodedToken(before)) return \"…\"\n",
     to: "",
-    tests: [unit("attacks/TokensInSpans"), postgres("server/Privacy")]
+    tests: [unit("server/TokensInSpans"), postgres("server/Privacy")]
   },
   {
     rule: "a confirmation counts only for the request that the person saw",
