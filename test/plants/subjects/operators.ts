@@ -205,5 +205,12 @@ export const operators: ReadonlyArray<Plant> = [
     from: "const marks = /[<>&`]/gu",
     to: "const marks = /[<&`]/gu",
     tests: [unit("mcp/QuotedText")]
+  },
+  {
+    rule: "no two files of the source import each other",
+    file: "src/services/sql/listBlockers.ts",
+    from: "\"../../domain/GrantsBlocked.ts\"",
+    to: "\"../GrantBlockers.ts\"",
+    tests: [unit("architecture", "no two files import each other")]
   }
 ]

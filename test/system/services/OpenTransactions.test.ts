@@ -5,7 +5,8 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Duration, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { GrantBlockers, GrantsBlocked } from "../../../src/services/GrantBlockers.ts"
+import { GrantsBlocked } from "../../../src/domain/GrantsBlocked.ts"
+import { GrantBlockers } from "../../../src/services/GrantBlockers.ts"
 import { type GrantRegistration, Grants } from "../../../src/services/Grants.ts"
 import { result, run } from "../../fixtures/CommandLine.ts"
 import {
