@@ -1,13 +1,15 @@
 /**
- * `console`: the console of operators as a process of its own.
+ * `console`: the console of operators, as a preset of `GatewayApp` that serves nothing to clients.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as GatewayApp from "../node/GatewayApp.ts"
+import * as AdminListener from "../node/http/AdminListener.ts"
 import { addressOf } from "../node/http/ListenAddress.ts"
-import * as Instrumentation from "../node/process/Instrumentation.ts"
+import { Database } from "../node/postgres/Database.ts"
 import { manifest } from "../node/process/Invocation.ts"
 import { operatorConsole } from "../node/process/OperatorConsole.ts"
 import { readConsoleSettings } from "../operator/console/ConsoleSettings.ts"
@@ -46,9 +48,15 @@ export const consoleCommand = Command.make(
       port,
       url: addressOf(host, port)
     })
-    return yield* Layer.launch(
-      Layer.provide(Layer.effectDiscard(announced), Instrumentation.layer({ host, port }, operatorConsole(settings)))
-    )
+    return yield* Layer.launch(GatewayApp.layer({
+      serves: "nothing",
+      adminHost: host,
+      adminPort: port,
+      admin: AdminListener.layer(operatorConsole(settings)),
+      database: Layer.succeed(Database, yield* Database),
+      migrate: false,
+      started: Layer.effectDiscard(announced)
+    }))
   })
 ).pipe(
   Command.withDescription(

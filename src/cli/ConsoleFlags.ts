@@ -5,7 +5,6 @@ import type * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
-import type { AdminAddress } from "../node/http/AdminAddress.ts"
 import { InvalidSetting } from "../node/process/InvalidSetting.ts"
 import { manifest } from "../node/process/Invocation.ts"
 import { type ConsoleSettings, readConsoleSettings } from "../operator/console/ConsoleSettings.ts"
@@ -23,15 +22,17 @@ export const consoleFlags = {
 type ConsoleOptions = Command.Command.Config.Infer<typeof consoleFlags>
 
 /** The settings of the console on the admin listener. Null: there is none. */
-export const consoleOf = Effect.fnUntraced(function*(options: ConsoleOptions, admin: AdminAddress | null) {
-  if (!options.console) return null
-  if (admin === null) {
-    return yield* new InvalidSetting({ message: "--console needs --admin-port: set it to a free port" })
+export const consoleOf = Effect.fnUntraced(
+  function*(options: ConsoleOptions, admin: { readonly adminHost: string } | null) {
+    if (!options.console) return null
+    if (admin === null) {
+      return yield* new InvalidSetting({ message: "--console needs --admin-port: set it to a free port" })
+    }
+    const settings: ConsoleSettings = yield* readConsoleSettings({
+      host: admin.adminHost,
+      operator: operatorName(options),
+      version: manifest.version
+    })
+    return settings
   }
-  const settings: ConsoleSettings = yield* readConsoleSettings({
-    host: admin.host,
-    operator: operatorName(options),
-    version: manifest.version
-  })
-  return settings
-})
+)

@@ -1,5 +1,5 @@
 /**
- * `serve`: the API over HTTP.
+ * `serve`: the API over HTTP, as a preset of `GatewayApp` that accepts nothing. With `--demo` it has workers, too.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
@@ -9,30 +9,22 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import { ReadServices } from "../node/GatewayServices.ts"
-import { type AdminAddress, checkAdminPort } from "../node/http/AdminAddress.ts"
-import { layerAllowedOrigins } from "../node/http/AllowedOriginsSetting.ts"
+import * as GatewayApp from "../node/GatewayApp.ts"
+import * as AdminListener from "../node/http/AdminListener.ts"
 import { addressOf } from "../node/http/ListenAddress.ts"
 import { defaultMaxConnections } from "../node/http/NodeListener.ts"
-import * as NodeServer from "../node/http/NodeServer.ts"
 import { layerRateLimit } from "../node/http/RateLimitSettings.ts"
-import * as ReadLane from "../node/http/ReadLane.ts"
-import { MigrationPool } from "../node/postgres/Pools.ts"
-import * as Instrumentation from "../node/process/Instrumentation.ts"
+import { Database } from "../node/postgres/Database.ts"
 import { operatorConsole } from "../node/process/OperatorConsole.ts"
-import type { ConsoleSettings } from "../operator/console/ConsoleSettings.ts"
-import { BaseUrl, normalizeBaseUrl } from "../server/gate/BaseUrl.ts"
-import { Lifecycle } from "../server/gate/Lifecycle.ts"
-import { Problems } from "../server/gate/ProblemResponses.ts"
-import type { Quota } from "../server/gate/RateLimits.ts"
-import { GatewayServer } from "../server/Gateway.ts"
-import { migrate } from "../services/Migrations.ts"
+import { McpRoutes } from "../server/agents/McpRoutes.ts"
+import { normalizeBaseUrl } from "../server/gate/BaseUrl.ts"
 import { adminFlags, adminOf } from "./AdminFlags.ts"
+import { readAuthorizationServers } from "./AuthorizationServers.ts"
 import { consoleFlags, consoleOf } from "./ConsoleFlags.ts"
+import { demoParts } from "./DemoParts.ts"
 import { Port } from "./Flags.ts"
+import { IssuersVerifier } from "./IssuersVerifier.ts"
 import { rateLimitFlag } from "./RateLimitFlags.ts"
-import { ServeDemo } from "./ServeDemo.ts"
-import { Verifier } from "./ServedServices.ts"
 
 const MaxConnections = Schema.String.check(
   Schema.isPattern(/^[1-9][0-9]{0,6}$/u, { expected: "a number of connections, at least 1 and at most 9999999" })
@@ -82,58 +74,35 @@ const flags = {
   )
 }
 
-interface ServeOptions {
-  readonly host: string
-  readonly port: number
-  readonly baseUrl: Option.Option<string>
-  readonly maxConnections: number
-  readonly reusePort: boolean
-  readonly rateLimit: Option.Option<Quota>
-  readonly demo: boolean
-}
-
-const applyMigrations = Effect.gen(function*() {
-  const applied = yield* Effect.provide(migrate, MigrationPool)
-  if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
-})
-
-/** The URL of the gateway. */
-const addressIn = ({ baseUrl, host, port }: ServeOptions) =>
-  normalizeBaseUrl(Option.getOrElse(baseUrl, () => addressOf(host, port)))
-
-/** The server with its services, and the demo if there is one. */
-const Served = (options: ServeOptions, admin: AdminAddress | null, console: ConsoleSettings | null) => {
-  const { demo, host, maxConnections, port, rateLimit, reusePort } = options
-  const address = addressIn(options)
-  const listener = { host, port, baseUrl: address, maxConnections, reusePort }
-  return NodeServer.layerListening(listener, admin).pipe(
-    Layer.provideMerge(demo ? ServeDemo(address) : Layer.empty),
-    Layer.provide([GatewayServer, Layer.provide(ReadLane.layer, Problems.layer)]),
-    // The services are built first: a shared port gets connections from the start.
-    Layer.provide(NodeServer.layer(listener)),
-    Layer.provide([
-      ReadServices,
-      Verifier(address, Option.isSome(rateLimit)),
-      layerRateLimit(rateLimit),
-      layerAllowedOrigins,
-      Lifecycle.layer(),
-      BaseUrl.layer(address)
-    ]),
-    Layer.provide(
-      console === null ? Instrumentation.layer(admin) : Instrumentation.layer(admin, operatorConsole(console))
-    )
-  )
-}
-
 export const serve = Command.make(
   "serve",
   flags,
   Effect.fn(function*(options) {
+    const { demo, host, maxConnections, migrate, port, rateLimit, reusePort } = options
     const admin = adminOf(options)
-    yield* checkAdminPort(admin, options.port)
     const console = yield* consoleOf(options, admin)
-    if (options.migrate) yield* applyMigrations
-    return yield* Layer.launch(Served(options, admin, console))
+    const baseUrl = normalizeBaseUrl(Option.getOrElse(options.baseUrl, () => addressOf(host, port)))
+    const servers = yield* readAuthorizationServers(baseUrl, Option.isSome(rateLimit))
+    const database = yield* Database
+    if (demo && !database.isEmbedded) {
+      yield* Effect.logWarning("--demo is ignored: it never touches a database that DATABASE_URL names")
+    }
+    return yield* Layer.launch(GatewayApp.layer({
+      ...admin,
+      host,
+      port,
+      baseUrl,
+      maxConnections,
+      reusePort,
+      migrate,
+      serves: "reads",
+      admin: AdminListener.layer(console === null ? undefined : operatorConsole(console)),
+      agents: McpRoutes(),
+      database: Layer.succeed(Database, database),
+      rateLimits: layerRateLimit(rateLimit),
+      ...servers === null ? {} : { verifier: IssuersVerifier(servers, database) },
+      ...demo && database.isEmbedded ? demoParts(baseUrl) : {}
+    }))
   })
 ).pipe(
   Command.withDescription("Serve the API. Without DATABASE_URL, it runs an embedded PostgreSQL"),

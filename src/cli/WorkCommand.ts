@@ -1,5 +1,5 @@
 /**
- * `work`: the submission processes (worker, rescuer, reconciler) as a process of its own.
+ * `work`: the submission processes (worker, rescuer, reconciler), as a preset of `GatewayApp` that serves nothing.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
@@ -12,16 +12,13 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import { ProviderName } from "../domain/Grant.ts"
-import { QueueServices } from "../node/GatewayServices.ts"
-import { adminUrl } from "../node/http/AdminAddress.ts"
+import * as GatewayApp from "../node/GatewayApp.ts"
+import * as AdminListener from "../node/http/AdminListener.ts"
 import * as ProviderHttpClient from "../node/http/ProviderHttpClient.ts"
-import * as Instrumentation from "../node/process/Instrumentation.ts"
-import { layerPayloadKeys } from "../node/process/PayloadKeys.ts"
-import { layerWitness } from "../node/process/WitnessSetting.ts"
+import { Database } from "../node/postgres/Database.ts"
 import { Providers } from "../submission/providers/Providers.ts"
 import * as SandboxProvider from "../submission/providers/SandboxProvider.ts"
 import { defaultPolicy, SubmissionPolicy, validatePolicy } from "../submission/SubmissionPolicy.ts"
-import * as Submission from "../submission/SubmissionProcesses.ts"
 import { adminFlags, adminOf } from "./AdminFlags.ts"
 import { Lifetime } from "./Flags.ts"
 import { CommandFailed } from "./Output.ts"
@@ -129,25 +126,16 @@ export const work = Command.make(
     if (invalid !== null) return yield* new CommandFailed({ message: invalid })
     const limits = yield* readProviderLimits(providerLimit)
     const declared = Option.isSome(providers) ? yield* fromModule(providers.value) : yield* fromSandboxes(sandbox)
-    const adapters = withLimits(declared, limits)
-    const admin = adminOf({ adminHost, adminPort })
-    const announced = Layer.effectDiscard(
-      Effect.flatMap(
-        Providers,
-        (known) => Effect.annotateLogs(Effect.logInfo("Working"), { providers: [...known.keys()], ...adminUrl(admin) })
-      )
-    )
-    yield* Layer.launch(
-      announced.pipe(
-        Layer.provide(Layer.provide(Submission.layer, layerWitness)),
-        Layer.provide(adapters),
-        Layer.provide(ProviderHttpClient.layer({ connections: policy.concurrency * 2 })),
-        Layer.provide(QueueServices),
-        Layer.provide(layerPayloadKeys),
-        Layer.provide(Layer.succeed(SubmissionPolicy, policy)),
-        Layer.provide(Instrumentation.layer(admin))
-      )
-    )
+    yield* Layer.launch(GatewayApp.layer({
+      ...adminOf({ adminHost, adminPort }),
+      serves: "nothing",
+      admin: AdminListener.layer(),
+      database: Layer.succeed(Database, yield* Database),
+      migrate: false,
+      providers: withLimits(declared, limits),
+      providerClient: ProviderHttpClient.layer({ connections: policy.concurrency * 2 }),
+      references: Layer.succeed(SubmissionPolicy, policy)
+    }))
   })
 ).pipe(
   Command.withDescription(

@@ -205,5 +205,12 @@ export const operators: ReadonlyArray<Plant> = [
     from: "const marks = /[<>&`]/gu",
     to: "const marks = /[<&`]/gu",
     tests: [unit("mcp/QuotedText")]
+  },
+  {
+    rule: "a process with ADMIN_PORT has an admin listener, or does not start",
+    file: "src/node/process/ProcessSettings.ts",
+    from: "if (admin !== null && hasAdmin === undefined) {",
+    to: "if (admin === null && hasAdmin !== undefined) {",
+    tests: [unit("node/GatewayAppParts", "fail to start on an invalid setting")]
   }
 ]
