@@ -15,7 +15,6 @@ import { AuthorizationUnavailable, InvalidCredential } from "../domain/Credentia
 import type { JsonObject } from "../http/JsonBody.ts"
 import { exchangeJson, ServerFailure, timedOut, withIssuer } from "../http/JsonExchange.ts"
 import { RedactedBody } from "../http/RedactedBody.ts"
-import { type ClaimRules, readClaims } from "./Claims.ts"
 import {
   type AuthenticateClient,
   type ClientAuthentication,
@@ -28,6 +27,7 @@ import { validateEndpoint, validateIssuerSettings } from "./Issuer.ts"
 import { type KnownTokens, makeKnownTokens } from "./KnownTokens.ts"
 import { makeRequestDeduplication } from "./RequestDeduplication.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
+import { type ClaimRules, readClaims } from "./TokenClaims.ts"
 import type { VerifiedToken } from "./VerifiedToken.ts"
 
 /** Settings of the introspection at one issuer. */

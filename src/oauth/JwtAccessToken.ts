@@ -9,11 +9,11 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
 import { decodeJwt, decodeProtectedHeader, jwtVerify, type JWTVerifyOptions } from "jose"
 import { InvalidCredential } from "../domain/Credential.ts"
-import { acceptedAudiences, readClaims } from "./Claims.ts"
 import { isCompactJwt } from "./CompactJwt.ts"
 import { type IssuerSettings, validateIssuerSettings } from "./Issuer.ts"
 import { type KeySet, makeKeySet } from "./KeySet.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
+import { acceptedAudiences, readClaims } from "./TokenClaims.ts"
 
 /** Settings of the verification of JWT access tokens. */
 export interface AccessTokenSettings extends IssuerSettings {
