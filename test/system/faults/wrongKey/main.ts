@@ -8,7 +8,7 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
 import { number, readOptions } from "../../../../bench/shared/usage.ts"
-import { type Progress, withProgress } from "../../../../src/cli/ProgressBar.ts"
+import { type Progress, withProgress } from "../../../../src/cli/screen/ProgressBar.ts"
 import { Platform } from "../kit/Platform.ts"
 import { runWrongKey } from "./WrongKey.ts"
 
