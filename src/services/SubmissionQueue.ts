@@ -9,6 +9,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
+import type { WorkerReport } from "../domain/FiguresForm.ts"
 import type { ProviderName } from "../domain/Grant.ts"
 import type {
   IllegalTransition,
@@ -34,7 +35,6 @@ import type {
   StillHeld,
   UnsafeDatabase
 } from "../domain/Submission.ts"
-import type { WorkerReport } from "./LedgerFigures.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemorySubmissionQueue.ts"
 import { makeSql } from "./sql/SqlSubmissionQueue.ts"

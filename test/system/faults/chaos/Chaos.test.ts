@@ -1,0 +1,48 @@
+/**
+ * Four workers keep every rule while processes are killed and networks fail, and the judge finds planted mistakes. This
+ * is the short form of `npm run chaos` (`main.ts`).
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { rounds } from "../../../fixtures/Effort.ts"
+import { brokenIn, foundOf } from "../kit/Figure.ts"
+import { judge } from "../kit/Judge.ts"
+import { mistakes } from "../kit/Mistakes.ts"
+import { controls, runChaos } from "./Chaos.ts"
+
+/** Time limit in seconds, settling included: an idle machine needs far less. */
+const patience = 240
+
+describe("four workers, a provider and PostgreSQL, as processes of their own", () => {
+  it.live(
+    "keep every rule while they are killed, stopped and disconnected from each other",
+    () =>
+      Effect.gen(function*() {
+        const evidence = yield* runChaos({
+          operations: rounds(300, 600),
+          faults: rounds(30, 60),
+          seed: "short",
+          duration: 120
+        })
+        // Other tests use the machine: only the long form checks how soon a rescue comes.
+        assert.deepStrictEqual(brokenIn(judge(evidence, 30_000)), [])
+        assert.isAbove(evidence.outages.length, 0)
+        assert.isAbove(evidence.workerStarts, 4)
+      }),
+    patience * 1000
+  )
+
+  // The simulation finds each of these mistakes as well, and in less time.
+  for (const mistake of controls.slice(0, rounds(1, controls.length))) {
+    it.live(
+      `break a rule if the workers have the mistake ${mistake}`,
+      () =>
+        Effect.gen(function*() {
+          // The mistake shows before all operations are settled.
+          const options = { operations: 200, faults: 0, seed: mistake, duration: 60, settling: 3, mistake }
+          assert.isNotEmpty(foundOf(mistakes[mistake], judge(yield* runChaos(options))))
+        }),
+      patience * 1000
+    )
+  }
+})

@@ -1,0 +1,104 @@
+/**
+ * A chaos run: four workers, the sandbox and PostgreSQL as real processes, and every fault while operations are
+ * accepted. At the end the run waits without faults until operations are settled, and is then judged.
+ */
+import { Effect } from "effect"
+import type { FaultSettings } from "../../../../src/sandbox/Faults.ts"
+import { acceptAll, type Acceptance } from "../kit/Clients.ts"
+import { makeDice } from "../kit/Dice.ts"
+import type { MistakeName } from "../kit/Mistakes.ts"
+import { clients, grantsOf, makeScene, observe, type Scene } from "../kit/Scene.ts"
+import { dealFaults } from "./Faults.ts"
+import { makeInjector } from "./Injector.ts"
+
+export interface ChaosOptions {
+  readonly operations: number
+  /** Faults of processes and networks. Those of the sandbox are added at their rates. 0: none at all. */
+  readonly faults: number
+  readonly seed: string
+  /** Seconds that the run may take, without settling. Faults and requests after that are missing in the figures. */
+  readonly duration: number
+  /** Seconds that settling may take. Operations settle within 90 if the engine keeps its rules. */
+  readonly settling?: number
+  readonly mistake?: MistakeName
+  readonly say?: (line: string) => void
+}
+
+/** The mistakes that this scenario shows. */
+export const controls = ["retry_uncertain", "resend_after_rescue", "not_found_means_failed"] as const
+
+/** Requests and faults a second, at most as many as two cores can serve. */
+const pace = { operations: 60, faults: 4 }
+
+/** The faults of the sandbox during the run. */
+const sandboxFaults: FaultSettings = {
+  slow: { rate: 0.05, ms: 300 },
+  refuse_connection: { rate: 0.02 },
+  drop_response: { rate: 0.03 },
+  bad_gateway: { rate: 0.02 },
+  reset_mid_body: { rate: 0.02 },
+  garbage_body: { rate: 0.02 },
+  late: { rate: 0.02, ms: 3000 },
+  not_found_for: { rate: 0.1, ms: 1500 },
+  duplicate_key_rejected: { rate: 0.5 },
+  flapping_status: { rate: 0.05, reads: 4 },
+  foreign_answer: { rate: 0.03 },
+  lose: { rate: 0.01 }
+}
+
+/** Accepts operations and injects faults concurrently, until both are done. */
+const rage = Effect.fnUntraced(function*(scene: Scene, options: ChaosOptions, acceptances: Array<Acceptance>) {
+  const grants = yield* grantsOf(scene)
+  const { crew, clientLink, postgres, sandbox } = scene
+  const deck = options.faults === 0 ? [] : dealFaults(options.faults, makeDice(options.seed, "deck"))
+  const seconds = Math.max(options.operations / pace.operations, deck.length / pace.faults)
+  const [start, spacing] = [Date.now(), seconds * 1000 / options.operations]
+  const injector = makeInjector({
+    deck,
+    dice: makeDice(options.seed, "faults"),
+    crew,
+    clientLink,
+    crash: { postgres_crash: Effect.orDie(postgres.crash), sandbox_crash: sandbox.crash },
+    // Faults wait for operations that are late.
+    due: (index) =>
+      acceptances.length / options.operations < index / deck.length
+        ? Infinity
+        : start + index * seconds * 1000 / deck.length
+  })
+  let isInjecting = true
+  const inject = Effect.tap(injector.run, () =>
+    Effect.sync(() => {
+      isInjecting = false
+      options.say?.(`all ${injector.injected.length} faults happened`)
+    }))
+  const accept = acceptAll({
+    grants,
+    dice: makeDice(options.seed, "clients"),
+    acceptances,
+    // Requests continue while there are faults, and end soon after them if the faults are late.
+    pause: (index) => {
+      if (index >= options.operations && !isInjecting) return null
+      const isAhead = index / options.operations > injector.injected.length / deck.length + 0.1
+      return isAhead ? spacing * 5 : spacing
+    }
+  }).pipe(Effect.provide(clients(scene)))
+  yield* Effect.all([inject, accept], { concurrency: "unbounded", discard: true }).pipe(
+    Effect.timeoutOrElse({
+      duration: options.duration * 1000,
+      orElse: () => Effect.sync(() => options.say?.("the duration has ended"))
+    })
+  )
+  return injector.injected
+})
+
+/** Runs, and returns the evidence for the judge. All processes end and all files are removed when its scope closes. */
+export const runChaos = Effect.fnUntraced(function*(options: ChaosOptions) {
+  const { mistake, say = () => {}, seed, settling } = options
+  const scene = yield* makeScene({ seed, workers: 4, faults: sandboxFaults, ...mistake && { mistake } })
+  return yield* observe(scene, {
+    asked: options,
+    say,
+    settling,
+    scenario: (acceptances) => rage(scene, options, acceptances)
+  })
+}, Effect.scoped)
