@@ -1,5 +1,5 @@
 /** Mistakes in the witness, in confirmed statements and in reads from standbys. */
-import { type Plant, postgres, system, unit } from "../Plant.ts"
+import { long, type Plant, postgres, unit } from "../Plant.ts"
 
 const witnessedClaims = "src/cluster/witness/WitnessedClaims.ts"
 const witnessVerifier = "src/cluster/witness/WitnessVerifier.ts"
@@ -179,42 +179,42 @@ export const cluster: ReadonlyArray<Plant> = [
     file: store,
     from: "EXISTS (SELECT FROM (SELECT FROM witness_epoch WHERE epoch = $1::uuid FOR SHARE) e)",
     to: "EXISTS (SELECT FROM (SELECT FROM witness_epoch WHERE epoch = $1::uuid) e)",
-    tests: [system("witness/WitnessStores", "finds every batch that it took before a fence")]
+    tests: [long("cluster/WitnessStores", "finds every batch that it took before a fence")]
   },
   {
     rule: "a batch in the witness never goes back",
     file: store,
     from: "  WHERE b.batch < excluded.batch RETURNING 1`",
     to: "  RETURNING 1`",
-    tests: [system("witness/WitnessStores", "takes only later batches of the present epoch")]
+    tests: [long("cluster/WitnessStores", "takes only later batches of the present epoch")]
   },
   {
     rule: "only the holder of the epoch fences the witness",
     file: store,
     from: "WHERE epoch = $2::uuid RETURNING 1\", [to, from]",
     to: "WHERE epoch <> $1::uuid AND $2::uuid IS NOT NULL RETURNING 1\", [to, from]",
-    tests: [system("witness/WitnessStores", "takes only later batches of the present epoch")]
+    tests: [long("cluster/WitnessStores", "takes only later batches of the present epoch")]
   },
   {
     rule: "a cluster is never its own witness",
     file: store,
     from: "if (cluster === (yield* ledgerCluster)) {",
     to: "if (in_recovery && cluster === (yield* ledgerCluster)) {",
-    tests: [system("witness/WitnessStores", "refuses the cluster of the ledger")]
+    tests: [long("cluster/WitnessStores", "refuses the cluster of the ledger")]
   },
   {
     rule: "a statement is confirmed only if every named standby has it",
     file: replication,
     from: "  ELSIF coalesce(parts[1]::integer, 1) <> wanted THEN",
     to: "  ELSIF coalesce(parts[1]::integer, 1) > wanted THEN",
-    tests: [system("replication/ConfirmedStatements", "needs every standby by its name")]
+    tests: [long("cluster/ConfirmedStatements", "needs every standby by its name")]
   },
   {
     rule: "a standby that only receives confirms nothing",
     file: replication,
     from: "WHERE sync_state IN ('sync', 'quorum') AND flush_lsn >= p_position",
     to: "WHERE sync_state IN ('sync', 'quorum')",
-    tests: [system("replication/ConfirmedStatements", "asks for the position of the standby")]
+    tests: [long("cluster/ConfirmedStatements", "asks for the position of the standby")]
   },
   {
     rule: "a failed COMMIT always ends its transaction",
@@ -249,7 +249,7 @@ export const cluster: ReadonlyArray<Plant> = [
     file: "src/cluster/standbys/StandbyReplay.ts",
     from: "(isHere) => isHere ? positionReached : Effect.succeed(false)",
     to: "() => positionReached",
-    tests: [system("replication/StandbyReads", "of an earlier primary serves no read of its successor")]
+    tests: [long("cluster/StandbyReads", "of an earlier primary serves no read of its successor")]
   },
   {
     rule: "a shared question never begins before its call",
