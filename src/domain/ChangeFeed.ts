@@ -4,6 +4,7 @@
  * A change is an acceptance, a transition, or the begin or end of a review: all that changes the public form.
  */
 import * as Schema from "effect/Schema"
+import type { EncodedOperations } from "./EncodedOperation.ts"
 import type { ClientId, PairwiseSubject, ResourceOwner } from "./Grant.ts"
 import type { Operation, OperationState, OperationType } from "./Operation.ts"
 
@@ -31,21 +32,10 @@ export interface ChangeQuery {
 export const isFiltered = ({ states, type }: ChangeQuery): boolean => states.length > 0 || type !== null
 
 /** One page of changes, in the order of the feed. Each operation is in it once, in its current state. */
-export interface ChangePage {
-  readonly operations: ReadonlyArray<Operation>
+export interface ChangePage extends EncodedOperations {
   /** The place after this page. */
   readonly next: ChangeToken
   /** Whether more changes are there already. A page may be short, or empty, although more follow. */
-  readonly has_more: boolean
-}
-
-/** The same as JSON text, each operation checked against the contract. */
-export interface EncodedChanges {
-  /** The array of the operations. */
-  readonly json: string
-  /** Operations in the page. */
-  readonly count: number
-  readonly next: ChangeToken
   readonly has_more: boolean
 }
 

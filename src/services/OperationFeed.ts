@@ -13,7 +13,6 @@ import type {
   ChangeQuery,
   ChangeToken,
   ChangeTokenExpired,
-  EncodedChanges,
   InvalidChangeToken,
   LedgerChanges
 } from "../domain/ChangeFeed.ts"
@@ -45,18 +44,14 @@ export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken
 export class OperationFeed extends Context.Service<OperationFeed, {
   /**
    * The changes of the operations that the grant may see. The token is opened before any statement. One statement checks the
-   * grant as every read does, and its cost depends on the page alone. If nothing changed, the next token is the given one.
+   * grant as every read does, and its cost depends on the page alone. If nothing changed, the next token is the given one. A slow
+   * statement runs in `runSlow`. Fails with `MalformedOperation` if an operation of the page breaks the contract.
    */
   readonly since: (
     grant: GrantIdentity,
-    query: ChangeQuery
-  ) => Effect.Effect<ChangePage, GrantRefusal | ChangeTokenError | StoreUnavailable>
-  /** As `since`, in the form of a response, with slow statements `inTurn`. Fails with `MalformedOperation` if an operation of the page breaks the contract. */
-  readonly sinceEncoded: (
-    grant: GrantIdentity,
     query: ChangeQuery,
-    inTurn?: RunSlowRead
-  ) => Effect.Effect<EncodedChanges, GrantRefusal | ChangeTokenError | MalformedOperation | StoreUnavailable>
+    runSlow?: RunSlowRead
+  ) => Effect.Effect<ChangePage, GrantRefusal | ChangeTokenError | MalformedOperation | StoreUnavailable>
   /**
    * The changes of all operations, for an outbox: no HTTP client reaches it. `limit` is the largest number of changes in the
    * page. Null is the start of the ledger.

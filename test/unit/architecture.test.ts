@@ -251,39 +251,22 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("only services and the witness send SQL; node opens the connections for them", () => {
+  it("only services and cluster send SQL; node opens the connections for them", () => {
     assert.deepStrictEqual(
       violations(
-        (file) => !["services", "node"].includes(room(file)),
-        // The witness in PostgreSQL is no database of the ledger.
-        (module, file) => !module.startsWith("effect/sql") || file === "witness/PostgresWitness.ts"
+        (file) => !["services", "node", "cluster"].includes(room(file)),
+        (module) => !module.startsWith("effect/sql")
       ),
       []
     )
   })
 
-  it("witness imports domain and http, and only workers and the platform use it", () => {
+  it("only main, node and cluster import the platform", () => {
     assert.deepStrictEqual(
       violations(
-        (file) => room(file) === "witness",
-        (module) =>
-          ["witness", "domain", "http"].includes(room(module)) || isPure(module) ||
-          /^effect\/(?:http|sql)\//.test(module)
+        (file) => file !== "main.ts" && !["node", "cluster"].includes(room(file)),
+        (module) => !module.startsWith("@effect/")
       ),
-      []
-    )
-    assert.deepStrictEqual(
-      violations(
-        (file) => !["witness", "submission", "node"].includes(room(file)),
-        (module) => room(module) !== "witness"
-      ),
-      []
-    )
-  })
-
-  it("only main and node import the platform", () => {
-    assert.deepStrictEqual(
-      violations((file) => file !== "main.ts" && room(file) !== "node", (module) => !module.startsWith("@effect/")),
       []
     )
   })

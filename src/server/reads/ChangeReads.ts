@@ -61,7 +61,7 @@ export const makeChangeReads = Effect.gen(function*() {
       query: ChangesQuery,
       runSlow: RunSlowRead = (read) => lifecycle.admitList(grant.client_id, read)
     ) {
-      const page = yield* Effect.catch(feed.sinceEncoded(grant, toChangeQuery(query), runSlow), refuse)
+      const page = yield* Effect.catch(feed.since(grant, toChangeQuery(query), runSlow), refuse)
       if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
       return page
     })

@@ -12,7 +12,6 @@ import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
 import { ListClient } from "../../../src/services/sql/ListClient.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
-import { storeOf } from "../../fixtures/HttpFixed.ts"
 import { Gateway, gatewayOn } from "../../fixtures/HttpGateway.ts"
 import { accept, type Holder, issue } from "../../fixtures/HttpScene.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
@@ -23,13 +22,13 @@ const SleepingLists = Layer.effect(
   Effect.gen(function*() {
     const store = yield* OperationStore
     const lists = (yield* ListClient)!
-    return OperationStore.of(storeOf({
-      find: store.find,
+    return OperationStore.of({
+      ...store,
       list: (grant, query) =>
         query.key === null
-          ? Effect.orDie(Effect.as(lists`SELECT pg_sleep(600)`, { operations: [], next: null }))
+          ? Effect.orDie(Effect.as(lists`SELECT pg_sleep(600)`, { json: "[]", count: 0, operations: [], next: null }))
           : store.list(grant, query)
-    }))
+    })
   })
 )
 
