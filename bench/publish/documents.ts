@@ -41,7 +41,6 @@ const sectionsOf = ({ growth, memory, reads, submission }: Results): Readonly<Re
 /** The documents with figures of recorded runs. */
 export const documents: ReadonlyArray<string> = [
   "docs/performance.md",
-  "docs/submission-performance.md",
   "docs/postgresql.md"
 ]
 
