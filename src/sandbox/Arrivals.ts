@@ -13,7 +13,7 @@ export interface Arrival {
   readonly kind: Stage
   /** Milliseconds since 1970. */
   readonly at: number
-  /** Whether the fault `too_many_requests` struck it. */
+  /** Whether the fault `too_many_requests` or `unauthorized` struck it. */
   readonly isTurnedAway: boolean
 }
 
@@ -39,7 +39,14 @@ export const makeArrivals = (seed: string, faults: () => FaultSettings): Arrival
   }
 
   const admit = (kind: Stage, at: number): Answer | null => {
-    const fault = faults().too_many_requests
+    const { too_many_requests: fault, unauthorized } = faults()
+    if (chance(seed, "unauthorized", arrivals.length) < (unauthorized?.rate ?? 0)) {
+      note({ kind, at, isTurnedAway: true })
+      return jsonAnswer<SandboxProblem>(401, {
+        code: "unauthorized",
+        message: "Unknown credentials; nothing was carried out"
+      })
+    }
     const { ms = 1000, requests = 50 } = fault ?? {}
     admitted = fault === undefined ? [] : admitted.filter((time) => time > at - ms)
     const isTurnedAway = fault !== undefined && admitted.length >= requests

@@ -14,7 +14,8 @@ import type {
   ChangeToken,
   ChangeTokenExpired,
   InvalidChangeToken,
-  LedgerChanges
+  LedgerChanges,
+  RunSlowRead
 } from "../domain/ChangeFeed.ts"
 import type { MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
@@ -23,12 +24,6 @@ import { makeMemory } from "./memory/MemoryOperationFeed.ts"
 import { makeSql } from "./sql/SqlOperationFeed.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 import { TokenCipher } from "./TokenCipher.ts"
-
-/**
- * Runs a statement that may look at more rows than it returns: one with filters, or after a token that names unfinished
- * transactions. A server lets each client run a few of them at once.
- */
-export type RunSlowRead = <A, E, R>(read: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** Why a token cannot be used. */
 export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken
@@ -70,7 +65,7 @@ export class OperationFeed extends Context.Service<OperationFeed, {
     SqlClient.SqlClient | Aead.Aead | Digest.Digest | SecureRandom.SecureRandom
   > = Layer.effect(
     OperationFeed,
-    Effect.suspend(() => Effect.map(makeSql, (feed) => OperationFeed.of(feed)))
+    Effect.map(makeSql, (feed) => OperationFeed.of(feed))
   ).pipe(Layer.provideMerge(TokenCipher.layer))
 
   /** The same in memory. */
@@ -80,6 +75,6 @@ export class OperationFeed extends Context.Service<OperationFeed, {
     MemoryLedger | Aead.Aead | Digest.Digest | SecureRandom.SecureRandom
   > = Layer.effect(
     OperationFeed,
-    Effect.suspend(() => Effect.map(makeMemory, (feed) => OperationFeed.of(feed)))
+    Effect.map(makeMemory, (feed) => OperationFeed.of(feed))
   ).pipe(Layer.provideMerge(TokenCipher.layerMemory))
 }

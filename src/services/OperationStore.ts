@@ -40,11 +40,11 @@ export class OperationStore extends Context.Service<OperationStore, {
 }>()("financial-agents-gateway/services/OperationStore") {
   static readonly layer: Layer.Layer<OperationStore, never, SqlClient.SqlClient> = Layer.effect(
     OperationStore,
-    Effect.suspend(() => Effect.map(makeSql, (store) => OperationStore.of(store)))
+    Effect.map(makeSql, (store) => OperationStore.of(store))
   )
 
   static readonly layerMemory: Layer.Layer<OperationStore, never, MemoryLedger> = Layer.effect(
     OperationStore,
-    Effect.suspend(() => Effect.map(makeMemory, (store) => OperationStore.of(store)))
+    Effect.map(makeMemory, (store) => OperationStore.of(store))
   )
 }

@@ -11,10 +11,10 @@ import type {
   Unauthorized,
   UnprocessableContent
 } from "../../api/Problems.ts"
-import type { ChangeQuery } from "../../domain/ChangeFeed.ts"
+import type { ChangeQuery, RunSlowRead } from "../../domain/ChangeFeed.ts"
 import type { MalformedOperation } from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../../domain/Grant.ts"
-import { type ChangeTokenError, OperationFeed, type RunSlowRead } from "../../services/OperationFeed.ts"
+import { type ChangeTokenError, OperationFeed } from "../../services/OperationFeed.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
@@ -55,7 +55,7 @@ export const makeChangeReads = Effect.gen(function*() {
   }
 
   return {
-    /** Slow pages take their turn, unless `runSlow` says otherwise. */
+    /** Slow pages wait for a permit of their client, unless `runSlow` says otherwise. */
     read: Effect.fnUntraced(function*(
       grant: GrantIdentity,
       query: ChangesQuery,

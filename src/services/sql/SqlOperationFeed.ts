@@ -13,11 +13,11 @@ import {
   InvalidChangeToken,
   isFiltered,
   type LedgerChange,
-  type LedgerChanges
+  type LedgerChanges,
+  type RunSlowRead
 } from "../../domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import type { RunSlowRead } from "../OperationFeed.ts"
 import {
   advance,
   afterAllIds,
@@ -44,7 +44,7 @@ import { ListClient } from "./ListClient.ts"
 import { columnAt, fromRow, rowOf } from "./OperationRow.ts"
 import { refusalOf } from "./refusalOf.ts"
 
-/** A page of rows, and the place after it. */
+/** A page of rows, and the position after it. */
 interface RowPage {
   readonly rows: ReadonlyArray<Values>
   readonly position: ChangePosition
