@@ -35,7 +35,7 @@ const Ledger = Layer.mergeAll(
 
 const Assets = Layer.effect(ConsoleAssets, Effect.suspend(loadAssets))
 
-/** The console, for `Instrumentation.layer`. */
+/** The routes of the console, for `AdminListener.layer`. */
 export const operatorConsole = (settings: ConsoleSettings) => {
   const { routes, ...more } = consoleRoutes(settings)
   return { ...more, routes: Layer.provide(routes, [Ledger, Assets]) } satisfies AdminRoutes<unknown, unknown>

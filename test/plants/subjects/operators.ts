@@ -207,6 +207,13 @@ export const operators: ReadonlyArray<Plant> = [
     tests: [unit("mcp/QuotedText")]
   },
   {
+    rule: "a process with ADMIN_PORT has an admin listener, or does not start",
+    file: "src/node/process/ProcessSettings.ts",
+    from: "if (admin !== null && hasAdmin === undefined) {",
+    to: "if (admin === null && hasAdmin !== undefined) {",
+    tests: [unit("node/GatewayAppParts", "fail to start on an invalid setting")]
+  },
+  {
     rule: "no two files of the source import each other",
     file: "src/services/sql/listBlockers.ts",
     from: "\"../../domain/GrantsBlocked.ts\"",
