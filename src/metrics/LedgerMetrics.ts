@@ -11,9 +11,8 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import type * as Metric from "effect/Metric"
-import { workerSeenWithin } from "../domain/FiguresForm.ts"
+import { type LedgerFiguresNow, workerSeenWithin } from "../domain/FiguresForm.ts"
 import type { ProviderName } from "../domain/Grant.ts"
-import type { LedgerFiguresNow } from "../services/LedgerFigures.ts"
 import { type Family, type Labels, makeSeries, type Series } from "./Series.ts"
 
 const families = {
@@ -105,7 +104,7 @@ class Gauges {
 }
 
 /** Reads the figures before a scrape, if the last read is not recent. It waits for 3 seconds at most, and never fails. */
-export type RefreshLedgerMetrics = Effect.Effect<void>
+type RefreshLedgerMetrics = Effect.Effect<void>
 
 /** Null: the process has no figures of the ledger. */
 export const LedgerMetrics: Context.Reference<RefreshLedgerMetrics | null> = Context.Reference<

@@ -9,14 +9,14 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
 import { decodeJwt, decodeProtectedHeader, jwtVerify, type JWTVerifyOptions } from "jose"
 import { InvalidCredential } from "../domain/Credential.ts"
-import { acceptedAudiences, readClaims } from "./Claims.ts"
 import { isCompactJwt } from "./CompactJwt.ts"
 import { type IssuerSettings, validateIssuerSettings } from "./Issuer.ts"
 import { type KeySet, makeKeySet } from "./KeySet.ts"
 import { longestTimeToLive, makeTokenCache, type VerifyToken } from "./TokenCache.ts"
+import { acceptedAudiences, readClaims } from "./TokenClaims.ts"
 
 /** Settings of the verification of JWT access tokens. */
-export interface AccessTokenSettings extends IssuerSettings {
+interface AccessTokenSettings extends IssuerSettings {
   /**
    * How long a verified signature is cached, at most 60 seconds; zero disables the cache. Every use of a cached token checks
    * its expiry, and every read checks its grant.

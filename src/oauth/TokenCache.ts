@@ -11,7 +11,7 @@ import * as Exit from "effect/Exit"
 import * as Hash from "effect/Hash"
 import * as Redacted from "effect/Redacted"
 import { type AuthorizationUnavailable, InvalidCredential } from "../domain/Credential.ts"
-import { isTimely } from "./Claims.ts"
+import { isTimely } from "./TokenClaims.ts"
 import type { VerifiedToken } from "./VerifiedToken.ts"
 
 /**

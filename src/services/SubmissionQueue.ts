@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { Verification, VerificationRequest, WitnessState } from "../domain/ClaimBatch.ts"
+import type { WorkerReport } from "../domain/FiguresForm.ts"
 import type { ProviderName } from "../domain/Grant.ts"
 import type {
   IllegalTransition,
@@ -35,7 +36,6 @@ import type {
   StillHeld,
   UnsafeDatabase
 } from "../domain/Submission.ts"
-import type { WorkerReport } from "./LedgerFigures.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemorySubmissionQueue.ts"
 import { makeSql } from "./sql/SqlSubmissionQueue.ts"

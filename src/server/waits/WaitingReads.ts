@@ -1,13 +1,15 @@
 /**
+ * The room `waits`: reads that answer later, and the loop that follows the changes for them. Read this file first.
+ *
  * The reads that a client may make wait with `Prefer: wait` (RFC 7240 §4.3): one operation, and the change feed.
  */
 import * as Effect from "effect/Effect"
 import { identity } from "effect/Function"
 import type { ChangesQuery } from "../../api/OperationsApi.ts"
+import type { RunSlowRead } from "../../domain/ChangeFeed.ts"
 import type { EncodedOperation } from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import type { Operation, OperationId } from "../../domain/Operation.ts"
-import type { RunSlowRead } from "../../services/OperationFeed.ts"
 import { makeChangeReads } from "../reads/ChangeReads.ts"
 import { makeOperationReads } from "../reads/OperationReads.ts"
 import { changesResponse, isHeld, type OperationResponse } from "../reads/OperationResponses.ts"

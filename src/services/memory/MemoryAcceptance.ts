@@ -10,7 +10,6 @@ import {
   type GrantIdentity,
   type GrantRefusal,
   GrantUnknown,
-  type ProviderName,
   refusal,
   type Scope,
   standingAt,
@@ -21,20 +20,8 @@ import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AcceptanceSignal } from "../AcceptanceSignal.ts"
 import type { Acceptance, Accepted } from "../OperationLedger.ts"
 import type { SealedPayload } from "../PayloadCipher.ts"
-import { ProviderPayloads } from "../ProviderPayloads.ts"
-import { type Platform, prepareAcceptance } from "../rules/ledgerRules.ts"
-import { makeFindRefusals } from "../rules/refuseUnsendable.ts"
+import { makePrepareAcceptance, type Platform, type PreparedRequest } from "../rules/prepareAcceptance.ts"
 import { MemoryLedger, type MemoryRecord } from "./MemoryLedger.ts"
-
-/** A valid request, and what its operation would have. */
-interface PreparedRequest {
-  readonly request: FinancialRequest
-  readonly id: OperationId
-  readonly digest: string
-  readonly payload: SealedPayload
-  /** The providers that refuse the request, each with the effect that fails with the reason. */
-  readonly refusals: ReadonlyMap<ProviderName, Effect.Effect<never, InvalidFinancialRequest>>
-}
 
 type Recorded = Effect.Effect<Accepted, BindingConflict | InvalidFinancialRequest>
 
@@ -42,12 +29,7 @@ export const makeAcceptances = Effect.gen(function*() {
   const memory = yield* MemoryLedger
   const platform = yield* Effect.context<Platform>()
   const signal = yield* AcceptanceSignal
-  const findRefusals = makeFindRefusals(yield* ProviderPayloads)
-
-  const prepare = Effect.fnUntraced(function*(request: FinancialRequest) {
-    const prepared = yield* prepareAcceptance(request)
-    return { ...prepared, request, refusals: yield* findRefusals(request) } satisfies PreparedRequest
-  })
+  const prepare = yield* makePrepareAcceptance
 
   /** The grant, if it is in good standing. */
   const findGrant = (

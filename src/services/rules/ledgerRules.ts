@@ -1,40 +1,18 @@
 /**
  * The rules that both ledgers check before they write.
  */
-import type * as Digest from "effect/crypto/Digest"
-import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
-import * as Hex from "effect/encoding/Hex"
 import type * as Schema from "effect/Schema"
-import { canonicalPayload, type FinancialRequest, requestDigest, validateRequest } from "../../domain/Idempotency.ts"
 import {
   canTransition,
   IllegalTransition,
   isEvidence,
   isOperationFailure,
   type Operation,
-  type OperationId,
   type Outcome,
   requiresEvidence,
   StaleOperation
 } from "../../domain/Operation.ts"
-import { PayloadCipher } from "../PayloadCipher.ts"
-
-/** The platform services of an acceptance: digests, and random ids. */
-export type Platform = Digest.Digest | SecureRandom.SecureRandom
-
-/** Validates a request, and makes the id, the sealed payload and the digest of its operation. Reads and writes no store. */
-export const prepareAcceptance = Effect.fnUntraced(function*(request: FinancialRequest) {
-  yield* validateRequest(request)
-  const random = yield* SecureRandom.SecureRandom
-  const cipher = yield* PayloadCipher
-  const id = (yield* random.uuidV7()) as OperationId
-  return {
-    id,
-    payload: yield* cipher.seal(id, yield* canonicalPayload(request.payload)),
-    digest: Hex.encode(yield* requestDigest(request))
-  }
-})
 
 /** Why an operation in this state may not make a transition, or null if it may. */
 export const findTransitionError = (

@@ -20,14 +20,12 @@ import { orUnavailable } from "../StoreUnavailable.ts"
 import { findOperation } from "./findOperation.ts"
 import { fromRow, type OperationRow, publicColumns } from "./OperationRow.ts"
 import { isFree } from "./queueFragments.ts"
-import { makeAcceptAll } from "./SqlAcceptAll.ts"
-import { makeAccept } from "./SqlAcceptance.ts"
+import { makeAcceptances } from "./SqlAcceptances.ts"
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
-  const accept = yield* makeAccept
-  const acceptAll = yield* makeAcceptAll(accept)
+  const { accept, acceptAll } = yield* makeAcceptances
 
   const show = (id: OperationId) => findOperation(sql, id)
 

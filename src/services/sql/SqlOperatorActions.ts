@@ -4,8 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type Operation, type OperationId, OperationNotFound, StaleOperation } from "../../domain/Operation.ts"
-import type { OperatorActionRecord } from "../../domain/OperatorView.ts"
-import type { ActingOperator, ActionRefusal, OperatorAction } from "../OperatorActions.ts"
+import type { ActingOperator, ActionRefusal, OperatorAction, OperatorActionRecord } from "../../domain/OperatorView.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { type Instant, instantOf } from "./OperationRow.ts"
 import { makeHolds } from "./SqlHolds.ts"
@@ -40,6 +39,18 @@ export const makeRecord =
       ),
       ([row]) => row!.id
     )
+
+/**
+ * Whether the role of the connection may perform the actions of operators. False also if the database lacks their table.
+ */
+export const mayActAsOperator = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly may_act: boolean }>`
+    SELECT CASE WHEN to_regclass('operator_actions') IS NULL THEN false ELSE
+      has_column_privilege('operator_actions', 'operator', 'INSERT') AND has_column_privilege('operations', 'state', 'UPDATE')
+    END AS may_act`
+  return row?.may_act === true
+})
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient

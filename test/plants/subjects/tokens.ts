@@ -1,7 +1,7 @@
 /** Mistakes in tokens and DPoP proofs: only the holder of a token for this gateway is let in, and a proof counts once. */
 import { type Plant, postgres, system, unit } from "../Plant.ts"
 
-const claims = "src/oauth/Claims.ts"
+const claims = "src/oauth/TokenClaims.ts"
 const proof = "src/oauth/DpopProof.ts"
 const confirmation = "src/oauth/Confirmation.ts"
 const jwt = "src/oauth/JwtAccessToken.ts"

@@ -15,7 +15,7 @@ import { Grants } from "../../../src/services/Grants.ts"
 import { type Acceptance, OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { layerAesGcm, PayloadCipher, type SealedPayload } from "../../../src/services/PayloadCipher.ts"
 import * as ProviderPayloads from "../../../src/services/ProviderPayloads.ts"
-import { acceptAllStatement } from "../../../src/services/sql/acceptStatements.ts"
+import { acceptStatement } from "../../../src/services/sql/SqlAcceptances.ts"
 import {
   accept,
   conformance,
@@ -365,7 +365,7 @@ layer(PostgresLedger, { excludeTestServices: true })("the statements of a batch"
         statements.length = 0
         yield* acceptAll(identity, requests)
         return statements.flatMap(({ parameters, text }) =>
-          text === acceptAllStatement
+          text === acceptStatement
             ? [(parameters[9] as ReadonlyArray<Uint8Array>).map(({ length }) => length)]
             : []
         )

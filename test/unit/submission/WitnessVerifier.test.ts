@@ -5,6 +5,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Logger } from "effect"
 import { TestClock } from "effect/testing"
+import { Witness, WitnessPolicy, type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
+import * as WitnessVerifier from "../../../src/cluster/witness/WitnessVerifier.ts"
 import {
   checkpointOf,
   type ClaimBatch,
@@ -12,8 +14,6 @@ import {
   type WitnessState
 } from "../../../src/domain/ClaimBatch.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import * as WitnessVerifier from "../../../src/submission/WitnessVerifier.ts"
-import { Witness, WitnessPolicy, type WitnessStore, WitnessUnavailable } from "../../../src/witness/Witness.ts"
 
 const life = "life"
 const [known, other] = ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"]
