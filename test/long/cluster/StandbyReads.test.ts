@@ -10,7 +10,7 @@ import { forStandby } from "../../../src/cluster/standbys/ReadConnection.ts"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
 import { OwnVerifier, ReadServices, WriteServices } from "../../../src/node/GatewayServices.ts"
 import type { Database } from "../../../src/node/postgres/Database.ts"
-import { OperationPool } from "../../../src/node/postgres/Pools.ts"
+import { ReaderPool } from "../../../src/node/postgres/Pools.ts"
 import { Grants } from "../../../src/services/Grants.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
@@ -30,7 +30,7 @@ import {
 import { Platform } from "../../fixtures/TestDatabase.ts"
 
 const servicesWith = (database: Layer.Layer<Database>) =>
-  Layer.fresh(Layer.mergeAll(ReadServices, WriteServices, OwnVerifier, OperationPool)).pipe(
+  Layer.fresh(Layer.mergeAll(ReadServices, WriteServices, OwnVerifier, ReaderPool)).pipe(
     Layer.provide(database),
     Layer.provideMerge(Platform)
   )
