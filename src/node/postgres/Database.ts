@@ -16,7 +16,7 @@ import { InvalidSetting } from "../settings/InvalidSetting.ts"
 export { InvalidSetting }
 
 /** The database settings of the command line and the environment. */
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly databaseUrl: Option.Option<Redacted.Redacted<string>>
   readonly dataDir: string
 }
