@@ -172,7 +172,9 @@ describe("The parts of GatewayApp", () => {
         [{ MAX_CONNECTIONS: "many" }, "MAX_CONNECTIONS must be a number of connections, at least 1"],
         [{ RATE_LIMIT: "many" }, /^RATE_LIMIT: Expected a quota such as /],
         [{ ADMIN_PORT: "9464" }, /^ADMIN_PORT needs the option admin of GatewayApp/],
-        [{ MAX_CONNECTIONS: "0" }, "MAX_CONNECTIONS must be a number of connections, at least 1"]
+        [{ MAX_CONNECTIONS: "0" }, "MAX_CONNECTIONS must be a number of connections, at least 1"],
+        [{ REUSE_PORT: "perhaps" }, "REUSE_PORT must be true or false"],
+        [{ PAYLOAD_KEYS: "short" }, /^PAYLOAD_KEYS must be /]
       ] as const
       for (const [variables, message] of invalid) {
         const failed = yield* Effect.flip(
