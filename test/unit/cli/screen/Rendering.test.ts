@@ -11,6 +11,7 @@ import { renderList } from "../../../../src/cli/operations/renderList.ts"
 import { type Paint, plain, type Screen } from "../../../../src/cli/screen/Screen.ts"
 import { renderStatus } from "../../../../src/cli/status/renderStatus.ts"
 import { visible } from "../../../../src/domain/VisibleText.ts"
+import { rounds } from "../../../fixtures/Effort.ts"
 import { detail, figures, now, summary } from "../../../fixtures/OperatorViews.ts"
 
 /** The escape codes that a terminal gets. */
@@ -38,7 +39,7 @@ describe("The text of a command", () => {
           assert.isAtMost(displayWidth(line), width, line)
         }
       }),
-      { numRuns: 150 }
+      { numRuns: rounds(50, 300) }
     )
   })
 
@@ -47,7 +48,7 @@ describe("The text of a command", () => {
       fc.property(anyOutput, fc.option(width, { nil: null }), (render, width) => {
         assert.notMatch(render({ width, paint: plain }), /(?![ \n])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u)
       }),
-      { numRuns: 150 }
+      { numRuns: rounds(50, 300) }
     )
   })
 
@@ -58,7 +59,7 @@ describe("The text of a command", () => {
           stripVTControlCharacters(render({ width, paint })).split("\n").map((line) => line.trimEnd())
         assert.deepStrictEqual(lines(styled), lines(plain))
       }),
-      { numRuns: 100 }
+      { numRuns: rounds(40, 200) }
     )
   })
 
@@ -74,7 +75,7 @@ describe("The text of a command", () => {
           }
         }
       }),
-      { numRuns: 100 }
+      { numRuns: rounds(40, 200) }
     )
   })
 })

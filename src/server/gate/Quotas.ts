@@ -1,5 +1,5 @@
 /**
- * Charges requests to quotas, and refuses requests whose quota is used up.
+ * The quotas of requests: charges them, and refuses requests whose quota is used up.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -15,7 +15,7 @@ import { CurrentRequest } from "./RequestContext.ts"
 type Responding<E, R> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
 
 /** Charges the quotas, and puts their state into the response. */
-export const makeCharges = (
+export const makeQuotas = (
   limits: RateLimitsShape,
   problems: Problems["Service"],
   metrics: HttpMetrics | null

@@ -91,7 +91,7 @@ const undecoded = (
  * Returns the failures of the current request: path, query, headers and body; 32 at most. Pass the error that failed
  * the request as `failure`, if there is one: failures of headers and body come from it.
  */
-export const failingFields = (
+export const findInvalidFields = (
   endpoint: HttpApiEndpoint.Top,
   failure?: HttpApiSchemaError
 ): Effect.Effect<ReadonlyArray<ProblemField>, never, HttpServerRequest | ParsedSearchParams | RouteContext> =>

@@ -1,9 +1,9 @@
 /**
- * A lane for introspection requests to an authorization server: a concurrency limit, a bounded queue and a circuit breaker.
+ * A limiter for introspection requests to an authorization server: a concurrency limit, a bounded queue and a circuit breaker.
  *
  * No client's request opens or closes the circuit, because an attacker may choose a token on which the server fails. A
  * request that fails like an outage (5xx, 429, no response) only starts a probe. A probe introspects the token that was
- * verified last, which this server has answered before. Three consecutive failed probes open the circuit of the lane, and
+ * verified last, which this server has answered before. Three consecutive failed probes open the circuit of the limiter, and
  * one answered probe closes it.
  */
 import * as Cause from "effect/Cause"
@@ -34,9 +34,9 @@ export const classifyProbe = (exit: Exit.Exit<unknown, ServerFailure>): CircuitB
   return isOutage(error) ? CircuitBreaker.failure() : CircuitBreaker.success
 }
 
-/** Settings of a lane. */
-export interface LaneSettings {
-  /** Key of the circuit, and name of the lane in logs. */
+/** Settings of a limiter. */
+interface LimiterSettings {
+  /** Key of the circuit, and name of the limiter in logs. */
   readonly name: string
   readonly breaker: CircuitBreaker.CircuitBreaker
   /** Concurrency limits. A request takes one permit of each, in this order. */
@@ -50,8 +50,8 @@ export interface LaneSettings {
 }
 
 /** Limits the requests to an authorization server. */
-export interface Lane {
-  /** Sends the request. Fails without sending it if the lane is full or its circuit is open. */
+interface Limiter {
+  /** Sends the request. Fails without sending it if the limiter is full or its circuit is open. */
   readonly send: <A>(request: Effect.Effect<A, ServerFailure>) => Effect.Effect<A, ServerFailure>
 }
 
@@ -61,8 +61,8 @@ const notSent = (reason: string) =>
 const inTime = <A>(request: Effect.Effect<A, ServerFailure>, timeout: Duration.Duration) =>
   Effect.timeoutOrElse(request, { duration: timeout, orElse: () => Effect.fail(timedOut) })
 
-/** The circuit of a lane. If its state cannot be read, it counts as closed. */
-const makeCircuit = ({ breaker, name, timeout }: LaneSettings) => {
+/** The circuit of a limiter. If its state cannot be read, it counts as closed. */
+const makeCircuit = ({ breaker, name, timeout }: LimiterSettings) => {
   let running: Deferred.Deferred<void> | null = null
 
   const state = Effect.catch(
@@ -97,10 +97,10 @@ const makeCircuit = ({ breaker, name, timeout }: LaneSettings) => {
 }
 
 /**
- * Makes a lane. While there is no probe, the lane ignores its circuit, and only its limits bound the cost. An invented token
+ * Makes a limiter. While there is no probe, the limiter ignores its circuit, and only its limits bound the cost. An invented token
  * would be no probe: a server that fails on invented tokens would keep the circuit open.
  */
-export const makeLane = (settings: LaneSettings): Lane => {
+export const makeLimiter = (settings: LimiterSettings): Limiter => {
   const { limits, maxRequests, probe, timeout } = settings
   const { startProbe, state } = makeCircuit(settings)
   let inside = 0
