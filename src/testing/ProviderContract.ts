@@ -33,7 +33,7 @@ export {
 }
 
 /** The bank's answers to a submission, as it documents them. Declare `acknowledged`, `succeeded` or both. */
-export interface SubmissionAnswers {
+interface SubmissionAnswers {
   /** It has the operation and decides later. The adapter must return `Acknowledged`. */
   readonly acknowledged?: Answering
   /** It has carried out the operation. The adapter must return `Succeeded`. */
@@ -61,7 +61,7 @@ export interface SubmissionAnswers {
 }
 
 /** The bank's answers to a status read, as it documents them. */
-export interface StatusAnswers {
+interface StatusAnswers {
   /** It has not decided. The adapter must return `Proven` with `submitted`. */
   readonly pending?: Answering
   /** The adapter must return `Proven` with `succeeded`. */
