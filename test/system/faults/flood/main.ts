@@ -148,7 +148,7 @@ const middleOf = Effect.gen(function*() {
   return row!.middle.toISOString()
 })
 
-/** The place of a client that has seen all changes but those of 200 transactions. */
+/** The change token of a client that has seen all changes but those of 200 transactions. */
 const longestChangeToken = Effect.gen(function*() {
   const cipher = yield* TokenCipher
   const grant = grantFor(ownerOf(operations))
