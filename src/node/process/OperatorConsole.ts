@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import type { AdminRoutes } from "../../operator/AdminServer.ts"
 import { ConsoleAssets, loadAssets } from "../../operator/console/ConsoleAssets.ts"
 import { consoleRoutes } from "../../operator/console/ConsoleRoutes.ts"
@@ -14,7 +15,6 @@ import { OperatorActions } from "../../services/OperatorActions.ts"
 import { mayActAsOperator } from "../../services/sql/SqlOperatorActions.ts"
 import { databaseAs } from "../postgres/DatabaseRoles.ts"
 import { FiguresPool, OperationPool, WriterPool } from "../postgres/Pools.ts"
-import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 const RequiredRole = Layer.effectDiscard(Effect.gen(function*() {
   if (yield* mayActAsOperator) return
