@@ -3,7 +3,7 @@
  */
 import * as Layer from "effect/Layer"
 import { AllowedOrigins } from "../../server/agents/AllowedOrigins.ts"
-import { readList } from "../settings/readList.ts"
+import { readList } from "./readList.ts"
 
 const isOrigin = (text: string): boolean => {
   const url = URL.parse(text)

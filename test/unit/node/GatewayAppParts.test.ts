@@ -173,6 +173,13 @@ describe("The parts of GatewayApp", () => {
         [{ RATE_LIMIT: "many" }, /^RATE_LIMIT: Expected a quota such as /],
         [{ ADMIN_PORT: "9464" }, /^ADMIN_PORT needs the option admin of GatewayApp/],
         [{ MAX_CONNECTIONS: "0" }, "MAX_CONNECTIONS must be a number of connections, at least 1"],
+        // Without `cluster`.
+        [{ DATABASE_SYNCHRONOUS: "required" }, /^DATABASE_SYNCHRONOUS is set, and the application has no cluster: /],
+        [
+          { DATABASE_READ_URL: "postgres://standby" },
+          /^DATABASE_READ_URL is set, and the application has no cluster: /
+        ],
+        [{ WITNESS: "etcd://witness/gateway" }, /^WITNESS is set, and the application has no cluster: /],
         [{ REUSE_PORT: "perhaps" }, "REUSE_PORT must be true or false"],
         [{ PAYLOAD_KEYS: "short" }, /^PAYLOAD_KEYS must be /]
       ] as const

@@ -1,6 +1,6 @@
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
-import { InvalidSetting } from "./InvalidSetting.ts"
+import { InvalidSetting } from "../../domain/InvalidSetting.ts"
 
 /** The entries of a variable, separated by commas; none if it is not set. Fails with one sentence if one of them is invalid. */
 export const readList = Effect.fnUntraced(function*(
