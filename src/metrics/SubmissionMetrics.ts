@@ -66,7 +66,7 @@ const countEach = <Outcome extends string>(outcomes: ReadonlyArray<Outcome>, cou
   Object.fromEntries(outcomes.map((outcome) => [outcome, count(outcome)])) as Record<Outcome, Count>
 
 /** The counts of one provider. */
-class ProviderCounts {
+export class ProviderCounts {
   circuit: "Closed" | "Open" | "HalfOpen" = "Closed"
   readonly claims: Count
   readonly returned: Count
@@ -92,7 +92,7 @@ class ProviderCounts {
 }
 
 /** The counts of all providers. */
-class SubmissionCounts {
+export class SubmissionCounts {
   readonly rescues: Count
   /** In seconds. Positive: ahead of the clock of the database. */
   clockSkew = 0

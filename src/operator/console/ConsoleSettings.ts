@@ -32,7 +32,7 @@ export interface ConsoleSettings {
 }
 
 /** Settings of the console are missing, invalid or not safe together. The message is one sentence, and repeats no secret. */
-class InvalidConsoleSetting
+export class InvalidConsoleSetting
   extends Schema.TaggedError<InvalidConsoleSetting>()("InvalidConsoleSetting", { message: Schema.String })
 {}
 

@@ -124,14 +124,11 @@ describe("The lock of a data directory", () => {
       Effect.gen(function*() {
         const directory = path.join(yield* temporaryDirectory, "data")
         fs.mkdirSync(directory)
-        const waiting = yield* Effect.scoped(Effect.gen(function*() {
-          assert.isTrue(yield* tryLock(directory))
-          const waiting = yield* lockHolder(directory)
-          yield* until(() => waiting.said.length > 0)
-          fs.rmSync(directory, { recursive: true })
-          fs.mkdirSync(directory)
-          return waiting
-        }))
+        assert.isTrue(yield* tryLock(directory))
+        const waiting = yield* lockHolder(directory)
+        yield* until(() => waiting.said.length > 0)
+        fs.rmSync(directory, { recursive: true })
+        fs.mkdirSync(directory)
         yield* until(() => waiting.said[1] === "held")
         assert.isTrue(yield* isHeld(directory))
       }),
