@@ -16,7 +16,7 @@ import { OperationLedger } from "../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../src/services/OperationStore.ts"
 import { SubmissionQueue } from "../../src/services/SubmissionQueue.ts"
 import { withoutTriggers } from "../shared/database.ts"
-import { say } from "../shared/progress.ts"
+import { say } from "../shared/report.ts"
 import { withoutIndexes } from "./indexes.ts"
 
 /** An operation of the seed, and the grant that may read it. */

@@ -1,0 +1,262 @@
+/**
+ * What a comparison of the ledger with its witness holds and releases, and which claims a ledger with a witness gives.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect, Fiber, Latch } from "effect"
+import { SqlClient } from "effect/sql"
+import { makeSqlVerifications } from "../../../src/cluster/witness/SqlVerifications.ts"
+import { checkpointOf } from "../../../src/cluster/witness/Verifications.ts"
+import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
+import type { ProviderName } from "../../../src/domain/Grant.ts"
+import { OperationLedger } from "../../../src/services/OperationLedger.ts"
+import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { PostgresLedger } from "../../fixtures/Ledger.ts"
+import {
+  acceptSeveral,
+  claimTerms,
+  issueAtNewProvider,
+  readTerms,
+  returnTerms,
+  takeOverSoon
+} from "../../fixtures/Queue.ts"
+
+const worker = crypto.randomUUID()
+const terms = { ...claimTerms, witnessed_by: worker }
+
+/** Compares with these batches, under the next epoch. */
+const compare = Effect.fnUntraced(function*(batches: ReadonlyArray<ClaimBatch>) {
+  const witness = yield* makeSqlVerifications
+  const expected = yield* witness.readWitnessState
+  const epoch = crypto.randomUUID()
+  const verification = yield* witness.verify({ expected, epoch, batches, hadEpoch: expected.epoch !== null })
+  return { epoch, expected, verification }
+})
+
+const settled = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql`UPDATE ledger_home SET is_witness_settled = true`
+)
+
+const unsettled = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql`UPDATE ledger_home SET is_witness_settled = false`
+)
+
+/** As an operator ends the witness. */
+const endWitness = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) =>
+    sql`UPDATE ledger_home
+      SET epoch = NULL, epoch_life = NULL, witnessed_since = NULL, is_witness_settled = false`
+)
+
+/** As if the operations of the provider were of the timeline before. */
+const failOver = (provider: ProviderName) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql`UPDATE operations SET timeline = timeline - 1 WHERE provider = ${provider}`
+  )
+
+const stateOf = (id: Parameters<OperationLedger["Service"]["show"]>[0]) =>
+  Effect.map(OperationLedger.use((ledger) => ledger.show(id)), ({ state }) => state)
+
+const missing = (life: string): ClaimBatch => ({
+  epoch: crypto.randomUUID(),
+  worker: crypto.randomUUID(),
+  life,
+  provider: "lost",
+  batch: 1
+})
+
+layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", (it) => {
+  it.effect("gives claims only to workers with a witness, and counts each batch in the transaction of its claim", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const sql = yield* SqlClient.SqlClient
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      yield* acceptSeveral(identity, 4)
+      assert.lengthOf(yield* queue.claim(provider, 1, terms), 0, "the ledger has no witness yet")
+      assert.lengthOf(yield* queue.claim(provider, 1, claimTerms), 1)
+
+      const { epoch, expected: { life }, verification } = yield* compare([])
+      assert.strictEqual(verification?.result, "begun")
+      assert.lengthOf(yield* queue.claim(provider, 1, claimTerms), 0, "the worker has no witness")
+      const [first] = yield* queue.claim(provider, 1, terms)
+      assert.deepStrictEqual(first!.batch, { epoch, worker, life, provider, batch: 1 })
+      const [second, third] = yield* queue.claim(provider, 2, terms)
+      assert.deepStrictEqual([second!.batch!.batch, third!.batch!.batch], [2, 2], "one batch")
+      yield* queue.returnClaim(first!, { ...returnTerms, delay: Duration.millis(1) })
+      assert.strictEqual((yield* takeOverSoon(provider, terms)).batch!.batch, 3, "a take-over")
+      assert.lengthOf(yield* queue.claim(provider, 1, terms), 0)
+      const [row] = yield* sql<{ readonly batch: number }>`
+        SELECT batch::integer AS batch FROM claim_batches WHERE worker = ${worker} AND provider = ${provider}`
+      assert.strictEqual(row!.batch, 3, "nothing was claimed, nothing is counted")
+
+      yield* acceptSeveral(identity, 1)
+      yield* sql`UPDATE ledger_home SET epoch_life = 'an earlier life'`
+      assert.lengthOf(yield* queue.claim(provider, 1, terms), 0, "not compared in this life")
+      yield* compare([])
+      assert.lengthOf(yield* queue.claim(provider, 1, terms), 1)
+    }))
+
+  it.effect("releases only what the timeline alone holds, once, and after the comparison", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const witness = yield* makeSqlVerifications
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      const [held, ...others] = yield* acceptSeveral(identity, 3)
+      yield* queue.hold(held!)
+      yield* settled
+      const earlier = yield* compare([])
+      yield* failOver(provider)
+
+      const { epoch, expected: { life }, verification } = yield* compare([])
+      assert.deepStrictEqual(verification, { result: "proven", held: 0, missing: [] })
+      assert.isTrue((yield* witness.readWitnessState).isReleaseDue)
+      assert.lengthOf(yield* queue.claim(provider, 9, terms), 0, "still held")
+      assert.isNull(yield* witness.releaseProven(earlier.epoch, life), "another epoch")
+      assert.isNull(yield* witness.releaseProven(epoch, "another life"))
+      assert.strictEqual(yield* witness.releaseProven(epoch, life), 2)
+      assert.isNull(yield* witness.releaseProven(epoch, life), "once")
+      const claims = yield* queue.claim(provider, 9, terms)
+      assert.sameMembers(claims.map(({ operation }) => operation.id), others)
+    }))
+
+  it.effect.each(["begun", "unsettled"] as const)(
+    "keeps held for good what a failover held before a comparison that is %s, and status reads still release it",
+    (result) =>
+      Effect.gen(function*() {
+        const queue = yield* SubmissionQueue
+        const witness = yield* makeSqlVerifications
+        const sql = yield* SqlClient.SqlClient
+        const { grant: { provider }, identity } = yield* issueAtNewProvider()
+        const [examined] = yield* acceptSeveral(identity, 1)
+        yield* failOver(provider)
+        yield* queue.takeHeld(provider, 9, readTerms)
+        const [unread] = yield* acceptSeveral(identity, 1)
+        yield* sql`UPDATE operations SET timeline = timeline - 1 WHERE id = ${unread!}`
+
+        yield* result === "begun" ? endWitness : unsettled
+        const first = yield* compare([])
+        assert.strictEqual(first.verification?.result, result)
+        assert.isNull(yield* witness.releaseProven(first.epoch, first.expected.life))
+        yield* settled
+        const { epoch, expected: { life }, verification } = yield* compare([
+          checkpointOf(first.epoch, first.expected.life)
+        ])
+        assert.strictEqual(verification?.result, "proven")
+        assert.strictEqual(yield* witness.releaseProven(epoch, life), 0)
+        assert.lengthOf(yield* queue.claim(provider, 9, terms), 0)
+        assert.deepInclude(yield* Effect.flip(queue.release(unread!)), { _tag: "StillHeld", reason: "unexamined" })
+
+        yield* sql`UPDATE operations SET send_before = now() - interval '1 second' WHERE id = ${examined!}`
+        yield* queue.release(examined!)
+        const [claim] = yield* queue.claim(provider, 9, terms)
+        assert.strictEqual(claim!.operation.id, examined!)
+      })
+  )
+
+  it.effect("is compared by one of several verifiers, and only as they saw it", () =>
+    Effect.gen(function*() {
+      const witness = yield* makeSqlVerifications
+      const expected = yield* witness.readWitnessState
+      const request = () => ({ expected, epoch: crypto.randomUUID(), batches: [], hadEpoch: true })
+      const ends = yield* Effect.all(
+        [witness.verify(request()), witness.verify(request()), witness.verify(request())],
+        {
+          concurrency: "unbounded"
+        }
+      )
+      assert.lengthOf(ends.filter((end) => end !== null), 1)
+      const now = yield* witness.readWitnessState
+      assert.isNull(yield* witness.verify({ ...request(), expected: { ...now, life: "another life" } }))
+      const proof = yield* compare([checkpointOf(now.epoch!, now.life)])
+      assert.strictEqual(proof.verification?.result, "proven", "the checkpoint of a comparison is there")
+    }))
+
+  it.effect(
+    "holds all if a batch is missing, and ends every claim, so that none is returned and sent later",
+    () =>
+      Effect.gen(function*() {
+        const queue = yield* SubmissionQueue
+        const witness = yield* makeSqlVerifications
+        const sql = yield* SqlClient.SqlClient
+        const { grant: { provider }, identity } = yield* issueAtNewProvider()
+        const [, , free, underWay] = yield* acceptSeveral(identity, 4)
+        const [sending, returned] = yield* queue.claim(provider, 2, terms)
+        yield* queue.returnClaim(returned!, { ...returnTerms, delay: Duration.millis(1) })
+
+        // A claim that commits while the comparison runs.
+        const lost = missing((yield* witness.readWitnessState).life)
+        const begun = yield* Latch.make()
+        const comparison = yield* Effect.forkDetach(Effect.andThen(begun.await, compare([lost])))
+        yield* sql.withTransaction(Effect.gen(function*() {
+          yield* sql`UPDATE operations SET state = 'submitting', revision = 2, send_before = now() + interval '30 seconds',
+          due_at = now() + interval '90 seconds' WHERE id = ${underWay!}`
+          yield* begun.open
+          const waiting = sql<{ readonly n: number }>`
+          SELECT count(*)::integer AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
+          while ((yield* waiting)[0]!.n === 0) yield* Effect.sleep("10 millis")
+        }))
+        const { verification } = yield* Fiber.join(comparison)
+        assert.strictEqual(verification?.result, "missing")
+        assert.deepStrictEqual(verification?.missing, [{ ...lost, present: 0 }])
+
+        for (const id of [sending!.operation.id, returned!.operation.id, underWay!]) {
+          assert.strictEqual(yield* stateOf(id), "indeterminate")
+        }
+        assert.strictEqual(yield* stateOf(free!), "accepted")
+        assert.lengthOf(yield* queue.claim(provider, 9, terms), 0)
+        assert.lengthOf(yield* queue.claimReturned(provider, 9, terms), 0)
+        const late = yield* Effect.flip(queue.returnClaim(sending!, returnTerms))
+        assert.strictEqual(late._tag, "StaleOperation")
+        assert.strictEqual((yield* compare([lost])).verification?.result, "proven", "it is accounted for")
+        assert.strictEqual((yield* compare([{ ...lost, batch: 2 }])).verification?.result, "missing")
+      }),
+    30_000
+  )
+
+  it.effect("releases nothing by a command for all that began before the comparison ended", () =>
+    Effect.gen(function*() {
+      const queue = yield* SubmissionQueue
+      const witness = yield* makeSqlVerifications
+      const sql = yield* SqlClient.SqlClient
+      const { grant: { provider }, identity } = yield* issueAtNewProvider()
+      yield* acceptSeveral(identity, 2)
+      yield* failOver(provider)
+      yield* sql`UPDATE ledger_home SET epoch_life = 'an earlier life'`
+      const { life } = yield* witness.readWitnessState
+
+      const isHeld = yield* Latch.make()
+      const command = yield* Effect.forkDetach(Effect.andThen(isHeld.await, queue.releaseAll))
+      yield* sql.withTransaction(Effect.gen(function*() {
+        assert.strictEqual((yield* compare([missing(life)])).verification?.result, "missing")
+        yield* isHeld.open
+        const waiting = sql<{ readonly n: number }>`
+          SELECT count(*)::integer AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
+        while (command.pollUnsafe() === undefined && (yield* waiting)[0]!.n === 0) yield* Effect.sleep("10 millis")
+      }))
+      assert.strictEqual(yield* Fiber.join(command), 0)
+      assert.lengthOf(yield* queue.claim(provider, 9, terms), 0)
+      assert.isAtLeast(yield* queue.releaseAll, 2, "the operator has seen the comparison")
+      assert.lengthOf(yield* queue.claim(provider, 9, terms), 2)
+    }))
+
+  it.effect("holds all if the witness has forgotten its epoch", () =>
+    Effect.gen(function*() {
+      const witness = yield* makeSqlVerifications
+      const { identity } = yield* issueAtNewProvider()
+      yield* acceptSeveral(identity, 1)
+      const expected = yield* witness.readWitnessState
+      const request = { expected, epoch: crypto.randomUUID(), batches: [], hadEpoch: false }
+      assert.deepInclude(yield* witness.verify(request), { result: "unprovable" })
+      assert.isAbove(
+        (yield* witness.verify({
+          ...request,
+          expected: yield* witness.readWitnessState,
+          epoch: crypto.randomUUID()
+        }))!.held,
+        0
+      )
+    }))
+})
