@@ -44,8 +44,7 @@ export default defineConfig({
           ...shared,
           name: "long",
           include: long,
-          globalSetup: ["test/fixtures/DebianPackages.ts", ...globalSetup],
-          env: { TEST_ETCD: "1" }
+          globalSetup: ["test/fixtures/DebianPackages.ts", ...globalSetup]
         }
       },
       // The tests of the database again, on the oldest PostgreSQL that Debian has.
