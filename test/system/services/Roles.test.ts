@@ -267,7 +267,6 @@ describe("The statements that create the roles", () => {
     for (const processes of [1, 7]) {
       assert.deepStrictEqual(connectionLimits(processes), {
         reader: (processes + 1) * sum(
-          "OperationPool",
           "ReaderPool",
           "ListPool",
           "ProbePool",
