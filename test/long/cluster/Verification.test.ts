@@ -15,7 +15,7 @@ import type { OperationId } from "../../../src/domain/Operation.ts"
 import { port, username } from "../../../src/node/embedded/Cluster.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
-import { etcdServer, etcdWitness, isEtcdTested } from "../../fixtures/EtcdServer.ts"
+import { etcdServer, etcdWitness } from "../../fixtures/EtcdServer.ts"
 import { accept } from "../../fixtures/Ledger.ts"
 import { newCluster, newLedger, runServer, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
 import { acceptSeveral, claimTerms, issueAtNewProvider } from "../../fixtures/Queue.ts"
@@ -31,9 +31,7 @@ import {
 } from "../../fixtures/WitnessedWorkers.ts"
 
 const stores = {
-  ...isEtcdTested
-    ? { etcd: Effect.flatMap(etcdServer(), ({ endpoint }) => etcdWitness({ endpoints: [endpoint] })) }
-    : {},
+  etcd: Effect.flatMap(etcdServer(), ({ endpoint }) => etcdWitness({ endpoints: [endpoint] })),
   PostgreSQL: Effect.gen(function*() {
     const cluster = yield* newCluster
     yield* runServer(cluster)
