@@ -15,7 +15,7 @@ import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import type * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { layerWitness } from "../cluster/witness/WitnessSetting.ts"
+import { InvalidSetting } from "../domain/InvalidSetting.ts"
 import { BaseUrl } from "../server/gate/BaseUrl.ts"
 import { Lifecycle } from "../server/gate/Lifecycle.ts"
 import { Problems } from "../server/gate/ProblemResponses.ts"
@@ -42,10 +42,8 @@ import { MigrationPool, ProvisioningPool } from "./postgres/Pools.ts"
 import * as Instrumentation from "./process/Instrumentation.ts"
 import { Observability } from "./process/Observability.ts"
 import { layerPayloadKeys } from "./process/PayloadKeys.ts"
-import { type ProcessSettings, readSettings, type Setting } from "./process/ProcessSettings.ts"
+import { type ProcessSettings, readSettings } from "./process/ProcessSettings.ts"
 import { Platform, runProgram } from "./process/runProgram.ts"
-
-export type { DatabaseUrls, Failure, GatewayParts, Incomplete, Missing, ProcessSettings, Setting }
 
 /** The default parts, for layers that change one service of them. */
 export { QueueServices, ReadServices, WriteServices }
@@ -169,8 +167,7 @@ const workersOf = (options: GatewayAppOptions, adapters: AdaptersOf) => {
       Workers: Layer.empty
     }
   }
-  const Witnessed = Layer.provide(layerWitness, databaseAs("writer", databases))
-  const Services = once(Layer.mergeAll(layerCircuitBreaker, adapters.Adapters, Queue, Policy, Witnessed))
+  const Services = once(Layer.mergeAll(layerCircuitBreaker, adapters.Adapters, Queue, Policy))
   return {
     Reconciling: Layer.provide(Reconciler.layer, Services),
     Workers: Layer.provide(Submission.layerWithoutReconciler, Services)
@@ -184,6 +181,17 @@ const migrationOf = ({ databases, migrate: isMigrated = true }: GatewayAppOption
       if (applied.length > 0) yield* Effect.annotateLogs(Effect.logInfo("Applied migrations"), { applied })
     })).pipe(Layer.provide(databaseAs("owner", databases)))
     : Layer.empty
+
+/** Settings that only `cluster` heeds. They must not be ignored in silence. */
+const refuseClusterSettings = Layer.effectDiscard(Effect.gen(function*() {
+  for (const name of ["DATABASE_SYNCHRONOUS", "DATABASE_READ_URL", "WITNESS"]) {
+    const value = (yield* Config.String(name).pipe(Config.withDefault(""))).trim()
+    if (value === "" || value === "off") continue
+    return yield* new InvalidSetting({
+      message: `${name} is set, and the application has no cluster: pass PostgresCluster.layer`
+    })
+  }
+}))
 
 const databaseOf = ({ database }: GatewayAppOptions, settings: Settings) => database ?? Database.layer(settings)
 
@@ -241,6 +249,7 @@ const processOf = (options: GatewayAppOptions, settings: Settings): Part => {
   return Process.pipe(
     Layer.provide(Instrumentation.layer(Admin, databaseAs("reader", options.databases))),
     Layer.provide(migrationOf(options)),
+    Layer.provide(Layer.provide(options.cluster ?? refuseClusterSettings, databaseAs("writer", options.databases))),
     Layer.provide([
       databaseOf(options, settings),
       options.payloadKeys ?? (hasPayloads ? layerPayloadKeys : Layer.empty),

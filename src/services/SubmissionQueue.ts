@@ -9,7 +9,6 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { Verification, VerificationRequest, WitnessState } from "../domain/ClaimBatch.ts"
 import type { WorkerReport } from "../domain/FiguresForm.ts"
 import type { ProviderName } from "../domain/Grant.ts"
 import type {
@@ -289,23 +288,8 @@ export class SubmissionQueue extends Context.Service<SubmissionQueue, {
    * already stay. A longer pause stays, too.
    */
   readonly closeProvider: (provider: ProviderName, pause: Duration.Duration) => Effect.Effect<void, StoreUnavailable>
-  /** What the ledger has of its witness. */
-  readonly readWitnessState: Effect.Effect<WitnessState, StoreUnavailable>
-  /**
-   * Compares the ledger with the batches in its witness, and holds what follows from that: see `VerificationResult`. The caller has
-   * fenced the witness. Null: epoch or life are no longer the expected ones, and nothing was done.
-   *
-   * After `StoreUnavailable` it is unknown whether that happened. Begin anew, with another epoch.
-   */
-  readonly verify: (request: VerificationRequest) => Effect.Effect<Verification | null, StoreUnavailable>
-  /**
-   * Releases the operations that only the timeline holds, after a `proven` verification with this epoch, in the same life. Returns how
-   * many; null if that is not due any more. Call it after the witness has the checkpoint of the epoch. Then no other history can
-   * send them: its verification lacks the checkpoint.
-   */
-  readonly releaseProven: (epoch: string, life: string) => Effect.Effect<number | null, StoreUnavailable>
-  /** Removes the rows of batches from before this epoch, if it is the present one. Call it after the witness has forgotten them. */
-  readonly forgetBatches: (epoch: string) => Effect.Effect<void, StoreUnavailable>
+  /** Whether the ledger has a witness. Then it lets only workers with a witness claim. */
+  readonly hasWitness: Effect.Effect<boolean, StoreUnavailable>
 }>()("financial-agents-gateway/services/SubmissionQueue") {
   static readonly layer: Layer.Layer<SubmissionQueue, never, SqlClient.SqlClient | Digest.Digest> = Layer.effect(
     SubmissionQueue,

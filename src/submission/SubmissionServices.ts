@@ -1,8 +1,8 @@
 import * as Effect from "effect/Effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
-import type { WitnessGate } from "../cluster/witness/WitnessedClaims.ts"
 import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import type { ClaimRecorder } from "./attempts/ClaimRecorder.ts"
 import type { ClockCheck } from "./attempts/ClockCheck.ts"
 import { makeOutcomeRecorder } from "./attempts/OutcomeRecorder.ts"
 import type { Drain } from "./Drain.ts"
@@ -19,7 +19,7 @@ export interface WorkerServices extends SubmissionServices {
   readonly clockCheck: ClockCheck["Service"]
   readonly drain: Drain
   readonly pauses: ProviderPauses
-  readonly witnessGate: WitnessGate
+  readonly recorder: ClaimRecorder
 }
 
 /** Collects the services. Dies with the reason when the policy is invalid for this number of providers. */

@@ -8,8 +8,8 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type { InvalidSetting } from "../../domain/InvalidSetting.ts"
 import { readTrustedProxies } from "../../node/http/RateLimitSettings.ts"
-import type { InvalidSetting } from "../../node/settings/InvalidSetting.ts"
 import type { ForwardedCertificates } from "../../services/verification/AcceptedCredentials.ts"
 import type {
   IntrospectionIssuer,
@@ -138,8 +138,8 @@ const readCertificates = Effect.fnUntraced(function*(rateLimited: boolean) {
   const header = Option.map(yield* read("CLIENT_CERTIFICATE_HEADER"), Redacted.value)
   const proxies = yield* readTrustedProxies
   // Quotas need the trusted proxies too, to find the addresses of clients.
-  if (Option.isNone(header) && (proxies === null || rateLimited)) return {}
-  if (Option.isNone(header) || proxies === null || !/^[A-Za-z0-9-]+$/.test(header.value)) {
+  if (Option.isNone(header) && (proxies.length === 0 || rateLimited)) return {}
+  if (Option.isNone(header) || proxies.length === 0 || !/^[A-Za-z0-9-]+$/.test(header.value)) {
     return yield* fail(
       "set CLIENT_CERTIFICATE_HEADER and TRUSTED_PROXIES together: the header, and the addresses that may send it. "
         + "TRUSTED_PROXIES alone needs RATE_LIMIT"

@@ -6,18 +6,19 @@
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import {
-  checkpointOf,
-  type MissingBatch,
-  type Verification,
-  type VerificationRequest,
-  type WitnessState
-} from "../../domain/ClaimBatch.ts"
-import { missingBatchEvidence } from "../../services/rules/rescueEvidence.ts"
 import { endClaims } from "../../services/sql/queueFragments.ts"
 import { holdAllStatement, released } from "../../services/sql/SqlHolds.ts"
 import { orUnavailable } from "../../services/StoreUnavailable.ts"
-import { resultOf } from "./verificationResult.ts"
+import {
+  checkpointOf,
+  type MissingBatch,
+  missingBatchEvidence,
+  resultOf,
+  type Verification,
+  type VerificationRequest,
+  type Verifications,
+  type WitnessState
+} from "./Verifications.ts"
 
 interface StateRow {
   readonly epoch: string | null
@@ -28,7 +29,7 @@ interface StateRow {
   readonly is_release_due: boolean
 }
 
-export const makeVerifications = Effect.gen(function*() {
+export const makeSqlVerifications = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
   const readWitnessState = Effect.gen(function*() {
@@ -36,7 +37,7 @@ export const makeVerifications = Effect.gen(function*() {
     const { age, epoch, is_current, is_due_to_settle, is_release_due, life } = row!
     if (is_due_to_settle) yield* orUnavailable(sql.unsafe(settleStatement))
     return { epoch, life, isCurrent: is_current, age, isReleaseDue: is_release_due } satisfies WitnessState
-  }).pipe(Effect.withSpan("SubmissionQueue.readWitnessState"))
+  }).pipe(Effect.withSpan("Verifications.readWitnessState"))
 
   const count = (statement: string, parameters: ReadonlyArray<unknown> = []) =>
     Effect.map(sql.unsafe(statement, parameters), ({ length }) => length)
@@ -76,7 +77,7 @@ export const makeVerifications = Effect.gen(function*() {
     return { result, held, missing } satisfies Verification
   })
 
-  const verify = Effect.fn("SubmissionQueue.verify")((request: VerificationRequest) =>
+  const verify = Effect.fn("Verifications.verify")((request: VerificationRequest) =>
     orUnavailable(sql.withTransaction(compare(request)))
   )
 
@@ -88,15 +89,15 @@ export const makeVerifications = Effect.gen(function*() {
     return released
   })
 
-  const releaseProven = Effect.fn("SubmissionQueue.releaseProven")((epoch: string, life: string) =>
+  const releaseProven = Effect.fn("Verifications.releaseProven")((epoch: string, life: string) =>
     orUnavailable(sql.withTransaction(release(epoch, life)))
   )
 
-  const forgetBatches = Effect.fn("SubmissionQueue.forgetBatches")((epoch: string) =>
+  const forgetBatches = Effect.fn("Verifications.forgetBatches")((epoch: string) =>
     Effect.asVoid(orUnavailable(sql.unsafe(forgetStatement, [epoch])))
   )
 
-  return { readWitnessState, verify, releaseProven, forgetBatches }
+  return { readWitnessState, verify, releaseProven, forgetBatches } satisfies Verifications
 })
 
 /** A claim without a witness that began before the ledger had one has ended by then: the pool cancels it after four seconds. */

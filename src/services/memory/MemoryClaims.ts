@@ -6,10 +6,10 @@ import * as Effect from "effect/Effect"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import { type LaneVisit, makeClaimInTurns, shareOf } from "../rules/claimInTurns.ts"
+import { mayClaim, withBatch } from "./claimBatches.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import type { MemoryPayloads } from "./MemoryPayloads.ts"
 import type { MemoryQueueTable } from "./MemoryQueueTable.ts"
-import { mayClaim, withBatch } from "./MemoryVerifications.ts"
 import { isFree, isHeldClaim, moveRecord } from "./recordRules.ts"
 
 export const makeClaims = (table: MemoryQueueTable, { isReadable, toClaim }: MemoryPayloads) => {

@@ -8,10 +8,10 @@ import type { ProviderName } from "../../domain/Grant.ts"
 import { StaleOperation } from "../../domain/Operation.ts"
 import type { Claim, ClaimTerms, ReturnTerms } from "../../domain/Submission.ts"
 import { returnReason } from "../rules/returnReason.ts"
+import { mayClaim, withBatch } from "./claimBatches.ts"
 import type { MemoryRecord } from "./MemoryLedger.ts"
 import type { MemoryPayloads } from "./MemoryPayloads.ts"
 import { isForeign, type MemoryQueueTable } from "./MemoryQueueTable.ts"
-import { mayClaim, withBatch } from "./MemoryVerifications.ts"
 import { isHeldClaim, isReturnedClaim } from "./recordRules.ts"
 
 export const makeReturnedClaims = (table: MemoryQueueTable, payloads: MemoryPayloads) => {

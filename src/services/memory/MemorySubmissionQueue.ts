@@ -12,18 +12,17 @@ import { makeQueueTable } from "./MemoryQueueTable.ts"
 import { makeRescues } from "./MemoryRescues.ts"
 import { makeReturnedClaims } from "./MemoryReturnedClaims.ts"
 import { makeStatusReads } from "./MemoryStatusReads.ts"
-import { makeVerifications } from "./MemoryVerifications.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const table = yield* makeQueueTable
   const payloads = yield* makePayloads
-  const holds = makeHolds(table)
   return {
     // A failover in memory ends every token.
     markChanges: Effect.void,
     // `LedgerFigures` has no implementation in memory.
     foldCounts: Effect.void,
     readClock: Effect.sync(table.now),
+    hasWitness: Effect.sync(() => table.memory.home.has("epoch")),
     reportWorker: () => Effect.void,
     forgetWorker: () => Effect.void,
     ...makeClaims(table, payloads),
@@ -32,8 +31,7 @@ export const makeMemory = Effect.gen(function*() {
     ...makeRescues(table),
     ...makeStatusReads(table),
     ...makeHints(table),
-    ...holds.statements,
-    ...makeVerifications(table, holds),
+    ...makeHolds(table).statements,
     ...makeProviderLimits(table)
   }
 })

@@ -13,6 +13,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as References from "effect/References"
+import { makeMemoryVerifications } from "../../../src/cluster/witness/MemoryVerifications.ts"
+import type { Verifications } from "../../../src/cluster/witness/Verifications.ts"
 import type { OutcomeRecord } from "../../../src/domain/Submission.ts"
 import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
@@ -40,7 +42,8 @@ export interface DatabaseFaults {
 
 export const noDatabaseFaults: DatabaseFaults = { lostStatement: 0, lostAnswer: 0, hang: 0, silence: 0, late: 0 }
 
-export type Queue = SubmissionQueue["Service"]
+/** The statements of a worker process: those of its queue, and those of its witness. */
+export type Queue = SubmissionQueue["Service"] & Verifications
 
 const platform = (world: World) =>
   Layer.mergeAll(
@@ -100,10 +103,19 @@ export class SimulatedDatabase {
     const services = Layer.mergeAll(SubmissionQueue.layerMemory, OperationLedger.layerMemory).pipe(
       Layer.provideMerge(Layer.merge(memory, platform(world)))
     )
-    const context = Exit.getSuccess(this.now(Effect.scoped(Layer.build(services))))
+    const context = Exit.getSuccess(this.now(Effect.scoped(Effect.flatMap(
+      Layer.build(services),
+      (built) =>
+        Effect.map(
+          Effect.provide(makeMemoryVerifications, built),
+          (verifications) =>
+            Context.add(built, SubmissionQueue, { ...Context.get(built, SubmissionQueue), ...verifications })
+        )
+    ))))
     if (context._tag === "None") throw new Error("the database does not start")
     this.memory = Context.get(context.value, MemoryLedger)
-    this.queue = Context.get(context.value, SubmissionQueue)
+    // The cast: the verifications were added.
+    this.queue = Context.get(context.value, SubmissionQueue) as Queue
     this.ledger = Context.get(context.value, OperationLedger)
     this.#home.noteIn(this.#journal)
     this.#batches.noteIn(this.#journal)
@@ -166,6 +178,7 @@ export class SimulatedDatabase {
       // Nothing here reads figures.
       foldCounts: Effect.void,
       readClock: send("readClock", (queue) => queue.readClock),
+      hasWitness: send("hasWitness", (queue) => queue.hasWitness),
       reportWorker: () => Effect.void,
       forgetWorker: () => Effect.void,
       claim: (...args) => send("claim", (queue) => queue.claim(...args)),

@@ -9,13 +9,15 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
-import { Witness, WitnessPolicy, type WitnessStore } from "../../../src/cluster/witness/Witness.ts"
+import { WitnessPolicy, type WitnessStore } from "../../../src/cluster/witness/Witness.ts"
+import { makeWitnessedClaims } from "../../../src/cluster/witness/WitnessedClaims.ts"
 import { ProviderName } from "../../../src/domain/Grant.ts"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { lostTakeOver } from "../../../src/services/rules/rescueEvidence.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { ClaimRecorders } from "../../../src/submission/attempts/ClaimRecorder.ts"
 import type { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { type HintSubject, Reconciler } from "../../../src/submission/reads/Reconciler.ts"
@@ -212,10 +214,14 @@ export class Simulation {
       const own = provider.adapterOf(process)
       return [ProviderName.make(provider.traits.name), adapter?.(own) ?? own] as const
     })
-    const services = Context.make(SubmissionQueue, remoteQueue?.(queue, this) ?? queue).pipe(
+    const remote = remoteQueue?.(queue, this) ?? queue
+    const services = Context.make(SubmissionQueue, remote).pipe(
       Context.add(Providers, new Map(adapters)),
       Context.add(SubmissionPolicy, { ...this.policy, workerId: hasWorkerIds ? process.workerId : null }),
-      Context.add(Witness, witness === null ? null : remoteWitness?.(witness) ?? witness),
+      witness === null ? (services) => services : Context.add(
+        ClaimRecorders,
+        () => Effect.succeed(makeWitnessedClaims(remoteWitness?.(witness) ?? witness, remote))
+      ),
       Context.add(WitnessPolicy, witnessPolicy),
       Context.add(AcceptanceSignal, {
         announce: () => Effect.void,
