@@ -16,10 +16,10 @@ import type { RequestId } from "../../domain/RequestId.ts"
 import { loopbackHosts } from "../../http/loopbackHosts.ts"
 import { AdminHosts } from "../../operator/AdminHosts.ts"
 import * as AdminServer from "../../operator/AdminServer.ts"
-import { readList } from "./readList.ts"
 import type { AdminAddress } from "./AdminAddress.ts"
 import { addressOf, explainListenFailure } from "./ListenAddress.ts"
 import { createListener } from "./NodeListener.ts"
+import { readList } from "./readList.ts"
 
 /**
  * Operators and scrapers open few connections. More than twice the backlog of 511: so many newer ones at once do not push out a
