@@ -3,15 +3,15 @@
  */
 import * as Duration from "effect/Duration"
 import * as Layer from "effect/Layer"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { Maintenance } from "../services/Maintenance.ts"
 import { runUpkeep } from "./upkeep.ts"
 
 /** A failover ends the tokens that were issued after the last mark. */
 const interval = Duration.seconds(1)
 
 /** Marks until its scope closes, the first time at once: the feed of a new timeline begins with its first mark. */
-export const layer: Layer.Layer<never, never, SubmissionQueue> = Layer.effectDiscard(
-  SubmissionQueue.use(({ markChanges }) =>
+export const layer: Layer.Layer<never, never, Maintenance> = Layer.effectDiscard(
+  Maintenance.use(({ markChanges }) =>
     runUpkeep({
       statement: markChanges,
       failure: "Could not mark the changes; the next mark tries again",

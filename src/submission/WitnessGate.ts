@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import type { ClaimBatch } from "../domain/ClaimBatch.ts"
 import type { Claim } from "../domain/Submission.ts"
-import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { Verifications } from "../services/Verifications.ts"
 import { Witness, WitnessPolicy, type WitnessStore, WitnessUnavailable } from "../witness/Witness.ts"
 import { logFailure } from "./logFailure.ts"
 import { withinStore } from "./withinStore.ts"
@@ -48,7 +48,7 @@ const lastBatches = (batches: ReadonlyArray<ClaimBatch>): ReadonlyArray<ClaimBat
 const isOneOf = ({ epoch, life, provider, worker }: ClaimBatch, last: ClaimBatch) =>
   epoch === last.epoch && worker === last.worker && life === last.life && provider === last.provider
 
-const makeGate = (store: WitnessStore, { readWitnessState }: SubmissionQueue["Service"]): WitnessGate => {
+const makeGate = (store: WitnessStore, { readWitnessState }: Verifications["Service"]): WitnessGate => {
   let worker = crypto.randomUUID()
   let isSuspect = false
 
@@ -107,5 +107,8 @@ const makeGate = (store: WitnessStore, { readWitnessState }: SubmissionQueue["Se
 }
 
 /** The gate of this process. Without a `Witness` it is open. */
-export const makeWitnessGate = (queue: SubmissionQueue["Service"]): Effect.Effect<WitnessGate> =>
-  Effect.map(Witness, (store) => store === null ? openGate : makeGate(store, queue))
+export const makeWitnessGate: Effect.Effect<WitnessGate, never, Verifications> = Effect.gen(function*() {
+  const verifications = yield* Verifications
+  const store = yield* Witness
+  return store === null ? openGate : makeGate(store, verifications)
+})

@@ -12,7 +12,7 @@ import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
 import { checkpointOf, type ClaimBatch, type Verification, type WitnessState } from "../domain/ClaimBatch.ts"
 import { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
+import { Verifications } from "../services/Verifications.ts"
 import { Witness, WitnessPolicy, type WitnessStore } from "../witness/Witness.ts"
 import { type ClockReading, elapsed, readClocks } from "./elapsed.ts"
 import { runUpkeep } from "./upkeep.ts"
@@ -61,7 +61,7 @@ const report = ({ held, missing, result }: Verification): Effect.Effect<void> =>
 }
 
 const makeVerifier = Effect.fnUntraced(function*(store: WitnessStore) {
-  const { forgetBatches, readWitnessState, releaseProven, verify } = yield* SubmissionQueue
+  const { forgetBatches, readWitnessState, releaseProven, verify } = yield* Verifications
   const { compactAfter, mostBatches, patience } = yield* WitnessPolicy
   let stranger: Stranger | null = null
   let tidiedAt: ClockReading | null = null
@@ -153,7 +153,7 @@ const makeRarely = () => {
 }
 
 const withoutWitness = Effect.gen(function*() {
-  const { readWitnessState } = yield* SubmissionQueue
+  const { readWitnessState } = yield* Verifications
   yield* runUpkeep({
     statement: Effect.flatMap(readWitnessState, ({ epoch }) =>
       epoch === null
@@ -165,7 +165,7 @@ const withoutWitness = Effect.gen(function*() {
 })
 
 /** Verifies until its scope closes, the first time at once. */
-export const layer: Layer.Layer<never, never, SubmissionQueue> = Layer.effectDiscard(Effect.gen(function*() {
+export const layer: Layer.Layer<never, never, Verifications> = Layer.effectDiscard(Effect.gen(function*() {
   const store = yield* Witness
   if (store === null) return yield* withoutWitness
   const { interval } = yield* WitnessPolicy

@@ -11,9 +11,10 @@ import * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Stream from "effect/Stream"
 import type { ProviderName } from "../domain/Grant.ts"
+import type { Claims } from "../services/Claims.ts"
 import type { CircuitState } from "../services/LedgerFigures.ts"
+import { Maintenance } from "../services/Maintenance.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
-import { SubmissionQueue } from "../services/SubmissionQueue.ts"
 import { ClockCheck } from "./attempts/ClockCheck.ts"
 import { logFailure } from "./logFailure.ts"
 import { Providers } from "./providers/Providers.ts"
@@ -62,9 +63,9 @@ const loggingOnce = () => {
 export const layer: Layer.Layer<
   never,
   never,
-  SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
+  Claims | Maintenance | Providers | CircuitBreaker.CircuitBreaker
 > = Layer.effectDiscard(Effect.gen(function*() {
-  const { forgetWorker, reportWorker } = yield* SubmissionQueue
+  const { forgetWorker, reportWorker } = yield* Maintenance
   const { measure } = yield* ClockCheck
   const { workerId: worker_id } = yield* SubmissionPolicy
   const providers = yield* Providers

@@ -3,20 +3,16 @@
  */
 import * as Effect from "effect/Effect"
 import { makeClaims } from "./MemoryClaims.ts"
-import { makeHints } from "./MemoryHints.ts"
 import { makeHolds } from "./MemoryHolds.ts"
 import { makeOutcomes } from "./MemoryOutcomes.ts"
-import { makePayloads } from "./MemoryPayloads.ts"
 import { makeProviderLimits } from "./MemoryProviderLimits.ts"
 import { makeQueueTable } from "./MemoryQueueTable.ts"
 import { makeRescues } from "./MemoryRescues.ts"
-import { makeReturnedClaims } from "./MemoryReturnedClaims.ts"
 import { makeStatusReads } from "./MemoryStatusReads.ts"
 import { makeVerifications } from "./MemoryVerifications.ts"
 
 export const makeMemory = Effect.gen(function*() {
   const table = yield* makeQueueTable
-  const payloads = yield* makePayloads
   const holds = makeHolds(table)
   return {
     // A failover in memory ends every token.
@@ -26,12 +22,10 @@ export const makeMemory = Effect.gen(function*() {
     readClock: Effect.sync(table.now),
     reportWorker: () => Effect.void,
     forgetWorker: () => Effect.void,
-    ...makeClaims(table, payloads),
-    ...makeReturnedClaims(table, payloads),
+    ...yield* makeClaims(table),
     ...makeOutcomes(table),
     ...makeRescues(table),
     ...makeStatusReads(table),
-    ...makeHints(table),
     ...holds.statements,
     ...makeVerifications(table, holds),
     ...makeProviderLimits(table)

@@ -38,7 +38,7 @@ export const makeProviderLimits = Effect.gen(function*() {
       longestPause
     ])
 
-  const reserveSlots = Effect.fn("SubmissionQueue.reserveSlots")(
+  const reserveSlots = Effect.fn("ProviderLimits.reserveSlots")(
     function*(provider: ProviderName, demand: SlotDemand, terms: SlotTerms) {
       const [first] = yield* ask(provider, demand, terms)
       if (first !== undefined) return toSlots(first, terms)
@@ -49,7 +49,7 @@ export const makeProviderLimits = Effect.gen(function*() {
     orUnavailable
   )
 
-  const openSlots = Effect.fn("SubmissionQueue.openSlots")(
+  const openSlots = Effect.fn("ProviderLimits.openSlots")(
     function*(provider: ProviderName, demand: SlotDemand, terms: SlotTerms) {
       const [row] = yield* sql.unsafe<LimitState & { readonly now: number }>(readStatement, [provider])
       if (row === undefined) return toSlots(shareSlots(unusedLimit, demand, terms, 0, longestPause), terms)
@@ -60,7 +60,7 @@ export const makeProviderLimits = Effect.gen(function*() {
     orUnavailable
   )
 
-  const closeProvider = Effect.fn("SubmissionQueue.closeProvider")((provider: ProviderName, pause: Duration.Duration) =>
+  const closeProvider = Effect.fn("ProviderLimits.closeProvider")((provider: ProviderName, pause: Duration.Duration) =>
     Effect.asVoid(
       orUnavailable(sql.unsafe(closeStatement, [provider, Math.min(Duration.toMillis(pause) * 1000, longestPause)]))
     )

@@ -36,7 +36,7 @@ export const makeVerifications = Effect.gen(function*() {
     const { age, epoch, is_current, is_due_to_settle, is_release_due, life } = row!
     if (is_due_to_settle) yield* orUnavailable(sql.unsafe(settleStatement))
     return { epoch, life, isCurrent: is_current, age, isReleaseDue: is_release_due } satisfies WitnessState
-  }).pipe(Effect.withSpan("SubmissionQueue.readWitnessState"))
+  }).pipe(Effect.withSpan("Verifications.readWitnessState"))
 
   const count = (statement: string, parameters: ReadonlyArray<unknown> = []) =>
     Effect.map(sql.unsafe(statement, parameters), ({ length }) => length)
@@ -76,7 +76,7 @@ export const makeVerifications = Effect.gen(function*() {
     return { result, held, missing } satisfies Verification
   })
 
-  const verify = Effect.fn("SubmissionQueue.verify")((request: VerificationRequest) =>
+  const verify = Effect.fn("Verifications.verify")((request: VerificationRequest) =>
     orUnavailable(sql.withTransaction(compare(request)))
   )
 
@@ -88,11 +88,11 @@ export const makeVerifications = Effect.gen(function*() {
     return released
   })
 
-  const releaseProven = Effect.fn("SubmissionQueue.releaseProven")((epoch: string, life: string) =>
+  const releaseProven = Effect.fn("Verifications.releaseProven")((epoch: string, life: string) =>
     orUnavailable(sql.withTransaction(release(epoch, life)))
   )
 
-  const forgetBatches = Effect.fn("SubmissionQueue.forgetBatches")((epoch: string) =>
+  const forgetBatches = Effect.fn("Verifications.forgetBatches")((epoch: string) =>
     Effect.asVoid(orUnavailable(sql.unsafe(forgetStatement, [epoch])))
   )
 

@@ -17,6 +17,7 @@ import type { ProviderName } from "../../domain/Grant.ts"
 import type { UnsafeDatabase } from "../../domain/Submission.ts"
 import type { SendOutcome, SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
 import { AcceptanceSignal } from "../../services/AcceptanceSignal.ts"
+import type { Rescues } from "../../services/Rescues.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../../services/SubmissionQueue.ts"
 import { makeDrain } from "../Drain.ts"
@@ -68,7 +69,7 @@ const make = Effect.gen(function*() {
     clockCheck: yield* ClockCheck,
     drain: makeDrain(),
     pauses: makeProviderPauses(),
-    witnessGate: yield* makeWitnessGate(shared.queue)
+    witnessGate: yield* makeWitnessGate
   }
   const checkFailure = makeFailureCheck("submission")
   const task: ProviderTask<TimedClaim> = {
@@ -136,15 +137,15 @@ const countSend = (
 
 const work = Effect.gen(function*() {
   const { services, task } = yield* make
-  const { breaker, drain, metrics, policy, queue } = services
+  const { breaker, drain, holds, metrics, policy, rescues } = services
   const signal = yield* AcceptanceSignal
-  const { moved } = yield* withinStore(queue.prepare, "prepareTimeout")
+  const { moved } = yield* withinStore(holds.prepare, "prepareTimeout")
   if (moved) {
     yield* Effect.logWarning(
       "The ledger is in another cluster or database than before: its accepted operations are held for review"
     )
   }
-  if (policy.workerId !== null) yield* rescueOwnClaims(queue, policy.workerId, metrics)
+  if (policy.workerId !== null) yield* rescueOwnClaims(rescues, policy.workerId, metrics)
   yield* Effect.forkScoped(watchCircuits(breaker, metrics))
   const running = yield* FiberSet.make<void, never>()
   // Finalizers run in reverse: the pollers stop first, then this one waits, then the set interrupts the rest.
@@ -163,11 +164,11 @@ const work = Effect.gen(function*() {
 
 /** The process that had this id before has ended, so its claims need not wait until they are stale. */
 const rescueOwnClaims = Effect.fnUntraced(function*(
-  queue: SubmissionQueue["Service"],
+  rescues: Rescues["Service"],
   worker: string,
   metrics: SubmissionMetrics | null
 ) {
-  const operations = yield* withinStore(queue.rescueClaimsOf(worker), "prepareTimeout")
+  const operations = yield* withinStore(rescues.rescueClaimsOf(worker), "prepareTimeout")
   if (operations === 0) return
   if (metrics !== null) metrics.rescues.value += operations
   yield* Effect.annotateLogs(

@@ -30,7 +30,7 @@ const searchInterval = 1000
  * did not record. It returns all claims, and pauses the provider, while its clock is not proven to be right.
  */
 export const claimOperations = (services: WorkerServices) => {
-  const { metrics, pauses, policy, queue, witnessGate } = services
+  const { claims, metrics, pauses, policy, witnessGate } = services
   const terms = (): ClaimTerms => ({
     send_within: policy.sendWithin,
     rescue_after: policy.rescueAfter,
@@ -40,7 +40,7 @@ export const claimOperations = (services: WorkerServices) => {
     ...witnessGate.witnessedBy()
   })
   const claim = (limit: number, provider: ProviderName, patience: Duration.Duration) =>
-    claimWithin(services, queue.claim(provider, limit, terms()), patience)
+    claimWithin(services, claims.claim(provider, limit, terms()), patience)
   const emptySince = new Map<ProviderName, ClockReading>()
 
   const isRoundedUp = new Map<ProviderName, boolean>()
@@ -57,7 +57,7 @@ export const claimOperations = (services: WorkerServices) => {
   const takeOver = Effect.fnUntraced(function*(provider: ProviderName, limit: number) {
     const since = emptySince.get(provider)
     if (since !== undefined && (yield* elapsed(since)) < searchInterval) return []
-    const found = yield* claimWithin(services, queue.claimReturned(provider, limit, terms()), policy.rescueAfter)
+    const found = yield* claimWithin(services, claims.claimReturned(provider, limit, terms()), policy.rescueAfter)
     if (found.length > 0) emptySince.delete(provider)
     else emptySince.set(provider, yield* readClocks)
     return found
@@ -82,7 +82,7 @@ export const claimOperations = (services: WorkerServices) => {
       : []
     const claimed = [...first, ...fresh, ...more]
     const refused = yield* witnessGate.record(claimed.map(({ claim }) => claim))
-    const claims = claimed.map((timed): TimedClaim => ({
+    const timedClaims = claimed.map((timed): TimedClaim => ({
       ...timed,
       provider,
       probeOf,
@@ -90,9 +90,9 @@ export const claimOperations = (services: WorkerServices) => {
     }))
     const skewed = claimed.find(({ refusal }) => refusal !== null)
     if (skewed !== undefined) yield* pauses.fail(provider, probeOf, skewed.refusal!)
-    if (metrics !== null) metrics.of(provider).claims.value += claims.length
-    if (claims.length === 0) yield* pauses.release(probeOf)
-    return claims
+    if (metrics !== null) metrics.of(provider).claims.value += timedClaims.length
+    if (timedClaims.length === 0) yield* pauses.release(probeOf)
+    return timedClaims
   })
 }
 

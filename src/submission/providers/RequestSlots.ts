@@ -17,7 +17,7 @@ import {
   slotTermsOf
 } from "../../domain/ProviderLimit.ts"
 import { SubmissionMetrics } from "../../metrics/SubmissionMetrics.ts"
-import { SubmissionQueue } from "../../services/SubmissionQueue.ts"
+import { ProviderLimits } from "../../services/ProviderLimits.ts"
 import { type ClockReading, elapsed, readClocks } from "../elapsed.ts"
 import { logFailure } from "../logFailure.ts"
 import { SubmissionPolicy } from "../SubmissionPolicy.ts"
@@ -98,13 +98,13 @@ export class RequestSlots extends Context.Service<RequestSlots, {
   readonly slowDown: (provider: ProviderName, retryAfter: unknown) => Effect.Effect<void>
 }>()("financial-agents-gateway/submission/providers/RequestSlots") {
   /** Dies with the name of the provider if a limit is invalid. */
-  static readonly layer: Layer.Layer<RequestSlots, never, SubmissionQueue | Providers> = Layer.effect(
+  static readonly layer: Layer.Layer<RequestSlots, never, ProviderLimits | Providers> = Layer.effect(
     RequestSlots,
     Effect.suspend(() => make)
   )
 }
 
-type Queue = SubmissionQueue["Service"]
+type Limits = ProviderLimits["Service"]
 
 /** Milliseconds since a reading, by the monotonic clock alone: a wall clock that is set forward makes no slot early. */
 const monotonicElapsed = (since: ClockReading): Effect.Effect<number> =>
@@ -125,14 +125,14 @@ const assign = (askers: ReadonlyArray<Asker>, slots: Slots | null, askedAt: Cloc
 }
 
 /** Reserves slots for all requests that wait, one statement at a time. The next one is for those that came meanwhile. */
-const reserveAll = Effect.fnUntraced(function*(queue: Queue, state: ProviderState, terms: SlotTerms) {
+const reserveAll = Effect.fnUntraced(function*(limits: Limits, state: ProviderState, terms: SlotTerms) {
   while (state.askers.length > 0) {
     const askers = state.askers
     state.askers = []
     const count = (kind: RequestKind) => askers.filter((asker) => asker.kind === kind).length
     const demand = { submissions: count("submissions"), reads: count("reads") }
     const askedAt = yield* readClocks
-    const slots = yield* Effect.suspend(() => withinStore(queue.reserveSlots(state.provider, demand, terms))).pipe(
+    const slots = yield* Effect.suspend(() => withinStore(limits.reserveSlots(state.provider, demand, terms))).pipe(
       Effect.catchCause((cause) =>
         Effect.as(
           logFailure("Could not reserve slots of a provider's limit; nothing is sent to it for now", cause),
@@ -146,14 +146,14 @@ const reserveAll = Effect.fnUntraced(function*(queue: Queue, state: ProviderStat
   }
   // In the turn that found no asker: one that comes later sees it, and starts the next run.
   state.isReserving = false
-}, (reservations, _queue, { provider }) => Effect.annotateLogs(reservations, { provider }))
+}, (reservations, _limits, { provider }) => Effect.annotateLogs(reservations, { provider }))
 
 /**
  * Asks for a slot. The reservation goes on if the request is interrupted, because it is for others, too. So it runs in the
  * context of the process, not in that of the request.
  */
 const ask = (
-  queue: Queue,
+  limits: Limits,
   context: Context.Context<never>,
   state: ProviderState,
   terms: SlotTerms,
@@ -165,7 +165,7 @@ const ask = (
     if (!state.isReserving) {
       state.isReserving = true
       // In this turn: no interruption can come between the mark and the run. It begins after this turn, whose askers it takes along.
-      Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, reserveAll(queue, state, terms)))
+      Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, reserveAll(limits, state, terms)))
     }
     return Deferred.await(asker.answer)
   })
@@ -204,7 +204,7 @@ const useSlot = Effect.fnUntraced(
 )
 
 const make = Effect.gen(function*() {
-  const queue = yield* SubmissionQueue
+  const limits = yield* ProviderLimits
   const context = yield* Effect.context<never>()
   const providers = yield* Providers
   const { storeTimeout } = yield* SubmissionPolicy
@@ -225,7 +225,7 @@ const make = Effect.gen(function*() {
     if (pause > 0) return wait(pause)
     const { terms } = state
     if (terms === null) return begin
-    const answer = yield* whileWaiting(state, kind, ask(queue, context, state, terms, kind))
+    const answer = yield* whileWaiting(state, kind, ask(limits, context, state, terms, kind))
     if (answer._tag !== "Slot") return answer
     if (metrics !== null && answer.millis > 0) metrics.of(provider).waits.value++
     return yield* useSlot(state, terms, answer)
@@ -239,7 +239,7 @@ const make = Effect.gen(function*() {
     if (state.terms === null) return { count: limit, again: 0 }
     const waiting = state.waiting[kind]
     const demand = { submissions: 0, reads: 0, [kind]: waiting + limit }
-    const slots = yield* withinStore(queue.openSlots(provider, demand, state.terms))
+    const slots = yield* withinStore(limits.openSlots(provider, demand, state.terms))
     return { count: Math.max(0, slots[kind].slots.length - waiting), again: Math.max(slots[kind].again, shortestWait) }
   }, (slots, provider) =>
     Effect.catchCause(slots, (cause) =>
@@ -270,7 +270,7 @@ const make = Effect.gen(function*() {
       )
     }
     if (state.terms === null) return
-    yield* withinStore(queue.closeProvider(provider, pause)).pipe(
+    yield* withinStore(limits.closeProvider(provider, pause)).pipe(
       Effect.catchCause((cause) =>
         logFailure("Could not tell other workers that a provider asked to wait; they ask it themselves", cause)
       ),

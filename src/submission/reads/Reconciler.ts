@@ -108,7 +108,7 @@ const makeTask = (services: SubmissionServices): ProviderTask<DueRead> => {
   }
 }
 
-const takeDueReads = ({ policy, providers, queue }: SubmissionServices) => {
+const takeDueReads = ({ policy, providers, statusReads }: SubmissionServices) => {
   const hasLimit = [...providers.values()].some(({ limit }) => limit !== undefined)
   const terms = {
     // Covers the read, and the wait for a slot and the statements if each takes half of `storeTimeout`. So no other reader takes the
@@ -125,11 +125,13 @@ const takeDueReads = ({ policy, providers, queue }: SubmissionServices) => {
       // Half of the slots for held operations and half for the others, so that neither waits for the other. Each kind
       // takes the slots that the other leaves free.
       const half = Math.ceil(limit / 2)
-      const held = yield* withinStore(queue.takeHeld(provider, half, terms))
+      const held = yield* withinStore(statusReads.takeHeld(provider, half, terms))
       const others = limit - held.length
-      const reads = others > 0 ? yield* withinStore(queue.takeReads(provider, others, terms)) : []
+      const reads = others > 0 ? yield* withinStore(statusReads.takeReads(provider, others, terms)) : []
       const left = others - reads.length
-      const more = held.length === half && left > 0 ? yield* withinStore(queue.takeHeld(provider, left, terms)) : []
+      const more = held.length === half && left > 0
+        ? yield* withinStore(statusReads.takeHeld(provider, left, terms))
+        : []
       return [...held, ...reads, ...more]
     },
     // After any failure, the next poll tries again.
@@ -210,7 +212,7 @@ const awaitTurn = Effect.fnUntraced(function*(
 
 /** Records the decision, or sets the time of the next read, `due_in` from now. */
 const apply = Effect.fnUntraced(function*(
-  { outcomes, queue }: SubmissionServices,
+  { holds, outcomes, recorder, statusReads }: SubmissionServices,
   due: DueRead,
   decision: ReadDecision,
   due_in: Duration.Duration
@@ -224,17 +226,21 @@ const apply = Effect.fnUntraced(function*(
         ),
         { ...decision.contradiction }
       )
-      return yield* withinStore(queue.postpone(id, revision, { due_in, reference: null, send_before, review: true }))
+      return yield* withinStore(
+        statusReads.postpone(id, revision, { due_in, reference: null, send_before, review: true })
+      )
     case "Postpone":
-      return yield* withinStore(queue.postpone(id, revision, { due_in, reference: decision.reference, send_before }))
+      return yield* withinStore(
+        statusReads.postpone(id, revision, { due_in, reference: decision.reference, send_before })
+      )
     case "Release":
-      return yield* withinStore(queue.releaseUnsent(id, send_before!))
+      return yield* withinStore(holds.releaseUnsent(id, send_before!))
     case "Record": {
       yield* logOutcome(decision.outcome, decision.evidence["reason"], { operation_id: id, provider: due.provider })
       const { evidence, outcome, reference } = decision
       const recording = { evidence, reference, due_in, send_before }
-      if (due.state !== "accepted") return yield* outcomes.record({ id, revision, outcome, recording })
-      return yield* Effect.asVoid(withinStore(queue.recordHeld(id, revision, outcome, recording)))
+      if (due.state !== "accepted") return yield* recorder.record({ id, revision, outcome, recording })
+      return yield* Effect.asVoid(withinStore(outcomes.recordHeld(id, revision, outcome, recording)))
     }
   }
 })

@@ -4,9 +4,9 @@ import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { nextStepOf } from "../../../src/domain/HeldOperations.ts"
 import { OperationSearch } from "../../../src/services/OperationSearch.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
 import { acceptSeveral, issueAtNewProvider, readTerms } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeTestServices: true })(
   "The held operations",
@@ -14,7 +14,7 @@ layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeT
     it.effect("are counted by provider and reason, with the last comparison and the next step", () =>
       Effect.gen(function*() {
         const { held } = yield* OperationSearch
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const sql = yield* SqlClient.SqlClient
         const { grant: { provider }, identity } = yield* issueAtNewProvider()
         const [first] = yield* acceptSeveral(identity, 3)
@@ -42,7 +42,7 @@ layer(OperationSearch.layer.pipe(Layer.provideMerge(PostgresLedger)), { excludeT
     it.effect("wait for the comparison with the witness, and name the missing batches after it", () =>
       Effect.gen(function*() {
         const { held } = yield* OperationSearch
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const sql = yield* SqlClient.SqlClient
         const state = yield* queue.readWitnessState
         const [epoch, next] = [crypto.randomUUID(), crypto.randomUUID()]

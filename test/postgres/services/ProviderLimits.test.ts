@@ -3,7 +3,7 @@
  * as the shared arithmetic does.
  */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { type SlotDemand, type SlotTerms, slotTerms } from "../../../src/domain/ProviderLimit.ts"
@@ -13,6 +13,7 @@ import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { rounds } from "../../fixtures/Effort.ts"
 import { conformance, newProvider, PostgresLedger } from "../../fixtures/Ledger.ts"
 import { anotherPool } from "../../fixtures/Pools.ts"
+import { Queue, queueIn } from "../../fixtures/QueueServices.ts"
 
 const terms = slotTerms({ requests: 50, interval: "1 second" }, 250)
 const many: SlotDemand = { submissions: 1000, reads: 1000 }
@@ -34,7 +35,7 @@ const mostAfter = (elapsed: number, { horizon, reads, shared }: SlotTerms): numb
 conformance("slots of a provider's limit", (it) => {
   it.effect("are reserved as far as the horizon, and then no more until time passes", () =>
     Effect.gen(function*() {
-      const { reserveSlots } = yield* SubmissionQueue
+      const { reserveSlots } = yield* Queue
       const provider = newProvider()
       const since = performance.now()
       const first = yield* reserveSlots(provider, many, terms)
@@ -47,7 +48,7 @@ conformance("slots of a provider's limit", (it) => {
 
   it.effect("are only looked at by openSlots", () =>
     Effect.gen(function*() {
-      const { openSlots, reserveSlots } = yield* SubmissionQueue
+      const { openSlots, reserveSlots } = yield* Queue
       const provider = newProvider()
       const open = yield* openSlots(provider, many, terms)
       yield* openSlots(provider, many, terms)
@@ -61,14 +62,14 @@ conformance("slots of a provider's limit", (it) => {
 
   it.effect("of one provider are not those of another", () =>
     Effect.gen(function*() {
-      const { reserveSlots } = yield* SubmissionQueue
+      const { reserveSlots } = yield* Queue
       const first = yield* reserveSlots(newProvider(), many, terms)
       assert.isAtLeast(counted(yield* reserveSlots(newProvider(), many, terms)), counted(first) - 1)
     }))
 
   it.effect("are closed by a pause, which a shorter one does not shorten", () =>
     Effect.gen(function*() {
-      const { closeProvider, openSlots, reserveSlots } = yield* SubmissionQueue
+      const { closeProvider, openSlots, reserveSlots } = yield* Queue
       const provider = newProvider()
       yield* reserveSlots(provider, { submissions: 1, reads: 0 }, terms)
       yield* closeProvider(provider, Duration.seconds(60))
@@ -82,7 +83,7 @@ conformance("slots of a provider's limit", (it) => {
 
   it.effect("are closed also before the first request, and for 5 minutes at most", () =>
     Effect.gen(function*() {
-      const { closeProvider, openSlots } = yield* SubmissionQueue
+      const { closeProvider, openSlots } = yield* Queue
       const provider = newProvider()
       yield* closeProvider(provider, Duration.days(1))
       const { submissions } = yield* openSlots(provider, many, terms)
@@ -109,7 +110,7 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
         Array.from({ length: 8 }, (_, n) => n),
         (seed) =>
           Effect.gen(function*() {
-            const { reserveSlots } = Context.get(yield* anotherQueue, SubmissionQueue)
+            const { reserveSlots } = queueIn(yield* anotherQueue)
             let total = 0
             for (const demand of demands(seed)) {
               total += counted(yield* reserveSlots(provider, { submissions: 10 * demand, reads: 9 - demand }, fast))
@@ -132,7 +133,7 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
   it.effect("are given again within the horizon after the clock of the database was set back", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      const { openSlots, reserveSlots } = yield* SubmissionQueue
+      const { openSlots, reserveSlots } = yield* Queue
       const provider = newProvider()
       yield* reserveSlots(provider, many, terms)
       // As after a clock that was set back by a day.
@@ -152,7 +153,7 @@ layer(PostgresLedger, { excludeTestServices: true })("slots of a provider's limi
   it.effect("are closed no longer than the longest pause after the clock of the database was set back", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      const { closeProvider, openSlots } = yield* SubmissionQueue
+      const { closeProvider, openSlots } = yield* Queue
       const provider = newProvider()
       yield* closeProvider(provider, Duration.seconds(1))
       // As after a clock that was set back by a day.

@@ -7,7 +7,6 @@ import { SqlClient } from "effect/sql"
 import { checkpointOf, type ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
 import type { ProviderName } from "../../../src/domain/Grant.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { PostgresLedger } from "../../fixtures/Ledger.ts"
 import {
   acceptSeveral,
@@ -17,13 +16,14 @@ import {
   returnTerms,
   takeOverSoon
 } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const worker = crypto.randomUUID()
 const terms = { ...claimTerms, witnessed_by: worker }
 
 /** Compares with these batches, under the next epoch. */
 const compare = Effect.fnUntraced(function*(batches: ReadonlyArray<ClaimBatch>) {
-  const queue = yield* SubmissionQueue
+  const queue = yield* Queue
   const expected = yield* queue.readWitnessState
   const epoch = crypto.randomUUID()
   const verification = yield* queue.verify({ expected, epoch, batches, hadEpoch: expected.epoch !== null })
@@ -69,7 +69,7 @@ const missing = (life: string): ClaimBatch => ({
 layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", (it) => {
   it.effect("gives claims only to workers with a witness, and counts each batch in the transaction of its claim", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const sql = yield* SqlClient.SqlClient
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       yield* acceptSeveral(identity, 4)
@@ -99,7 +99,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
 
   it.effect("releases only what the timeline alone holds, once, and after the comparison", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       const [held, ...others] = yield* acceptSeveral(identity, 3)
       yield* queue.hold(held!)
@@ -123,7 +123,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
     "keeps held for good what a failover held before a comparison that is %s, and status reads still release it",
     (result) =>
       Effect.gen(function*() {
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const sql = yield* SqlClient.SqlClient
         const { grant: { provider }, identity } = yield* issueAtNewProvider()
         const [examined] = yield* acceptSeveral(identity, 1)
@@ -154,7 +154,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
 
   it.effect("is compared by one of several verifiers, and only as they saw it", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const expected = yield* queue.readWitnessState
       const request = () => ({ expected, epoch: crypto.randomUUID(), batches: [], hadEpoch: true })
       const ends = yield* Effect.all([queue.verify(request()), queue.verify(request()), queue.verify(request())], {
@@ -171,7 +171,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
     "holds all if a batch is missing, and ends every claim, so that none is returned and sent later",
     () =>
       Effect.gen(function*() {
-        const queue = yield* SubmissionQueue
+        const queue = yield* Queue
         const sql = yield* SqlClient.SqlClient
         const { grant: { provider }, identity } = yield* issueAtNewProvider()
         const [, , free, underWay] = yield* acceptSeveral(identity, 4)
@@ -210,7 +210,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
 
   it.effect("releases nothing by a command for all that began before the comparison ended", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const sql = yield* SqlClient.SqlClient
       const { grant: { provider }, identity } = yield* issueAtNewProvider()
       yield* acceptSeveral(identity, 2)
@@ -235,7 +235,7 @@ layer(PostgresLedger, { excludeTestServices: true })("A ledger with a witness", 
 
   it.effect("holds all if the witness has forgotten its epoch", () =>
     Effect.gen(function*() {
-      const queue = yield* SubmissionQueue
+      const queue = yield* Queue
       const { identity } = yield* issueAtNewProvider()
       yield* acceptSeveral(identity, 1)
       const expected = yield* queue.readWitnessState

@@ -36,6 +36,7 @@ import { ProofReplay } from "../../../src/services/verification/ProofReplay.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { everything } from "../../fixtures/Ledger.ts"
 import { claimTerms, readTerms, recording, reference, returnTerms, takeOverSoon } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import { denied, rolesWith } from "../../fixtures/Roles.ts"
 import { makeWorld } from "../../fixtures/submission/World.ts"
 import { Platform } from "../../fixtures/TestDatabase.ts"
@@ -61,7 +62,7 @@ const registration = {
 const submit = Effect.fnUntraced(function*(identity: GrantIdentity) {
   const feed = yield* OperationFeed
   const ledger = yield* OperationLedger
-  const queue = yield* SubmissionQueue
+  const queue = yield* Queue
   const sql = yield* SqlClient.SqlClient
   const { provider } = request
   const acceptNext = (key: string) =>

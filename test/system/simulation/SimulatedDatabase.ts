@@ -18,6 +18,7 @@ import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { type Queue, queueIn } from "../../fixtures/QueueServices.ts"
 import { Journal, JournaledMap } from "./Journal.ts"
 import type { Judge } from "./Judge.ts"
 import type { MachineClock } from "./MachineClock.ts"
@@ -39,8 +40,6 @@ export interface DatabaseFaults {
 }
 
 export const noDatabaseFaults: DatabaseFaults = { lostStatement: 0, lostAnswer: 0, hang: 0, silence: 0, late: 0 }
-
-export type Queue = SubmissionQueue["Service"]
 
 const platform = (world: World) =>
   Layer.mergeAll(
@@ -103,7 +102,7 @@ export class SimulatedDatabase {
     const context = Exit.getSuccess(this.now(Effect.scoped(Layer.build(services))))
     if (context._tag === "None") throw new Error("the database does not start")
     this.memory = Context.get(context.value, MemoryLedger)
-    this.queue = Context.get(context.value, SubmissionQueue)
+    this.queue = queueIn(context.value)
     this.ledger = Context.get(context.value, OperationLedger)
     this.#home.noteIn(this.#journal)
     this.#batches.noteIn(this.#journal)

@@ -14,19 +14,19 @@ import type { OperationId } from "../../../src/domain/Operation.ts"
 import { AcceptanceSignal } from "../../../src/services/AcceptanceSignal.ts"
 import type { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { lostTakeOver } from "../../../src/services/rules/rescueEvidence.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import type { ProviderAdapter } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { type HintSubject, Reconciler } from "../../../src/submission/reads/Reconciler.ts"
 import { SubmissionPolicy } from "../../../src/submission/SubmissionPolicy.ts"
 import * as Submission from "../../../src/submission/SubmissionProcesses.ts"
 import { Witness, WitnessPolicy, type WitnessStore } from "../../../src/witness/Witness.ts"
+import { type Queue as SubmissionQueueShape, queueContext } from "../../fixtures/QueueServices.ts"
 import { Accounts } from "./Accounts.ts"
 import { Judge, longestIdle, type Violation } from "./Judge.ts"
 import { MachineClock } from "./MachineClock.ts"
 import { Mischief } from "./Mischief.ts"
 import { drawScenario, longestDelay, longestIgnorance, longestSend, type Policy, type Scenario } from "./Scenario.ts"
-import { type Queue as SubmissionQueueShape, SimulatedDatabase } from "./SimulatedDatabase.ts"
+import { SimulatedDatabase } from "./SimulatedDatabase.ts"
 import { SimulatedProcess } from "./SimulatedProcess.ts"
 import { SimulatedProvider } from "./SimulatedProvider.ts"
 import { SimulatedWitness } from "./SimulatedWitness.ts"
@@ -212,7 +212,7 @@ export class Simulation {
       const own = provider.adapterOf(process)
       return [ProviderName.make(provider.traits.name), adapter?.(own) ?? own] as const
     })
-    const services = Context.make(SubmissionQueue, remoteQueue?.(queue, this) ?? queue).pipe(
+    const services = queueContext(remoteQueue?.(queue, this) ?? queue).pipe(
       Context.add(Providers, new Map(adapters)),
       Context.add(SubmissionPolicy, { ...this.policy, workerId: hasWorkerIds ? process.workerId : null }),
       Context.add(Witness, witness === null ? null : remoteWitness?.(witness) ?? witness),

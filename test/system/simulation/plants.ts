@@ -17,6 +17,7 @@ import {
   StatusAnswer,
   SubmissionAnswer
 } from "../../../src/submission/providers/ProviderAdapter.ts"
+import type { Queue } from "../../fixtures/QueueServices.ts"
 import {
   forgetful,
   forgottenAndUnfindable,
@@ -25,7 +26,6 @@ import {
   limited
 } from "./Circumstances.ts"
 import { claimable, claimOf, databaseTime, failure, force, isDue, records } from "./Force.ts"
-import type { Queue } from "./SimulatedDatabase.ts"
 import type { Plant, Simulation } from "./Simulation.ts"
 import { witnessPlants } from "./witnessPlants.ts"
 

@@ -9,11 +9,11 @@ import type { BegunSwitchover, SwitchoverRound } from "../../../src/domain/Plann
 import type { Cluster } from "../../../src/node/embedded/Cluster.ts"
 import { OperationFeed } from "../../../src/services/OperationFeed.ts"
 import { type ActingOperator, OperatorActions } from "../../../src/services/OperatorActions.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { Switchover } from "../../../src/services/Switchover.ts"
 import { accept } from "../../fixtures/Ledger.ts"
 import { newLedger, type servicesOn, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
 import { acceptSeveral, claimIds, issueAtNewProvider, takeIds } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 
 const operator: ActingOperator = { name: "ada", via: "command", reason: "a new kernel" }
 
@@ -50,7 +50,10 @@ const recorded = SqlClient.SqlClient.use((sql) =>
 )
 
 const report = (worker_id: string, process_id = crypto.randomUUID()) =>
-  SubmissionQueue.use(({ reportWorker }) => reportWorker({ process_id, worker_id, circuits: {}, clock_skew_ms: null }))
+  Effect.flatMap(
+    Queue,
+    ({ reportWorker }) => reportWorker({ process_id, worker_id, circuits: {}, clock_skew_ms: null })
+  )
 
 /** A ledger with a grant. */
 const scene = Effect.gen(function*() {
@@ -111,7 +114,7 @@ describe("A planned switchover", () => {
         yield* standbyOf(primary),
         Effect.gen(function*() {
           yield* finish(begun, last)
-          yield* SubmissionQueue.use(({ markChanges }) => markChanges)
+          yield* Effect.flatMap(Queue, ({ markChanges }) => markChanges)
           yield* claimIds(provider)
           const { changes } = yield* OperationFeed.use((feed) => feed.sinceInLedger(token, 10))
           assert.lengthOf(changes, 2)
@@ -179,7 +182,7 @@ describe("A planned switchover", () => {
           const begun = yield* begin
           assert.strictEqual(begun.held, 3)
           yield* actions.perform("hold", after!, operator)
-          yield* SubmissionQueue.use((queue) => queue.hint(provider, { operation_id: hinted! }, Duration.seconds(1)))
+          yield* Effect.flatMap(Queue, (queue) => queue.hint(provider, { operation_id: hinted! }, Duration.seconds(1)))
           return { begun, ours: untouched!, theirs: [...earlier, before!, after!, hinted!] }
         })
       )
@@ -224,7 +227,7 @@ describe("A planned switchover", () => {
           const refused = yield* Effect.flip(begin)
           assert.isTrue(refused._tag === "WorkersRunning" && refused.message.includes("db1"), refused.message)
           assert.deepStrictEqual(yield* recorded, [])
-          yield* SubmissionQueue.use(({ forgetWorker }) => forgetWorker(id))
+          yield* Effect.flatMap(Queue, ({ forgetWorker }) => forgetWorker(id))
           assert.strictEqual((yield* begin).held, 1)
         })
       )
@@ -242,7 +245,7 @@ describe("A planned switchover", () => {
           yield* report("forgotten", process_id)
           const last = yield* round(begun)
           // It stops in an orderly way, and leaves no report.
-          yield* SubmissionQueue.use(({ forgetWorker }) => forgetWorker(process_id))
+          yield* Effect.flatMap(Queue, ({ forgetWorker }) => forgetWorker(process_id))
           yield* accept(identity)
           return { begun, held, last }
         })

@@ -11,7 +11,6 @@ import * as path from "node:path"
 import type { OperationId } from "../../../src/domain/Operation.ts"
 import { port, username } from "../../../src/node/embedded/Cluster.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { makeMemoryWitness } from "../../../src/witness/MemoryWitness.ts"
 import { makePostgresWitness } from "../../../src/witness/PostgresWitness.ts"
 import { type WitnessStore, WitnessUnavailable } from "../../../src/witness/Witness.ts"
@@ -19,6 +18,7 @@ import { etcdServer, etcdWitness, isEtcdTested } from "../../fixtures/EtcdServer
 import { accept } from "../../fixtures/Ledger.ts"
 import { newCluster, newLedger, runServer, standbyOf, whileRunning } from "../../fixtures/OwnServer.ts"
 import { acceptSeveral, claimTerms, issueAtNewProvider } from "../../fixtures/Queue.ts"
+import { Queue } from "../../fixtures/QueueServices.ts"
 import {
   checks,
   makeRecord,
@@ -166,9 +166,8 @@ describe("with a witness", () => {
               witnessedWorkers((yield* issueAtNewProvider()).grant.provider, witness, record),
               untilCompared
             ))
-            return yield* SubmissionQueue.use((queue) =>
-              queue.claim(provider, 1, { ...claimTerms, witnessed_by: worker })
-            )
+            return yield* Effect.flatMap(Queue, (queue) =>
+              queue.claim(provider, 1, { ...claimTerms, witnessed_by: worker }))
           })
         )
         assert.deepInclude(claims[0]!.batch, { worker, provider, batch: 1 })
@@ -220,7 +219,7 @@ describe("with a witness", () => {
           yield* witnessedWorkers(provider, null, record)
           yield* until(Effect.sync(() => record.errors.length > 0))
           assert.include(record.errors[0], "Set WITNESS")
-          assert.lengthOf(yield* SubmissionQueue.use((queue) => queue.claim(provider, 9, claimTerms)), 0)
+          assert.lengthOf(yield* Effect.flatMap(Queue, (queue) => queue.claim(provider, 9, claimTerms)), 0)
         }))
       )
     }).pipe(Effect.scoped), 60_000)

@@ -2,16 +2,12 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { Maintenance } from "../../../src/services/Maintenance.ts"
 import * as ChangeMarker from "../../../src/submission/ChangeMarker.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
 
+// The cast: the marker calls nothing else.
 const queueThat = (markChanges: Effect.Effect<void>) =>
-  Layer.effect(
-    SubmissionQueue,
-    Effect.map(SubmissionQueue, (queue) => SubmissionQueue.of({ ...queue, markChanges }))
-  ).pipe(Layer.provide(SubmissionQueue.layerMemory), Layer.provide([MemoryLedger.layer, Platform]))
+  Layer.succeed(Maintenance, { markChanges } as unknown as Maintenance["Service"])
 
 it.effect("The change marker marks at once and every second, until its scope closes", () =>
   Effect.gen(function*() {

@@ -2,11 +2,9 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { MemoryLedger } from "../../../src/services/memory/MemoryLedger.ts"
+import { Maintenance } from "../../../src/services/Maintenance.ts"
 import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import * as CountFolder from "../../../src/submission/CountFolder.ts"
-import { Platform } from "../../fixtures/TestDatabase.ts"
 
 it.effect("The count folder folds at once and every five seconds, also after a failure, until its scope closes", () =>
   Effect.gen(function*() {
@@ -14,10 +12,8 @@ it.effect("The count folder folds at once and every five seconds, also after a f
     const foldCounts = Effect.suspend(() =>
       ++folds === 2 ? Effect.fail(new StoreUnavailable({ cause: new Error("the database is gone") })) : Effect.void
     )
-    const queue = Layer.effect(
-      SubmissionQueue,
-      Effect.map(SubmissionQueue, (queue) => SubmissionQueue.of({ ...queue, foldCounts }))
-    ).pipe(Layer.provide(SubmissionQueue.layerMemory), Layer.provide([MemoryLedger.layer, Platform]))
+    // The cast: the folder calls nothing else.
+    const queue = Layer.succeed(Maintenance, { foldCounts } as Maintenance["Service"])
     const scope = yield* Scope.make()
     yield* Layer.buildWithScope(Layer.provide(CountFolder.layer, queue), scope)
     yield* TestClock.adjust("15 seconds")

@@ -6,20 +6,19 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Fiber, Layer, Logger, References } from "effect"
 import { TestClock } from "effect/testing"
 import type { ProviderLimit } from "../../../src/domain/ProviderLimit.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import { SubmissionWorker } from "../../../src/submission/attempts/SubmissionWorker.ts"
 import { NotSent, ProviderAdapter, StatusAnswer, Uncertain } from "../../../src/submission/providers/ProviderAdapter.ts"
 import { Providers } from "../../../src/submission/providers/Providers.ts"
 import { RequestSlots } from "../../../src/submission/providers/RequestSlots.ts"
 import { Reconciler } from "../../../src/submission/reads/Reconciler.ts"
 import { InMemoryLedger } from "../../fixtures/Ledger.ts"
+import { type Queue, queueContext, queueIn } from "../../fixtures/QueueServices.ts"
 import {
   acknowledged,
   away,
   bank,
   makeWorld,
   neverOpen,
-  type Queue,
   reference,
   until,
   workFor
@@ -242,7 +241,7 @@ describe("a provider with a limit", () => {
         submit: () => Effect.die(null),
         readStatus: () => Effect.die(null)
       })
-      const inner = Context.get(yield* Layer.build(InMemoryLedger), SubmissionQueue)
+      const inner = queueIn(yield* Layer.build(InMemoryLedger))
       const queue: Queue = {
         ...inner,
         reserveSlots: (...args) => isAway ? away : inner.reserveSlots(...args)
@@ -252,7 +251,7 @@ describe("a provider with a limit", () => {
       })
       const services = yield* Layer.build(
         Layer.provide(RequestSlots.layer, [
-          Layer.succeed(SubmissionQueue, queue),
+          Layer.succeedContext(queueContext(queue)),
           Providers.layer({ bank: Layer.succeed(ProviderAdapter, adapter) })
         ])
       ).pipe(Effect.provideService(Logger.CurrentLoggers, new Set([throwing])))

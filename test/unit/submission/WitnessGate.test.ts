@@ -6,7 +6,7 @@ import { Duration, Effect, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
 import type { ClaimBatch, WitnessState } from "../../../src/domain/ClaimBatch.ts"
 import type { Claim } from "../../../src/domain/Submission.ts"
-import type { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
+import { Verifications } from "../../../src/services/Verifications.ts"
 import { makeWitnessGate } from "../../../src/submission/WitnessGate.ts"
 import { makeMemoryWitness } from "../../../src/witness/MemoryWitness.ts"
 import { Witness, type WitnessStore, WitnessUnavailable } from "../../../src/witness/Witness.ts"
@@ -19,9 +19,12 @@ const openScene = Effect.fnUntraced(function*(changes: Partial<WitnessStore> = {
   const store = makeMemoryWitness()
   yield* store.fence(null, epoch)
   let state = agreed
-  // The cast: the gate uses no other method of the queue.
-  const queue = { readWitnessState: Effect.sync(() => state) } as unknown as SubmissionQueue["Service"]
-  const gate = yield* Effect.provideService(makeWitnessGate(queue), Witness, { ...store, ...changes })
+  // The cast: the gate uses no other method.
+  const verifications = { readWitnessState: Effect.sync(() => state) } as unknown as Verifications["Service"]
+  const gate = yield* makeWitnessGate.pipe(
+    Effect.provideService(Witness, { ...store, ...changes }),
+    Effect.provideService(Verifications, verifications)
+  )
   const batchOf = (batch: number, own: Partial<ClaimBatch> = {}): ClaimBatch => ({
     epoch,
     worker: gate.witnessedBy().witnessed_by!,
@@ -119,7 +122,11 @@ describe("A worker whose witness did not record a claim", () => {
 describe("A worker without a witness", () => {
   it.effect("may send every claim", () =>
     Effect.gen(function*() {
-      const gate = yield* makeWitnessGate({} as unknown as SubmissionQueue["Service"])
+      const gate = yield* Effect.provideService(
+        makeWitnessGate,
+        Verifications,
+        {} as unknown as Verifications["Service"]
+      )
       assert.deepStrictEqual(gate.witnessedBy(), {})
       assert.isTrue(yield* gate.admits)
       assert.strictEqual((yield* gate.record([{} as Claim])).size, 0)

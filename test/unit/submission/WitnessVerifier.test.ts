@@ -11,9 +11,9 @@ import {
   type VerificationResult,
   type WitnessState
 } from "../../../src/domain/ClaimBatch.ts"
-import { SubmissionQueue } from "../../../src/services/SubmissionQueue.ts"
 import * as WitnessVerifier from "../../../src/submission/WitnessVerifier.ts"
 import { Witness, WitnessPolicy, type WitnessStore, WitnessUnavailable } from "../../../src/witness/Witness.ts"
+import { type Queue, queueContext } from "../../fixtures/QueueServices.ts"
 
 const life = "life"
 const [known, other] = ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"]
@@ -65,10 +65,10 @@ const stepsOf = Effect.fnUntraced(function*(answers: Answers, time: Duration.Inp
     verify: () => step("verify", { result, held: 0, missing: [] }),
     releaseProven: () => step("release", 2),
     forgetBatches: () => step("forget", undefined)
-  } as unknown as SubmissionQueue["Service"]
+  } as unknown as Queue
   yield* Effect.scoped(Effect.gen(function*() {
     yield* Layer.build(
-      Layer.fresh(WitnessVerifier.layer).pipe(Layer.provide(Layer.succeed(SubmissionQueue, queue)))
+      Layer.fresh(WitnessVerifier.layer).pipe(Layer.provide(Layer.succeedContext(queueContext(queue))))
     )
     yield* TestClock.adjust(time)
   })).pipe(
