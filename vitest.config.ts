@@ -10,29 +10,48 @@ process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache
 const shared = {
   testTimeout: 180_000,
   hookTimeout: 180_000,
+  isolate: false,
   // Many tests wait for processes and sockets.
   maxWorkers: Math.ceil(os.availableParallelism() * 1.5)
 }
 
-/** One PostgreSQL for the run. */
-const globalSetup = ["test/fixtures/PostgresServer.ts"]
+const postgres = "test/fixtures/PostgresServer.ts"
+
+/** For tests that start processes. */
+const globalSetup = [postgres, "test/fixtures/CommandBundle.ts"]
+// The examples import the package by its name; this finds the source.
+const ssr = { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } }
+
+/** Folders with tests that take long by nature. They are no part of `npm test`. */
+const long = ["long", "system/{faults,replication,switchover,witness}"]
+  .map((folder) => `test/${folder}/**/*.test.ts`)
 
 export default defineConfig({
   test: {
     projects: [
-      { test: { ...shared, name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false } },
-      { test: { ...shared, name: "postgres", include: ["test/postgres/**/*.test.ts"], globalSetup, isolate: false } },
+      { test: { ...shared, name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      { test: { ...shared, name: "postgres", include: ["test/postgres/**/*.test.ts"], globalSetup: [postgres] } },
       {
-        // The examples import the package by its name; this finds the source.
-        ssr: { resolve: { conditions: [...defaultServerConditions, "gateway-source"] } },
+        ssr,
+        test: { ...shared, name: "system", include: ["test/system/**/*.test.ts"], exclude: long, globalSetup }
+      },
+      {
+        ssr,
         test: {
           ...shared,
-          name: "system",
-          include: ["test/system/**/*.test.ts"],
-          isolate: false,
-          globalSetup: [...globalSetup, "test/fixtures/CommandBundle.ts"],
-          // GitHub's parser of workflows imports JSON as bundlers do, and Node does not.
-          server: { deps: { inline: [/@actions\//] } }
+          name: "long",
+          include: long,
+          globalSetup: ["test/fixtures/DebianPackages.ts", ...globalSetup],
+          env: { TEST_ETCD: "1" }
+        }
+      },
+      // The tests of the database again, on the oldest PostgreSQL that Debian has.
+      {
+        test: {
+          ...shared,
+          name: "oldest-postgres",
+          include: ["test/postgres/**/*.test.ts"],
+          globalSetup: ["test/fixtures/OldestPostgresServer.ts"]
         }
       }
     ],

@@ -1,5 +1,5 @@
 /**
- * Runs the whole suite three times beside two processes that burn a core each. A test that depends on how busy the
+ * Runs `npm test` three times beside two processes that burn a core each. A test that depends on how busy the
  * machine is fails here. `npm run test:busy -- --times 1 --burners 4 -- FILES` for other numbers and files.
  */
 import { type ChildProcess, spawn } from "node:child_process"
@@ -31,9 +31,7 @@ const burners: ReadonlyArray<ChildProcess> = Array.from(
 let failures = 0
 try {
   for (let run = 1; run <= times; run++) {
-    const suite = spawn(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...positionals], {
-      stdio: "inherit"
-    })
+    const suite = spawn("npm", ["test", "--", ...positionals], { stdio: "inherit" })
     const [code] = await once(suite, "close") as [number | null]
     if (code !== 0) failures++
     process.stdout.write(

@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { Switchover } from "../cluster/Switchover.ts"
 import { Database } from "../node/postgres/Database.ts"
 import * as PgAcceptanceSignal from "../node/postgres/PgAcceptanceSignal.ts"
 import { MigrationPool, WriterPool } from "../node/postgres/Pools.ts"
@@ -13,7 +14,6 @@ import { makeIsMigrated, migrate } from "../services/Migrations.ts"
 import { OperationLedger } from "../services/OperationLedger.ts"
 import { OperationSearch } from "../services/OperationSearch.ts"
 import { OperatorActions } from "../services/OperatorActions.ts"
-import { Switchover } from "../services/Switchover.ts"
 import { CommandFailed } from "./Output.ts"
 
 /** Migrates an embedded database. Fails if another database lacks migrations, because its owner must apply them. */

@@ -9,7 +9,7 @@ import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { readTrustedProxies } from "../node/http/RateLimitSettings.ts"
-import type { InvalidSetting } from "../node/process/InvalidSetting.ts"
+import type { InvalidSetting } from "../node/settings/InvalidSetting.ts"
 import type { ForwardedCertificates } from "../services/verification/AcceptedCredentials.ts"
 import type {
   IntrospectionIssuer,

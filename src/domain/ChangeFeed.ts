@@ -3,7 +3,9 @@
  *
  * A change is an acceptance, a transition, or the begin or end of a review: all that changes the public form.
  */
+import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { EncodedOperations } from "./EncodedOperation.ts"
 import type { ClientId, PairwiseSubject, ResourceOwner } from "./Grant.ts"
 import type { Operation, OperationState, OperationType } from "./Operation.ts"
 
@@ -30,22 +32,17 @@ export interface ChangeQuery {
 /** Whether a page may look at more changes than it returns. */
 export const isFiltered = ({ states, type }: ChangeQuery): boolean => states.length > 0 || type !== null
 
+/**
+ * Runs a statement that may look at more rows than it returns: one with filters, or after a token that names unfinished
+ * transactions. A server lets each client run a few of them at once.
+ */
+export type RunSlowRead = <A, E, R>(read: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
 /** One page of changes, in the order of the feed. Each operation is in it once, in its current state. */
-export interface ChangePage {
-  readonly operations: ReadonlyArray<Operation>
+export interface ChangePage extends EncodedOperations {
   /** The place after this page. */
   readonly next: ChangeToken
   /** Whether more changes are there already. A page may be short, or empty, although more follow. */
-  readonly has_more: boolean
-}
-
-/** The same as JSON text, each operation checked against the contract. */
-export interface EncodedChanges {
-  /** The array of the operations. */
-  readonly json: string
-  /** Operations in the page. */
-  readonly count: number
-  readonly next: ChangeToken
   readonly has_more: boolean
 }
 

@@ -1,11 +1,10 @@
 /**
- * The public form of an operation as JSON text, checked against the schema, with the facts that a response needs beside
- * its body.
+ * What a read returns: the public form of operations as JSON text, checked against the schema, with the facts that a response needs
+ * beside its body. Callers that need values ask for them.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { isOperationId, Operation, OperationId } from "./Operation.ts"
-import type { OperationCursor, OperationPage } from "./OperationQuery.ts"
 
 /** An operation that meets the contract. */
 export interface EncodedOperation {
@@ -16,16 +15,17 @@ export interface EncodedOperation {
   readonly under_review: boolean
   /** Milliseconds since the epoch. */
   readonly updated_at: number
+  /** The operation as a value. A store may make it on demand, because a response needs the text alone. */
+  readonly operation: Operation
 }
 
-/** A page of operations, each of which meets the contract. */
-export interface EncodedPage {
+/** Operations that meet the contract, in the order of a page. */
+export interface EncodedOperations {
   /** The array of the operations. */
   readonly json: string
-  /** Operations in the page. */
   readonly count: number
-  /** Null on the last page. */
-  readonly next: OperationCursor | null
+  /** The operations as values. A store may make them on demand. */
+  readonly operations: ReadonlyArray<Operation>
 }
 
 /** A stored operation breaks the contract, so it is never sent. The error names only its id, if that is well-formed. */
@@ -55,13 +55,16 @@ export const encodeOperation = (operation: Operation): Effect.Effect<EncodedOper
       terminal: operation.terminal,
       revision: operation.revision,
       under_review: operation.under_review,
-      updated_at: operation.updated_at.epochMilliseconds
+      updated_at: operation.updated_at.epochMilliseconds,
+      operation
     })
   })
 
-/** Encodes a page by the schema of the contract. */
-export const encodePage = ({ next, operations }: OperationPage): Effect.Effect<EncodedPage, MalformedOperation> =>
+/** Encodes operations by the schema of the contract. */
+export const encodeOperations = (
+  operations: ReadonlyArray<Operation>
+): Effect.Effect<EncodedOperations, MalformedOperation> =>
   Effect.map(
     Effect.forEach(operations, encodeOperation),
-    (encoded) => ({ json: `[${encoded.map(({ json }) => json).join(",")}]`, count: encoded.length, next })
+    (encoded) => ({ json: `[${encoded.map(({ json }) => json).join(",")}]`, count: encoded.length, operations })
   )

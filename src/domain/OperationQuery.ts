@@ -2,8 +2,9 @@
  * Lists of operations: what to list, and the pages of the result.
  */
 import type * as DateTime from "effect/DateTime"
+import type { EncodedOperations } from "./EncodedOperation.ts"
 import type { IdempotencyKey } from "./Idempotency.ts"
-import type { Operation, OperationId, OperationState, OperationType } from "./Operation.ts"
+import type { OperationId, OperationState, OperationType } from "./Operation.ts"
 
 /** The end of a page: the sort values of its last operation. It names a place in the order, not a row. */
 export interface OperationCursor {
@@ -25,8 +26,7 @@ export interface OperationQuery {
 }
 
 /** One page, newest operation first. `next` is null on the last page. */
-export interface OperationPage {
-  readonly operations: ReadonlyArray<Operation>
+export interface OperationPage extends EncodedOperations {
   readonly next: OperationCursor | null
 }
 
@@ -37,11 +37,3 @@ export interface OperationPage {
 export const isFiltered = (query: OperationQuery): boolean =>
   query.key === null
   && (query.states.length > 0 || query.type !== null || query.created_after !== null || query.created_before !== null)
-
-/** Makes a page from up to one operation more than it holds, newest first. */
-export const toPage = (operations: ReadonlyArray<Operation>, pageSize: number): OperationPage => {
-  if (operations.length <= pageSize) return { operations, next: null }
-  const page = operations.slice(0, pageSize)
-  const { created_at, id } = page[pageSize - 1]!
-  return { operations: page, next: { created_at, id } }
-}

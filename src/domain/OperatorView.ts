@@ -2,6 +2,7 @@
  * What operators see of an operation: the members that its public form omits, its schedule, and the next planned action. It has no
  * payload and no token.
  */
+import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import {
   ClientId,
@@ -13,8 +14,16 @@ import {
   Scope
 } from "./Grant.ts"
 import { IdempotencyKey } from "./Idempotency.ts"
-import { HistoryEntry, Operation } from "./Operation.ts"
-import { ProviderReference } from "./Submission.ts"
+import {
+  type AlreadySettled,
+  HistoryEntry,
+  type IllegalTransition,
+  Operation,
+  type OperationNotFound,
+  type OperationState,
+  type StaleOperation
+} from "./Operation.ts"
+import { ProviderReference, type StillHeld } from "./Submission.ts"
 import { Timestamp } from "./Timestamp.ts"
 
 /** Lists of operations that need attention. An operation may be in several. */
@@ -118,9 +127,57 @@ export const OperatorDetail = Schema.Struct({
 })
 export type OperatorDetail = typeof OperatorDetail.Type
 
+/** Which operations to list. All given members must match. */
+export interface OperationFilter {
+  /** Empty: any state. */
+  readonly states?: ReadonlyArray<OperationState>
+  readonly queue?: QueueName
+  readonly provider?: ProviderName
+  readonly client_id?: ClientId
+  readonly resource_owner?: ResourceOwner
+  readonly idempotency_key?: string
+  readonly reference?: string
+  /** In its state since this instant, or for longer. */
+  readonly unchanged_since?: DateTime.Utc
+}
+
+export interface OperationListQuery extends OperationFilter {
+  /**
+   * Queues, unsettled states and lists by reference: by the time of the last transition. All other lists, and those of a resource
+   * owner: by the last change of the public form, which may be a review. Lists by idempotency key: by client and subject, because
+   * a key is meant for one operation of each.
+   */
+  readonly order: "oldest" | "newest"
+  /** 1 to 1,000. */
+  readonly limit: number
+  /** `next` of the page before. The list must have the same filter and order. */
+  readonly after?: string
+}
+
+export interface OperatorPage {
+  readonly operations: ReadonlyArray<OperatorSummary>
+  /** Null: this is the last page. A page may be short, or empty, although more follow: a page looks at a bounded number of rows. */
+  readonly next: string | null
+}
+
 /** `after` is not the `next` of a page of this list. Read the list from its start. */
 export class UnknownPage extends Schema.TaggedError<UnknownPage>()("UnknownPage", {}) {
   override get message() {
     return "the page is unknown, or of another list: start the list again"
   }
 }
+
+/** An action on one operation. */
+export type OperatorAction = "review" | "end_review" | "hold" | "release" | "cancel"
+
+/** Who acts, where, and why. */
+export interface ActingOperator {
+  /** 1 to 255 characters. */
+  readonly name: string
+  readonly via: "console" | "command"
+  /** Up to 1,024 characters. Null or empty: none given. */
+  readonly reason: string | null
+}
+
+/** Why the ledger refused an action. */
+export type ActionRefusal = OperationNotFound | AlreadySettled | IllegalTransition | StillHeld | StaleOperation

@@ -14,6 +14,7 @@ import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import type * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import { layerWitness } from "../cluster/witness/WitnessSetting.ts"
 import { BaseUrl } from "../server/gate/BaseUrl.ts"
 import { Lifecycle } from "../server/gate/Lifecycle.ts"
 import { Problems } from "../server/gate/ProblemResponses.ts"
@@ -41,7 +42,6 @@ import { Observability } from "./process/Observability.ts"
 import { layerPayloadKeys } from "./process/PayloadKeys.ts"
 import { type ProcessSettings, readSettings, type Setting } from "./process/ProcessSettings.ts"
 import { Platform, runProgram } from "./process/runProgram.ts"
-import { layerWitness } from "./process/WitnessSetting.ts"
 
 export type { DatabaseUrls, Failure, GatewayParts, Incomplete, Missing, ProcessSettings, Setting }
 

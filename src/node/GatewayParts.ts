@@ -30,8 +30,8 @@ import type { Reconciler } from "../submission/reads/Reconciler.ts"
 import type { UnsafeDatabase } from "../submission/SubmissionProcesses.ts"
 import type { LocalPostgresError } from "./embedded/LocalPostgres.ts"
 import type { Database } from "./postgres/Database.ts"
-import type { InvalidSetting } from "./process/InvalidSetting.ts"
 import type { Platform } from "./process/runProgram.ts"
+import type { InvalidSetting } from "./settings/InvalidSetting.ts"
 
 type Part<A> = Layer.Layer<A, unknown, unknown>
 

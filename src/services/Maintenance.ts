@@ -3,7 +3,7 @@
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { WorkerReport } from "./LedgerFigures.ts"
+import type { WorkerReport } from "../domain/FiguresForm.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 export class Maintenance extends Context.Service<Maintenance, {

@@ -13,9 +13,9 @@ import type {
   ChangeQuery,
   ChangeToken,
   ChangeTokenExpired,
-  EncodedChanges,
   InvalidChangeToken,
-  LedgerChanges
+  LedgerChanges,
+  RunSlowRead
 } from "../domain/ChangeFeed.ts"
 import type { MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
@@ -24,12 +24,6 @@ import { makeMemory } from "./memory/MemoryOperationFeed.ts"
 import { makeSql } from "./sql/SqlOperationFeed.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
 import { TokenCipher } from "./TokenCipher.ts"
-
-/**
- * Runs a statement that may look at more rows than it returns: one with filters, or after a token that names unfinished
- * transactions. A server lets each client run a few of them at once.
- */
-export type RunSlowRead = <A, E, R>(read: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** Why a token cannot be used. */
 export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken
@@ -45,18 +39,14 @@ export type ChangeTokenError = ChangeTokenExpired | InvalidChangeToken
 export class OperationFeed extends Context.Service<OperationFeed, {
   /**
    * The changes of the operations that the grant may see. The token is opened before any statement. One statement checks the
-   * grant as every read does, and its cost depends on the page alone. If nothing changed, the next token is the given one.
+   * grant as every read does, and its cost depends on the page alone. If nothing changed, the next token is the given one. A slow
+   * statement runs in `runSlow`. Fails with `MalformedOperation` if an operation of the page breaks the contract.
    */
   readonly since: (
     grant: GrantIdentity,
-    query: ChangeQuery
-  ) => Effect.Effect<ChangePage, GrantRefusal | ChangeTokenError | StoreUnavailable>
-  /** As `since`, in the form of a response, with slow statements `inTurn`. Fails with `MalformedOperation` if an operation of the page breaks the contract. */
-  readonly sinceEncoded: (
-    grant: GrantIdentity,
     query: ChangeQuery,
-    inTurn?: RunSlowRead
-  ) => Effect.Effect<EncodedChanges, GrantRefusal | ChangeTokenError | MalformedOperation | StoreUnavailable>
+    runSlow?: RunSlowRead
+  ) => Effect.Effect<ChangePage, GrantRefusal | ChangeTokenError | MalformedOperation | StoreUnavailable>
   /**
    * The changes of all operations, for an outbox: no HTTP client reaches it. `limit` is the largest number of changes in the
    * page. Null is the start of the ledger.
@@ -75,7 +65,7 @@ export class OperationFeed extends Context.Service<OperationFeed, {
     SqlClient.SqlClient | Aead.Aead | Digest.Digest | SecureRandom.SecureRandom
   > = Layer.effect(
     OperationFeed,
-    Effect.suspend(() => Effect.map(makeSql, (feed) => OperationFeed.of(feed)))
+    Effect.map(makeSql, (feed) => OperationFeed.of(feed))
   ).pipe(Layer.provideMerge(TokenCipher.layer))
 
   /** The same in memory. */
@@ -85,6 +75,6 @@ export class OperationFeed extends Context.Service<OperationFeed, {
     MemoryLedger | Aead.Aead | Digest.Digest | SecureRandom.SecureRandom
   > = Layer.effect(
     OperationFeed,
-    Effect.suspend(() => Effect.map(makeMemory, (feed) => OperationFeed.of(feed)))
+    Effect.map(makeMemory, (feed) => OperationFeed.of(feed))
   ).pipe(Layer.provideMerge(TokenCipher.layerMemory))
 }

@@ -5,9 +5,9 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { EncodedOperation, EncodedPage, MalformedOperation } from "../domain/EncodedOperation.ts"
+import type { EncodedOperation, MalformedOperation } from "../domain/EncodedOperation.ts"
 import type { GrantId, GrantIdentity, GrantRefusal } from "../domain/Grant.ts"
-import type { Operation, OperationId, OperationNotFound } from "../domain/Operation.ts"
+import type { OperationId, OperationNotFound } from "../domain/Operation.ts"
 import type { OperationPage, OperationQuery } from "../domain/OperationQuery.ts"
 import type { MemoryLedger } from "./memory/MemoryLedger.ts"
 import { makeMemory } from "./memory/MemoryOperationStore.ts"
@@ -16,14 +16,15 @@ import type { StoreUnavailable } from "./StoreUnavailable.ts"
 
 /**
  * Reads for a grant. Each call is one statement that checks grant, client, scope, provider connection and ownership, in this
- * order and in one snapshot. A read that starts after the commit of a revocation never succeeds.
+ * order and in one snapshot. A read that starts after the commit of a revocation never succeeds. A stored operation that breaks the
+ * contract fails the read with `MalformedOperation`.
  */
 export class OperationStore extends Context.Service<OperationStore, {
   /** Fails with `OperationNotFound` for an unknown id and for the id of a foreign operation alike. */
   readonly find: (
     grant: GrantIdentity,
     id: OperationId
-  ) => Effect.Effect<Operation, GrantRefusal | OperationNotFound | StoreUnavailable>
+  ) => Effect.Effect<EncodedOperation, GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable>
   /**
    * Lists by `created_at` descending, then `id` descending. The cost depends on the page, and not on the number of operations of
    * the owner. With a key, it finds the operation of the grant's client and subject that was recorded under this key.
@@ -31,20 +32,7 @@ export class OperationStore extends Context.Service<OperationStore, {
   readonly list: (
     grant: GrantIdentity,
     query: OperationQuery
-  ) => Effect.Effect<OperationPage, GrantRefusal | StoreUnavailable>
-  /**
-   * As `find`, in the form of a response. Fails with `MalformedOperation` if the stored operation breaks the contract, which
-   * `find` does not check.
-   */
-  readonly findEncoded: (
-    grant: GrantIdentity,
-    id: OperationId
-  ) => Effect.Effect<EncodedOperation, GrantRefusal | OperationNotFound | MalformedOperation | StoreUnavailable>
-  /** As `list`, in the form of a response. Fails with `MalformedOperation` if an operation of the page breaks the contract. */
-  readonly listEncoded: (
-    grant: GrantIdentity,
-    query: OperationQuery
-  ) => Effect.Effect<EncodedPage, GrantRefusal | MalformedOperation | StoreUnavailable>
+  ) => Effect.Effect<OperationPage, GrantRefusal | MalformedOperation | StoreUnavailable>
   /** Which of these grants may not read now. For responses that wait: they end when their grant is refused. */
   readonly refused: (
     grants: ReadonlyArray<GrantIdentity>
@@ -52,11 +40,11 @@ export class OperationStore extends Context.Service<OperationStore, {
 }>()("financial-agents-gateway/services/OperationStore") {
   static readonly layer: Layer.Layer<OperationStore, never, SqlClient.SqlClient> = Layer.effect(
     OperationStore,
-    Effect.suspend(() => Effect.map(makeSql, (store) => OperationStore.of(store)))
+    Effect.map(makeSql, (store) => OperationStore.of(store))
   )
 
   static readonly layerMemory: Layer.Layer<OperationStore, never, MemoryLedger> = Layer.effect(
     OperationStore,
-    Effect.suspend(() => Effect.map(makeMemory, (store) => OperationStore.of(store)))
+    Effect.map(makeMemory, (store) => OperationStore.of(store))
   )
 }

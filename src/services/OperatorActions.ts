@@ -8,32 +8,10 @@ import type * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type {
-  AlreadySettled,
-  IllegalTransition,
-  Operation,
-  OperationId,
-  OperationNotFound,
-  StaleOperation
-} from "../domain/Operation.ts"
-import type { StillHeld } from "../domain/Submission.ts"
+import type { Operation, OperationId } from "../domain/Operation.ts"
+import type { ActingOperator, ActionRefusal, OperatorAction } from "../domain/OperatorView.ts"
 import { makeSql } from "./sql/SqlOperatorActions.ts"
 import type { StoreUnavailable } from "./StoreUnavailable.ts"
-
-/** An action on one operation. */
-export type OperatorAction = "review" | "end_review" | "hold" | "release" | "cancel"
-
-/** Who acts, where, and why. */
-export interface ActingOperator {
-  /** 1 to 255 characters. */
-  readonly name: string
-  readonly via: "console" | "command"
-  /** Up to 1,024 characters. Null or empty: none given. */
-  readonly reason: string | null
-}
-
-/** Why the ledger refused an action. */
-export type ActionRefusal = OperationNotFound | AlreadySettled | IllegalTransition | StillHeld | StaleOperation
 
 export class OperatorActions extends Context.Service<OperatorActions, {
   /**
@@ -62,6 +40,6 @@ export class OperatorActions extends Context.Service<OperatorActions, {
     SqlClient.SqlClient | Digest.Digest | SecureRandom.SecureRandom
   > = Layer.effect(
     OperatorActions,
-    Effect.suspend(() => Effect.map(makeSql, (actions) => OperatorActions.of(actions)))
+    Effect.map(makeSql, (actions) => OperatorActions.of(actions))
   )
 }

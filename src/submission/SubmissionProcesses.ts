@@ -5,6 +5,7 @@
  */
 import * as Layer from "effect/Layer"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as WitnessVerifier from "../cluster/witness/WitnessVerifier.ts"
 import { UnsafeDatabase } from "../domain/Submission.ts"
 import type { StoreUnavailable } from "../services/StoreUnavailable.ts"
 import type { SubmissionQueue } from "../services/SubmissionQueue.ts"
@@ -15,7 +16,6 @@ import * as CountFolder from "./CountFolder.ts"
 import { layerCircuitBreaker } from "./providers/Circuit.ts"
 import type { Providers } from "./providers/Providers.ts"
 import { Reconciler } from "./reads/Reconciler.ts"
-import * as WitnessVerifier from "./WitnessVerifier.ts"
 import * as WorkerReports from "./WorkerReports.ts"
 
 export { UnsafeDatabase }

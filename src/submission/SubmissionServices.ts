@@ -1,5 +1,6 @@
 import * as Effect from "effect/Effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import type { WitnessGate } from "../cluster/witness/WitnessedClaims.ts"
 import { SubmissionMetrics } from "../metrics/SubmissionMetrics.ts"
 import { Claims } from "../services/Claims.ts"
 import { Holds } from "../services/Holds.ts"
@@ -13,7 +14,6 @@ import type { ProviderPauses } from "./providers/ProviderPause.ts"
 import { Providers } from "./providers/Providers.ts"
 import { RequestSlots } from "./providers/RequestSlots.ts"
 import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
-import type { WitnessGate } from "./WitnessGate.ts"
 
 /** The services that worker and reconciler share. */
 export type SubmissionServices = Effect.Success<typeof submissionServices>

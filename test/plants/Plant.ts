@@ -7,8 +7,6 @@ import * as path from "node:path"
 
 /** Tests that should find a plant. */
 export interface NamedTests {
-  /** A project of Vitest. */
-  readonly project: "unit" | "postgres" | "system"
   /** From the root of the repository. */
   readonly path: string
   /** A part of their titles, as the file has it. Absent: all tests of the file. */
@@ -28,20 +26,22 @@ export interface Plant {
   readonly tests: ReadonlyArray<NamedTests>
 }
 
-const inProject = (project: NamedTests["project"]) => (file: string, title?: string): NamedTests => ({
-  project,
-  path: `test/${project}/${file}.test.ts`,
+const inFolder = (folder: string) => (file: string, title?: string): NamedTests => ({
+  path: `test/${folder}/${file}.test.ts`,
   ...title === undefined ? {} : { title }
 })
 
 /** Tests of a file in `test/unit`, without `.test.ts`. */
-export const unit = inProject("unit")
+export const unit = inFolder("unit")
 
 /** The same in `test/postgres`. */
-export const postgres = inProject("postgres")
+export const postgres = inFolder("postgres")
 
 /** The same in `test/system`. */
-export const system = inProject("system")
+export const system = inFolder("system")
+
+/** The same in `test/long`. */
+export const long = inFolder("long")
 
 const read = (root: string, file: string): string | null => {
   const absolute = path.join(root, file)

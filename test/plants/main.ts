@@ -132,7 +132,7 @@ const plantIn = Effect.fnUntraced(function*(copy: string, { file, from, tests, t
 
 const main = Effect.gen(function*() {
   const copies = yield* Effect.all(Array.from({ length: Math.min(values.jobs, chosen.length) }, () => makeCopy))
-  const needsServer = chosen.some(({ plant }) => plant.tests.some(({ project }) => project !== "unit"))
+  const needsServer = chosen.some(({ plant }) => plant.tests.some(({ path }) => !path.startsWith("test/unit/")))
   const env = { ...process.env, ...needsServer ? { TEST_DATABASE_URL: yield* startServer } : {} }
   const reasonAgainst = yield* runControl(copies[0]!, env)
   const counts: Record<Result, number> = { found: 0, survived: 0, invalid: 0 }

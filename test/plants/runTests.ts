@@ -61,7 +61,8 @@ export const runTests = Effect.fnUntraced(
       [
         path.join(directory, "node_modules/vitest/vitest.mjs"),
         "run",
-        ...[...new Set(tests.map(({ project }) => project))].map((project) => `--project=${project}`),
+        // It has the files of another project again.
+        "--project=!oldest-postgres",
         ...new Set(tests.map(({ path }) => path)),
         ...titles.length === 0 ? [] : ["--testNamePattern", titles.join("|")],
         ...bail ? ["--bail=1"] : [],

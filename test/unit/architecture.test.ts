@@ -225,12 +225,11 @@ describe("The rooms of the source", () => {
     }
   })
 
-  it("metrics imports effect, domain and the contract of the figures: every room on the server may count", () => {
+  it("metrics imports effect and domain: every room on the server may count", () => {
     assert.deepStrictEqual(
       violations(
         (file) => room(file) === "metrics",
-        (module) =>
-          ["metrics", "domain"].includes(room(module)) || isPure(module) || module === "services/LedgerFigures.ts"
+        (module) => ["metrics", "domain"].includes(room(module)) || isPure(module)
       ),
       []
     )
@@ -251,39 +250,22 @@ describe("The rooms of the source", () => {
     )
   })
 
-  it("only services and the witness send SQL; node opens the connections for them", () => {
+  it("only services and cluster send SQL; node opens the connections for them", () => {
     assert.deepStrictEqual(
       violations(
-        (file) => !["services", "node"].includes(room(file)),
-        // The witness in PostgreSQL is no database of the ledger.
-        (module, file) => !module.startsWith("effect/sql") || file === "witness/PostgresWitness.ts"
+        (file) => !["services", "node", "cluster"].includes(room(file)),
+        (module) => !module.startsWith("effect/sql")
       ),
       []
     )
   })
 
-  it("witness imports domain and http, and only workers and the platform use it", () => {
+  it("only main, node and cluster import the platform", () => {
     assert.deepStrictEqual(
       violations(
-        (file) => room(file) === "witness",
-        (module) =>
-          ["witness", "domain", "http"].includes(room(module)) || isPure(module) ||
-          /^effect\/(?:http|sql)\//.test(module)
+        (file) => file !== "main.ts" && !["node", "cluster"].includes(room(file)),
+        (module) => !module.startsWith("@effect/")
       ),
-      []
-    )
-    assert.deepStrictEqual(
-      violations(
-        (file) => !["witness", "submission", "node"].includes(room(file)),
-        (module) => room(module) !== "witness"
-      ),
-      []
-    )
-  })
-
-  it("only main and node import the platform", () => {
-    assert.deepStrictEqual(
-      violations((file) => file !== "main.ts" && room(file) !== "node", (module) => !module.startsWith("@effect/")),
       []
     )
   })
@@ -334,6 +316,11 @@ describe("The rooms of the source", () => {
       })
     )
     assert.deepStrictEqual(outside, [])
+  })
+
+  it("no two files import each other", () => {
+    const known = new Set(imports.map((pair) => pair.join(" ")))
+    assert.deepStrictEqual(imports.filter(([file, module]) => file < module && known.has(`${module} ${file}`)), [])
   })
 
   it("no two source files have the same name", () => {

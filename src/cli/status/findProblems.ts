@@ -3,16 +3,16 @@
  */
 import * as Duration from "effect/Duration"
 import { describeSkew, longestSkew, warnedSkew } from "../../domain/ClockSkew.ts"
-import { workerSeenWithin } from "../../domain/FiguresForm.ts"
-import type { ProviderName } from "../../domain/Grant.ts"
-import { isTerminal, type OperationState } from "../../domain/Operation.ts"
 import {
   type Condition,
   type DueWork,
   type LedgerFiguresNow,
   maxDueCount,
-  type SeenWorker
-} from "../../services/LedgerFigures.ts"
+  type SeenWorker,
+  workerSeenWithin
+} from "../../domain/FiguresForm.ts"
+import type { ProviderName } from "../../domain/Grant.ts"
+import { isTerminal, type OperationState } from "../../domain/Operation.ts"
 import { defaultPolicy } from "../../submission/SubmissionPolicy.ts"
 import { shellWord } from "../shellWord.ts"
 import { formatSpan, spanBetween } from "../Spans.ts"

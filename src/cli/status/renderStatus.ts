@@ -4,12 +4,17 @@
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import { formatSkew, warnedSkew } from "../../domain/ClockSkew.ts"
-import { workerSeenWithin } from "../../domain/FiguresForm.ts"
+import {
+  type Condition,
+  conditions,
+  type LedgerFiguresNow,
+  type SeenWorker,
+  workerSeenWithin
+} from "../../domain/FiguresForm.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationState } from "../../domain/Operation.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
 import { toInvocation } from "../../node/process/Invocation.ts"
-import { type Condition, conditions, type LedgerFiguresNow, type SeenWorker } from "../../services/LedgerFigures.ts"
 import { type Fact, heading, indented, renderFacts } from "../Facts.ts"
 import { conditionStyles, type Screen } from "../Screen.ts"
 import { formatSpan, spanBetween } from "../Spans.ts"

@@ -2,7 +2,7 @@
  * The address of the admin listener: `ADMIN_PORT` and `ADMIN_HOST`.
  */
 import * as Effect from "effect/Effect"
-import { InvalidSetting } from "../process/InvalidSetting.ts"
+import { InvalidSetting } from "../settings/InvalidSetting.ts"
 import { addressOf } from "./ListenAddress.ts"
 
 /** Where the admin listener of a process listens. */

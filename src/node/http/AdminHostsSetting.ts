@@ -8,7 +8,7 @@ import * as Layer from "effect/Layer"
 import { isInetAddress } from "effect/net/NetAddress"
 import { loopbackHosts } from "../../http/loopbackHosts.ts"
 import { AdminHosts } from "../../operator/AdminHosts.ts"
-import { InvalidSetting } from "../process/InvalidSetting.ts"
+import { InvalidSetting } from "../settings/InvalidSetting.ts"
 import { addressOf } from "./ListenAddress.ts"
 
 const isHost = (text: string): boolean =>

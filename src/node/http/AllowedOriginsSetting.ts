@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { AllowedOrigins } from "../../server/agents/AllowedOrigins.ts"
-import { InvalidSetting } from "../process/InvalidSetting.ts"
+import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 const isOrigin = (text: string): boolean => {
   const url = URL.parse(text)

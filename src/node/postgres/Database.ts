@@ -8,10 +8,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
+import { readMustReplicate } from "../../cluster/confirmed/DatabaseSynchronous.ts"
+import { readStandbyUrl } from "../../cluster/standbys/DatabaseReadUrl.ts"
 import { LocalPostgres, type LocalPostgresError } from "../embedded/LocalPostgres.ts"
-import { InvalidSetting } from "../process/InvalidSetting.ts"
-import { readStandbyUrl } from "./DatabaseReadUrl.ts"
-import { readMustReplicate } from "./DatabaseSynchronous.ts"
+import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 export { InvalidSetting }
 

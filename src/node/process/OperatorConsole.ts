@@ -15,7 +15,7 @@ import { OperatorActions } from "../../services/OperatorActions.ts"
 import { mayActAsOperator } from "../../services/sql/mayActAsOperator.ts"
 import { databaseAs } from "../postgres/DatabaseRoles.ts"
 import { FiguresPool, OperationPool, WriterPool } from "../postgres/Pools.ts"
-import { InvalidSetting } from "./InvalidSetting.ts"
+import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 const RequiredRole = Layer.effectDiscard(Effect.gen(function*() {
   if (yield* mayActAsOperator) return

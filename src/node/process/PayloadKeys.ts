@@ -15,7 +15,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { isInstant } from "../../domain/Timestamp.ts"
 import { layerAesGcm, type PayloadKey, PayloadKeyId } from "../../services/PayloadCipher.ts"
-import { InvalidSetting } from "./InvalidSetting.ts"
+import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 const isKeyId = Schema.is(PayloadKeyId)
 

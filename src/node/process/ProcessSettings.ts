@@ -11,7 +11,7 @@ import { normalizeBaseUrl } from "../../server/gate/BaseUrl.ts"
 import { type AdminAddress, checkAdminPort } from "../http/AdminAddress.ts"
 import { addressOf } from "../http/ListenAddress.ts"
 import { defaultMaxConnections } from "../http/NodeListener.ts"
-import { InvalidSetting } from "./InvalidSetting.ts"
+import { InvalidSetting } from "../settings/InvalidSetting.ts"
 
 /** A value, or where to read it: `Config.Port("PORT").pipe(Config.withDefault(3002))`. */
 export type Setting<A> = A | Config.Config<A>

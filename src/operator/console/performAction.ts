@@ -3,8 +3,9 @@
  */
 import * as Effect from "effect/Effect"
 import type { OperationId } from "../../domain/Operation.ts"
+import type { ActionRefusal } from "../../domain/OperatorView.ts"
 import { OperationSearch } from "../../services/OperationSearch.ts"
-import { type ActionRefusal, OperatorActions } from "../../services/OperatorActions.ts"
+import { OperatorActions } from "../../services/OperatorActions.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import type { ActionRequest } from "./ConsoleApi.ts"
 import { inTime, logStoreFailure, readLedger } from "./readLedger.ts"

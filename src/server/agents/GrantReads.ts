@@ -3,22 +3,14 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
 import { CurrentGrant } from "../../api/Middleware.ts"
-import { OperationChanges, OperationList } from "../../api/OperationsApi.ts"
 import type { Problem } from "../../api/Problems.ts"
-import { Operation, type OperationId } from "../../domain/Operation.ts"
+import type { Operation, OperationId } from "../../domain/Operation.ts"
 import { AgentReads, differs, ReadRefused } from "../../mcp/AgentReads.ts"
 import { makeChangeReads } from "../reads/ChangeReads.ts"
 import { makeOperationReads } from "../reads/OperationReads.ts"
-import { changesResponse } from "../reads/OperationResponses.ts"
 import { topicOfOperation } from "../waits/Waiters.ts"
 import { makeWaits } from "../waits/Waits.ts"
-
-// What the stores encode keeps the contract, so a mismatch is a defect.
-const decodeOperation = Schema.decodeSync(Schema.fromJsonString(Operation))
-const decodeList = Schema.decodeSync(Schema.fromJsonString(OperationList))
-const decodeChanges = Schema.decodeSync(Schema.fromJsonString(OperationChanges))
 
 /** Remembers the problem that denied the current request access, for tools that do more than read. */
 export const CurrentDenial: Context.Reference<(problem: Problem) => void> = Context.Reference<
@@ -66,8 +58,7 @@ export const makeGrantReads = Effect.gen(function*() {
         )
       )
 
-    const get = (id: OperationId) =>
-      Effect.map(operations.find(grant, id), ({ json }): Operation => decodeOperation(json))
+    const get = (id: OperationId) => Effect.map(operations.find(grant, id), ({ operation }) => operation)
 
     const next = (known: Operation, seconds: number) => {
       const isNews = (operation: Operation) => differs(known, operation)
@@ -82,11 +73,18 @@ export const makeGrantReads = Effect.gen(function*() {
     }
 
     const reads = AgentReads.of({
-      list: (query) => ofRequest(Effect.map(operations.list(grant, query), ({ body }) => decodeList(body))),
+      list: (query) =>
+        ofRequest(Effect.map(
+          operations.page(grant, query),
+          ({ nextPageToken, page }) => ({ operations: page.operations, next_page_token: nextPageToken })
+        )),
       get: (id) => ofRequest(get(id)),
       next: (known, seconds) => ofRequest(next(known, seconds)),
       changes: (query) =>
-        ofRequest(Effect.map(feed.read(grant, query), (page) => decodeChanges(changesResponse(page).body)))
+        ofRequest(Effect.map(
+          feed.read(grant, query),
+          ({ has_more, next, operations }) => ({ operations, next_change_token: next, has_more })
+        ))
     })
     return Effect.succeed({ reads, note, denial: () => denial })
   })

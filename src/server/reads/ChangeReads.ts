@@ -11,10 +11,10 @@ import type {
   Unauthorized,
   UnprocessableContent
 } from "../../api/Problems.ts"
-import type { ChangeQuery } from "../../domain/ChangeFeed.ts"
+import type { ChangeQuery, RunSlowRead } from "../../domain/ChangeFeed.ts"
 import type { MalformedOperation } from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity, GrantRefusal } from "../../domain/Grant.ts"
-import { type ChangeTokenError, OperationFeed, type RunSlowRead } from "../../services/OperationFeed.ts"
+import { type ChangeTokenError, OperationFeed } from "../../services/OperationFeed.ts"
 import type { StoreUnavailable } from "../../services/StoreUnavailable.ts"
 import { Lifecycle } from "../gate/Lifecycle.ts"
 import { Problems } from "../gate/ProblemResponses.ts"
@@ -61,7 +61,7 @@ export const makeChangeReads = Effect.gen(function*() {
       query: ChangesQuery,
       runSlow: RunSlowRead = (read) => lifecycle.admitList(grant.client_id, read)
     ) {
-      const page = yield* Effect.catch(feed.sinceEncoded(grant, toChangeQuery(query), runSlow), refuse)
+      const page = yield* Effect.catch(feed.since(grant, toChangeQuery(query), runSlow), refuse)
       if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
       return page
     })

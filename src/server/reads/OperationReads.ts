@@ -54,10 +54,21 @@ export const makeOperationReads = Effect.gen(function*() {
     }
   )
 
-  const find = (grant: GrantIdentity, id: OperationId) => Effect.catch(store.findEncoded(grant, id), refuseFind)
+  const find = (grant: GrantIdentity, id: OperationId) => Effect.catch(store.find(grant, id), refuseFind)
 
   const respond = (operation: EncodedOperation, ifNoneMatch: string | undefined) =>
     Effect.map(Clock.currentTimeMillis, (now) => readResponse(operation, ifNoneMatch, now))
+
+  const readPage = Effect.fnUntraced(function*(grant: GrantIdentity, query: ListQuery) {
+    const filters = toQuery(query)
+    const after = yield* startOf(query.page_token, filters)
+    const read = Effect.catch(store.list(grant, { ...filters, after }), (error) => refuseRead(problems, error))
+    const page = yield* isFiltered(filters) ? lifecycle.admitList(grant.client_id, read) : read
+    // The store may be that of an application.
+    if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
+    const next = page.next === null ? null : sealPageToken(cipher, page.next, filters)
+    return { page, nextPageToken: next === null ? null : yield* Effect.catch(next, refuse) }
+  })
 
   return {
     find,
@@ -65,15 +76,7 @@ export const makeOperationReads = Effect.gen(function*() {
     get: (grant: GrantIdentity, id: OperationId, ifNoneMatch: string | undefined) =>
       Effect.flatMap(find(grant, id), (operation) => respond(operation, ifNoneMatch)),
 
-    list: Effect.fnUntraced(function*(grant: GrantIdentity, query: ListQuery) {
-      const filters = toQuery(query)
-      const after = yield* startOf(query.page_token, filters)
-      const list = Effect.catch(store.listEncoded(grant, { ...filters, after }), (error) => refuseRead(problems, error))
-      const page = yield* isFiltered(filters) ? lifecycle.admitList(grant.client_id, list) : list
-      // The store may be that of an application.
-      if (page.count > maxPageSize) return yield* withhold(problems, `a page of ${page.count} operations`)
-      const next = page.next === null ? null : sealPageToken(cipher, page.next, filters)
-      return listResponse(page, next === null ? null : yield* Effect.catch(next, refuse))
-    })
+    page: readPage,
+    list: (grant: GrantIdentity, query: ListQuery) => Effect.map(readPage(grant, query), listResponse)
   }
 })

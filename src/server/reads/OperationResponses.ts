@@ -1,9 +1,10 @@
 /**
  * The responses of the operations endpoints, as functions of what was read.
  */
-import type { EncodedChanges } from "../../domain/ChangeFeed.ts"
-import type { EncodedOperation, EncodedPage } from "../../domain/EncodedOperation.ts"
+import type { ChangePage } from "../../domain/ChangeFeed.ts"
+import type { EncodedOperation } from "../../domain/EncodedOperation.ts"
 import { pollAfterAge } from "../../domain/Operation.ts"
+import type { OperationPage } from "../../domain/OperationQuery.ts"
 import { matchesTag } from "../gate/RequestChecks.ts"
 
 /** A response before it is sent. Its headers leave out those that every response has. */
@@ -53,15 +54,21 @@ export const readResponse = (
     : { status: 200, headers: { "content-type": contentType, ...headers }, body: operation.json }
 }
 
-/** The response of a list. The token, which needs no escape in JSON, is null on the last page. */
-export const listResponse = ({ json }: EncodedPage, nextPageToken: string | null): OperationResponse => ({
+/** A page, and the token of the next one. The token, which needs no escape in JSON, is null on the last page. */
+export interface TokenPage {
+  readonly page: OperationPage
+  readonly nextPageToken: string | null
+}
+
+/** The response of a list. */
+export const listResponse = ({ nextPageToken, page: { json } }: TokenPage): OperationResponse => ({
   status: 200,
   headers: { "content-type": contentType, ...revalidated },
   body: `{"operations":${json},"next_page_token":${nextPageToken === null ? "null" : `"${nextPageToken}"`}}`
 })
 
 /** The response of the change feed. A token needs no escape in JSON. */
-export const changesResponse = ({ has_more, json, next }: EncodedChanges): OperationResponse => ({
+export const changesResponse = ({ has_more, json, next }: ChangePage): OperationResponse => ({
   status: 200,
   headers: { "content-type": contentType, ...awaitable },
   body: `{"operations":${json},"next_change_token":"${next}","has_more":${has_more}}`

@@ -97,7 +97,7 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
   readonly revocations: Map<string, MemoryRevocation>
   /** From the SHA-256 of a token, in hexadecimal, to the identity of its grant. */
   readonly tokens: Map<string, GrantIdentity>
-  readonly operations: MemoryRecords
+  readonly operations: MemoryRecords<MemoryRecord>
   /** The rows of `provider_limits`. */
   readonly limits: Map<ProviderName, LimitState>
   /** Tells the ledgers of several processes apart, whose change tokens look alike. */
@@ -118,7 +118,7 @@ export class MemoryLedger extends Context.Service<MemoryLedger, {
       const clients = new Map<ClientId, boolean>()
       const connections = new Map<ProviderConnectionId, MemoryProviderConnection>()
       const grants = new Map<GrantId, MemoryGrant>()
-      const operations = new MemoryRecords()
+      const operations = new MemoryRecords<MemoryRecord>()
       const showGrant = (id: GrantId): Grant | undefined => {
         const grant = grants.get(id)
         const connection = grant && connections.get(grant.provider_connection_id)

@@ -10,7 +10,7 @@ import {
   ChangeTokenExpired,
   InvalidChangeToken
 } from "../../domain/ChangeFeed.ts"
-import { encodePage } from "../../domain/EncodedOperation.ts"
+import { encodeOperations } from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { afterAllIds, type ChangePlace, startOfLedger } from "../rules/changePosition.ts"
 import {
@@ -74,16 +74,12 @@ export const makeMemory = Effect.gen(function*() {
     const owned = memory.ownedBy(known)
     const { has_more, page } = changedAfter(owned.filter(matches), from, query.page_size)
     const next = yield* seal(placeBehind(page, from), owner, reader, token)
-    return { operations: page.map(({ operation }) => operation), next, has_more } satisfies ChangePage
+    const operations = yield* encodeOperations(page.map(({ operation }) => operation))
+    return { ...operations, next, has_more } satisfies ChangePage
   })
 
   return {
     since,
-    sinceEncoded: Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery) {
-      const { has_more, next, operations } = yield* since(grant, query)
-      const { count, json } = yield* encodePage({ operations, next: null })
-      return { json, count, next, has_more }
-    }),
     sinceInLedger: Effect.fnUntraced(function*(after: ChangeToken | null, limit: number) {
       const token = yield* open(after, ledgerReader)
       const from = yield* placeOf(token, "")

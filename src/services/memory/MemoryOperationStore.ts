@@ -3,10 +3,15 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import { encodeOperation, encodePage } from "../../domain/EncodedOperation.ts"
+import {
+  type EncodedOperation,
+  encodeOperation,
+  encodeOperations,
+  type MalformedOperation
+} from "../../domain/EncodedOperation.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import { type Operation, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
-import { type OperationCursor, type OperationQuery, toPage } from "../../domain/OperationQuery.ts"
+import { type OperationCursor, type OperationQuery } from "../../domain/OperationQuery.ts"
 import { makeGrantOf } from "./grantOf.ts"
 import { MemoryLedger } from "./MemoryLedger.ts"
 
@@ -15,10 +20,13 @@ export const makeMemory = Effect.gen(function*() {
   const grantOf = yield* makeGrantOf
 
   const find = (identity: GrantIdentity, id: OperationId) =>
-    Effect.flatMap(grantOf(identity), (grant) => {
-      const record = memory.ownedBy(grant).find((record) => record.operation.id === id)
-      return record === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(record.operation)
-    })
+    Effect.flatMap(
+      grantOf(identity),
+      (grant): Effect.Effect<EncodedOperation, OperationNotFound | MalformedOperation> => {
+        const record = memory.ownedBy(grant).find((record) => record.operation.id === id)
+        return record === undefined ? Effect.fail(new OperationNotFound({ id })) : encodeOperation(record.operation)
+      }
+    )
 
   const list = (identity: GrantIdentity, query: OperationQuery) =>
     Effect.flatMap(grantOf(identity), (grant) => {
@@ -26,7 +34,12 @@ export const makeMemory = Effect.gen(function*() {
         .filter((record) => query.key === null || record.key === query.key)
         .map((record) => record.operation)
       const found = owned.toSorted(newestFirst).filter(matches(query)).slice(0, query.page_size + 1)
-      return Effect.succeed(toPage(found, query.page_size))
+      const page = found.slice(0, query.page_size)
+      const next = found.length > page.length ? page.at(-1)! : null
+      return Effect.map(encodeOperations(page), (operations) => ({
+        ...operations,
+        next: next === null ? null : { created_at: next.created_at, id: next.id }
+      }))
     })
 
   /** The identities of refused grants. A token's own limit is no part of the standing. */
@@ -38,13 +51,7 @@ export const makeMemory = Effect.gen(function*() {
         found.flat()
     )
 
-  return {
-    refused,
-    find,
-    list,
-    findEncoded: (identity: GrantIdentity, id: OperationId) => Effect.flatMap(find(identity, id), encodeOperation),
-    listEncoded: (identity: GrantIdentity, query: OperationQuery) => Effect.flatMap(list(identity, query), encodePage)
-  }
+  return { find, list, refused }
 })
 
 const newestFirst = (a: OperationCursor, b: OperationCursor): number =>

@@ -2,6 +2,7 @@
  * The comparison of the ledger with its witness, in memory. See the SQL queue for the reasons.
  */
 import * as Effect from "effect/Effect"
+import { resultOf } from "../../cluster/witness/verificationResult.ts"
 import {
   checkpointOf,
   type ClaimBatch,
@@ -12,7 +13,6 @@ import {
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import { missingBatchEvidence } from "../rules/rescueEvidence.ts"
-import { resultOf } from "../rules/verificationResult.ts"
 import type { makeHolds } from "./MemoryHolds.ts"
 import type { MemoryLedger, MemoryRecord } from "./MemoryLedger.ts"
 import type { MemoryQueueTable } from "./MemoryQueueTable.ts"

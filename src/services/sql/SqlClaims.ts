@@ -4,13 +4,13 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import { type HistoryGuard, type LedgerPlace, placeColumn } from "../../cluster/historyGuard.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms } from "../../domain/Submission.ts"
 import { PayloadCipher } from "../PayloadCipher.ts"
 import { makeClaimRounds } from "../rules/claimRounds.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
-import { type HistoryGuard, type LedgerPlace, placeColumn } from "./historyGuard.ts"
 import { makeLowWaterMarks, margin, type Marks, walkedOf } from "./lowWaterMarks.ts"
 import {
   batchColumn,

@@ -15,8 +15,8 @@ import {
   type ProviderConnectionId,
   ProviderConnectionNotFound
 } from "../../domain/Grant.ts"
+import { GrantsBlocked, suspiciousAge } from "../../domain/GrantsBlocked.ts"
 import { UnmatchedRevocation } from "../../domain/IssuerClient.ts"
-import { GrantsBlocked, suspiciousAge } from "../GrantBlockers.ts"
 import type { ClientGrants, ExternalGrant, ExternalSubject } from "../Grants.ts"
 import { orUnavailable, StoreUnavailable } from "../StoreUnavailable.ts"
 import { callAlone } from "./callAlone.ts"

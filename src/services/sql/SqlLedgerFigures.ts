@@ -4,9 +4,9 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import type { FlowPoint, LedgerFiguresNow } from "../../domain/FiguresForm.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { OperationState } from "../../domain/Operation.ts"
-import type { FlowPoint, LedgerFiguresNow } from "../LedgerFigures.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { flowStatement, nowStatement } from "./figureStatements.ts"
 

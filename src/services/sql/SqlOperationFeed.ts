@@ -10,15 +10,14 @@ import {
   type ChangeQuery,
   type ChangeToken,
   ChangeTokenExpired,
-  type EncodedChanges,
   InvalidChangeToken,
   isFiltered,
   type LedgerChange,
-  type LedgerChanges
+  type LedgerChanges,
+  type RunSlowRead
 } from "../../domain/ChangeFeed.ts"
 import type { GrantIdentity } from "../../domain/Grant.ts"
 import type { OperationId } from "../../domain/Operation.ts"
-import type { RunSlowRead } from "../OperationFeed.ts"
 import {
   advance,
   afterAllIds,
@@ -125,10 +124,10 @@ export const makeSql = Effect.gen(function*() {
     return yield* new ChangeTokenExpired()
   })
 
-  const pageOfGrant = Effect.fnUntraced(function*(
+  const since = Effect.fnUntraced(function*(
     grant: GrantIdentity,
     query: ChangeQuery,
-    inTurn: RunSlowRead = identity
+    runSlow: RunSlowRead = identity
   ) {
     const reader = grantReader(grant, query)
     const from = query.after === null ? null : yield* openChangeToken(cipher, query.after, reader)
@@ -136,7 +135,7 @@ export const makeSql = Effect.gen(function*() {
     const { parameters, text } = changesOfGrant(grant, position, query)
     const isSlow = position.pending.length > 0 || isFiltered(query)
     const read = orUnavailable((isSlow ? slowReads : sql).unsafe(text, parameters).values)
-    const rows = yield* isSlow ? inTurn(read) : read
+    const rows = yield* isSlow ? runSlow(read) : read
     const refused = refusalOf(grant, rows[0]?.[factAt.standing])
     if (refused !== null) return yield* refused
     const first = rows[0]!
@@ -146,18 +145,7 @@ export const makeSql = Effect.gen(function*() {
     const history = yield* checkHistory(first, from)
     const page = toPage(rows, { from: position, limit: query.page_size })
     const token = yield* sealChangeToken(cipher, { history, owner, position: page.position }, reader, from)
-    return { ...page, token }
-  })
-
-  const since = Effect.fn("OperationFeed.since")(function*(grant: GrantIdentity, query: ChangeQuery) {
-    const { has_more, rows, token } = yield* pageOfGrant(grant, query)
-    return { operations: rows.map((row) => fromRow(rowOf(row))), next: token, has_more } satisfies ChangePage
-  })
-
-  const sinceEncoded = Effect.fnUntraced(function*(grant: GrantIdentity, query: ChangeQuery, inTurn?: RunSlowRead) {
-    const { has_more, rows, token } = yield* pageOfGrant(grant, query, inTurn)
-    const { count, json } = yield* encodeRows(rows, rows.length)
-    return { json, count, next: token, has_more } satisfies EncodedChanges
+    return Object.assign(yield* encodeRows(page.rows), { next: token, has_more: page.has_more }) satisfies ChangePage
   })
 
   const sealOfLedger = (history: string, position: ChangePosition, from: OpenedToken | null) =>
@@ -188,7 +176,7 @@ export const makeSql = Effect.gen(function*() {
     return yield* sealOfLedger(history, position, null)
   }).pipe(Effect.withSpan("OperationFeed.now"))
 
-  return { since, sinceEncoded, sinceInLedger, now }
+  return { since, sinceInLedger, now }
 })
 
 interface ChangeMark {

@@ -7,9 +7,14 @@ import * as SqlClient from "effect/sql/SqlClient"
 import { HeldOperations } from "../../domain/HeldOperations.ts"
 import { IdempotencyKey } from "../../domain/Idempotency.ts"
 import { type HistoryEntry, isOperationId, type OperationId, OperationNotFound } from "../../domain/Operation.ts"
-import { type OperatorDetail, type OperatorSummary, UnknownPage } from "../../domain/OperatorView.ts"
+import {
+  type OperationListQuery,
+  type OperatorDetail,
+  type OperatorPage,
+  type OperatorSummary,
+  UnknownPage
+} from "../../domain/OperatorView.ts"
 import { isProviderReference } from "../../domain/Submission.ts"
-import type { OperationListQuery, OperatorPage } from "../OperationSearch.ts"
 import { decodePosition, encodePosition } from "../rules/listPosition.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { heldStatement } from "./heldStatement.ts"

@@ -12,6 +12,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import { type HistoryGuard, type LedgerPlace, placeColumn } from "../../cluster/historyGuard.ts"
 import type { ProviderName } from "../../domain/Grant.ts"
 import type { Claim, ClaimTerms, ReturnTerms } from "../../domain/Submission.ts"
 import { returnReason } from "../Claims.ts"
@@ -19,7 +20,6 @@ import { PayloadCipher } from "../PayloadCipher.ts"
 import { untilServed } from "../rules/claimRounds.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { type ClaimRow, makeToClaim } from "./ClaimRow.ts"
-import { type HistoryGuard, type LedgerPlace, placeColumn } from "./historyGuard.ts"
 import {
   batchColumn,
   countBatch,

@@ -4,12 +4,13 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { WorkerReport } from "../LedgerFigures.ts"
+import { makeHistoryGuard } from "../../cluster/historyGuard.ts"
+import { makeVerifications } from "../../cluster/witness/SqlVerifications.ts"
+import type { WorkerReport } from "../../domain/FiguresForm.ts"
 import { ProgramVersion } from "../ProgramVersion.ts"
 import { orUnavailable } from "../StoreUnavailable.ts"
 import { recordMark } from "./changeStatements.ts"
 import { forgetWorkerStatement, reportWorkerStatement } from "./figureStatements.ts"
-import { makeHistoryGuard } from "./historyGuard.ts"
 import { makeClaims } from "./SqlClaims.ts"
 import { makeHolds } from "./SqlHolds.ts"
 import { makeOutcomes } from "./SqlOutcomes.ts"
@@ -17,7 +18,6 @@ import { makeProviderLimits } from "./SqlProviderLimits.ts"
 import { makeRescues } from "./SqlRescues.ts"
 import { makeReturnedClaims } from "./SqlReturnedClaims.ts"
 import { makeStatusReads } from "./SqlStatusReads.ts"
-import { makeVerifications } from "./SqlVerifications.ts"
 
 export const makeSql = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient

@@ -3,10 +3,15 @@
  *
  * For each row the result equals the schema's encoding of `fromRow`, or both refuse. A property holds the two together.
  */
-import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import { type EncodedOperation, type EncodedPage, MalformedOperation } from "../../domain/EncodedOperation.ts"
-import { isTerminal, type OperationId, operationStates, submissionUncertain } from "../../domain/Operation.ts"
+import { type EncodedOperation, type EncodedOperations, MalformedOperation } from "../../domain/EncodedOperation.ts"
+import {
+  isTerminal,
+  type Operation,
+  type OperationId,
+  operationStates,
+  submissionUncertain
+} from "../../domain/Operation.ts"
 import {
   failureCodePattern,
   idPattern,
@@ -16,7 +21,7 @@ import {
   typePattern
 } from "../../domain/OperationForm.ts"
 import { formatTimestamp } from "../../domain/Timestamp.ts"
-import { columnAt } from "./OperationRow.ts"
+import { columnAt, fromRow, rowOf } from "./OperationRow.ts"
 
 /** The values of a row. It begins with `publicColumns`. */
 export type Values = ReadonlyArray<unknown>
@@ -109,37 +114,69 @@ const rowJson = (row: Values): string | null => {
 const malformed = (row: Values): Effect.Effect<never, MalformedOperation> =>
   Effect.fail(MalformedOperation.of(row[columnAt.id]))
 
+/** The operation of a row that `rowJson` has checked. */
+class EncodedRow implements EncodedOperation {
+  readonly json: string
+  readonly #row: Values
+
+  constructor(json: string, row: Values) {
+    this.json = json
+    this.#row = row
+  }
+
+  get terminal(): boolean {
+    return this.#row[columnAt.completed_at] !== null
+  }
+
+  get revision(): number {
+    return this.#row[columnAt.revision] as number
+  }
+
+  get under_review(): boolean {
+    return this.#row[columnAt.under_review] as boolean
+  }
+
+  get updated_at(): number {
+    return millisOf(this.#row[columnAt.updated_at])
+  }
+
+  get operation(): Operation {
+    return fromRow(rowOf(this.#row))
+  }
+}
+
 /** Encodes the operation of a row. */
 export const encodeRow = (row: Values): Effect.Effect<EncodedOperation, MalformedOperation> => {
   const json = rowJson(row)
-  if (json === null) return malformed(row)
-  return Effect.succeed({
-    json,
-    terminal: row[columnAt.completed_at] !== null,
-    // `rowJson` has checked the types.
-    revision: row[columnAt.revision] as number,
-    under_review: row[columnAt.under_review] as boolean,
-    updated_at: millisOf(row[columnAt.updated_at])
-  })
+  return json === null ? malformed(row) : Effect.succeed(new EncodedRow(json, row))
 }
 
-/** Encodes a page from up to one row more than it holds, newest first. */
-export const encodeRows = (
-  rows: ReadonlyArray<Values>,
-  pageSize: number
-): Effect.Effect<EncodedPage, MalformedOperation> => {
-  const count = Math.min(rows.length, pageSize)
-  let json = ""
-  for (let at = 0; at < count; at++) {
-    const row = rowJson(rows[at]!)
-    if (row === null) return malformed(rows[at]!)
-    json += at === 0 ? row : `,${row}`
+/** The operations of rows that `rowJson` has checked. */
+class EncodedRows implements EncodedOperations {
+  readonly json: string
+  readonly #rows: ReadonlyArray<Values>
+
+  constructor(json: string, rows: ReadonlyArray<Values>) {
+    this.json = json
+    this.#rows = rows
   }
-  return Effect.succeed({ json: `[${json}]`, count, next: rows.length > pageSize ? cursorOf(rows[count - 1]!) : null })
+
+  get count(): number {
+    return this.#rows.length
+  }
+
+  get operations(): ReadonlyArray<Operation> {
+    return this.#rows.map((row) => fromRow(rowOf(row)))
+  }
 }
 
-/** The place of a row that `rowJson` has checked. */
-const cursorOf = (row: Values) => ({
-  created_at: DateTime.makeUnsafe(millisOf(row[columnAt.created_at])),
-  id: row[columnAt.id] as OperationId
-})
+/** Encodes the operations of a page. */
+export const encodeRows = (rows: ReadonlyArray<Values>): Effect.Effect<EncodedOperations, MalformedOperation> => {
+  let json = ""
+  for (const row of rows) {
+    const operation = rowJson(row)
+    if (operation === null) return malformed(row)
+    json += json === "" ? operation : `,${operation}`
+  }
+  return Effect.succeed(new EncodedRows(`[${json}]`, rows))
+}

@@ -2,7 +2,7 @@
  * The statements of `LedgerFigures`. Their cost depends on the numbers of providers, of moves not folded yet and of clients with
  * accepted operations (`maxDueCount` at most), and not on the number of operations.
  */
-import { maxDueCount } from "../rules/maxDueCount.ts"
+import { maxDueCount } from "../../domain/FiguresForm.ts"
 import { claimableTimeline } from "./queueFragments.ts"
 
 /** A column of the index `operations_unsettled`; it must stand here as it stands there. Other states than `accepted` have 0. */

@@ -5,7 +5,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { Blocker, Termination } from "../GrantBlockers.ts"
+import type { Blocker } from "../../domain/GrantsBlocked.ts"
 import { orUnavailable, sqlState, type StoreUnavailable } from "../StoreUnavailable.ts"
 
 interface BlockerRow extends Omit<Blocker, "since"> {
@@ -28,7 +28,7 @@ const insufficientPrivilege = "42501"
 export const terminateBlocker = (
   sql: SqlClient.SqlClient,
   blocker: Blocker
-): Effect.Effect<typeof Termination.Type, StoreUnavailable> =>
+): Effect.Effect<"ended" | "running" | "not permitted" | "waiting", StoreUnavailable> =>
   blocker.waits_for.length > 0 ? Effect.succeed("waiting") : orUnavailable(
     sql.unsafe<{ readonly ended: boolean }>(terminateStatement, [0, blocker.pid]).pipe(
       Effect.map((rows) => rows.every(({ ended }) => ended) ? "ended" as const : "running" as const),

@@ -8,7 +8,7 @@
  */
 export const onPrimary = "(SELECT pg_current_wal_insert_lsn()) IS NOT NULL"
 
-/** The same, for a statement that a standby may serve under the rules of `node/postgres/StandbyReads`. `forStandby` makes it the standby's. */
+/** The same, for a statement that a standby may serve under the rules of `cluster/standbys/StandbyReads`. `forStandby` makes it the standby's. */
 export const onPrimaryOrStandby = "(SELECT pg_current_wal_insert_lsn() AS or_on_standby) IS NOT NULL"
 
 /** Only a server in recovery can check it. A promoted server fails with SQLSTATE 55000: it may have commits that its primary lacks. */

@@ -3,7 +3,7 @@
  * all fragments `o` is a row of `operations`, `l` a lane.
  */
 import type { OperationState } from "../../domain/Operation.ts"
-import type { OperationFilter } from "../OperationSearch.ts"
+import type { OperationFilter } from "../../domain/OperatorView.ts"
 import type { SortForm } from "../rules/listPosition.ts"
 
 /** A column of the order. `text` turns it into the text of a position, `value` turns a parameter with that text back. */

@@ -2,7 +2,7 @@
  * The statement behind a page of a list of operators. It looks at a bounded number of rows, in the order of an index.
  */
 import * as DateTime from "effect/DateTime"
-import type { OperationListQuery } from "../OperationSearch.ts"
+import type { OperationListQuery } from "../../domain/OperatorView.ts"
 import { operatorColumns } from "./OperatorRow.ts"
 import { type AddParameter, isHeld, isWaiting, type Source, sourceOf } from "./searchSources.ts"
 

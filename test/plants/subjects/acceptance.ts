@@ -23,7 +23,7 @@ export const acceptance: ReadonlyArray<Plant> = [
     file: acceptances,
     from: "FOR SHARE OF g, c, p NOWAIT",
     to: "FOR SHARE OF g, c, p",
-    tests: [postgres("attacks/LockedRows")]
+    tests: [postgres("services/LockedRows")]
   },
   {
     rule: "a disconnected provider takes no operation",

@@ -17,28 +17,28 @@ export const attacks: ReadonlyArray<Plant> = [
     to:
       "    const opened = query.after === null ? null : yield* Effect.result(openChangeToken(cipher, query.after, reader))\n"
       + "    const from = opened?._tag === \"Success\" ? opened.success : null\n    const position",
-    tests: [postgres("attacks/ForgedChangeTokens")]
+    tests: [postgres("server/ForgedChangeTokens")]
   },
   {
     rule: "pages that may look at more rows than they return run on the connections of lists",
     file: feed,
     from: "position.pending.length > 0 || isFiltered(query)",
     to: "isFiltered(query)",
-    tests: [postgres("attacks/ForgedChangeTokens")]
+    tests: [postgres("server/ForgedChangeTokens")]
   },
   {
     rule: "a client runs only a few slow pages of changes at once",
     file: "src/server/reads/ChangeReads.ts",
     from: "runSlow: RunSlowRead = (read) => lifecycle.admitList(grant.client_id, read)",
     to: "runSlow: RunSlowRead = (read) => lifecycle === null ? lifecycle : read",
-    tests: [postgres("attacks/ForgedChangeTokens")]
+    tests: [postgres("server/ForgedChangeTokens")]
   },
   {
     rule: "the process gives the feed the connections of lists",
     file: "src/node/GatewayServices.ts",
     from: "OperationFeed.layer.pipe(Layer.provide([OperationPool, ListPool]))",
     to: "OperationFeed.layer.pipe(Layer.provide(OperationPool))",
-    tests: [postgres("attacks/ForgedChangeTokens", "run slow pages of changes on the connections of lists")]
+    tests: [postgres("server/ForgedChangeTokens", "run slow pages of changes on the connections of lists")]
   },
   {
     rule: "slow reads of waiting requests never hold a place of other clients",
@@ -109,49 +109,49 @@ export const attacks: ReadonlyArray<Plant> = [
     file: body,
     from: "if (body !== null && slot !== null) lifecycle.pause(slot)",
     to: "if (body !== null && slot === null) return body",
-    tests: [unit("attacks/UnfinishedBodies")]
+    tests: [unit("server/UnfinishedBodies")]
   },
   {
     rule: "the arriving bodies of one client are bounded",
     file: lifecycle,
     from: "bodiesOf.of(client) >= options.maxBodiesPerClient",
     to: "bodiesOf.of(client) >= options.maxInFlightPerClient * 1000",
-    tests: [unit("attacks/UnfinishedBodies")]
+    tests: [unit("server/UnfinishedBodies")]
   },
   {
     rule: "the bytes of all arriving bodies are bounded",
     file: lifecycle,
     from: "return bodyBytes <= options.maxBodyBytes",
     to: "return bytes <= options.maxBodyBytes",
-    tests: [unit("attacks/UnfinishedBodies")]
+    tests: [unit("server/UnfinishedBodies")]
   },
   {
     rule: "a body that arrived takes a slot only if one is free",
     file: lifecycle,
     from: "if (inFlight >= options.maxInFlight) return \"saturated\"",
     to: "if (draining && inFlight >= options.maxInFlight) return \"saturated\"",
-    tests: [unit("attacks/UnfinishedBodies")]
+    tests: [unit("server/UnfinishedBodies")]
   },
   {
     rule: "a body takes a slot of its client only if one is left",
     file: lifecycle,
     from: "return \"client_saturated\"",
     to: "return null",
-    tests: [unit("attacks/UnfinishedBodies")]
+    tests: [unit("server/UnfinishedBodies")]
   },
   {
     rule: "an announced body that is too long never takes a place",
     file: body,
     from: "if (Number(request.headers[\"content-length\"] ?? 0) > maxBody) return tooLarge",
     to: "if (Number(request.headers[\"content-length\"] ?? 0) > maxBody * 2) return tooLarge",
-    tests: [unit("attacks/UnfinishedBodies")]
+    tests: [unit("server/UnfinishedBodies")]
   },
   {
     rule: "chunks of a body count with what they take in memory",
     file: body,
     from: "body.add(length + chunkOverhead)",
     to: "body.add(length)",
-    tests: [unit("attacks/UnfinishedBodies")]
+    tests: [unit("server/UnfinishedBodies")]
   },
   {
     rule: "an operation is never unreceived before its deadline by the clock of the database",
@@ -165,91 +165,91 @@ export const attacks: ReadonlyArray<Plant> = [
     file: "src/domain/firstIssues.ts",
     from: "index < items.length && found.length < maxIssues",
     to: "index < items.length",
-    tests: [unit("attacks/WideJson")]
+    tests: [unit("server/WideJson")]
   },
   {
     rule: "a worker sends nothing by a clock that may be wrong",
     file: "src/domain/ClockSkew.ts",
     from: "if (most <= longestSkew) return null",
     to: "if (Math.abs(proven) <= longestSkew) return null",
-    tests: [unit("domain/ClockSkew"), unit("attacks/WrongClocks")]
+    tests: [unit("domain/ClockSkew"), unit("submission/WrongClocks")]
   },
   {
     rule: "a wrong clock returns the claims",
     file: claims,
     from: "refusal: timed.refusal ?? refused.get(timed.claim.batch) ?? null",
     to: "refusal: refused.get(timed.claim.batch) ?? null",
-    tests: [unit("attacks/WrongClocks")]
+    tests: [unit("submission/WrongClocks")]
   },
   {
     rule: "a wrong clock pauses the claims for the provider",
     file: claims,
     from: "if (skewed !== undefined) yield* pauses.fail(provider, probeOf, skewed.refusal!)",
     to: "if (skewed !== undefined && limit < 0) yield* pauses.fail(provider, probeOf, skewed.refusal!)",
-    tests: [unit("attacks/WrongClocks")]
+    tests: [unit("submission/WrongClocks")]
   },
   {
     rule: "the deadline of a submission is always by the clock of the database",
     file: "src/submission/attempts/attemptUntilSent.ts",
     from: "DateTime.addDuration(claim.claimed_at, policy.sendWithin)",
     to: "DateTime.makeUnsafe(askedAt.wall + Duration.toMillis(policy.sendWithin))",
-    tests: [unit("attacks/WrongClocks")]
+    tests: [unit("submission/WrongClocks")]
   },
   {
     rule: "a clock that was set between two attempts allows no second one",
     file: "src/submission/attempts/attemptUntilSent.ts",
     from: "if (Math.abs(yield* clockSet(askedAt)) > longestSkew)",
     to: "if (Math.abs(yield* clockSet(askedAt)) > Infinity)",
-    tests: [unit("attacks/WrongClocks")]
+    tests: [unit("submission/WrongClocks")]
   },
   {
     rule: "a provider never uses a failure code of the gateway",
     file: "src/submission/providers/publicFailure.ts",
     from: "isGatewayFailureCode(valid.code) ?",
     to: "isGatewayFailureCode(code) ?",
-    tests: [unit("attacks/ForgedFailures")]
+    tests: [unit("submission/ForgedFailures")]
   },
   {
     rule: "the log never has the message of a provider",
     file: "src/submission/logOutcome.ts",
     from: "code: outcome.failure.code,",
     to: "code: outcome.failure.code, failure: outcome.failure.message,",
-    tests: [unit("attacks/ForgedFailures")]
+    tests: [unit("submission/ForgedFailures")]
   },
   {
     rule: "the admin listener answers only under its own names",
     file: "src/operator/AdminServer.ts",
     from: "if (!admits(request.headers)) return",
     to: "if (!admits(request.headers) && request.url === \"\") return",
-    tests: [system("attacks/AdminPort", "answers under loopback names with its port, and under allowed names")]
+    tests: [system("node/AdminPort", "answers under loopback names with its port, and under allowed names")]
   },
   {
     rule: "idle connections never close the admin listener",
     file: "src/node/http/AdminListener.ts",
     from: "makesRoom: true",
     to: "makesRoom: false",
-    tests: [system("attacks/AdminPort", "The admin listener answers each scrape")]
+    tests: [system("node/AdminPort", "The admin listener answers each scrape")]
   },
   {
     rule: "a stolen role takes only the connections of its pools",
     file: "src/services/sql/roles.ts",
     from: "pg_export_snapshot|pg_logical_emit_message|",
     to: "",
-    tests: [postgres("attacks/SharedResources", "writes no WAL, no large object and no snapshot by functions")]
+    tests: [postgres("services/SharedResources", "writes no WAL, no large object and no snapshot by functions")]
   },
   {
     rule: "roles that may write no message still confirm what they have seen",
     file: "src/services/sql/roles.ts",
     from: "EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO ${nameOf(naming, \"owner\")}', f);",
     to: "NULL;",
-    tests: [postgres("attacks/SharedResources", "may still confirm what it has seen")]
+    tests: [postgres("services/SharedResources", "may still confirm what it has seen")]
   },
   {
     rule: "of keys with one name only a few are tried",
     file: "src/oauth/KeySet.ts",
     from: "const mostTried = 4",
     to: "const mostTried = 400",
-    tests: [unit("attacks/SharedKeyNames")]
+    tests: [unit("oauth/SharedKeyNames")]
   },
   {
     rule: "a process that drains takes no new connection on a shared port",

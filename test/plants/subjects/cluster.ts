@@ -1,13 +1,13 @@
 /** Mistakes in the witness, in confirmed statements and in reads from standbys. */
 import { type Plant, postgres, system, unit } from "../Plant.ts"
 
-const witnessGate = "src/submission/WitnessGate.ts"
-const witnessVerifier = "src/submission/WitnessVerifier.ts"
-const verifications = "src/services/sql/SqlVerifications.ts"
+const witnessGate = "src/cluster/witness/WitnessedClaims.ts"
+const witnessVerifier = "src/cluster/witness/WitnessVerifier.ts"
+const verifications = "src/cluster/witness/SqlVerifications.ts"
 const fragments = "src/services/sql/queueFragments.ts"
-const store = "src/witness/PostgresWitness.ts"
+const store = "src/cluster/witness/PostgresWitness.ts"
 const replication = "migrations/0014_replication.sql"
-const connection = "src/node/postgres/ConfirmedConnection.ts"
+const connection = "src/cluster/confirmed/ConfirmedConnection.ts"
 
 export const cluster: ReadonlyArray<Plant> = [
   {
@@ -218,21 +218,21 @@ export const cluster: ReadonlyArray<Plant> = [
   },
   {
     rule: "a read of a standby is told only after its primary is confirmed",
-    file: "src/node/postgres/ReadIndex.ts",
+    file: "src/cluster/standbys/ReadIndex.ts",
     from: "Effect.tap(Effect.flatMap(primary.ask, read), () => primary.confirm)",
     to: "Effect.flatMap(Effect.tap(primary.ask, () => primary.confirm), read)",
     tests: [unit("node/ReadIndex")]
   },
   {
     rule: "a standby serves a read only with the mark of the timeline",
-    file: "src/node/postgres/makeHasReplayed.ts",
+    file: "src/cluster/standbys/StandbyReplay.ts",
     from: "(isHere) => isHere ? positionReached : Effect.succeed(false)",
     to: "() => positionReached",
     tests: [system("replication/StandbyReads", "of an earlier primary serves no read of its successor")]
   },
   {
     rule: "a shared question never begins before its call",
-    file: "src/node/postgres/makeShared.ts",
+    file: "src/cluster/confirmed/makeShared.ts",
     from: "    const served = waiting\n    waiting = []\n    Effect.runCallback(effect, {\n      onExit: (exit) => {\n",
     to:
       "    Effect.runCallback(effect, {\n      onExit: (exit) => {\n        const served = waiting\n        waiting = []\n",

@@ -5,6 +5,7 @@ const positions = "src/services/rules/changePosition.ts"
 const migration = "migrations/0010_change_feed.sql"
 const waits = "src/server/waits/Waits.ts"
 const watcher = "src/server/waits/ChangeWatcher.ts"
+const follower = "src/server/waits/ChangeFollower.ts"
 const lifecycle = "src/server/gate/Lifecycle.ts"
 
 export const feed: ReadonlyArray<Plant> = [
@@ -117,23 +118,25 @@ export const feed: ReadonlyArray<Plant> = [
   },
   {
     rule: "an effect starts only once the watcher knows where to begin",
-    file: watcher,
-    from: "    let token = yield* inTime(feed.now)\n    onStart()\n",
-    to: "    onStart()\n    let token = yield* inTime(feed.now)\n",
+    file: follower,
+    from:
+      "    let token = yield* inTime(feed.now)\n    if (hasTried.isOpen()) listener.onResume()\n    hasTried.openUnsafe()\n",
+    to:
+      "    if (hasTried.isOpen()) listener.onResume()\n    hasTried.openUnsafe()\n    let token = yield* inTime(feed.now)\n",
     tests: [unit("server/ChangeWatcher")]
   },
   {
     rule: "waiters from before a failure of the watcher always wake",
-    file: watcher,
-    from: "      if (hasTried.isOpen()) waiters.wakeAll()\n",
+    file: follower,
+    from: "    if (hasTried.isOpen()) listener.onResume()\n",
     to: "",
-    tests: [unit("server/ChangeWatcher")]
+    tests: [unit("server/ChangeWatcher"), unit("operator/console/EventsRoute")]
   },
   {
     rule: "a revocation ends a wait also while nothing changes",
     file: watcher,
-    from: "[watchChanges(hasTried), watchGrants]",
-    to: "[watchChanges(hasTried)]",
+    from: "    onResume: () => waiters.wakeAll(),\n    beside: watchGrants\n",
+    to: "    onResume: () => waiters.wakeAll()\n",
     tests: [unit("server/ChangeWatcher"), unit("server/Waits")]
   },
   {

@@ -22,7 +22,7 @@ export const grants: ReadonlyArray<Plant> = [
     tests: [
       postgres("services/ForbiddenStatements"),
       postgres("services/GrantsRevocation"),
-      postgres("attacks/ForgedDates")
+      postgres("services/ForgedDates")
     ]
   },
   {
@@ -50,7 +50,7 @@ export const grants: ReadonlyArray<Plant> = [
     file: tables,
     from: "OLD.registered_by_event_at IS NOT NULL OR NOT NEW.scopes @> OLD.scopes OR NEW.expires_at < OLD.expires_at",
     to: "OLD.registered_by_event_at IS NOT NULL OR NEW.expires_at < OLD.expires_at",
-    tests: [system("attacks/WidenedGrants", "lets a role that may not revoke only add")]
+    tests: [system("services/WidenedGrants", "lets a role that may not revoke only add")]
   },
   {
     rule: "grants are never deleted",
@@ -78,7 +78,7 @@ export const grants: ReadonlyArray<Plant> = [
     file: revocations,
     from: "NEW.revoked_at := greatest(date_trunc('milliseconds', clock_timestamp()), OLD.revoked_at);",
     to: "NEW.revoked_at := date_trunc('milliseconds', clock_timestamp());",
-    tests: [postgres("attacks/ForgedDates")]
+    tests: [postgres("services/ForgedDates")]
   },
   {
     rule: "revocations are never deleted",
@@ -106,7 +106,7 @@ export const grants: ReadonlyArray<Plant> = [
     file: functions,
     from: "PERFORM FROM grant_locks WHERE client_id = p_client FOR NO KEY UPDATE;",
     to: "PERFORM FROM grant_locks WHERE client_id = p_client FOR SHARE;",
-    tests: [system("attacks/OpenTransactions", "makes registrations that follow a revocation wait behind it")]
+    tests: [system("services/OpenTransactions", "makes registrations that follow a revocation wait behind it")]
   },
   {
     rule: "a revocation always covers grants of unknown time",
@@ -162,7 +162,7 @@ export const grants: ReadonlyArray<Plant> = [
     file: revocation,
     from: "for (const wait of [false, true]) {",
     to: "for (const wait of [true]) {",
-    tests: [system("attacks/OpenTransactions", "blocks only the revocation of the grant that it locked")]
+    tests: [system("services/OpenTransactions", "blocks only the revocation of the grant that it locked")]
   },
   {
     rule: "a revocation of one subject revokes no other subject",

@@ -5,8 +5,8 @@ const rescues = "src/services/sql/SqlRescues.ts"
 const holdsFile = "src/services/sql/SqlHolds.ts"
 const fragments = "src/services/sql/queueFragments.ts"
 const statusReads = "src/services/sql/SqlStatusReads.ts"
-const switchover = "src/services/sql/SqlSwitchover.ts"
-const guard = "src/services/sql/historyGuard.ts"
+const switchover = "src/cluster/SqlSwitchover.ts"
+const guard = "src/cluster/historyGuard.ts"
 
 export const holds: ReadonlyArray<Plant> = [
   {

@@ -1,5 +1,5 @@
 /** Mistakes in limits: of providers, which all workers share, and of clients, which never take the share of others. */
-import { type Plant, postgres, system, unit } from "../Plant.ts"
+import { type Plant, postgres, unit } from "../Plant.ts"
 
 const slots = "src/services/rules/providerSlots.ts"
 const sql = "src/services/sql/SqlProviderLimits.ts"
@@ -105,20 +105,20 @@ export const limits: ReadonlyArray<Plant> = [
     file: "src/server/gate/RateLimits.ts",
     from: "`${client_id} ${subject}`",
     to: "`${client_id}`",
-    tests: [system("attacks/RateLimits", "share their quota among all of their grants")]
+    tests: [unit("server/RateLimits", "share their quota among all of their grants")]
   },
   {
     rule: "only a trusted proxy names the address of a client",
     file: "src/server/gate/ClientAddress.ts",
     from: "while (forwarded !== \"\" && isTrusted(NetAddress.formatIp(address))) {",
     to: "while (forwarded !== \"\") {",
-    tests: [unit("server/TrustedProxies"), unit("attacks/Quotas")]
+    tests: [unit("server/TrustedProxies"), unit("server/Quotas")]
   },
   {
     rule: "a dropped bucket of a rate limit gives no more than its burst",
     file: "src/server/gate/RateLimitStore.ts",
     from: "const left = Math.min(limit, bucket.tokens - tokens)",
     to: "const left = bucket.tokens - tokens",
-    tests: [unit("attacks/Quotas")]
+    tests: [unit("server/Quotas")]
   }
 ]

@@ -183,7 +183,7 @@ export const operators: ReadonlyArray<Plant> = [
     file: "src/server/gate/TokenMask.ts",
     from: "  if (isEncodedToken(before)) return \"…\"\n",
     to: "",
-    tests: [unit("attacks/TokensInSpans"), postgres("server/Privacy")]
+    tests: [unit("server/TokensInSpans"), postgres("server/Privacy")]
   },
   {
     rule: "a confirmation counts only for the request that the person saw",
@@ -205,5 +205,12 @@ export const operators: ReadonlyArray<Plant> = [
     from: "const marks = /[<>&`]/gu",
     to: "const marks = /[<&`]/gu",
     tests: [unit("mcp/QuotedText")]
+  },
+  {
+    rule: "no two files of the source import each other",
+    file: "src/services/sql/listBlockers.ts",
+    from: "\"../../domain/GrantsBlocked.ts\"",
+    to: "\"../GrantBlockers.ts\"",
+    tests: [unit("architecture", "no two files import each other")]
   }
 ]

@@ -34,7 +34,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     file: outcomesFile,
     from: "    AND coalesce(o.reference = $7, true)\n",
     to: "",
-    tests: [postgres("services/Outcomes"), postgres("attacks/ForeignEvidence")]
+    tests: [postgres("services/Outcomes"), postgres("services/ForeignEvidence")]
   },
   {
     rule: "a batch of outcomes is applied only at the revisions of the claims",
@@ -63,7 +63,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     from: "findContradiction(names, { id, reference: null })",
     to: "findContradiction({ ...names, operation_id: id }, { id, reference: null })",
     tests: [
-      postgres("attacks/ForeignEvidence", "is indeterminate if the answer to a submission names another operation id")
+      postgres("services/ForeignEvidence", "is indeterminate if the answer to a submission names another operation id")
     ]
   },
   {
@@ -99,7 +99,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     file: decision,
     from: "  return contradiction === null ? decideByRule",
     to: "  return contradiction?.member !== \"operation_id\" ? decideByRule",
-    tests: [postgres("attacks/ForeignEvidence", "is only a review if a status read names another operation id")]
+    tests: [postgres("services/ForeignEvidence", "is only a review if a status read names another operation id")]
   },
   {
     rule: "after a revocation the worker never begins another attempt",
@@ -107,7 +107,7 @@ export const outcomes: ReadonlyArray<Plant> = [
     from:
       "  if (mayStillSend === false) return yield* new AuthorizationRevoked()\n  if (mayStillSend === true && (yield*",
     to: "  if (mayStillSend !== null && (yield*",
-    tests: [postgres("attacks/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")]
+    tests: [postgres("services/PaymentsAfterRevocation", "and no byte of it reaches the provider that comes up later")]
   },
   {
     rule: "without an answer of the database the worker never begins another attempt",
@@ -116,7 +116,7 @@ export const outcomes: ReadonlyArray<Plant> = [
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), null)",
     to:
       "Effect.as(logFailure(\"Could not ask whether an operation may still be sent; it is not sent for now\", cause), true)",
-    tests: [postgres("attacks/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
+    tests: [postgres("services/PaymentsAfterRevocation", "it sends nothing while the store does not answer")]
   },
   {
     rule: "no attempt begins after the send deadline",

@@ -70,7 +70,7 @@ export const reads: ReadonlyArray<Plant> = [
     file: onPrimary,
     from: "export const onPrimary = \"(SELECT pg_current_wal_insert_lsn()) IS NOT NULL\"",
     to: "export const onPrimary = \"true\"",
-    tests: [system("attacks/ReadsInRecovery")]
+    tests: [system("services/ReadsInRecovery")]
   },
   {
     rule: "a promoted server never answers as a standby",

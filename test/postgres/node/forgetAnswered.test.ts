@@ -7,7 +7,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Fiber, Schema } from "effect"
 import * as net from "node:net"
 import { Database } from "../../../src/node/postgres/Database.ts"
-import { forgetAnswered } from "../../../src/node/postgres/forgetAnswered.ts"
+import { forgetAnswered } from "../../../src/node/postgres/driver/forgetAnswered.ts"
 import { gatewayDatabase } from "../../fixtures/GatewayDatabase.ts"
 import { serverAddress, TestDatabase } from "../../fixtures/TestDatabase.ts"
 

@@ -36,7 +36,10 @@ const issueAll = Effect.suspend(() => {
 })
 
 const find = (grant: GrantIdentity, key: IdempotencyKey) =>
-  OperationStore.use((store) => store.list(grant, { ...everything, key }))
+  Effect.map(
+    OperationStore.use((store) => store.list(grant, { ...everything, key })),
+    ({ next, operations }) => ({ operations, next })
+  )
 
 /** A request of one of the eight grants, under one of four keys. */
 const Request = Schema.Struct({

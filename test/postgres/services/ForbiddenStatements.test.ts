@@ -54,7 +54,7 @@ const forbidden: Readonly<Record<string, string>> = {
     "DO $$BEGIN ALTER TABLE operation_history DISABLE TRIGGER USER; TRUNCATE operations CASCADE; END$$",
   "truncate operations alone": "TRUNCATE operations",
   "change the key of an operation, which its history has":
-    "UPDATE operations SET id = uuidv7(), client_id = :otherClient, grant_id = :other WHERE id = :accepted",
+    "UPDATE operations SET id = '01890000-0000-7000-8000-000000000000', client_id = :otherClient, grant_id = :other WHERE id = :accepted",
   "truncate operations by way of their clients": "TRUNCATE clients CASCADE",
   "truncate operations by way of their grants": "TRUNCATE grants CASCADE",
   "truncate operations by way of their provider connections": "TRUNCATE provider_connections CASCADE",

@@ -80,7 +80,7 @@ conformance("registering a grant of an authorization server", (it) => {
       assert.deepStrictEqual(fieldsOf(unknown), { _tag: "GrantUnknown" })
       yield* register(registration)
       const { operation } = yield* accept(identity)
-      assert.deepStrictEqual(yield* store.find(identity, operation.id), operation)
+      assert.deepStrictEqual((yield* store.find(identity, operation.id)).operation, operation)
     }))
 
   it.effect("changes nothing when it is repeated", () =>

@@ -12,7 +12,7 @@ import { gatherMaterials } from "./Materials.ts"
 import { proofVariants } from "./ProofVariants.ts"
 import { assertAllAccepted, assertAllRefused, verifierOf } from "./Verdicts.ts"
 
-/** Together with the tokens (`TokenVariants.test.ts`): 100,000 in `npm run test:thorough`. */
+/** Together with the tokens (`TokenVariants.test.ts`): 100,000 with `TEST_THOROUGH=1`. */
 const count = rounds(4000, 20_000)
 
 /** Changes to a valid DPoP proof that keep it valid. Built at use, because a DPoP proof ages while other tests run. */

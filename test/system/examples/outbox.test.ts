@@ -11,7 +11,7 @@ import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { urlOf } from "../../fixtures/CommandLine.ts"
 import { accept, drive, issue, PostgresServices } from "../../fixtures/Ledger.ts"
 import { createDatabase, layerFor, Platform } from "../../fixtures/TestDatabase.ts"
-import { type Dice, makeDice } from "../chaos/Dice.ts"
+import { type Dice, makeDice } from "../faults/kit/Dice.ts"
 import { startOutbox } from "./outboxProcess.ts"
 import { type Answer, lastOf, type Receiver, startReceiver, wentBack } from "./outboxReceiver.ts"
 

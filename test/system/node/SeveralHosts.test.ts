@@ -9,9 +9,9 @@ import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { once } from "node:events"
 import { type AddressInfo, createServer, type Socket } from "node:net"
 import { type Cluster, port, username } from "../../../src/node/embedded/Cluster.ts"
-import * as PoolClient from "../../../src/node/postgres/PoolClient.ts"
-import { openPrimaryPool } from "../../../src/node/postgres/primaryPool.ts"
-import * as ReaderClient from "../../../src/node/postgres/ReaderClient.ts"
+import * as PoolClient from "../../../src/node/postgres/driver/PoolClient.ts"
+import { openPrimaryPool } from "../../../src/node/postgres/driver/primaryPool.ts"
+import * as ReaderClient from "../../../src/node/postgres/driver/ReaderClient.ts"
 import { newCluster, runServer, servicesOn, standbyOf } from "../../fixtures/OwnServer.ts"
 
 interface Host {

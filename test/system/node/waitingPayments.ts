@@ -12,7 +12,7 @@ const TellingStore = Layer.effect(
   Effect.map(OperationStore, (store) =>
     OperationStore.of({
       ...store,
-      findEncoded: (...read) => Effect.tap(store.findEncoded(...read), () => print("a request has read"))
+      find: (...read) => Effect.tap(store.find(...read), () => print("a request has read"))
     }))
 )
 
@@ -22,7 +22,7 @@ const TellingFeed = Layer.effect(
     OperationFeed.of({
       ...feed,
       now: Effect.tap(feed.now, () => print("the watcher starts")),
-      sinceEncoded: (...read) => Effect.tap(feed.sinceEncoded(...read), () => print("a request has read")),
+      since: (...read) => Effect.tap(feed.since(...read), () => print("a request has read")),
       sinceInLedger: (...read) => Effect.tap(feed.sinceInLedger(...read), () => print("the watcher has read"))
     }))
 )

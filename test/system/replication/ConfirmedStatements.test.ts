@@ -7,8 +7,8 @@ import { Cause, Effect, Exit, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Cluster } from "../../../src/node/embedded/Cluster.ts"
 import { QueueServices, ReadServices, WriteServices } from "../../../src/node/GatewayServices.ts"
-import * as PoolClient from "../../../src/node/postgres/PoolClient.ts"
-import * as ReaderClient from "../../../src/node/postgres/ReaderClient.ts"
+import * as PoolClient from "../../../src/node/postgres/driver/PoolClient.ts"
+import * as ReaderClient from "../../../src/node/postgres/driver/ReaderClient.ts"
 import { OperationLedger } from "../../../src/services/OperationLedger.ts"
 import { OperationStore } from "../../../src/services/OperationStore.ts"
 import { Readiness } from "../../../src/services/Readiness.ts"
@@ -243,7 +243,7 @@ describe("A gateway whose statements must be confirmed", () => {
         assert.isAtMost(left!.n, 2)
         yield* servers.nameStandbys("standby")
         yield* Effect.retry(readiness.check, Schedule.spaced("50 millis"))
-        assert.strictEqual((yield* store.find(identity, operation.id)).state, "submitting")
+        assert.strictEqual((yield* store.find(identity, operation.id)).operation.state, "submitting")
       }).pipe(Effect.provide(services))
     }).pipe(Effect.scoped), 90_000)
 

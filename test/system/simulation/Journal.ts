@@ -26,7 +26,7 @@ export class JournaledMap<K, V> extends Map<K, V> {
   }
 }
 
-export class Journal extends MemoryRecords {
+export class Journal extends MemoryRecords<MemoryRecord> {
   readonly #entries: Array<Entry> = []
   readonly #now: () => number
   readonly #committed: Commit

@@ -1,8 +1,8 @@
 /** Possible mistakes about the witness, one for each premise of the argument in docs/postgresql.md. */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import type { WitnessStore } from "../../../src/cluster/witness/Witness.ts"
 import type { ClaimBatch } from "../../../src/domain/ClaimBatch.ts"
-import type { WitnessStore } from "../../../src/witness/Witness.ts"
 import type { Queue } from "../../fixtures/QueueServices.ts"
 import { witnessed } from "./Circumstances.ts"
 import { databaseTime } from "./Force.ts"

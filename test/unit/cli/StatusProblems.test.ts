@@ -3,8 +3,8 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { findProblems } from "../../../src/cli/status/findProblems.ts"
+import type { LedgerFiguresNow, SeenWorker } from "../../../src/domain/FiguresForm.ts"
 import type { ProviderName } from "../../../src/domain/Grant.ts"
-import type { LedgerFiguresNow, SeenWorker } from "../../../src/services/LedgerFigures.ts"
 import { alerts } from "../../fixtures/Deployed.ts"
 import { before, now } from "../../fixtures/OperatorViews.ts"
 

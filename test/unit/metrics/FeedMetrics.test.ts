@@ -21,7 +21,6 @@ describe("The metrics of the change feed", () => {
     let isDown = false
     const feed: OperationFeed["Service"] = {
       since: unused,
-      sinceEncoded: unused,
       now: Effect.succeed(token),
       sinceInLedger: () =>
         Effect.suspend(() =>

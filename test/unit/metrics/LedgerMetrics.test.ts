@@ -3,9 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Metric } from "effect"
 import { PrometheusMetrics } from "effect/observability"
 import { TestClock } from "effect/testing"
+import type { LedgerFiguresNow } from "../../../src/domain/FiguresForm.ts"
 import type { ProviderName } from "../../../src/domain/Grant.ts"
 import * as LedgerMetrics from "../../../src/metrics/LedgerMetrics.ts"
-import type { LedgerFiguresNow } from "../../../src/services/LedgerFigures.ts"
 import { parseScrape } from "../../fixtures/Scrape.ts"
 
 const bank = (name: string) => name as ProviderName

@@ -5,8 +5,8 @@
 import type { PgConnection, PgPool } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
-import { makeUseReadIndex } from "../../../src/node/postgres/ReadIndex.ts"
-import { walPosition } from "../../../src/node/postgres/walPosition.ts"
+import { makeUseReadIndex } from "../../../src/cluster/standbys/ReadIndex.ts"
+import { walPosition } from "../../../src/cluster/standbys/walPosition.ts"
 
 type Row = Readonly<Record<string, unknown>>
 type Answer = { readonly rows: ReadonlyArray<Row> }

@@ -29,7 +29,7 @@ import { StoreUnavailable } from "../../../src/services/StoreUnavailable.ts"
 import { GrantVerifier } from "../../../src/services/verification/GrantVerifier.ts"
 import { compare, frozenAt, openBothWays } from "../../fixtures/BothWays.ts"
 import { rounds } from "../../fixtures/Effort.ts"
-import { emptyFeed, fixedIdentity, operationWith, storeOf } from "../../fixtures/HttpFixed.ts"
+import { emptyFeed, fixedIdentity, operationWith, type Reads, storeOf } from "../../fixtures/HttpFixed.ts"
 import { conversations } from "../../fixtures/HttpReads.ts"
 
 const internals = new Error("postgres://gateway:hunter2@10.0.0.7/ledger")
@@ -112,7 +112,7 @@ const operations = new Map(changes.map((change, index) => {
 
 const sound = [...operations.values()].filter(({ revision }) => revision > 0)
 
-const find: OperationStore["Service"]["find"] = ({ subject }, id) =>
+const find: Reads["find"] = ({ subject }, id) =>
   inTurn(subject, (): Effect.Effect<Operation, OperationNotFound | GrantRefusal | StoreUnavailable> => {
     const outcome = outcomes[nameOf(subject)]
     if (outcome !== undefined) return outcome()
@@ -120,7 +120,7 @@ const find: OperationStore["Service"]["find"] = ({ subject }, id) =>
     return operation === undefined ? Effect.fail(new OperationNotFound({ id })) : Effect.succeed(operation)
   })
 
-const list: OperationStore["Service"]["list"] = ({ subject }) =>
+const list: Reads["list"] = ({ subject }) =>
   inTurn(subject, () => {
     const name = nameOf(subject)
     const outcome = outcomes[name]

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { InvalidDatabaseUrl, readDatabaseUrl } from "../../../src/node/postgres/databaseUrl.ts"
+import { InvalidDatabaseUrl, readDatabaseUrl } from "../../../src/node/postgres/driver/databaseUrl.ts"
 
 const problemOf = (url: string): string => {
   try {

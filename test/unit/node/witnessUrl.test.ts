@@ -1,8 +1,8 @@
 /** WITNESS: what it may be, and that a mistake in it is refused without a secret in the message. */
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted } from "effect"
-import { InvalidSetting } from "../../../src/node/process/InvalidSetting.ts"
-import { readWitnessUrl } from "../../../src/node/process/witnessUrl.ts"
+import { readWitnessUrl } from "../../../src/cluster/witness/witnessUrl.ts"
+import { InvalidSetting } from "../../../src/node/settings/InvalidSetting.ts"
 
 const refusal = (url: string): string => {
   try {

@@ -39,7 +39,6 @@ const makeLedger = () => {
     })
   const feed: OperationFeed["Service"] = {
     since: unused,
-    sinceEncoded: unused,
     now: run("now", () => String(ledger.changes.length) as ChangeToken),
     sinceInLedger: (after) =>
       run("since", () => {
@@ -51,9 +50,7 @@ const makeLedger = () => {
   }
   const store: OperationStore["Service"] = {
     find: unused,
-    findEncoded: unused,
     list: unused,
-    listEncoded: unused,
     refused: (grants) =>
       run("refused", () => {
         ledger.asked = grants

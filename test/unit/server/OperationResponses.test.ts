@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
 import { OperationList } from "../../../src/api/OperationsApi.ts"
-import { encodeOperation, encodePage } from "../../../src/domain/EncodedOperation.ts"
+import { encodeOperation, encodeOperations } from "../../../src/domain/EncodedOperation.ts"
 import { Operation } from "../../../src/domain/Operation.ts"
 import { listResponse, readResponse } from "../../../src/server/reads/OperationResponses.ts"
 import { fixedId, fixedToken as token, operationWith, withServices } from "../../fixtures/HttpFixed.ts"
@@ -86,9 +86,9 @@ describe("The response of a list", () => {
     Effect.gen(function*() {
       for (const next_page_token of [null, "MS4x_-"]) {
         for (let count = 0; count <= operations.length; count++) {
-          const page = { operations: operations.slice(0, count), next: null }
-          const { body } = listResponse(yield* encodePage(page), next_page_token)
-          const list = { operations: page.operations, next_page_token }
+          const encoded = yield* encodeOperations(operations.slice(0, count))
+          const { body } = listResponse({ page: { ...encoded, next: null }, nextPageToken: next_page_token })
+          const list = { operations: encoded.operations, next_page_token }
           assert.strictEqual(body, JSON.stringify(Schema.encodeSync(OperationList)(list)))
         }
       }

@@ -81,7 +81,7 @@ const openProcess = Effect.fnUntraced(function*(
     { id }: Operation,
     seconds: number,
     isMet: (found: EncodedOperation) => boolean
-  ) => until({ grant, seconds, topic: topicOfOperation(id) }, read(store.findEncoded(grant, id)), isMet)
+  ) => until({ grant, seconds, topic: topicOfOperation(id) }, read(store.find(grant, id)), isMet)
   const operation = (...[grant, ...wait]: Parameters<typeof untilMet>) =>
     serve(grant.client_id, untilMet(grant, ...wait))
   /** Waits until the operation has another revision. */
@@ -110,7 +110,7 @@ const openProcess = Effect.fnUntraced(function*(
     )
   /** Waits until the operation is terminal, by reads that may be slow. */
   const endSlowly = (grant: GrantIdentity, { id }: Operation, seconds: number) => {
-    const find = read(store.findEncoded(grant, id))
+    const find = read(store.find(grant, id))
     const wait = { grant, seconds, topic: topicOfOperation(id) }
     return serve(grant.client_id, until(wait, find, ({ terminal }) => terminal, find))
   }

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { isBehind, type LedgerPlace } from "../../../src/services/sql/historyGuard.ts"
+import { isBehind, type LedgerPlace } from "../../../src/cluster/historyGuard.ts"
 
 interface State {
   readonly place: LedgerPlace

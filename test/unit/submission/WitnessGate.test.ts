@@ -4,12 +4,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
+import { makeMemoryWitness } from "../../../src/cluster/witness/MemoryWitness.ts"
+import { Witness, type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
+import { makeWitnessGate } from "../../../src/cluster/witness/WitnessedClaims.ts"
 import type { ClaimBatch, WitnessState } from "../../../src/domain/ClaimBatch.ts"
 import type { Claim } from "../../../src/domain/Submission.ts"
 import { Verifications } from "../../../src/services/Verifications.ts"
-import { makeWitnessGate } from "../../../src/submission/WitnessGate.ts"
-import { makeMemoryWitness } from "../../../src/witness/MemoryWitness.ts"
-import { Witness, type WitnessStore, WitnessUnavailable } from "../../../src/witness/Witness.ts"
 
 const epoch = "00000000-0000-4000-8000-000000000001"
 const agreed: WitnessState = { epoch, life: "life", isCurrent: true, age: 0, isReleaseDue: false }

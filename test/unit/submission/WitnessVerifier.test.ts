@@ -5,14 +5,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Layer, Logger } from "effect"
 import { TestClock } from "effect/testing"
+import { Witness, WitnessPolicy, type WitnessStore, WitnessUnavailable } from "../../../src/cluster/witness/Witness.ts"
+import * as WitnessVerifier from "../../../src/cluster/witness/WitnessVerifier.ts"
 import {
   checkpointOf,
   type ClaimBatch,
   type VerificationResult,
   type WitnessState
 } from "../../../src/domain/ClaimBatch.ts"
-import * as WitnessVerifier from "../../../src/submission/WitnessVerifier.ts"
-import { Witness, WitnessPolicy, type WitnessStore, WitnessUnavailable } from "../../../src/witness/Witness.ts"
 import { type Queue, queueContext } from "../../fixtures/QueueServices.ts"
 
 const life = "life"

@@ -1,0 +1,117 @@
+/**
+ * Reads from standbys: never stale, and durable. `ReadIndex` has the rule, and docs/postgresql.md explains it. What a standby cannot serve,
+ * the primary does.
+ */
+import type * as PgPool from "@effect/sql-pg/PgPool"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
+import type { Borrower, Connection } from "effect/sql/SqlConnection"
+import type { SqlError } from "effect/sql/SqlError"
+import type { MovedReads } from "../../metrics/PoolMetrics.ts"
+import { SessionConnection } from "../../node/postgres/driver/SessionConnection.ts"
+import { sqlState } from "../../services/StoreUnavailable.ts"
+import { ReadConnection } from "./ReadConnection.ts"
+import type { UseReadIndex } from "./ReadIndex.ts"
+import { makeHasReplayed } from "./StandbyReplay.ts"
+
+/** Milliseconds that a standby has for a read. The primary needs the rest of the deadline of the request. */
+const patience = 800
+
+/** Of a server (`statement_timeout`), in milliseconds: shorter, so that the session stays usable. */
+export const standbyStatementTimeout = 600
+
+/** Milliseconds between two looks at a standby that is left alone. */
+const rest = 1000
+
+/** Why a standby does not serve a read. */
+class StandbyFailed extends Data.TaggedError("StandbyFailed")<{
+  readonly reason: "behind" | "failed"
+  /** Whether the next reads would fail as well. */
+  readonly isLasting: boolean
+}> {}
+
+const behind = new StandbyFailed({ reason: "behind", isLasting: true })
+
+const silent = new StandbyFailed({ reason: "failed", isLasting: true })
+
+/** A statement that conflicted with the replay, or took too long, says nothing of the next one. */
+const failureOf = (error: StandbyFailed | SqlError) =>
+  error instanceof StandbyFailed
+    ? error
+    : new StandbyFailed({ reason: "failed", isLasting: !["40001", "57014"].includes(sqlState(error)) })
+
+/** A pool of sessions of standbys. */
+export interface StandbyReads {
+  /** Lends connections that read on a standby what it may serve, and everything else on the primary. */
+  readonly before: (primary: Borrower) => Borrower
+}
+
+type Run<A> = (connection: Connection) => Effect.Effect<A, SqlError>
+
+/**
+ * Reads on the sessions of `pool`. A standby that fails, or that is behind, is left alone until it has replayed an index again. Until then the
+ * reads go to the primary, at no cost.
+ */
+export const makeStandbyReads = Effect.fnUntraced(function*(
+  useReadIndex: UseReadIndex,
+  pool: PgPool.PgPool,
+  moved: MovedReads
+): Effect.fn.Return<StandbyReads, never, Scope.Scope> {
+  const scope = yield* Effect.scope
+  const hasReplayed = makeHasReplayed()
+  let isResting = false
+
+  /** Another session may lead to another standby. */
+  const leave = (session: Parameters<PgPool.PgPool["invalidate"]>[0]) => ({ isLasting }: StandbyFailed) =>
+    isLasting ? pool.invalidate(session) : Effect.void
+
+  const onStandby = <A>(run: Run<A>): Effect.Effect<A, StandbyFailed | SqlError> =>
+    useReadIndex(({ mark, position }) =>
+      mark === null ? Effect.fail(behind) : pool.use((session) =>
+        Effect.flatMap(
+          hasReplayed(session, mark, position),
+          (is): Effect.Effect<A, StandbyFailed | SqlError> =>
+            is ? run(new SessionConnection(session)) : Effect.fail(behind)
+        ).pipe(
+          Effect.mapError(failureOf),
+          Effect.tapError(leave(session))
+        )
+      ).pipe(
+        Effect.mapError(failureOf),
+        Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(silent) })
+      )
+    )
+
+  const tryAgain = Effect.retry(Effect.delay(onStandby(() => Effect.void), rest), Schedule.forever).pipe(
+    Effect.andThen(Effect.sync(() => {
+      isResting = false
+    }))
+  )
+
+  const restAfter = ({ isLasting }: StandbyFailed) => {
+    if (!isLasting || isResting) return Effect.void
+    isResting = true
+    return Effect.forkIn(tryAgain, scope)
+  }
+
+  const first = <A>(onPrimary: Effect.Effect<A, SqlError>, run: Run<A>): Effect.Effect<A, SqlError> =>
+    Effect.suspend(() => {
+      if (isResting) {
+        moved.resting++
+        return onPrimary
+      }
+      return Effect.catchTag(onStandby(run), "StandbyFailed", (failed) => {
+        moved[failed.reason]++
+        return Effect.andThen(restAfter(failed), onPrimary)
+      })
+    })
+
+  return {
+    before: (primary) => {
+      const connection = new ReadConnection(primary, first)
+      return (run) => run(connection)
+    }
+  }
+})

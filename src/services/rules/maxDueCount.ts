@@ -1,2 +1,0 @@
-/** The largest `count` of due work in `LedgerFigures`. It stands for this many operations or more. */
-export const maxDueCount = 1000

@@ -1,0 +1,43 @@
+/**
+ * Workers open new connections to the database when a firewall drops the old ones silently. The test drops them with a
+ * proxy, and waits for the next operation.
+ */
+import { assert, it } from "@effect/vitest"
+import { Effect, Layer, Schedule } from "effect"
+import { IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import { issueGrants } from "../kit/Clients.ts"
+import { readLedger } from "../kit/Evidence.ts"
+import { Platform } from "../kit/Platform.ts"
+import { clients, everyoneWorks, makeScene } from "./Chaos.ts"
+
+const stateOf = (key: string) =>
+  Effect.map(readLedger, ({ operations }) => operations.find((operation) => operation.key === key)?.state)
+
+/** Milliseconds: much longer than a worker's pool keeps a connection, and shorter than the retransmissions of TCP. */
+const silence = 60_000
+
+it.live(
+  "workers open new connections to the database when a firewall has dropped the old ones silently",
+  () =>
+    Effect.gen(function*() {
+      const scene = yield* makeScene({ operations: 1, faults: 0, seed: "forgotten", duration: 60 })
+      yield* everyoneWorks(scene)
+      const [grant] = yield* issueGrants.pipe(
+        Effect.provide(Layer.fresh(Grants.layer.pipe(Layer.provide(scene.direct), Layer.provideMerge(Platform))))
+      )
+      for (const { databaseLink } of scene.crew.workers) databaseLink.strike("forgotten", silence)
+      const struckAt = Date.now()
+      yield* OperationLedger.use((ledger) =>
+        ledger.accept(grant!.identity, { type: "payment", key: IdempotencyKey.make("after"), payload: {} })
+      ).pipe(Effect.provide(clients(scene)))
+      yield* stateOf("after").pipe(
+        Effect.repeat({ until: (state) => state !== "accepted", schedule: Schedule.spaced("100 millis") }),
+        Effect.timeout(silence),
+        Effect.provide(Layer.fresh(scene.direct))
+      )
+      assert.isBelow(Date.now() - struckAt, silence / 2)
+    }).pipe(Effect.scoped),
+  120_000
+)

@@ -1,0 +1,126 @@
+/**
+ * The clients of the ledger. They repeat each request under its key until an answer arrives, repeat some answered
+ * requests, and cancel some operations.
+ */
+import { Duration, Effect, Schedule, type Schema } from "effect"
+import {
+  ClientId,
+  type GrantIdentity,
+  operationsRead,
+  PairwiseSubject,
+  ProviderName,
+  ResourceOwner
+} from "../../../../src/domain/Grant.ts"
+import { IdempotencyKey } from "../../../../src/domain/Idempotency.ts"
+import type { Instruction } from "../../../../src/sandbox/SandboxOutcome.ts"
+import { Grants } from "../../../../src/services/Grants.ts"
+import { OperationLedger } from "../../../../src/services/OperationLedger.ts"
+import type { Dice } from "./Dice.ts"
+import { type ChaosProvider, providerNames, providers } from "./Plan.ts"
+
+/** The answers of the ledger to all repetitions of one request. */
+export interface Acceptance {
+  readonly key: string
+  /** Distinct ids of the answers: more than one would be two operations for one key. */
+  readonly ids: ReadonlySet<string>
+  /** Answers that report the request as the one that created the operation. */
+  readonly created: number
+}
+
+const clientsAtOnce = 16
+
+/** The owner that a client acts for, and the provider. */
+export interface ChaosGrant {
+  readonly identity: GrantIdentity
+  readonly provider: ChaosProvider
+}
+
+/** One grant for each owner and provider. */
+export const issueGrants = Effect.gen(function*() {
+  const grants = yield* Grants
+  const owners = Array.from({ length: 4 }, (_, index) => `owner-${index}`)
+  return yield* Effect.forEach(
+    owners.flatMap((owner) => providerNames.map((provider) => ({ owner, provider }))),
+    ({ owner, provider }) =>
+      Effect.map(
+        grants.issue({
+          resource_owner: ResourceOwner.make(owner),
+          subject: PairwiseSubject.make(`subject-of-${owner}`),
+          client_id: ClientId.make("agent"),
+          provider: ProviderName.make(provider),
+          scopes: [operationsRead],
+          expires_in: Duration.hours(24)
+        }),
+        ({ grant: { client_id, grant_id, subject } }): ChaosGrant => ({
+          provider,
+          identity: { grant_id, client_id, subject }
+        })
+      )
+  )
+})
+
+/**
+ * A few stay pending for ever, so that some operations stay unsettled. A flapping status is "not found" at any
+ * time, which contradicts the documentation of a provider with a window.
+ */
+const instruct = (dice: Dice, provider: ChaosProvider): Instruction => ({
+  ...dice.roll() < 0.002 && { outcome: "pending" },
+  ...providers[provider] !== null && { faults: { flapping_status: false } }
+})
+
+export interface AcceptingOptions {
+  readonly grants: ReadonlyArray<ChaosGrant>
+  readonly dice: Dice
+  /** Milliseconds from the request with this number, from 0, to the next; null if there is no such request. */
+  readonly pause: (index: number) => number | null
+  readonly acceptances: Array<Acceptance>
+}
+
+/** Sends all requests. Late ones follow at once. */
+export const acceptAll = Effect.fnUntraced(function*({ acceptances, dice, grants, pause }: AcceptingOptions) {
+  const ledger = yield* OperationLedger
+  let next = 0
+  let due = Date.now()
+
+  const acceptOnce = Effect.fnUntraced(function*(index: number) {
+    const key = `request-${index}`
+    const ids = new Set<string>()
+    let created = 0
+    const { identity, provider } = grants[dice.below(grants.length)]!
+    const payload: Schema.Json = { amount: `${dice.below(10_000)}.00`, sandbox: instruct(dice, provider) }
+    const ask = ledger.accept(identity, { type: "payment", key: IdempotencyKey.make(key), payload }).pipe(
+      Effect.timeout("1500 millis"),
+      // It is unknown whether the request was recorded.
+      Effect.retry({ while: retryable, schedule: Schedule.spaced("100 millis") }),
+      Effect.tap((accepted) =>
+        Effect.sync(() => {
+          ids.add(accepted.operation.id)
+          if (accepted.created) created++
+        })
+      )
+    )
+    const { operation } = yield* ask
+    if (dice.roll() < 0.05) yield* ask
+    acceptances.push({ key, ids, created })
+    if (dice.roll() < 0.01) {
+      yield* Effect.ignore(Effect.timeout(ledger.cancel(operation.id, { by: "client" }), "1500 millis"))
+    }
+  })
+
+  const client = Effect.gen(function*() {
+    while (true) {
+      const index = next
+      const after = pause(index)
+      if (after === null) return
+      const at = due
+      next++
+      due += after
+      yield* Effect.sleep(Math.max(0, at - Date.now()))
+      yield* acceptOnce(index)
+    }
+  })
+  yield* Effect.all(Array.from({ length: clientsAtOnce }, () => client), { concurrency: "unbounded", discard: true })
+})
+
+const retryable = (error: { readonly _tag: string }): boolean =>
+  error._tag === "StoreUnavailable" || error._tag === "TimeoutError"

@@ -1,0 +1,81 @@
+/** The evidence of a run, for the judge. */
+import { Effect, type Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import type { OperationState } from "../../../../src/domain/Operation.ts"
+import type { Receipt } from "../../../../src/sandbox/Record.ts"
+import type { Truth } from "../../../../src/sandbox/Submissions.ts"
+import type { Injected } from "../chaos/Injector.ts"
+import type { Acceptance } from "./Clients.ts"
+import type { Outage } from "./Postgres.ts"
+import type { Sample } from "./Sampler.ts"
+
+/** An operation in the ledger at the end of the run. */
+export interface FinalOperation {
+  readonly id: string
+  readonly key: string
+  readonly provider: string
+  readonly state: OperationState
+  readonly revision: number
+  readonly failure_code: string | null
+  /** When the operation is due next. */
+  readonly due_at: Date | null
+}
+
+/** A row of the history. */
+export interface Step {
+  readonly operation_id: string
+  readonly revision: number
+  readonly from_state: OperationState | null
+  readonly to_state: OperationState
+  readonly at: Date
+  readonly evidence: Schema.Json
+}
+
+export interface Evidence {
+  /** The requested numbers of operations and faults. */
+  readonly asked: { readonly operations: number; readonly faults: number }
+  /** The answers that the clients got. */
+  readonly acceptances: ReadonlyArray<Acceptance>
+  /** The final operations in the ledger. */
+  readonly operations: ReadonlyArray<FinalOperation>
+  /** History rows by operation, oldest first. */
+  readonly history: ReadonlyArray<Step>
+  /** Operations whose claim a worker returned. They wait in `submitting` until another worker takes them over. */
+  readonly returned: ReadonlySet<string>
+  /** The provider's record. */
+  readonly receipts: ReadonlyArray<Receipt>
+  readonly truths: ReadonlyArray<Truth>
+  /** How often each idempotency key was sent over the network. */
+  readonly sent: ReadonlyMap<string, number>
+  readonly injected: ReadonlyArray<Injected>
+  readonly samples: ReadonlyArray<Sample>
+  /** Periods in which no statement could succeed. */
+  readonly outages: ReadonlyArray<Outage>
+  /** Workers that ended without an order, and loops that died in workers that continued. */
+  readonly deaths: ReadonlyArray<string>
+  readonly workerStarts: number
+}
+
+/** Notes each operation whose claim is returned: the history has transitions only. */
+export const noteReturns = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`CREATE TABLE returned_claims (operation_id uuid)`
+  yield* sql`
+    CREATE FUNCTION note_return() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN INSERT INTO returned_claims VALUES (NEW.id); RETURN NULL; END $$`
+  yield* sql`
+    CREATE TRIGGER note_return AFTER UPDATE ON operations FOR EACH ROW
+    WHEN (OLD.return_reason IS NULL AND NEW.return_reason IS NOT NULL) EXECUTE FUNCTION note_return()`
+})
+
+/** Reads the operations and the history of the ledger, and which claims were returned. */
+export const readLedger = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const operations = yield* sql<FinalOperation>`
+    SELECT id, idempotency_key AS key, provider, state, revision, failure_code, due_at FROM operations`
+  const history = yield* sql<Step>`
+    SELECT operation_id, revision, from_state, to_state, at, evidence FROM operation_history
+    ORDER BY operation_id, revision`
+  const returned = yield* sql<{ readonly operation_id: string }>`SELECT operation_id FROM returned_claims`
+  return { operations, history, returned: new Set(returned.map(({ operation_id }) => operation_id)) }
+})

@@ -1,0 +1,189 @@
+/**
+ * The judge of a chaos run reports every broken rule, and nothing else. The tests give it evidence of a correct run and
+ * change one fact each.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { SubmissionKey } from "../../../../src/sandbox/Protocol.ts"
+import type { Receipt } from "../../../../src/sandbox/Record.ts"
+import type { Evidence, FinalOperation, Step } from "./Evidence.ts"
+import { hasPassed } from "./Figure.ts"
+import { judge } from "./Judge.ts"
+import { crashPoints } from "./Plan.ts"
+import type { Sample } from "./Sampler.ts"
+
+const at = (milliseconds: number) => new Date(1_700_000_000_000 + milliseconds)
+
+const operation = (id: string, last: Partial<FinalOperation>): FinalOperation => ({
+  id,
+  key: `key-of-${id}`,
+  provider: "careful",
+  state: "succeeded",
+  revision: 3,
+  failure_code: null,
+  due_at: null,
+  ...last
+})
+
+/** The history of an operation through these states, a second for each step. */
+const steps = (operation_id: string, ...states: ReadonlyArray<Step["to_state"]>): ReadonlyArray<Step> =>
+  states.map((to_state, index) => ({
+    operation_id,
+    revision: index + 1,
+    from_state: states[index - 1] ?? null,
+    to_state,
+    at: at(index * 1000),
+    evidence: { by: "test" }
+  }))
+
+const receipt = (key: string, last: Partial<Receipt> = {}): Receipt => ({
+  key: SubmissionKey.make(key),
+  receipt: 1,
+  at: at(0).getTime(),
+  outcome: "accepted",
+  faults: [],
+  ...last
+})
+
+/** A correct run: one operation succeeded, and the other is indeterminate, because its request was lost. */
+const correct: Evidence = {
+  asked: { operations: 2, faults: crashPoints.length },
+  acceptances: ["a", "b"].map((id) => ({ key: `key-of-${id}`, ids: new Set([id]), created: 1 })),
+  operations: [operation("a", {}), operation("b", { state: "indeterminate", due_at: at(9000) })],
+  history: [
+    ...steps("a", "accepted", "submitting", "succeeded"),
+    ...steps("b", "accepted", "submitting", "indeterminate")
+  ],
+  returned: new Set(),
+  receipts: [receipt("a")],
+  truths: [{ key: "a", receipts: 1, status: "succeeded", final: true }],
+  sent: new Map([["a", 1]]),
+  injected: crashPoints.map((point) => ({ at: 0, fault: { kind: "crash_point", point, blow: "kill" } })),
+  samples: [],
+  outages: [],
+  deaths: [],
+  workerStarts: 4
+}
+
+const [a, b] = correct.operations as [FinalOperation, FinalOperation]
+
+/** Evidence that breaks a rule, by the rule. */
+const violations: ReadonlyArray<readonly [rule: string, figure: string, violation: Partial<Evidence>]> = [
+  ["the provider receives an operation once", "double submissions, by the provider's record", {
+    receipts: [receipt("a"), receipt("a", { receipt: 2, outcome: "repeated" })]
+  }],
+  ["the workers send an operation once, also if it does not arrive", "double sends, by the wire", {
+    sent: new Map([["a", 1], ["b", 2]])
+  }],
+  ["an accepted key has an operation", "operations lost", {
+    acceptances: [...correct.acceptances, { key: "gone", ids: new Set(["c"]), created: 1 }]
+  }],
+  ["a key is answered with one operation", "operations lost", {
+    acceptances: [correct.acceptances[0]!, { key: "key-of-b", ids: new Set(["b", "c"]), created: 1 }]
+  }],
+  ["a key creates one operation", "operations lost", {
+    acceptances: [correct.acceptances[0]!, { key: "key-of-b", ids: new Set(["b"]), created: 2 }]
+  }],
+  ["every received submission belongs to an accepted operation", "submissions without an operation", {
+    receipts: [...correct.receipts, receipt("c")]
+  }],
+  ["an unsettled operation is scheduled", "operations abandoned", {
+    operations: [a, { ...b, due_at: null }]
+  }],
+  ["a final status at the provider settles the operation", "operations abandoned", {
+    truths: [...correct.truths, { key: "b", receipts: 1, status: "succeeded", final: true }]
+  }],
+  ["the end of a consistency window settles the operation", "operations abandoned", {
+    operations: [a, { ...b, provider: "windowed" }]
+  }],
+  ["a succeeded operation succeeded at the provider", "settled against the provider's record", {
+    truths: [{ key: "a", receipts: 1, status: "failed", final: true }]
+  }],
+  ["an operation is not settled before the provider has decided", "settled against the provider's record", {
+    truths: [{ key: "a", receipts: 1, status: "pending", final: false }]
+  }],
+  ["a cancelled operation was never sent", "settled against the provider's record", {
+    operations: [a, { ...b, state: "cancelled", revision: 2 }],
+    history: [...steps("a", "accepted", "submitting", "succeeded"), ...steps("b", "accepted", "cancelled")],
+    sent: new Map([["a", 1], ["b", 1]])
+  }],
+  ["an operation that failed as unreachable was never sent", "settled against the provider's record", {
+    operations: [a, { ...b, state: "failed", failure_code: "provider_unreachable", due_at: null }],
+    history: [...steps("a", "accepted", "submitting", "succeeded"), ...steps("b", "accepted", "submitting", "failed")],
+    sent: new Map([["a", 1], ["b", 1]])
+  }],
+  ["an operation makes only permitted transitions", "illegal history rows", {
+    history: [...steps("a", "accepted", "succeeded", "succeeded"), ...correct.history.slice(3)]
+  }],
+  ["revisions have no gaps", "illegal history rows", {
+    history: [...correct.history.slice(0, 2), { ...correct.history[2]!, revision: 4 }, ...correct.history.slice(3)]
+  }],
+  ["an operation leaves indeterminate only with evidence", "illegal history rows", {
+    operations: [a, { ...b, state: "submitted", revision: 4 }],
+    history: [
+      ...correct.history.slice(0, 3),
+      ...steps("b", "accepted", "submitting", "indeterminate", "submitted").map((step) => ({ ...step, evidence: null }))
+    ],
+    truths: [...correct.truths, { key: "b", receipts: 1, status: "pending", final: false }]
+  }],
+  ["the state of an operation is the last one in its history", "illegal history rows", {
+    history: correct.history.slice(0, -1)
+  }],
+  ["an operation is claimed once", "claims of one operation", {
+    history: [
+      ...correct.history.slice(0, 3),
+      ...steps("b", "accepted", "submitting", "submitting", "indeterminate")
+    ]
+  }],
+  ["a worker ends only by an order", "workers that died by themselves", { deaths: ["worker-1"] }],
+  ["every crash point is hit", "crash points not hit", { injected: correct.injected.slice(1) }]
+]
+
+const broken = (evidence: Evidence) => judge(evidence).filter(({ holds }) => !holds).map(({ name }) => name)
+
+/** A history in which b was submitting for this many milliseconds. */
+const lasting = (milliseconds: number): Pick<Evidence, "history"> => ({
+  history: [...correct.history.slice(0, -1), { ...correct.history.at(-1)!, at: at(1000 + milliseconds) }]
+})
+
+const tooLong = "operations submitting for longer than 5000 ms"
+
+describe("the judge", () => {
+  it("accepts a run that kept every rule", () => {
+    assert.deepStrictEqual(broken(correct), [])
+    assert.isTrue(hasPassed(judge(correct)))
+  })
+
+  for (const [rule, figure, violation] of violations) {
+    it(`requires that ${rule}`, () => {
+      assert.include(broken({ ...correct, ...violation }), figure)
+    })
+  }
+
+  it("requires that an operation is submitting at most until its rescue is due, and a second", () => {
+    assert.notInclude(broken({ ...correct, ...lasting(5000) }), tooLong)
+    assert.include(broken({ ...correct, ...lasting(5001) }), tooLong)
+  })
+
+  it("lets an operation whose claim was returned wait for its take-over", () => {
+    assert.notInclude(broken({ ...correct, ...lasting(60_000), returned: new Set(["b"]) }), tooLong)
+    assert.include(broken({ ...correct, ...lasting(60_000), returned: new Set(["a"]) }), tooLong)
+  })
+
+  it("requires that a held claim is rescued in time, also that of an operation that was returned before", () => {
+    const sample = (heldSince: number) => ({
+      at: at(60_000).getTime(),
+      counts: {} as Sample["counts"],
+      heldSince: at(heldSince).getTime()
+    })
+    const overdue = "longest time claimed, by samples (ms)"
+    assert.notInclude(broken({ ...correct, samples: [sample(55_000)] }), overdue)
+    assert.include(broken({ ...correct, samples: [sample(54_999)] }), overdue)
+  })
+
+  it("does not count the time in which the database was down", () => {
+    const down = (from: number, to: number) => [{ from: at(from).getTime(), to: at(to).getTime() }]
+    assert.notInclude(broken({ ...correct, ...lasting(6000), outages: down(2000, 3000) }), tooLong)
+    assert.include(broken({ ...correct, ...lasting(6000), outages: down(500, 1900) }), tooLong)
+    assert.include(broken({ ...correct, ...lasting(6000), outages: down(8000, 9000) }), tooLong)
+  })
+})

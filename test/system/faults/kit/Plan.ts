@@ -1,0 +1,90 @@
+/**
+ * The settings that the processes of a chaos run share: the policy of the workers, their crash points, and the messages
+ * between processes.
+ */
+import { Duration, Schema } from "effect"
+import { defaultPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
+
+/** The five points at which a worker can be struck, in the order of an operation's way. */
+export const crashPoints = [
+  "before_claim",
+  /** The claim is written to the database, and its answer is never read. */
+  "before_acknowledgement",
+  /** The claim is acknowledged, and nothing was sent. */
+  "before_send",
+  /** The provider has answered, and nothing was recorded. */
+  "before_record",
+  "after_record"
+] as const
+export const CrashPoint = Schema.Literals(crashPoints)
+export type CrashPoint = typeof CrashPoint.Type
+
+/** SIGKILL, or SIGSTOP: a process that stops at this point and continues later. */
+export const blows = ["kill", "stop"] as const
+export const Blow = Schema.Literals(blows)
+export type Blow = typeof Blow.Type
+
+/** An order to a worker, as a line of JSON on its standard input: strike yourself when you next reach this point. */
+export const Order = Schema.fromJsonString(Schema.Struct({ point: CrashPoint, blow: Blow }))
+export type Order = typeof Order.Type
+
+/** A message of a process: it has started, it is about to strike itself, or it continues. */
+export const Message = Schema.fromJsonString(Schema.Union([
+  Schema.TaggedStruct("Ready", {
+    url: Schema.optionalKey(Schema.String),
+    controlUrl: Schema.optionalKey(Schema.String)
+  }),
+  Schema.TaggedStruct("Struck", { point: CrashPoint, blow: Blow }),
+  Schema.TaggedStruct("Resumed", {})
+]))
+export type Message = typeof Message.Type
+
+/** Mistakes that can be built into the workers, which the judge must find. */
+export const plantedBugs = [
+  /** A submission with an unknown outcome is retried. */
+  "retry_uncertain",
+  /** A rescued operation is submitted again, instead of a status read. */
+  "resend_after_rescue",
+  /** "Not found" counts as "failed". */
+  "not_found_means_failed"
+] as const
+export const PlantedBug = Schema.Literals(plantedBugs)
+export type PlantedBug = typeof PlantedBug.Type
+
+/** The configuration of a worker: JSON in its environment. */
+export const WorkerConfig = Schema.fromJsonString(Schema.Struct({
+  /** Ports of the proxies to the database and to the sandbox. */
+  databasePort: Schema.Int,
+  sandboxPort: Schema.Int,
+  username: Schema.String,
+  database: Schema.String,
+  bug: Schema.NullOr(PlantedBug)
+}))
+export type WorkerConfig = typeof WorkerConfig.Type
+
+/** Name of the variable that holds the configuration of a process. */
+export const configVariable = "CHAOS_CONFIG"
+
+/**
+ * One sandbox under two names: `careful` accepts no "not found", `windowed` accepts it this many milliseconds
+ * after the last moment at which the operation can have been sent.
+ */
+export const providers = { careful: null, windowed: 3000 } as const
+export type ChaosProvider = keyof typeof providers
+export const providerNames = Object.keys(providers) as ReadonlyArray<ChaosProvider>
+
+/** Short times, so that every kind of lateness occurs often. */
+export const policy: typeof defaultPolicy = {
+  ...defaultPolicy,
+  sendWithin: Duration.seconds(2),
+  attemptTimeout: Duration.seconds(1),
+  retryDelay: Duration.millis(100),
+  rescueAfter: Duration.seconds(4),
+  readTimeout: Duration.seconds(1),
+  readSchedule: { first: Duration.millis(200), factor: 1.6, longest: Duration.seconds(20), jitter: 0.2 },
+  idle: Duration.seconds(2),
+  pollInterval: Duration.millis(400),
+  rescueInterval: Duration.millis(200),
+  drainTimeout: Duration.seconds(2),
+  storeTimeout: Duration.seconds(1)
+}

@@ -1,0 +1,72 @@
+/** A worker as in a deployment, in a process of its own, that can be ordered to crash. Ends with 0 after SIGTERM. */
+import { NodeCrypto, NodeRuntime } from "@effect/platform-node"
+import { Cause, Duration, Effect, Exit, Layer, Logger, References, Schema } from "effect"
+import * as ProviderHttpClient from "../../../../src/node/http/ProviderHttpClient.ts"
+import { Database } from "../../../../src/node/postgres/Database.ts"
+import * as PgAcceptanceSignal from "../../../../src/node/postgres/PgAcceptanceSignal.ts"
+import { WorkerPool } from "../../../../src/node/postgres/Pools.ts"
+import { SubmissionQueue } from "../../../../src/services/SubmissionQueue.ts"
+import { ProviderAdapter } from "../../../../src/submission/providers/ProviderAdapter.ts"
+import { Providers } from "../../../../src/submission/providers/Providers.ts"
+import * as SandboxProvider from "../../../../src/submission/providers/SandboxProvider.ts"
+import { SubmissionPolicy } from "../../../../src/submission/SubmissionPolicy.ts"
+import * as Submission from "../../../../src/submission/SubmissionProcesses.ts"
+import { crashingProvider, layerCrashingQueue } from "./CrashPoints.ts"
+import { configVariable, policy, providers, WorkerConfig } from "./Plan.ts"
+import { withBug } from "./PlantedBugs.ts"
+import { makeStriker, tell } from "./Striker.ts"
+
+const config = Schema.decodeSync(WorkerConfig)(process.env[configVariable] ?? "")
+const striker = makeStriker()
+
+const connection = {
+  host: "127.0.0.1",
+  port: config.databasePort,
+  username: config.username,
+  database: config.database
+}
+
+const Queue = layerCrashingQueue(striker, connection).pipe(
+  Layer.provide(SubmissionQueue.layer),
+  Layer.merge(PgAcceptanceSignal.layer),
+  Layer.provide(WorkerPool),
+  Layer.provide([
+    Layer.succeed(Database, { isEmbedded: false, dataDirectory: null, connection }),
+    NodeCrypto.layerDigest
+  ])
+)
+
+const adapter = (window: number | null) =>
+  Layer.effect(
+    ProviderAdapter,
+    Effect.map(
+      SandboxProvider.make({
+        baseUrl: `http://127.0.0.1:${config.sandboxPort}`,
+        ...window !== null && { notFoundIsFinalAfter: Duration.millis(window) }
+      }),
+      (provider) => withBug(config.bug, crashingProvider(striker, provider))
+    )
+  )
+
+const Adapters = Providers.layer({ careful: adapter(providers.careful), windowed: adapter(providers.windowed) })
+
+const Work = Layer.effectDiscard(Effect.sync(() => tell({ _tag: "Ready" }))).pipe(
+  Layer.provide(Submission.layer),
+  Layer.provide(Adapters),
+  Layer.provide(ProviderHttpClient.layer({ connections: policy.concurrency * 2, connectTimeout: "1 second" })),
+  Layer.provide(Queue),
+  Layer.provide(Layer.succeed(SubmissionPolicy, policy))
+)
+
+Layer.launch(Work).pipe(
+  Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logError("Could not work", cause)),
+  // The run counts fatal log lines, so that a loop that died is noticed.
+  Effect.provideService(References.UnhandledLogLevel, "Fatal"),
+  Effect.provide(Logger.layer([Logger.withConsoleError(Logger.formatJson)])),
+  (program) =>
+    NodeRuntime.runMain(program, {
+      // The standard output is for messages to the parent.
+      disableErrorReporting: true,
+      teardown: (exit, onExit) => onExit(Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause) ? 0 : 1)
+    })
+)
