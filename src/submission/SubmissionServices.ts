@@ -12,7 +12,7 @@ import { makeOutcomeRecorder } from "./attempts/OutcomeRecorder.ts"
 import type { Drain } from "./Drain.ts"
 import type { ProviderPauses } from "./providers/ProviderPause.ts"
 import { Providers } from "./providers/Providers.ts"
-import { RequestSlots } from "./providers/RequestSlots.ts"
+import { RequestPermits } from "./providers/RequestPermits.ts"
 import { SubmissionPolicy, validatePolicy } from "./SubmissionPolicy.ts"
 
 /** The services that worker and reconciler share. */
@@ -31,7 +31,7 @@ export const submissionServices = Effect.gen(function*() {
   const outcomes = yield* Outcomes
   const providers = yield* Providers
   const breaker = yield* CircuitBreaker.CircuitBreaker
-  const requestSlots = yield* RequestSlots
+  const requestPermits = yield* RequestPermits
   const policy = yield* SubmissionPolicy
   const invalid = validatePolicy(policy, providers.size)
   if (invalid !== null) return yield* Effect.die(new Error(invalid))
@@ -47,7 +47,7 @@ export const submissionServices = Effect.gen(function*() {
     rescues: yield* Rescues,
     providers,
     breaker,
-    requestSlots,
+    requestPermits,
     policy,
     metrics
   }

@@ -28,7 +28,7 @@ import { watchCircuits } from "../providers/Circuit.ts"
 import { makeProviderPauses } from "../providers/ProviderPause.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { makeFailureCheck } from "../providers/publicFailure.ts"
-import { RequestSlots } from "../providers/RequestSlots.ts"
+import { RequestPermits } from "../providers/RequestPermits.ts"
 import { type ProviderTask, runOnce, runPollers } from "../ProviderTask.ts"
 import { submissionServices, type WorkerServices } from "../SubmissionServices.ts"
 import { withinStore } from "../withinStore.ts"
@@ -48,7 +48,7 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
   static readonly layerManual = Layer.effect(
     SubmissionWorker,
     Effect.suspend(() => Effect.map(make, ({ task }) => SubmissionWorker.of({ runOnce: runOnce(task) })))
-  ).pipe(Layer.provide([RequestSlots.layer, ClockCheck.layer]))
+  ).pipe(Layer.provide([RequestPermits.layer, ClockCheck.layer]))
 
   /**
    * Works until its scope closes. Then it claims nothing more, and returns the claims that wait between two attempts. Attempts
@@ -59,7 +59,7 @@ export class SubmissionWorker extends Context.Service<SubmissionWorker, {
     never,
     UnsafeDatabase | StoreUnavailable,
     SubmissionQueue | Providers | CircuitBreaker.CircuitBreaker
-  > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(Layer.provide([RequestSlots.layer, ClockCheck.layer]))
+  > = Layer.effectDiscard(Effect.suspend(() => work)).pipe(Layer.provide([RequestPermits.layer, ClockCheck.layer]))
 }
 
 const make = Effect.gen(function*() {

@@ -24,7 +24,7 @@ const searchInterval = 1000
 
 /**
  * Claims up to `limit` operations of a provider: returned claims that are due, up to half of the limit, then accepted
- * operations, and more returned claims if slots are left. A single slot takes turns. So returned claims that fail again and
+ * operations, and more returned claims if capacity is left. Capacity for one operation alternates between both. So returned claims that fail again and
  * again never stop the others. It claims one operation as a probe, or none, while the provider is paused. The worker never
  * sends an operation whose claim the database did not acknowledge, so a failure yields no claims. It returns those that the witness
  * did not record. It returns all claims, and pauses the provider, while its clock is not proven to be right.
@@ -45,7 +45,7 @@ export const claimOperations = (services: WorkerServices) => {
 
   const isRoundedUp = new Map<ProviderName, boolean>()
 
-  /** Half of the slots. An odd number is rounded up and down in turn. */
+  /** Half of the limit. An odd number is rounded up and down alternately. */
   const shareOfReturned = (provider: ProviderName, limit: number): number => {
     if (limit % 2 === 0) return limit / 2
     const roundsUp = !(isRoundedUp.get(provider) ?? false)

@@ -23,7 +23,7 @@ import { classifyRead } from "../providers/Circuit.ts"
 import { ReadBegin, StatusAnswer } from "../providers/ProviderAdapter.ts"
 import type { Providers } from "../providers/Providers.ts"
 import { makeFailureCheck } from "../providers/publicFailure.ts"
-import { RequestSlots } from "../providers/RequestSlots.ts"
+import { RequestPermits } from "../providers/RequestPermits.ts"
 import { type ProviderTask, runOnce, runPollers } from "../ProviderTask.ts"
 import { type SubmissionServices, submissionServices } from "../SubmissionServices.ts"
 import { withinStore } from "../withinStore.ts"
@@ -57,7 +57,7 @@ export class Reconciler extends Context.Service<Reconciler, {
       const hint = yield* makeHint(new Map())
       return Reconciler.of({ runOnce: runOnce(makeTask(services)), hint })
     })
-  ).pipe(Layer.provide(RequestSlots.layer))
+  ).pipe(Layer.provide(RequestPermits.layer))
 
   /** Reads until its scope closes. An operation whose read is then under way is due again after the lease. */
   static readonly layer: Layer.Layer<
@@ -78,7 +78,7 @@ export class Reconciler extends Context.Service<Reconciler, {
       )
       return Reconciler.of({ runOnce: runOnce(task), hint: yield* makeHint(pollers) })
     })
-  ).pipe(Layer.provide(RequestSlots.layer))
+  ).pipe(Layer.provide(RequestPermits.layer))
 
   /**
    * For a process without workers: `hint` goes through the database, and `HintSignal` wakes the reconcilers of other processes.
@@ -111,7 +111,7 @@ const makeTask = (services: SubmissionServices): ProviderTask<DueRead> => {
 const takeDueReads = ({ policy, providers, statusReads }: SubmissionServices) => {
   const hasLimit = [...providers.values()].some(({ limit }) => limit !== undefined)
   const terms = {
-    // Covers the read, and the wait for a slot and the statements if each takes half of `storeTimeout`. So no other reader takes the
+    // Covers the read, and the wait for a permit and the statements if each takes half of `storeTimeout`. So no other reader takes the
     // operation meanwhile. If they take longer, a second reader may: then only one of them records. The read of a reader that
     // crashed is due again soon after.
     lease: Duration.sum(policy.readTimeout, Duration.times(policy.storeTimeout, hasLimit ? 3 : 2)),
@@ -122,8 +122,8 @@ const takeDueReads = ({ policy, providers, statusReads }: SubmissionServices) =>
   }
   return Effect.fn("Reconciler.take")(
     function*(provider: ProviderName, limit: number) {
-      // Half of the slots for held operations and half for the others, so that neither waits for the other. Each kind
-      // takes the slots that the other leaves free.
+      // Half of the capacity for held operations and half for the others, so that neither waits for the other. Each kind
+      // takes the capacity that the other leaves free.
       const half = Math.ceil(limit / 2)
       const held = yield* withinStore(statusReads.takeHeld(provider, half, terms))
       const others = limit - held.length
@@ -174,13 +174,13 @@ const countRead = ({ metrics }: SubmissionServices, provider: ProviderName, answ
   metrics.of(provider).reads[outcome].value++
 }
 
-/** Asks the provider. Yields null when its circuit let no read through, or its limit had no slot for one. */
+/** Asks the provider. Yields null when its circuit let no read through, or its limit had no permit for one. */
 const readStatus = Effect.fnUntraced(function*(
-  { breaker, policy, providers, requestSlots }: SubmissionServices,
+  { breaker, policy, providers, requestPermits }: SubmissionServices,
   { operation, provider: name, reference, taken_at }: DueRead
 ): Effect.fn.Return<StatusAnswer | null> {
   const provider = providers.get(name)
-  if (provider === undefined || !(yield* awaitTurn(requestSlots, policy, name))) return null
+  if (provider === undefined || !(yield* awaitPermit(requestPermits, policy, name))) return null
   const answer = callAdapter(
     Effect.provideService(provider.readStatus(operation, reference), ReadBegin, taken_at),
     policy.readTimeout,
@@ -188,25 +188,25 @@ const readStatus = Effect.fnUntraced(function*(
   )
   const observed = Effect.tap(
     answer,
-    (given) => given._tag === "NotProven" ? requestSlots.slowDown(name, given.retryAfter) : Effect.void
+    (given) => given._tag === "NotProven" ? requestPermits.slowDown(name, given.retryAfter) : Effect.void
   )
   return yield* breaker.execute(observed, { key: name, classify: classifyRead }).pipe(
     Effect.catchTag("CircuitBreakerError", () => Effect.succeed(null))
   )
 })
 
-/** Waits for a slot of the provider's limit, for `storeTimeout` at most. False: the read comes later. */
-const awaitTurn = Effect.fnUntraced(function*(
-  requestSlots: SubmissionServices["requestSlots"],
+/** Waits for a permit of the provider's limit, for `storeTimeout` at most. False: the read comes later. */
+const awaitPermit = Effect.fnUntraced(function*(
+  requestPermits: SubmissionServices["requestPermits"],
   { storeTimeout }: SubmissionServices["policy"],
   provider: ProviderName
 ) {
   const since = yield* readClocks
   for (;;) {
-    const turn = yield* requestSlots.takeTurn(provider, "reads")
+    const turn = yield* requestPermits.takePermit(provider, "reads")
     if (turn._tag !== "Wait") return turn._tag === "Begin"
     if ((yield* elapsed(since)) + turn.millis >= Duration.toMillis(storeTimeout)) return false
-    yield* requestSlots.rest(provider, "reads", turn.millis)
+    yield* requestPermits.rest(provider, "reads", turn.millis)
   }
 })
 

@@ -188,8 +188,8 @@ export class SimulatedDatabase {
       holdAll: send("holdAll", (queue) => queue.holdAll),
       reviewAged: (...args) => send("reviewAged", (queue) => queue.reviewAged(...args)),
       recordHeld: (...args) => send("recordHeld", (queue) => queue.recordHeld(...args)),
-      reserveSlots: (...args) => send("reserveSlots", (queue) => queue.reserveSlots(...args)),
-      openSlots: (...args) => send("openSlots", (queue) => queue.openSlots(...args)),
+      reservePermits: (...args) => send("reservePermits", (queue) => queue.reservePermits(...args)),
+      openPermits: (...args) => send("openPermits", (queue) => queue.openPermits(...args)),
       closeProvider: (...args) => send("closeProvider", (queue) => queue.closeProvider(...args)),
       readWitnessState: send("readWitnessState", (queue) => queue.readWitnessState),
       verify: (request) =>
